@@ -1,0 +1,77 @@
+/**
+ * Errors for the person at the command line. Each says what was done, to what, why it failed and what to do next;
+ * each knows its exit code. Anything else that is thrown is a bug, and only a bug shows a stack trace.
+ */
+
+/** What the process ends with; the meaning of each number is in README.md, "Exit codes". */
+export type ExitCode = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 130 | 143;
+
+export interface ErrorOptions {
+  /** What to do next, as a full sentence. */
+  readonly advice?: string | undefined;
+  readonly cause?: unknown;
+}
+
+export abstract class OperatorError extends Error {
+  abstract override readonly name: string;
+  abstract readonly exitCode: ExitCode;
+  readonly advice: string | undefined;
+
+  constructor(message: string, options: ErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.advice = options.advice;
+  }
+}
+
+/** Wrong usage, settings or input. */
+export class UsageError extends OperatorError {
+  override readonly name = 'UsageError';
+  override readonly exitCode = 2;
+}
+
+/** A file of ours cannot be used: unreadable, unwritable, full, not ours, of a newer version. */
+export class FileError extends OperatorError {
+  override readonly name = 'FileError';
+  override readonly exitCode = 2;
+}
+
+/** The server refused the key: 401, or 403 for everything that was asked. */
+export class KeyRefusedError extends OperatorError {
+  override readonly name = 'KeyRefusedError';
+  override readonly exitCode = 3;
+}
+
+/** The server could not be reached, or every try failed, for everything that was asked. */
+export class UnreachableError extends OperatorError {
+  override readonly name = 'UnreachableError';
+  override readonly exitCode = 4;
+}
+
+/** The work ended, and a part of it failed. */
+export class IncompleteError extends OperatorError {
+  override readonly name = 'IncompleteError';
+  override readonly exitCode = 5;
+}
+
+/** Another run holds the lock. */
+export class LockHeldError extends OperatorError {
+  override readonly name = 'LockHeldError';
+  override readonly exitCode = 7;
+}
+
+/** A write was sent and nobody knows whether it happened. */
+export class OutcomeUnknownError extends OperatorError {
+  override readonly name = 'OutcomeUnknownError';
+  override readonly exitCode = 8;
+}
+
+/** The operator stopped the command with a signal. */
+export class InterruptedError extends OperatorError {
+  override readonly name = 'InterruptedError';
+  override readonly exitCode: 130 | 143;
+
+  constructor(signal: 'SIGINT' | 'SIGTERM') {
+    super(`stopped by ${signal}`);
+    this.exitCode = signal === 'SIGINT' ? 130 : 143;
+  }
+}

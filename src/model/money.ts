@@ -1,5 +1,5 @@
 /** Money is decimal: text in, big.js inside, text out. No amount ever passes through a float. */
-import Big from 'big.js';
+import { Big } from 'big.js';
 
 declare const brand: unique symbol;
 

@@ -1,0 +1,31 @@
+/** A value that must never be printed. */
+import { inspect } from 'node:util';
+
+/**
+ * A key in a wrapper: in a template, a log line, JSON, an inspected error or a debugger it reads `****` and its last
+ * four characters (none of a key shorter than eight). Only `reveal` gives the key itself.
+ */
+export class Secret {
+  readonly #value: string;
+
+  constructor(value: string) {
+    this.#value = value;
+  }
+
+  /** The key itself, for the Authorization header and nothing else. */
+  reveal(): string {
+    return this.#value;
+  }
+
+  toString(): string {
+    return `****${this.#value.length < 8 ? '' : this.#value.slice(-4)}`;
+  }
+
+  toJSON(): string {
+    return this.toString();
+  }
+
+  [inspect.custom](): string {
+    return this.toString();
+  }
+}

@@ -1,0 +1,75 @@
+/** One record of a page as the cells of its row, with what was unexpected in its shape. */
+import type { Field, Resource } from '../../model/resources.ts';
+import { cellOf, jsonText, type Cell, type Converted } from './cell.ts';
+
+/** How a record departed from the reference. */
+export interface Surprise {
+  readonly kind: 'unknown_field' | 'missing_field' | 'changed_type' | 'unusable_id';
+  /** The field. */
+  readonly subject: string;
+  readonly detail: string;
+}
+
+export interface RecordRow {
+  readonly id: number;
+  /** The document's fields in order, then `_extra`. */
+  readonly cells: Cell[];
+}
+
+export type Report = (surprise: Surprise) => void;
+
+/** A function that turns records of the resource into rows; undefined where the record has no integer id to be kept under. */
+export function rowReader(
+  resource: Resource,
+): (record: Readonly<Record<string, unknown>>, report: Report) => RecordRow | undefined {
+  const columns = resource.fields.map((field) => ({ field, convert: cellOf(field) }));
+  const known = new Set(resource.fields.map(({ name }) => name));
+  return (record, report) => {
+    const cells: Cell[] = [];
+    let present = 0;
+    for (const { field, convert } of columns) {
+      const value = record[field.name];
+      if (value === undefined) {
+        cells.push(null);
+        report({ kind: 'missing_field', subject: field.name, detail: 'the field is absent; stored as null' });
+        continue;
+      }
+      present += 1;
+      const converted = convert(value);
+      if (converted.odd !== undefined) report(changedType(field, converted));
+      cells.push(converted.cell);
+    }
+    cells.push(extrasOf(record, known, present, report));
+    const id = cells[0];
+    if (typeof id !== 'bigint') {
+      report({ kind: 'unusable_id', subject: jsonText(record['id'] ?? null), detail: jsonText(record) });
+      return undefined;
+    }
+    return { id: Number(id), cells };
+  };
+}
+
+function changedType(field: Field, { odd }: Converted): Surprise {
+  return {
+    kind: 'changed_type',
+    subject: field.name,
+    detail: `${odd ?? 'a value'} served for ${field.type}; kept as it came`,
+  };
+}
+
+function extrasOf(
+  record: Readonly<Record<string, unknown>>,
+  known: ReadonlySet<string>,
+  present: number,
+  report: Report,
+): string | null {
+  const names = Object.keys(record);
+  if (names.length === present) return null;
+  const extras: Record<string, unknown> = {};
+  for (const name of names) {
+    if (known.has(name)) continue;
+    extras[name] = record[name];
+    report({ kind: 'unknown_field', subject: name, detail: 'not in the reference; kept in _extra' });
+  }
+  return jsonText(extras);
+}

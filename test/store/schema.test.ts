@@ -1,0 +1,96 @@
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { resourceNames, resourceOf } from '../../src/model/resources.ts';
+import { openMirrorFile, openMirrorForReading } from '../../src/store/sqlite/open.ts';
+import { mirrorVersion } from '../../src/store/sqlite/migrations.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const golden = new URL('golden-schema.sql', import.meta.url);
+
+function schemaOf(file: string): string {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    const statements = database
+      .prepare<[], string>(`SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid`)
+      .pluck()
+      .all();
+    return `${statements.join(';\n\n')};\n`;
+  } finally {
+    database.close();
+  }
+}
+
+describe('a new mirror file', () => {
+  test('has the golden schema', () => {
+    const file = `${temporaryFolder()}/mirror.db`;
+    openMirrorFile(file).close();
+    // A deliberate change of the schema is a migration: UPDATE_DOCS=1 writes the file anew.
+    if (process.env['UPDATE_DOCS'] === '1') writeFileSync(golden, schemaOf(file));
+    expect(schemaOf(file)).toBe(readFileSync(golden, 'utf8'));
+  });
+
+  test('is private, in WAL mode, and knows its version', () => {
+    const file = `${temporaryFolder()}/mirror.db`;
+    const database = openMirrorFile(file);
+    database.prepare('INSERT INTO mirror_events (at, kind, subject) VALUES (?, ?, ?)').run('now', 'test', 'x');
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(statSync(`${file}-wal`).mode & 0o777).toBe(0o600);
+    expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
+    expect(database.pragma('user_version', { simple: true })).toBe(mirrorVersion);
+    database.close();
+  });
+
+  test('has the fields of the reference in their order, then the columns of the mirror', () => {
+    const database = openMirrorFile(`${temporaryFolder()}/mirror.db`);
+    for (const resource of resourceNames) {
+      const names = database.prepare<[], string>(`SELECT name FROM pragma_table_info('${resource}')`).pluck().all();
+      expect(names).toEqual([
+        ...resourceOf(resource).fields.map(({ name }) => name),
+        '_extra',
+        '_first_seen_at',
+        '_changed_at',
+      ]);
+    }
+    database.close();
+  });
+});
+
+describe('a file that is no mirror of ours', () => {
+  test('is refused and left as it is where it is not SQLite', () => {
+    const file = `${temporaryFolder()}/notes.txt`;
+    writeFileSync(
+      file,
+      'these are my notes, and they are longer than an SQLite header of one hundred bytes '.repeat(4),
+    );
+    const before = readFileSync(file);
+    expect(() => openMirrorFile(file)).toThrow(/not an SQLite database/);
+    expect(() => openMirrorForReading(file)).toThrow(/not an SQLite database/);
+    expect(readFileSync(file)).toEqual(before);
+  });
+
+  test('is refused and left as it is where another program made it', () => {
+    const file = `${temporaryFolder()}/other.db`;
+    const other = new SqliteDatabase(file);
+    other.exec('CREATE TABLE accounts (id INTEGER)');
+    other.close();
+    const before = readFileSync(file);
+    expect(() => openMirrorFile(file)).toThrow(/not a mirror made by this program/);
+    expect(readFileSync(file)).toEqual(before);
+  });
+
+  test('is refused and left as it is where a newer version made it', () => {
+    const file = `${temporaryFolder()}/mirror.db`;
+    const newer = openMirrorFile(file);
+    newer.pragma(`user_version = ${mirrorVersion + 1}`);
+    newer.pragma('journal_mode = DELETE');
+    newer.close();
+    const before = readFileSync(file);
+    expect(() => openMirrorFile(file)).toThrow(new RegExp(`version ${mirrorVersion + 1}.*left it as it is`));
+    expect(readFileSync(file)).toEqual(before);
+  });
+});
+
+test('reading where there is no mirror says to sync first', () => {
+  expect(() => openMirrorForReading(`${temporaryFolder()}/none.db`)).toThrow(/there is no mirror at/);
+});

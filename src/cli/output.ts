@@ -1,0 +1,44 @@
+/** What all commands print alike: JSON answers, lines, errors, colours. */
+import { styleText } from 'node:util';
+import { OperatorError } from '../model/errors.ts';
+import type { CliContext } from './context.ts';
+
+type Style = Parameters<typeof styleText>[0];
+
+/** One JSON document and a line break on standard output: the whole answer under `--json`. */
+export function printJson(context: CliContext, answer: unknown): void {
+  context.stdout.write(`${JSON.stringify(answer, undefined, 2)}\n`);
+}
+
+/** A line of the answer, on standard output. */
+export function printLine(context: CliContext, line: string): void {
+  context.stdout.write(`${line}\n`);
+}
+
+/** A line for the person who watches, on standard error; not under `--quiet`. */
+export function printNote(context: CliContext, line: string): void {
+  if (!context.quiet()) context.stderr.write(`${line}\n`);
+}
+
+/** Something the operator should know although the command goes on: standard error, under `--quiet` too. */
+export function printWarning(context: CliContext, line: string): void {
+  context.stderr.write(`${paint(context, 'yellow', 'warning:', context.stderr)} ${line}\n`);
+}
+
+/** The text in a style where the stream shows colours (standard output unless told), else as it is. */
+export function paint(context: CliContext, style: Style, text: string, stream = context.stdout): string {
+  return context.color(stream) ? styleText(style, text, { validateStream: false }) : text;
+}
+
+/** The error for a person: what failed and what to do next; for a bug, all that helps to find it. */
+export function printError(context: CliContext, error: unknown): void {
+  const label = paint(context, 'red', 'error:', context.stderr);
+  if (error instanceof OperatorError) {
+    context.stderr.write(`${label} ${error.message}\n`);
+    if (error.advice !== undefined) context.stderr.write(`${error.advice}\n`);
+    if (context.verbose() && error.cause instanceof Error) context.stderr.write(`cause: ${error.cause.stack}\n`);
+    return;
+  }
+  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  context.stderr.write(`${label} this is a bug in admin-mirror; please report it with the lines below.\n${detail}\n`);
+}

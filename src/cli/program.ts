@@ -1,0 +1,141 @@
+/**
+ * The command line frame: argv in, exit code out. Loads the module of the command that is asked for, and turns every
+ * way of going wrong into one message and the exit code that README.md documents.
+ */
+import { Command, CommanderError, Option } from 'commander';
+import { explainFileError } from '../model/file-errors.ts';
+import { type ExitCode, InterruptedError, OperatorError, UsageError } from '../model/errors.ts';
+import { suggestion } from '../model/nearest.ts';
+import { settingTable } from '../settings/table.ts';
+import { type CommandRow, commands } from './commands.ts';
+import { type CliContext, type CliWorld, createContext } from './context.ts';
+import { printError } from './output.ts';
+import { version } from './version.ts';
+
+/** Runs one command line to its end. Throws nothing. */
+export async function run(argv: readonly string[], world: CliWorld): Promise<ExitCode> {
+  const program = bareProgram();
+  const context = createContext(world, () => program.opts());
+  try {
+    await defineCommands(program, context, new Set(wantedCommands(argv)));
+    await program.parseAsync(argv, { from: 'user' });
+    return context.exitCode();
+  } catch (error) {
+    return failed(context, error);
+  }
+}
+
+/** The whole program with every command in it, for what needs all of them: completions and the tests of the help. */
+export async function wholeProgram(context: CliContext): Promise<Command> {
+  const program = bareProgram();
+  await defineCommands(program, context, new Set(commands.map((each) => each.name)));
+  return program;
+}
+
+function bareProgram(): Command {
+  const program = new Command('admin-mirror')
+    .description('A local SQLite mirror of an Administration API, with exports, queries and every operation.')
+    .usage('<command> [options]')
+    .version(version(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'show help')
+    .helpCommand(false)
+    .optionsGroup('Options of every command:');
+  for (const { flag, meaning } of settingTable) {
+    if (flag !== null) program.addOption(new Option(flag, meaning.replaceAll('`', '')));
+  }
+  return program
+    .option('--json', 'print the answer as one JSON document')
+    .addOption(new Option('--quiet', 'print only the answer and problems').conflicts('verbose'))
+    .option('--verbose', 'print more of what is being done')
+    .option('--no-color', 'print without colours, as does NO_COLOR');
+}
+
+/** The names of the commands that the arguments ask for, as far as they can be told before the command is loaded. */
+function wantedCommands(argv: readonly string[]): string[] {
+  const scratch = quiet(bareProgram());
+  try {
+    const { operands, unknown } = scratch.parseOptions([...argv]);
+    const [first, second] = [...operands, ...unknown];
+    return first === 'help' ? [second ?? ''] : [first ?? ''];
+  } catch {
+    // A flag without its value: the real parse says so.
+    return [];
+  }
+}
+
+async function defineCommands(program: Command, context: CliContext, wanted: ReadonlySet<string>): Promise<void> {
+  const modules = await Promise.all(commands.filter((each) => wanted.has(each.name)).map((each) => each.load()));
+  for (const each of new Set(modules)) each.define(program, context);
+  for (const row of commands) completeRow(program, row);
+  defineHelp(program);
+  const order = [...commands.map((each) => each.name), 'help'];
+  // The help lists commands in the order in which they were added.
+  (program.commands as Command[]).sort((a, b) => order.indexOf(a.name()) - order.indexOf(b.name()));
+  quiet(program);
+}
+
+/** Gives a loaded command its line in the list, and stands in for one that was not loaded. */
+function completeRow(program: Command, row: CommandRow): void {
+  const loaded = program.commands.find((each) => each.name() === row.name);
+  const command = loaded ?? program.command(row.name, { hidden: row.hidden ?? false });
+  command.summary(row.summary).helpGroup(row.group);
+}
+
+function defineHelp(program: Command): void {
+  program
+    .command('help')
+    .summary('show the help of a command')
+    .description('Show the help of a command.')
+    .argument('[command...]', 'the command, and its part where it has parts')
+    .helpGroup('Settings and help:')
+    .action((path: string[]) => {
+      let command = program;
+      for (const name of path) {
+        const next = command.commands.find((each) => each.name() === name);
+        const known = command.commands.map((each) => each.name());
+        if (next === undefined) throw new UsageError(`unknown command "${name}"`, { advice: suggestion(name, known) });
+        command = next;
+      }
+      command.outputHelp();
+    });
+}
+
+/** Errors are thrown, and printed by `failed` alone; the help shows the global options with every command. */
+function quiet(program: Command): Command {
+  program
+    .exitOverride()
+    .configureOutput({ outputError: () => {} })
+    .configureHelp({ showGlobalOptions: true });
+  for (const each of program.commands) inherit(each, program);
+  return program;
+}
+
+function inherit(command: Command, from: Command): void {
+  command.copyInheritedSettings(from);
+  for (const each of command.commands) inherit(each, command);
+}
+
+function failed(context: CliContext, error: unknown): ExitCode {
+  if (error instanceof CommanderError && error.exitCode === 0) return 0;
+  const explained = explain(context, error);
+  printError(context, explained);
+  return explained instanceof OperatorError ? explained.exitCode : 1;
+}
+
+/** The error as an operator should see it; one that is nobody's mistake stays as it is. */
+function explain(context: CliContext, error: unknown): unknown {
+  if (error instanceof CommanderError) return usageError(error);
+  if (error instanceof OperatorError) return error;
+  const reason: unknown = context.signal.reason;
+  // Whatever an interrupted part throws, the interruption is what happened.
+  if (context.signal.aborted && reason instanceof InterruptedError) return reason;
+  return explainFileError(error) ?? error;
+}
+
+/** Commander's message: the first line says what is wrong, the second, where there is one, what is nearest. */
+function usageError(error: CommanderError): UsageError {
+  const [first = '', near] = error.message.replace(/^error: /, '').split('\n');
+  const help = 'Run `admin-mirror help` for the commands, `admin-mirror help <command>` for the flags of one.';
+  if (error.code === 'commander.help') return new UsageError('no command was given', { advice: help });
+  return new UsageError(first.replaceAll("'", '"'), { advice: near?.replace(/^\((.*)\)$/, '$1') ?? help });
+}

@@ -1,0 +1,39 @@
+/** The process: arguments and signals in, exit code out. Nothing else ends it. */
+import { enableCompileCache } from 'node:module';
+import { type ExitCode, InterruptedError } from './model/errors.ts';
+
+/** Runs the command line and ends the process with its exit code. */
+export async function main(argv: readonly string[]): Promise<void> {
+  enableCompileCache();
+  process.exit(await runProcess(argv));
+}
+
+async function runProcess(argv: readonly string[]): Promise<ExitCode> {
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      const reason = new InterruptedError(signal);
+      // The first lets the command end in order; whoever sends a second will not wait.
+      if (stop.signal.aborted) process.exit(reason.exitCode);
+      stop.abort(reason);
+    });
+  }
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      // The reader (`| head`) has what it wanted.
+      if (error.code === 'EPIPE') process.exit(0);
+      throw error;
+    });
+  }
+  const { run } = await import('./cli/program.ts');
+  const code = await run(argv, {
+    stdout: process.stdout,
+    stderr: process.stderr,
+    stdin: process.stdin,
+    signal: stop.signal,
+    environment: process.env,
+    folder: process.cwd(),
+  });
+  await Promise.all([process.stdout, process.stderr].map((each) => new Promise((done) => each.write('', done))));
+  return code;
+}

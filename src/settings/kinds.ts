@@ -1,0 +1,106 @@
+/** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
+import { z } from 'zod';
+import { Secret } from '../model/secret.ts';
+import { parseDuration } from '../model/time.ts';
+import { type SettingKey, type SettingKind, settingOf } from './table.ts';
+
+export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** The words after "expected" in an error. */
+export function expectedOf(key: SettingKey): string {
+  const { kind, most } = settingOf(key);
+  const words: Record<SettingKind, string> = {
+    address: 'the address of a server, such as https://panel.example.com',
+    secret: 'text',
+    path: 'the path of a file',
+    duration: 'a duration such as 30s, 10m or 48h',
+    count: `a whole number from 1 to ${most ?? 'any'}`,
+    rate: 'a number above 0, or off',
+    level: `one of ${logLevels.join(', ')}`,
+    switch: 'true or false',
+  };
+  return words[kind];
+}
+
+/** Text from a flag, the environment or `.env` as the config file would give it: `8` a number, `true` a flag. */
+export function fromText(kind: SettingKind, text: string): unknown {
+  switch (kind) {
+    case 'count':
+    case 'rate':
+      return /^\d+(?:\.\d+)?$/.test(text.trim()) ? Number(text) : text.trim();
+    case 'switch':
+      return (
+        { true: true, 1: true, yes: true, on: true, false: false, 0: false, no: false, off: false }[
+          text.trim().toLowerCase()
+        ] ?? text
+      );
+    case 'address':
+    case 'duration':
+    case 'level':
+      return text.trim();
+    case 'secret':
+    case 'path':
+      return text;
+    default:
+      return kind satisfies never;
+  }
+}
+
+const path = z.string().min(1);
+
+/** A server's address: http or https, no user, query or fragment. Without its last slash. */
+const address = z.string().transform((text, context) => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const plain = url !== undefined && url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+  if (!plain || !['http:', 'https:'].includes(url.protocol)) {
+    context.addIssue({ code: 'custom', message: 'address' });
+    return z.NEVER;
+  }
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, '');
+});
+
+/** Milliseconds, above 0. */
+const duration = z.string().transform((text, context) => {
+  const ms = parseDuration(text);
+  if (ms !== undefined && ms > 0) return ms;
+  context.addIssue({ code: 'custom', message: 'duration' });
+  return z.NEVER;
+});
+
+/** Requests a second; undefined where there is no limit of ours. YAML's older readers turn `off` into false. */
+const rate = z
+  .union([z.number().positive(), z.literal('off'), z.literal(false)])
+  .transform((value) => (typeof value === 'number' ? value : undefined));
+
+function count(key: SettingKey) {
+  return z
+    .int()
+    .min(1)
+    .max(settingOf(key).most ?? Number.MAX_SAFE_INTEGER);
+}
+
+/** The whole of the settings, keyed as in the table. A test holds it to the table, key for key. */
+export const settingsSchema = z.object({
+  config: path.optional(),
+  'api.base_url': address.optional(),
+  'api.key': z
+    .string()
+    .transform((text) => new Secret(text.trim()))
+    .optional(),
+  'api.key_file': path.optional(),
+  'api.insecure_http': z.boolean(),
+  'api.timeout': duration,
+  'api.concurrency': count('api.concurrency'),
+  'api.attempts': count('api.attempts'),
+  'api.requests_per_second': rate,
+  'api.page_size': count('api.page_size'),
+  'store.mirror': path,
+  'store.journal': path,
+  'sync.requests_per_run': count('sync.requests_per_run'),
+  'sync.grace': duration,
+  'sync.window_pages': count('sync.window_pages'),
+  'log.level': z.enum(logLevels),
+});
+
+export type SettingValues = z.output<typeof settingsSchema>;

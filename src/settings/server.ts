@@ -1,0 +1,76 @@
+/** The server to talk to: the address and the key, which every command that sends requests needs and no other. */
+import { readFileSync, statSync } from 'node:fs';
+import { UsageError } from '../model/errors.ts';
+import { Secret } from '../model/secret.ts';
+import type { Settings } from './settings.ts';
+
+export interface Server {
+  readonly baseUrl: string;
+  readonly key: Secret;
+  /** What the operator should hear of: a key file that others can read. */
+  readonly warnings: readonly string[];
+}
+
+/** The address and the key. Throws a UsageError that names every place where a missing one can be set. */
+export function serverOf(settings: Settings): Server {
+  const baseUrl = baseUrlOf(settings);
+  const { key, warnings } = keyOf(settings);
+  return { baseUrl, key, warnings };
+}
+
+/** The address alone. */
+export function baseUrlOf(settings: Settings): string {
+  if (settings.api.baseUrl !== undefined) return settings.api.baseUrl;
+  throw new UsageError('no base address is set, so there is no server to ask', {
+    advice:
+      'Give --base-url, or set ADMIN_MIRROR_BASE_URL (in the environment or in .env), ' +
+      'or api.base_url in config/admin-mirror.yaml.',
+  });
+}
+
+/** The key alone: from the environment, else from the key file, read now. */
+export function keyOf(settings: Settings): { readonly key: Secret; readonly warnings: readonly string[] } {
+  if (settings.api.key !== undefined) return { key: checked(settings.api.key, 'ADMIN_MIRROR_API_KEY'), warnings: [] };
+  const file = settings.api.keyFile;
+  if (file === undefined) {
+    throw new UsageError('no API key is set', {
+      advice:
+        'Set ADMIN_MIRROR_API_KEY (in the environment or in .env), or write the key into a file and name it in ' +
+        'ADMIN_MIRROR_API_KEY_FILE, or as api.key_file in config/admin-mirror.yaml.',
+    });
+  }
+  const { text, mode } = readKeyFile(file);
+  const open = (mode & 0o077) !== 0;
+  return {
+    key: checked(new Secret(text), `the key file ${file}`),
+    warnings: open ? [`the key file ${file} can be read by others: chmod 600 ${file}`] : [],
+  };
+}
+
+function readKeyFile(file: string): { text: string; mode: number } {
+  let text: string;
+  let mode: number;
+  try {
+    text = readFileSync(file, 'utf8').trim();
+    mode = statSync(file).mode;
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? String(error);
+    const why = { ENOENT: 'it does not exist', EACCES: 'permission denied', EISDIR: 'it is a folder' }[code] ?? code;
+    throw new UsageError(`the key file ${file} cannot be read: ${why}`, {
+      advice: 'Correct ADMIN_MIRROR_API_KEY_FILE or api.key_file, or set ADMIN_MIRROR_API_KEY.',
+      cause: error,
+    });
+  }
+  if (text === '') {
+    throw new UsageError(`the key file ${file} is empty`, { advice: 'Write the key into it, and nothing else.' });
+  }
+  return { text, mode };
+}
+
+/** A key goes into a header as it is: a line break or a letter outside ASCII in it is a slip of the hand. */
+function checked(key: Secret, where: string): Secret {
+  if (/^[\x21-\x7e]+$/.test(key.reveal())) return key;
+  throw new UsageError(`${where} holds spaces, line breaks or characters that no key has`, {
+    advice: 'Copy the key again; a file may hold one line only.',
+  });
+}

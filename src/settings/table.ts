@@ -1,0 +1,137 @@
+/**
+ * Every setting, once: its key in the config file, flag, environment variable, default and meaning. The schema, the
+ * global flags, `admin-mirror config`, the example file's test and README's table all come from here.
+ */
+
+/** How a setting's text is read; src/settings/kinds.ts has the rule of each. */
+export type SettingKind = 'address' | 'secret' | 'path' | 'duration' | 'count' | 'rate' | 'level' | 'switch';
+
+export interface Setting {
+  /** `section.name` in the config file. */
+  readonly key: string;
+  readonly kind: SettingKind;
+  /** What a person calls it. */
+  readonly title: string;
+  readonly meaning: string;
+  /** As commander spells it, `--db <file>`; null where there is no flag. */
+  readonly flag: string | null;
+  readonly env: string;
+  /** False where the config file must not hold it. */
+  readonly inFile: boolean;
+  /** As it would stand in the config file; null where there is none. */
+  readonly default: string | number | boolean | null;
+  /** Largest count accepted. */
+  readonly most?: number;
+}
+
+function setting<const K extends string, const V extends SettingKind>(
+  key: K,
+  kind: V,
+  title: string,
+  meaning: string,
+  more: { flag?: string; env: string; inFile?: boolean; default?: string | number | boolean; most?: number },
+) {
+  return {
+    key,
+    kind,
+    title,
+    meaning,
+    flag: more.flag ?? null,
+    env: more.env,
+    inFile: more.inFile ?? true,
+    default: more.default ?? null,
+    ...(more.most === undefined ? {} : { most: more.most }),
+  } satisfies Setting;
+}
+
+export const settingTable = [
+  setting('config', 'path', 'config file', 'The YAML file that the settings are read from.', {
+    flag: '--config <file>',
+    env: 'ADMIN_MIRROR_CONFIG',
+    inFile: false,
+  }),
+  setting('api.base_url', 'address', 'base address', "The server's address, without /api/v1. Required.", {
+    flag: '--base-url <url>',
+    env: 'ADMIN_MIRROR_BASE_URL',
+  }),
+  setting('api.key', 'secret', 'key', 'The API key. Required; never given as a flag or in the config file.', {
+    env: 'ADMIN_MIRROR_API_KEY',
+    inFile: false,
+  }),
+  setting('api.key_file', 'path', 'key file', 'A file that holds the key and nothing else.', {
+    env: 'ADMIN_MIRROR_API_KEY_FILE',
+  }),
+  setting('api.insecure_http', 'switch', 'insecure http', 'Allow a base address that is neither https nor loopback.', {
+    flag: '--insecure-http',
+    env: 'ADMIN_MIRROR_INSECURE_HTTP',
+    default: false,
+  }),
+  setting('api.timeout', 'duration', 'timeout', 'How long one request may take.', {
+    env: 'ADMIN_MIRROR_API_TIMEOUT',
+    default: '30s',
+  }),
+  setting('api.concurrency', 'count', 'concurrency', 'Requests under way at once, at most.', {
+    env: 'ADMIN_MIRROR_API_CONCURRENCY',
+    default: 8,
+    most: 64,
+  }),
+  setting('api.attempts', 'count', 'attempts', 'How often a read is tried before it counts as failed.', {
+    env: 'ADMIN_MIRROR_API_ATTEMPTS',
+    default: 6,
+    most: 100,
+  }),
+  setting('api.requests_per_second', 'rate', 'rate', 'Requests a second, at most; `off` leaves it to the server.', {
+    env: 'ADMIN_MIRROR_API_REQUESTS_PER_SECOND',
+    default: 'off',
+  }),
+  setting('api.page_size', 'count', 'page size', 'Records asked for on a page; the server may give fewer.', {
+    env: 'ADMIN_MIRROR_API_PAGE_SIZE',
+    default: 1_000,
+    most: 10_000,
+  }),
+  setting('store.mirror', 'path', 'mirror file', 'The SQLite file of the mirror.', {
+    flag: '--db <file>',
+    env: 'ADMIN_MIRROR_DB',
+    default: 'data/mirror.db',
+  }),
+  setting('store.journal', 'path', 'journal file', 'The SQLite file that records every write sent.', {
+    flag: '--journal <file>',
+    env: 'ADMIN_MIRROR_JOURNAL',
+    default: 'data/journal.db',
+  }),
+  setting('sync.requests_per_run', 'count', 'requests a run', 'Requests that a run may spend on reading again.', {
+    env: 'ADMIN_MIRROR_SYNC_REQUESTS_PER_RUN',
+    default: 1_000,
+    most: 10_000_000,
+  }),
+  setting('sync.grace', 'duration', 'grace', 'How long a window stays open to new records after its end.', {
+    env: 'ADMIN_MIRROR_SYNC_GRACE',
+    default: '48h',
+  }),
+  setting('sync.window_pages', 'count', 'window size', 'Pages that a window holds, at most.', {
+    env: 'ADMIN_MIRROR_SYNC_WINDOW_PAGES',
+    default: 20,
+    most: 1_000,
+  }),
+  setting('log.level', 'level', 'log level', 'The least important log lines that are still written.', {
+    env: 'ADMIN_MIRROR_LOG_LEVEL',
+    default: 'info',
+  }),
+] as const;
+
+export type SettingKey = (typeof settingTable)[number]['key'];
+
+/** The rows with their types widened, for code that treats all alike. */
+export const allSettings: readonly (Setting & { readonly key: SettingKey })[] = settingTable;
+
+/** The row of one key. */
+export function settingOf(key: SettingKey): Setting {
+  const found = allSettings.find((each) => each.key === key);
+  if (found === undefined) throw new Error(`no setting is called ${key}`);
+  return found;
+}
+
+/** `--db <file>` → `--db`. */
+export function flagName(setting: Setting): string | undefined {
+  return setting.flag?.split(' ')[0];
+}

@@ -24,9 +24,9 @@ export interface Setting {
   readonly most?: number;
 }
 
-function setting<const K extends string, const V extends SettingKind>(
+function setting<const K extends string>(
   key: K,
-  kind: V,
+  kind: SettingKind,
   title: string,
   meaning: string,
   more: { flag?: string; env: string; inFile?: boolean; default?: string | number | boolean; most?: number },

@@ -9,7 +9,10 @@ if (major < 22 || (major === 22 && minor < 18)) {
   );
   process.exit(2);
 }
-const { existsSync } = await import('node:fs');
+const [{ existsSync }, { enableCompileCache }] = await Promise.all([import('node:fs'), import('node:module')]);
+// Compiled code is kept in the system's temporary folder, before the first module of ours is loaded: `--version` then
+// takes 1.3 times as long as an empty node, and 3 times without it.
+enableCompileCache();
 const source = new URL('main.ts', import.meta.url);
 const { main } = await import(existsSync(source) ? source.href : new URL('../dist/main.js', import.meta.url).href);
 await main(process.argv.slice(2));

@@ -1,14 +1,16 @@
 /** The process: arguments and signals in, exit code out. Nothing else ends it. */
-import { enableCompileCache } from 'node:module';
-import { type ExitCode, InterruptedError } from './model/errors.ts';
+import { version } from './cli/version.ts';
+import type { ExitCode } from './model/errors.ts';
 
 /** Runs the command line and ends the process with its exit code. */
 export async function main(argv: readonly string[]): Promise<void> {
-  enableCompileCache();
-  process.exit(await runProcess(argv));
+  // Asked often and by scripts, so answered before anything else is loaded.
+  if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) process.stdout.write(`${version()}\n`);
+  else process.exit(await runProcess(argv));
 }
 
 async function runProcess(argv: readonly string[]): Promise<ExitCode> {
+  const { InterruptedError } = await import('./model/errors.ts');
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {

@@ -3,7 +3,7 @@
  * way of going wrong into one message and the exit code that README.md documents.
  */
 import { Command, CommanderError, Option } from 'commander';
-import { explainFileError } from '../model/file-errors.ts';
+import { explainFileError } from '../model/file-error.ts';
 import { type ExitCode, InterruptedError, OperatorError, UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { settingTable } from '../settings/table.ts';
@@ -129,7 +129,13 @@ function explain(context: CliContext, error: unknown): unknown {
   const reason: unknown = context.signal.reason;
   // Whatever an interrupted part throws, the interruption is what happened.
   if (context.signal.aborted && reason instanceof InterruptedError) return reason;
-  return explainFileError(error) ?? error;
+  return fileError(error) ?? error;
+}
+
+/** A file problem that no room has explained: at least what was called on which file, and what to do. */
+function fileError(error: unknown): OperatorError | undefined {
+  if (!(error instanceof Error) || !('syscall' in error)) return undefined;
+  return explainFileError(error, String(error.syscall), 'path' in error ? String(error.path) : 'a file');
 }
 
 /** Commander's message: the first line says what is wrong, the second, where there is one, what is nearest. */

@@ -1,0 +1,134 @@
+/**
+ * What the sync engine needs of a store. Every method is one durable step: it has happened whole when it returns, or
+ * not at all. Section "Windows and walks" of docs/architecture.md.
+ */
+import type { ResourceName } from '../../model/resources.ts';
+import type { Day, Timestamp } from '../../model/time.ts';
+
+/** `pending`: not read yet; `walking`: a walk was begun; `settled`: its last walk was consistent; `unsettled`: it was not. */
+export type WindowState = 'pending' | 'walking' | 'settled' | 'unsettled';
+
+/** A half-open range `[from, to)` of creation days, and what is known of it. */
+export interface Window {
+  readonly resource: ResourceName;
+  readonly from: Day;
+  readonly to: Day;
+  readonly state: WindowState;
+  /** Records that the server had in it when it was last asked; an estimate while `pending`; null where never asked. */
+  readonly serverTotal: number | null;
+  /** Pages of the walk in hand that are in the mirror. */
+  readonly pagesRead: number;
+  /** Every row of the window was seen on the server at or after this time; null where it was never read whole. */
+  readonly freshAsOf: Timestamp | null;
+  readonly problem: string | null;
+}
+
+export type NewWindow = Pick<Window, 'from' | 'to'> & Partial<Pick<Window, 'state' | 'serverTotal' | 'freshAsOf'>>;
+
+/** What became of a page's records. */
+export interface PageOutcome {
+  readonly inserted: number;
+  readonly updated: number;
+  readonly unchanged: number;
+  /** Records without a usable id: they stand in the events, and no walk that met one is complete. */
+  readonly unusable: number;
+}
+
+export type RunStatus = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted' | 'killed';
+export type ResourceStatus = 'running' | 'complete' | 'partial' | 'failed';
+
+export interface ResourceReport {
+  readonly status: ResourceStatus;
+  readonly requests: number;
+  readonly received: number;
+  readonly inserted: number;
+  readonly updated: number;
+  readonly deleted: number;
+  readonly unchanged: number;
+  readonly live: number;
+  readonly server_total: number | null;
+  readonly fresh_as_of: Timestamp | null;
+  readonly problem: string | null;
+}
+
+export interface RunReport {
+  readonly run: string;
+  readonly status: RunStatus;
+  readonly started_at: Timestamp;
+  readonly finished_at: Timestamp | null;
+  readonly requests: number;
+  readonly retries: number;
+  readonly resources: Partial<Record<ResourceName, ResourceReport>>;
+}
+
+export interface MirrorEvent {
+  readonly at: Timestamp;
+  readonly resource: ResourceName | null;
+  readonly kind: string;
+  readonly subject: string;
+  readonly detail: string | null;
+}
+
+/** Who holds a lock. */
+export interface LockOwner {
+  readonly run: string;
+  readonly pid: number;
+  readonly host: string;
+  readonly acquiredAt: Timestamp;
+}
+
+/** Records of a page as parsed from JSON. */
+export type ServedRecord = Readonly<Record<string, unknown>>;
+
+export interface MirrorStore {
+  /** Takes the lock of that name for this process, from a dead owner if need be. Throws `LockHeldError` naming a living one. */
+  acquireLock(name: string, run: string): void;
+  releaseLock(name: string, run: string): void;
+
+  /** Records a run and its resources as begun; runs left `running` by a dead process become `killed`. */
+  beginRun(run: string, command: string, resources: readonly ResourceName[]): void;
+  finishResource(run: string, resource: ResourceName, report: Omit<ResourceReport, keyof PageCounts>): void;
+  finishRun(run: string, end: { status: RunStatus; requests: number; retries: number; problem: string | null }): void;
+  runs(limit: number): RunReport[];
+
+  windows(resource: ResourceName): Window[];
+  /** Puts new windows in the place of those between the first one's `from` and the last one's `to`, in one step. */
+  replaceWindows(resource: ResourceName, windows: readonly NewWindow[]): void;
+  beginWalk(run: string, window: Window): void;
+  /** Upserts the records and advances the window and the run's counters, in one transaction. */
+  recordPage(run: string, window: Window, records: readonly ServedRecord[], received: number): PageOutcome;
+  endWalk(
+    run: string,
+    window: Window,
+    end: {
+      state: 'settled' | 'unsettled';
+      serverTotal: number | null;
+      freshAsOf: Timestamp | null;
+      problem: string | null;
+    },
+  ): void;
+
+  /** Ids of the window's rows that are not among the seen. */
+  unseenIds(window: Window, seen: ReadonlySet<number>): number[];
+  deleteRecords(run: string, resource: ResourceName, ids: readonly number[]): void;
+  /** Rows of the resource, of all creation times or of `[from, to)`. */
+  liveCount(resource: ResourceName, range?: { readonly from: Day; readonly to: Day }): number;
+
+  capability(name: string, resource: ResourceName | ''): { value: unknown; measuredAt: Timestamp } | undefined;
+  recordCapability(name: string, resource: ResourceName | '', value: unknown): void;
+  recordEvent(run: string, event: Omit<MirrorEvent, 'at'>): void;
+  events(limit: number): MirrorEvent[];
+
+  /** Folds the write-ahead log into the file, as far as readers let it. */
+  checkpoint(): void;
+  close(): void;
+}
+
+/** The counters that pages and deletions advance while a run goes on. */
+export interface PageCounts {
+  readonly received: number;
+  readonly inserted: number;
+  readonly updated: number;
+  readonly deleted: number;
+  readonly unchanged: number;
+}

@@ -1,0 +1,81 @@
+/** A lock by name in the mirror file: one holder among all processes that share it, and a dead holder gives way. */
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import type { Database } from 'better-sqlite3';
+import { LockHeldError } from '../../model/errors.ts';
+import { minuteMs, parseInstant, timestampOf, type Clock } from '../../model/time.ts';
+import { build, type Runner } from './tables.ts';
+
+/**
+ * A process of another host cannot be looked at: its lock counts as given up when it has not shown itself for this long.
+ * A living holder shows itself with every page it stores, and pages are far less than this apart.
+ */
+const foreignLeaseMs = 15 * minuteMs;
+
+/** When the process was started, as the kernel counts it; a re-used pid has another one. Null where it cannot be told. */
+function processStarted(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The second field is the program's name in parentheses and may hold spaces; the start time is the 20th after it.
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function isRunning(pid: number, started: string | null): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    // EPERM: it is there, and someone else's.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+  const now = processStarted(pid);
+  return started === null || now === null || now === started;
+}
+
+/** Takes the lock or throws `LockHeldError` saying who holds it and since when. */
+export function acquireLock(database: Database, runner: Runner, clock: Clock, name: string, run: string): void {
+  const take = database.transaction(() => {
+    const held = runner.first(build.selectFrom('mirror_locks').selectAll().where('name', '=', name));
+    if (held !== undefined) {
+      const silentMs = clock.now() - (parseInstant(held.beat_at) ?? 0);
+      const alive =
+        held.host === hostname() ? isRunning(held.pid, held.process_started) : Math.abs(silentMs) < foreignLeaseMs;
+      if (alive) {
+        throw new LockHeldError(
+          `another ${name} holds the lock: process ${held.pid} on ${held.host}, since ${held.acquired_at} (run ${held.run})`,
+          { advice: 'Wait for it to end, or stop it; a holder that died gives way by itself.' },
+        );
+      }
+      runner.run(build.deleteFrom('mirror_locks').where('name', '=', name));
+    }
+    const now = timestampOf(clock.now());
+    runner.run(
+      build.insertInto('mirror_locks').values({
+        name,
+        run,
+        pid: process.pid,
+        process_started: processStarted(process.pid),
+        host: hostname(),
+        acquired_at: now,
+        beat_at: now,
+      }),
+    );
+  });
+  take.immediate();
+}
+
+/** Shows that the holder lives. Belongs into a transaction that is made anyway. */
+export function beatLock(runner: Runner, clock: Clock, run: string): void {
+  runner.run(
+    build
+      .updateTable('mirror_locks')
+      .set({ beat_at: timestampOf(clock.now()) })
+      .where('run', '=', run),
+  );
+}
+
+export function releaseLock(runner: Runner, name: string, run: string): void {
+  runner.run(build.deleteFrom('mirror_locks').where('name', '=', name).where('run', '=', run));
+}

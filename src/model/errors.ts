@@ -25,7 +25,7 @@ export abstract class OperatorError extends Error {
 
 /** Wrong usage, settings or input. */
 export class UsageError extends OperatorError {
-  override readonly name = 'UsageError';
+  override readonly name: string = 'UsageError';
   override readonly exitCode = 2;
 }
 
@@ -37,13 +37,13 @@ export class FileError extends OperatorError {
 
 /** The server refused the key: 401, or 403 for everything that was asked. */
 export class KeyRefusedError extends OperatorError {
-  override readonly name = 'KeyRefusedError';
+  override readonly name: string = 'KeyRefusedError';
   override readonly exitCode = 3;
 }
 
 /** The server could not be reached, or every try failed, for everything that was asked. */
 export class UnreachableError extends OperatorError {
-  override readonly name = 'UnreachableError';
+  override readonly name: string = 'UnreachableError';
   override readonly exitCode = 4;
 }
 
@@ -61,7 +61,7 @@ export class LockHeldError extends OperatorError {
 
 /** A write was sent and nobody knows whether it happened. */
 export class OutcomeUnknownError extends OperatorError {
-  override readonly name = 'OutcomeUnknownError';
+  override readonly name: string = 'OutcomeUnknownError';
   override readonly exitCode = 8;
 }
 

@@ -26,4 +26,10 @@ export const commands: readonly CommandRow[] = [
     summary: 'show every setting and where it came from',
     load: () => import('./config.ts'),
   },
+  {
+    name: 'completions',
+    group: about,
+    summary: 'print the completion script of a shell',
+    load: () => import('./completions.ts'),
+  },
 ];

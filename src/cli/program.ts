@@ -41,7 +41,7 @@ function bareProgram(): Command {
     .helpCommand(false)
     .optionsGroup('Options of every command:');
   for (const { flag, meaning } of settingTable) {
-    if (flag !== null) program.addOption(new Option(flag, meaning.replaceAll('`', '')));
+    if (flag !== null) program.addOption(new Option(flag, meaning));
   }
   return program
     .option('--json', 'print the answer as one JSON document')
@@ -143,5 +143,10 @@ function usageError(error: CommanderError): UsageError {
   const [first = '', near] = error.message.replace(/^error: /, '').split('\n');
   const help = 'Run `admin-mirror help` for the commands, `admin-mirror help <command>` for the flags of one.';
   if (error.code === 'commander.help') return new UsageError('no command was given', { advice: help });
+  const choice = /^(.*value '(.*)' is invalid.*)\. Allowed choices are (.*)\.$/.exec(first);
+  if (choice !== null) {
+    const [, what = '', given = '', allowed = ''] = choice;
+    return new UsageError(what.replaceAll("'", '"'), { advice: suggestion(given, allowed.split(', ')) });
+  }
   return new UsageError(first.replaceAll("'", '"'), { advice: near?.replace(/^\((.*)\)$/, '$1') ?? help });
 }

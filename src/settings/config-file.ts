@@ -68,8 +68,9 @@ function unknownKey(key: string, origin: string): UsageError {
       advice: 'Set ADMIN_MIRROR_API_KEY, or write the key into a file of its own and name it in api.key_file.',
     });
   }
-  // A section's name alone (`apis:`) is best compared with sections.
-  const known = key.includes('.') ? fileKeys : [...new Set(fileKeys.map((each) => each.split('.')[0] ?? each))];
+  // A word on its own is a section misspelt (`apis:`) or a setting without its section (`base_url:`).
+  const sections = [...new Set(fileKeys.map((each) => each.split('.')[0] ?? each))];
+  const known = key.includes('.') ? fileKeys : [...sections, ...fileKeys];
   return new UsageError(`${origin}: unknown setting "${key}"`, { advice: suggestion(key, known) });
 }
 

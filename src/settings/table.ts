@@ -12,6 +12,7 @@ export interface Setting {
   readonly kind: SettingKind;
   /** What a person calls it. */
   readonly title: string;
+  /** In a few words, as the help prints it. */
   readonly meaning: string;
   /** As commander spells it, `--db <file>`; null where there is no flag. */
   readonly flag: string | null;
@@ -45,75 +46,75 @@ function setting<const K extends string>(
 }
 
 export const settingTable = [
-  setting('config', 'path', 'config file', 'The YAML file that the settings are read from.', {
+  setting('config', 'path', 'config file', 'the YAML file with the settings', {
     flag: '--config <file>',
     env: 'ADMIN_MIRROR_CONFIG',
     inFile: false,
   }),
-  setting('api.base_url', 'address', 'base address', "The server's address, without /api/v1. Required.", {
+  setting('api.base_url', 'address', 'base address', "the server's address, without /api/v1; required", {
     flag: '--base-url <url>',
     env: 'ADMIN_MIRROR_BASE_URL',
   }),
-  setting('api.key', 'secret', 'key', 'The API key. Required; never given as a flag or in the config file.', {
+  setting('api.key', 'secret', 'key', 'the API key; required, and never a flag or in the config file', {
     env: 'ADMIN_MIRROR_API_KEY',
     inFile: false,
   }),
-  setting('api.key_file', 'path', 'key file', 'A file that holds the key and nothing else.', {
+  setting('api.key_file', 'path', 'key file', 'a file that holds the key and nothing else', {
     env: 'ADMIN_MIRROR_API_KEY_FILE',
   }),
-  setting('api.insecure_http', 'switch', 'insecure http', 'Allow a base address that is neither https nor loopback.', {
+  setting('api.insecure_http', 'switch', 'insecure http', 'allow a base address that is neither https nor loopback', {
     flag: '--insecure-http',
     env: 'ADMIN_MIRROR_INSECURE_HTTP',
     default: false,
   }),
-  setting('api.timeout', 'duration', 'timeout', 'How long one request may take.', {
+  setting('api.timeout', 'duration', 'timeout', 'how long one request may take', {
     env: 'ADMIN_MIRROR_API_TIMEOUT',
     default: '30s',
   }),
-  setting('api.concurrency', 'count', 'concurrency', 'Requests under way at once, at most.', {
+  setting('api.concurrency', 'count', 'concurrency', 'requests under way at once, at most', {
     env: 'ADMIN_MIRROR_API_CONCURRENCY',
     default: 8,
     most: 64,
   }),
-  setting('api.attempts', 'count', 'attempts', 'How often a read is tried before it counts as failed.', {
+  setting('api.attempts', 'count', 'attempts', 'how often a read is tried before it counts as failed', {
     env: 'ADMIN_MIRROR_API_ATTEMPTS',
-    default: 6,
+    default: 5,
     most: 100,
   }),
-  setting('api.requests_per_second', 'rate', 'rate', 'Requests a second, at most; `off` leaves it to the server.', {
+  setting('api.requests_per_second', 'rate', 'rate', 'requests a second, at most; off leaves it to the server', {
     env: 'ADMIN_MIRROR_API_REQUESTS_PER_SECOND',
     default: 'off',
   }),
-  setting('api.page_size', 'count', 'page size', 'Records asked for on a page; the server may give fewer.', {
+  setting('api.page_size', 'count', 'page size', 'records asked for on a page; the server may give fewer', {
     env: 'ADMIN_MIRROR_API_PAGE_SIZE',
     default: 1_000,
     most: 10_000,
   }),
-  setting('store.mirror', 'path', 'mirror file', 'The SQLite file of the mirror.', {
+  setting('store.mirror', 'path', 'mirror file', 'the SQLite file of the mirror', {
     flag: '--db <file>',
     env: 'ADMIN_MIRROR_DB',
     default: 'data/mirror.db',
   }),
-  setting('store.journal', 'path', 'journal file', 'The SQLite file that records every write sent.', {
+  setting('store.journal', 'path', 'journal file', 'the SQLite file that records every write sent', {
     flag: '--journal <file>',
     env: 'ADMIN_MIRROR_JOURNAL',
     default: 'data/journal.db',
   }),
-  setting('sync.requests_per_run', 'count', 'requests a run', 'Requests that a run may spend on reading again.', {
+  setting('sync.requests_per_run', 'count', 'requests a run', 'requests that a run may spend on reading again', {
     env: 'ADMIN_MIRROR_SYNC_REQUESTS_PER_RUN',
     default: 1_000,
     most: 10_000_000,
   }),
-  setting('sync.grace', 'duration', 'grace', 'How long a window stays open to new records after its end.', {
+  setting('sync.grace', 'duration', 'grace', 'how long a window stays open to new records after its end', {
     env: 'ADMIN_MIRROR_SYNC_GRACE',
     default: '48h',
   }),
-  setting('sync.window_pages', 'count', 'window size', 'Pages that a window holds, at most.', {
+  setting('sync.window_pages', 'count', 'window size', 'pages that a window holds, at most', {
     env: 'ADMIN_MIRROR_SYNC_WINDOW_PAGES',
     default: 20,
     most: 1_000,
   }),
-  setting('log.level', 'level', 'log level', 'The least important log lines that are still written.', {
+  setting('log.level', 'level', 'log level', 'the least important log lines that are still written', {
     env: 'ADMIN_MIRROR_LOG_LEVEL',
     default: 'info',
   }),

@@ -1,0 +1,30 @@
+/** `completions`: prints the script that teaches a shell this command line. */
+import { Argument, type Command } from 'commander';
+import type { CliContext } from './context.ts';
+import { printLine } from './output.ts';
+
+const shells = ['bash', 'zsh', 'fish'] as const;
+type Shell = (typeof shells)[number];
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('completions')
+    .description('Print the completion script of a shell.')
+    .addArgument(new Argument('<shell>', 'the shell to complete in').choices(shells))
+    .addHelpText(
+      'after',
+      `
+Examples:
+  source <(admin-mirror completions bash)          in ~/.bashrc
+  source <(admin-mirror completions zsh)           in ~/.zshrc, after compinit
+  admin-mirror completions fish > ~/.config/fish/completions/admin-mirror.fish`,
+    )
+    .action(async (shell: Shell) => {
+      const [{ wholeProgram }, { wordsOf }, { scripts }] = await Promise.all([
+        import('./program.ts'),
+        import('./completion-words.ts'),
+        import('./completion-scripts.ts'),
+      ]);
+      printLine(context, scripts[shell](wordsOf(await wholeProgram(context))));
+    });
+}

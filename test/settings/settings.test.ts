@@ -1,0 +1,226 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parseDocument } from 'yaml';
+import { settingsSchema } from '../../src/settings/kinds.ts';
+import { type FlagValue, readSettings, settingsFrom } from '../../src/settings/settings.ts';
+import { allSettings, settingTable } from '../../src/settings/table.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+interface Sources {
+  readonly flags?: readonly FlagValue[];
+  readonly environment?: Record<string, string>;
+  readonly dotenv?: string;
+  readonly file?: string;
+}
+
+function read(sources: Sources) {
+  const folder = temporaryFolder();
+  if (sources.dotenv !== undefined) writeFileSync(join(folder, '.env'), sources.dotenv);
+  if (sources.file !== undefined) {
+    mkdirSync(join(folder, 'config'));
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), sources.file);
+  }
+  const reading = readSettings({ flags: sources.flags ?? [], environment: sources.environment ?? {}, folder });
+  const origin = (key: string) => reading.readings.find((each) => each.setting.key === key)?.origin;
+  const shown = (key: string) => reading.readings.find((each) => each.setting.key === key)?.value;
+  return { ...reading, folder, origin, shown };
+}
+
+/** Message and advice of the only problem. */
+function problemOf(sources: Sources): string {
+  const { problems } = read(sources);
+  expect(problems).toHaveLength(1);
+  return `${problems[0]?.message}\n${problems[0]?.advice}`;
+}
+
+const db = { key: 'store.mirror', flag: '--db' } as const;
+
+describe('precedence', () => {
+  const sources = {
+    flags: [{ ...db, value: 'flag.db' }],
+    environment: { ADMIN_MIRROR_DB: 'environment.db' },
+    dotenv: 'ADMIN_MIRROR_DB=dotenv.db\n',
+    file: 'store:\n  mirror: file.db\n',
+  };
+
+  test('a flag wins over everything', () => {
+    const { settings, folder, origin } = read(sources);
+    expect(settings?.store.mirror).toBe(join(folder, 'flag.db'));
+    expect(origin('store.mirror')).toBe('flag --db');
+  });
+
+  test('the environment wins over .env, which wins over the config file, which wins over the default', () => {
+    const environment = read({ ...sources, flags: [] });
+    expect(environment.shown('store.mirror')).toBe('environment.db');
+    expect(environment.origin('store.mirror')).toBe('environment ADMIN_MIRROR_DB');
+    const dotenv = read({ dotenv: sources.dotenv, file: sources.file });
+    expect(dotenv.shown('store.mirror')).toBe('dotenv.db');
+    expect(dotenv.origin('store.mirror')).toBe('.env ADMIN_MIRROR_DB');
+    const file = read({ file: sources.file });
+    expect(file.shown('store.mirror')).toBe('file.db');
+    expect(file.origin('store.mirror')).toBe('config/admin-mirror.yaml:2');
+    const none = read({});
+    expect(none.settings?.store.mirror).toBe(join(none.folder, 'data/mirror.db'));
+    expect(none.origin('store.mirror')).toBe('default');
+  });
+
+  test('an empty environment variable counts as left out', () => {
+    expect(read({ environment: { ADMIN_MIRROR_DB: ' ' }, file: sources.file }).shown('store.mirror')).toBe('file.db');
+  });
+
+  test('a key file in the real environment outranks a key in .env', () => {
+    const { settings, folder } = read({
+      environment: { ADMIN_MIRROR_API_KEY_FILE: 'key.txt' },
+      dotenv: 'ADMIN_MIRROR_API_KEY=old-key-1234\n',
+    });
+    expect(settings?.api.key).toBeUndefined();
+    expect(settings?.api.keyFile).toBe(join(folder, 'key.txt'));
+  });
+});
+
+describe('values', () => {
+  test('durations become milliseconds, off becomes no limit, and everything is frozen', () => {
+    const { settings } = read({ file: 'api:\n  timeout: 2m\n  requests_per_second: off\nsync:\n  grace: 90s\n' });
+    expect(settings?.api.timeoutMs).toBe(120_000);
+    expect(settings?.api.requestsPerSecond).toBeUndefined();
+    expect(settings?.sync.graceMs).toBe(90_000);
+    expect(Object.isFrozen(settings) && Object.isFrozen(settings?.api) && Object.isFrozen(settings?.sync)).toBe(true);
+  });
+
+  test('the environment gives numbers and switches as text', () => {
+    const { settings } = read({
+      environment: {
+        ADMIN_MIRROR_API_REQUESTS_PER_SECOND: '0.5',
+        ADMIN_MIRROR_API_PAGE_SIZE: '200',
+        ADMIN_MIRROR_INSECURE_HTTP: 'true',
+      },
+    });
+    expect(settings?.api).toMatchObject({ requestsPerSecond: 0.5, pageSize: 200, insecureHttp: true });
+  });
+
+  test('the base address loses its last slash', () => {
+    const { settings } = read({ environment: { ADMIN_MIRROR_BASE_URL: 'https://panel.example.com/shop//' } });
+    expect(settings?.api.baseUrl).toBe('https://panel.example.com/shop');
+  });
+
+  test.each(['http://127.0.0.1:8080', 'http://localhost:1', 'http://[::1]:1', 'http://127.4.5.6'])(
+    'plain http to this machine, %s, is accepted',
+    (address) => expect(read({ environment: { ADMIN_MIRROR_BASE_URL: address } }).problems).toEqual([]),
+  );
+
+  test('plain http to another machine is refused, and accepted with --insecure-http', () => {
+    const environment = { ADMIN_MIRROR_BASE_URL: 'http://panel.example.com' };
+    expect(problemOf({ environment })).toContain('--insecure-http');
+    expect(
+      read({ environment, flags: [{ key: 'api.insecure_http', flag: '--insecure-http', value: true }] }).problems,
+    ).toEqual([]);
+  });
+
+  test('a base address that already ends in /api/v1 is refused with the right one', () => {
+    expect(problemOf({ environment: { ADMIN_MIRROR_BASE_URL: 'https://panel.example.com/api/v1/' } })).toContain(
+      'Use https://panel.example.com:',
+    );
+  });
+
+  test.each(['panel.example.com', 'ftp://panel.example.com', 'https://me:pw@panel.example.com', 'https://x/?a=1'])(
+    'the base address %s is refused with what is expected',
+    (address) =>
+      expect(problemOf({ environment: { ADMIN_MIRROR_BASE_URL: address } })).toContain('such as https://panel.example'),
+  );
+
+  test('the key is shown by its last four characters, wherever the settings are printed', () => {
+    const { settings, shown } = read({ environment: { ADMIN_MIRROR_API_KEY: 'sk-live-0123456789' } });
+    expect(shown('api.key')).toBe('****6789');
+    expect(JSON.stringify(settings)).not.toContain('012345');
+    expect(String(settings?.api.key)).toBe('****6789');
+    expect(settings?.api.key?.reveal()).toBe('sk-live-0123456789');
+  });
+});
+
+describe('mistakes', () => {
+  test.each([
+    [
+      'api:\n  # comment\n  timeot: 5s\n',
+      'config/admin-mirror.yaml:3: unknown setting "api.timeot"\nDid you mean "api.timeout"?',
+    ],
+    ['apo:\n  timeout: 5s\n', 'config/admin-mirror.yaml:1: unknown setting "apo"\nDid you mean "api"?'],
+    ['base_url: https://x\n', 'config/admin-mirror.yaml:1: unknown setting "base_url"\nDid you mean "api.base_url"?'],
+    ['api:\n  key: abc\n', 'config/admin-mirror.yaml:2: the key does not belong in the config file'],
+    ['api: 5\n', 'config/admin-mirror.yaml:1: "api" must hold settings as "name: value"'],
+    ['- a\n', 'config/admin-mirror.yaml:1: the file must hold settings as "name: value"'],
+    ['api:\n  timeout: 5s\n  timeout: 6s\n', 'config/admin-mirror.yaml:3: Map keys must be unique'],
+    [
+      'api:\n  concurrency: 100\n',
+      'api.concurrency is 100 (config/admin-mirror.yaml:2): expected a whole number from 1 to 64',
+    ],
+    ['api:\n  concurrency: "8"\n', 'api.concurrency is "8" (config/admin-mirror.yaml:2): expected a whole number'],
+    ['api:\n  timeout: 30\n', 'api.timeout is 30 (config/admin-mirror.yaml:2): expected a duration such as 30s'],
+    ['api:\n  timeout: 0s\n', 'api.timeout is "0s" (config/admin-mirror.yaml:2): expected a duration'],
+    [
+      'api:\n  insecure_http: maybe\n',
+      'api.insecure_http is "maybe" (config/admin-mirror.yaml:2): expected true or false',
+    ],
+    ['store:\n  mirror: [a]\n', 'store.mirror is ["a"] (config/admin-mirror.yaml:2): expected the path of a file'],
+    ['log:\n  level: loud\n', 'log.level is "loud" (config/admin-mirror.yaml:2): expected one of trace, debug'],
+  ])('the config file %j is refused with the line and what to do', (file, words) => {
+    expect(problemOf({ file })).toContain(words);
+  });
+
+  test('a config file that is no YAML is refused with its line', () => {
+    const { problems } = read({ file: 'api:\n  timeout: 5s\n bad: [1,\n' });
+    expect(problems[0]?.message).toMatch(/^config\/admin-mirror\.yaml:[34]: /);
+  });
+
+  test('a config file named by a flag must exist, the one by default need not', () => {
+    expect(problemOf({ flags: [{ key: 'config', flag: '--config', value: 'none.yaml' }] })).toContain(
+      'none.yaml cannot be read: it does not exist',
+    );
+    expect(read({}).problems).toEqual([]);
+  });
+
+  test('a wrong value in the environment is refused by the name of its variable', () => {
+    expect(problemOf({ environment: { ADMIN_MIRROR_API_TIMEOUT: 'soon' } })).toContain(
+      'api.timeout is "soon" (environment ADMIN_MIRROR_API_TIMEOUT)',
+    );
+  });
+
+  test('all problems are found in one reading, and the first one says how many more there are', () => {
+    const reading = read({ file: 'api:\n  timeout: 5\n  concurrency: none\nlogs:\n  level: info\n' });
+    expect(reading.problems).toHaveLength(3);
+    expect(() => settingsFrom(reading)).toThrow(expect.objectContaining({ advice: expect.stringMatching(/2 more/) }));
+  });
+
+  test('an empty config file, or one with all its settings commented out, changes nothing', () => {
+    expect(read({ file: '' }).problems).toEqual([]);
+    expect(read({ file: 'api:\n  # timeout: 5s\n' }).problems).toEqual([]);
+  });
+});
+
+describe('the table', () => {
+  test('has exactly the settings of the schema', () => {
+    expect(Object.keys(settingsSchema.shape)).toEqual(allSettings.map((each) => each.key));
+  });
+
+  const example = readFileSync(new URL('../../config/admin-mirror.yaml', import.meta.url), 'utf8');
+  const inFile = settingTable.filter((each) => each.inFile);
+
+  test.each(inFile.filter((each) => each.default !== null))('the example file has $key with its default', (setting) => {
+    expect(parseDocument(example).getIn(setting.key.split('.'))).toBe(setting.default);
+  });
+
+  test.each(inFile.filter((each) => each.default === null))('the example file shows $key in a comment', (setting) => {
+    expect(parseDocument(example).getIn(setting.key.split('.'))).toBeUndefined();
+    expect(example).toContain(`# ${setting.key.split('.')[1]}: `);
+  });
+
+  test.each(inFile)('the example file names the flag and the variable of $key', ({ flag, env }) => {
+    expect(example).toContain(env);
+    expect(example).toContain(flag?.split(' ')[0] ?? env);
+  });
+
+  test('the example file is accepted, and so it is with its comments opened', () => {
+    expect(read({ file: example }).problems).toEqual([]);
+    expect(read({ file: example.replaceAll(/# (base_url|key_file):/g, '$1:') }).problems).toEqual([]);
+  });
+});

@@ -1,0 +1,49 @@
+/** Runs the command as a process of its own, as a shell would. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/** The command's own file; run with the Node that runs the tests. */
+export const commandFile = fileURLToPath(new URL('../../src/admin-mirror.js', import.meta.url));
+
+export interface CliResult {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface CliOptions {
+  /** The working folder; settings and relative paths start there. */
+  readonly folder: string;
+  /** Besides PATH and HOME; nothing else of the tests' own environment is passed on. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Given on standard input, which is closed after it. */
+  readonly input?: string;
+}
+
+/** Starts the command; the caller ends it and reads its streams. */
+export function startCli(args: readonly string[], options: CliOptions): ChildProcessWithoutNullStreams {
+  const { PATH = '', HOME = '', TMPDIR } = process.env;
+  return spawn(process.execPath, [commandFile, ...args], {
+    cwd: options.folder,
+    env: { PATH, HOME, ...(TMPDIR === undefined ? {} : { TMPDIR }), ...options.environment },
+  });
+}
+
+/** Runs the command to its end. */
+export async function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
+  const child = startCli(args, options);
+  child.stdin.end(options.input ?? '');
+  return finished(child);
+}
+
+/** What the command printed, once it has ended. */
+export function finished(child: ChildProcessWithoutNullStreams): Promise<CliResult> {
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, stdout, stderr }));
+  });
+}

@@ -4,13 +4,21 @@ import type { ExitCode } from './model/errors.ts';
 
 /** Runs the command line and ends the process with its exit code. */
 export async function main(argv: readonly string[]): Promise<void> {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    // The reader (`| head`) has what it wanted.
+    if (error.code === 'EPIPE') process.exit(0);
+    process.stderr.write(`error: could not write to standard output: ${error.message}\n`);
+    process.exit(2);
+  });
+  // Where standard error is gone there is nobody to tell.
+  process.stderr.on('error', () => {});
   // Asked often and by scripts, so answered before anything else is loaded.
   if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) process.stdout.write(`${version()}\n`);
   else process.exit(await runProcess(argv));
 }
 
 async function runProcess(argv: readonly string[]): Promise<ExitCode> {
-  const { InterruptedError } = await import('./model/errors.ts');
+  const [{ run }, { InterruptedError }] = await Promise.all([import('./cli/program.ts'), import('./model/errors.ts')]);
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
@@ -20,14 +28,6 @@ async function runProcess(argv: readonly string[]): Promise<ExitCode> {
       stop.abort(reason);
     });
   }
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      // The reader (`| head`) has what it wanted.
-      if (error.code === 'EPIPE') process.exit(0);
-      throw error;
-    });
-  }
-  const { run } = await import('./cli/program.ts');
   const code = await run(argv, {
     stdout: process.stdout,
     stderr: process.stderr,

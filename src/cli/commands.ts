@@ -9,26 +9,33 @@ export interface CommandModule {
 
 export interface CommandRow {
   readonly name: string;
-  readonly group: string;
+  readonly group: (typeof groups)[keyof typeof groups];
   readonly summary: string;
   readonly load: () => Promise<CommandModule>;
   /** Left out of the help and the completions. */
   readonly hidden?: boolean;
 }
 
-const about = 'Settings and help:';
+/** The headings of the help. */
+export const groups = {
+  mirror: 'Keep the mirror:',
+  answers: 'Ask the mirror:',
+  api: 'Ask and change the server:',
+  sandbox: 'Try it out:',
+  about: 'Settings and help:',
+} as const;
 
-/** In the order of the help. */
+/** In the order of the help: sync, status · export, query, schema · users … coupons · sandbox · doctor, config, … */
 export const commands: readonly CommandRow[] = [
   {
     name: 'config',
-    group: about,
+    group: groups.about,
     summary: 'show every setting and where it came from',
     load: () => import('./config.ts'),
   },
   {
     name: 'completions',
-    group: about,
+    group: groups.about,
     summary: 'print the completion script of a shell',
     load: () => import('./completions.ts'),
   },

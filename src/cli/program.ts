@@ -7,17 +7,22 @@ import { explainFileError } from '../model/file-error.ts';
 import { type ExitCode, InterruptedError, OperatorError, UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { settingTable } from '../settings/table.ts';
-import { type CommandRow, commands } from './commands.ts';
+import { type CommandRow, commands, groups } from './commands.ts';
 import { type CliContext, type CliWorld, createContext } from './context.ts';
 import { printError } from './output.ts';
 import { version } from './version.ts';
 
-/** Runs one command line to its end. Throws nothing. */
-export async function run(argv: readonly string[], world: CliWorld): Promise<ExitCode> {
+/** Runs one command line to its end. Throws nothing. Tests bring commands of their own. */
+export async function run(
+  argv: readonly string[],
+  world: CliWorld,
+  rows: readonly CommandRow[] = commands,
+): Promise<ExitCode> {
   const program = bareProgram();
   const context = createContext(world, () => program.opts());
   try {
-    await defineCommands(program, context, new Set(wantedCommands(argv)));
+    const wanted = wantedCommands(argv);
+    await defineCommands(program, context, rows, (row) => wanted.includes(row.name));
     await program.parseAsync(argv, { from: 'user' });
     return context.exitCode();
   } catch (error) {
@@ -28,7 +33,7 @@ export async function run(argv: readonly string[], world: CliWorld): Promise<Exi
 /** The whole program with every command in it, for what needs all of them: completions and the tests of the help. */
 export async function wholeProgram(context: CliContext): Promise<Command> {
   const program = bareProgram();
-  await defineCommands(program, context, new Set(commands.map((each) => each.name)));
+  await defineCommands(program, context, commands, () => true);
   return program;
 }
 
@@ -63,12 +68,17 @@ function wantedCommands(argv: readonly string[]): string[] {
   }
 }
 
-async function defineCommands(program: Command, context: CliContext, wanted: ReadonlySet<string>): Promise<void> {
-  const modules = await Promise.all(commands.filter((each) => wanted.has(each.name)).map((each) => each.load()));
+async function defineCommands(
+  program: Command,
+  context: CliContext,
+  rows: readonly CommandRow[],
+  wanted: (row: CommandRow) => boolean,
+): Promise<void> {
+  const modules = await Promise.all(rows.filter(wanted).map((each) => each.load()));
   for (const each of new Set(modules)) each.define(program, context);
-  for (const row of commands) completeRow(program, row);
+  for (const row of rows) completeRow(program, row);
   defineHelp(program);
-  const order = [...commands.map((each) => each.name), 'help'];
+  const order = [...rows.map((each) => each.name), 'help'];
   // The help lists commands in the order in which they were added.
   (program.commands as Command[]).sort((a, b) => order.indexOf(a.name()) - order.indexOf(b.name()));
   quiet(program);
@@ -87,7 +97,7 @@ function defineHelp(program: Command): void {
     .summary('show the help of a command')
     .description('Show the help of a command.')
     .argument('[command...]', 'the command, and its part where it has parts')
-    .helpGroup('Settings and help:')
+    .helpGroup(groups.about)
     .action((path: string[]) => {
       let command = program;
       for (const name of path) {

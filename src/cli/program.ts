@@ -57,7 +57,8 @@ function bareProgram(): Command {
 
 /** The names of the commands that the arguments ask for, as far as they can be told before the command is loaded. */
 function wantedCommands(argv: readonly string[]): string[] {
-  const scratch = quiet(bareProgram());
+  // It must neither print nor act: the real parse does.
+  const scratch = quiet(bareProgram(), () => {});
   try {
     const { operands, unknown } = scratch.parseOptions([...argv]);
     const [first, second] = [...operands, ...unknown];
@@ -81,7 +82,7 @@ async function defineCommands(
   const order = [...rows.map((each) => each.name), 'help'];
   // The help lists commands in the order in which they were added.
   (program.commands as Command[]).sort((a, b) => order.indexOf(a.name()) - order.indexOf(b.name()));
-  quiet(program);
+  quiet(program, (text) => context.stdout.write(text), context.stdout.columns);
 }
 
 /** Gives a loaded command its line in the list, and stands in for one that was not loaded. */
@@ -110,11 +111,14 @@ function defineHelp(program: Command): void {
     });
 }
 
-/** Errors are thrown, and printed by `failed` alone; the help shows the global options with every command. */
-function quiet(program: Command): Command {
+/**
+ * Errors are thrown, and printed by `failed` alone; what commander itself prints, help and version, goes to `write`; the
+ * help shows the global options with every command.
+ */
+function quiet(program: Command, write: (text: string) => void, width = 80): Command {
   program
     .exitOverride()
-    .configureOutput({ outputError: () => {} })
+    .configureOutput({ writeOut: write, writeErr: () => {}, outputError: () => {}, getOutHelpWidth: () => width })
     .configureHelp({ showGlobalOptions: true });
   for (const each of program.commands) inherit(each, program);
   return program;

@@ -1,0 +1,132 @@
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { commandFile, runCli } from '../support/cli.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+
+describe('the command as a process', () => {
+  test.each([['--version'], ['-V'], ['--version', '--no-color']])('%s prints the version alone', async (...args) => {
+    expect(await runCli(args, { folder: temporaryFolder() })).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
+  });
+
+  test('an unknown command ends with 2, its message on standard error', async () => {
+    const { code, stdout, stderr } = await runCli(['confg'], { folder: temporaryFolder() });
+    expect(code).toBe(2);
+    expect(stdout).toBe('');
+    expect(stderr).toBe('error: unknown command "confg"\nDid you mean config?\n');
+  });
+
+  test.each(['--version', 'help', 'completions bash'])('`%s` into a reader that is gone ends quietly', async (args) => {
+    const script = `set -o pipefail; "$NODE" "$COMMAND" ${args} | :`;
+    const { stderr } = await promisify(execFile)('bash', ['-c', script], {
+      env: { ...process.env, NODE: process.execPath, COMMAND: commandFile },
+    });
+    expect(stderr).toBe('');
+  });
+
+  test('a full disk behind standard output is one clear line', async () => {
+    const script = '"$NODE" "$COMMAND" help > /dev/full';
+    const run = promisify(execFile)('bash', ['-c', script], {
+      env: { ...process.env, NODE: process.execPath, COMMAND: commandFile },
+    });
+    await expect(run).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^error: could not write to standard output: ENOSPC: no space left.*\n$/),
+    });
+  });
+});
+
+describe('config', () => {
+  test('prints every setting with its origin, the key masked', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, '.env'), 'ADMIN_MIRROR_API_KEY=secret-key-abcd\n');
+    const environment = { ADMIN_MIRROR_BASE_URL: 'https://panel.example.com' };
+    const { code, stdout, stderr } = await runCli(['config', '--db', 'x.db'], { folder, environment });
+    expect(code).toBe(0);
+    expect(stderr).toBe('');
+    expect(stdout).toMatch(/^api\.base_url +https:\/\/panel\.example\.com +environment ADMIN_MIRROR_BASE_URL$/m);
+    expect(stdout).toMatch(/^api\.key +\*\*\*\*abcd +\.env ADMIN_MIRROR_API_KEY$/m);
+    expect(stdout).toMatch(/^store\.mirror +x\.db +flag --db$/m);
+    expect(stdout).toMatch(/^sync\.grace +48h +default$/m);
+    expect(stdout).not.toContain('secret');
+  });
+
+  test('--json is one document', async () => {
+    const { stdout } = await runCli(['config', '--json'], {
+      folder: temporaryFolder(),
+      environment: { ADMIN_MIRROR_API_KEY: 'secret-key-abcd' },
+    });
+    const { settings } = JSON.parse(stdout) as { settings: Record<string, unknown> };
+    expect(settings['api.key']).toEqual({
+      value: '****abcd',
+      origin: 'environment ADMIN_MIRROR_API_KEY',
+      default: null,
+    });
+    expect(settings['api.base_url']).toEqual({ value: null, origin: 'not set', default: null });
+    expect(settings['api.page_size']).toEqual({ value: 1000, origin: 'default', default: 1000 });
+  });
+
+  test('a wrong value is shown with its origin, and the command ends with 2', async () => {
+    const { code, stdout, stderr } = await runCli(['config'], {
+      folder: temporaryFolder(),
+      environment: { ADMIN_MIRROR_API_CONCURRENCY: 'many' },
+    });
+    expect(code).toBe(2);
+    expect(stdout).toMatch(/^api\.concurrency +many +environment/m);
+    expect(stderr).toContain('expected a whole number from 1 to 64');
+  });
+});
+
+describe('completions', () => {
+  /** What bash offers at the end of the line. */
+  async function complete(line: string): Promise<string[]> {
+    const folder = temporaryFolder();
+    const { stdout: script } = await runCli(['completions', 'bash'], { folder });
+    writeFileSync(join(folder, 'completion.bash'), script);
+    writeFileSync(join(folder, 'settings.yaml'), '');
+    // As bash does it: "=" is a word of its own.
+    const words = line.split(/ |(=)/).filter((word) => word !== undefined);
+    const { stdout } = await promisify(execFile)(
+      'bash',
+      [
+        '--norc',
+        '-c',
+        `source completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _admin_mirror; printf '%s\\n' "\${COMPREPLY[@]}"`,
+        'bash',
+        ...words,
+      ],
+      { cwd: folder },
+    );
+    return stdout.split('\n').filter((word) => word !== '');
+  }
+
+  test('bash completes commands, flags, choices and files', async () => {
+    expect(await complete('admin-mirror con')).toEqual(['config']);
+    expect(await complete('admin-mirror config --j')).toEqual(['--journal', '--json']);
+    expect(await complete('admin-mirror completions ')).toEqual(['bash', 'zsh', 'fish']);
+    expect(await complete('admin-mirror --config settings.yaml comp')).toEqual(['completions']);
+    expect(await complete('admin-mirror --config=settings.yaml comp')).toEqual(['completions']);
+    expect(await complete('admin-mirror --config sett')).toEqual(['settings.yaml']);
+    expect(await complete('admin-mirror --config=sett')).toEqual(['settings.yaml']);
+    expect(await complete('admin-mirror help conf')).toEqual(['config']);
+    expect(await complete('admin-mirror --base-url ')).toEqual([]);
+  });
+
+  test.each(['zsh', 'fish'])('the script of %s names the commands and their flags', async (shell) => {
+    const { code, stdout } = await runCli(['completions', shell], { folder: temporaryFolder() });
+    expect(code).toBe(0);
+    for (const word of ['config', 'completions', 'insecure-http']) expect(stdout).toContain(word);
+  });
+
+  test('an unknown shell ends with 2 and names the known ones', async () => {
+    const { code, stderr } = await runCli(['completions', 'zhs'], { folder: temporaryFolder() });
+    expect(code).toBe(2);
+    expect(stderr).toContain('"zsh"');
+  });
+});

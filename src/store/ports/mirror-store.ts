@@ -2,6 +2,8 @@
  * What the sync engine needs of a store. Every method is one durable step: it has happened whole when it returns, or
  * not at all. Section "Windows and walks" of docs/architecture.md.
  */
+import type { DayRange } from '../../model/era.ts';
+import type { ServedRecord } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
 
@@ -23,7 +25,8 @@ export interface Window {
   readonly problem: string | null;
 }
 
-export type NewWindow = Pick<Window, 'from' | 'to'> & Partial<Pick<Window, 'state' | 'serverTotal' | 'freshAsOf'>>;
+export type NewWindow = Pick<Window, 'from' | 'to'> &
+  Partial<Pick<Window, 'state' | 'serverTotal' | 'freshAsOf' | 'problem'>>;
 
 /** What became of a page's records. */
 export interface PageOutcome {
@@ -77,9 +80,6 @@ export interface LockOwner {
   readonly acquiredAt: Timestamp;
 }
 
-/** Records of a page as parsed from JSON. */
-export type ServedRecord = Readonly<Record<string, unknown>>;
-
 export interface MirrorStore {
   /** Takes the lock of that name for this process, from a dead owner if need be. Throws `LockHeldError` naming a living one. */
   acquireLock(name: string, run: string): void;
@@ -94,6 +94,8 @@ export interface MirrorStore {
   windows(resource: ResourceName): Window[];
   /** Puts new windows in the place of those between the first one's `from` and the last one's `to`, in one step. */
   replaceWindows(resource: ResourceName, windows: readonly NewWindow[]): void;
+  /** Puts the windows in the place of all that the resource has, in one step. */
+  resetWindows(resource: ResourceName, windows: readonly NewWindow[]): void;
   beginWalk(run: string, window: Window): void;
   /** Upserts the records and advances the window and the run's counters, in one transaction. */
   recordPage(run: string, window: Window, records: readonly ServedRecord[], received: number): PageOutcome;
@@ -111,8 +113,11 @@ export interface MirrorStore {
   /** Ids of the window's rows that are not among the seen. */
   unseenIds(window: Window, seen: ReadonlySet<number>): number[];
   deleteRecords(run: string, resource: ResourceName, ids: readonly number[]): void;
-  /** Rows of the resource, of all creation times or of `[from, to)`. */
-  liveCount(resource: ResourceName, range?: { readonly from: Day; readonly to: Day }): number;
+  /** Rows of the resource, all or those that a window of these days owns. */
+  liveCount(resource: ResourceName, range?: DayRange): number;
+
+  /** The time of the resource's stalest window; null where one was never read whole. */
+  freshAsOf(resource: ResourceName): Timestamp | null;
 
   capability(name: string, resource: ResourceName | ''): { value: unknown; measuredAt: Timestamp } | undefined;
   recordCapability(name: string, resource: ResourceName | '', value: unknown): void;

@@ -1,17 +1,19 @@
 /** The sync engine's store over an SQLite file. */
 import type { Database } from 'better-sqlite3';
+import { everything } from '../../model/era.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
 import { acquireLock, beatLock, releaseLock } from './lock.ts';
 import { openMirrorFile } from './open.ts';
+import { ownedRows } from './owned-rows.ts';
 import { pageUpsert } from './page-upsert.ts';
 import { rowReader, type RecordRow, type Surprise } from './record-row.ts';
 import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
 import { quoteName } from './schema.ts';
 import { build, Runner } from './tables.ts';
-import { advanceWindow, readWindows, updateWindow, writeWindows } from './window-table.ts';
+import { advanceWindow, readWindows, replaceWindows, resetWindows, updateWindow } from './window-table.ts';
 
 /** Opens the mirror at `file`, making it where there is none. Throws `FileError`. The caller closes it. */
 export function openMirrorStore(file: string, clock: Clock = systemClock): MirrorStore {
@@ -31,15 +33,7 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
           read: rowReader(resource),
           upsert: pageUpsert(database, resource),
           remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
-          idsIn: database
-            .prepare<[string, string], number>(`SELECT "id" FROM ${table} WHERE "created_at" >= ? AND "created_at" < ?`)
-            .pluck(),
-          count: database.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck(),
-          countIn: database
-            .prepare<[string, string], number>(
-              `SELECT count(*) FROM ${table} WHERE "created_at" >= ? AND "created_at" < ?`,
-            )
-            .pluck(),
+          owned: ownedRows(database, name),
         },
       ] as const;
     }),
@@ -87,7 +81,8 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
     runs: (limit) => readRuns(runner, limit),
 
     windows: (resource) => readWindows(runner, resource),
-    replaceWindows: (resource, windows) => step(() => writeWindows(runner, resource, windows)),
+    replaceWindows: (resource, windows) => step(() => replaceWindows(runner, resource, windows)),
+    resetWindows: (resource, windows) => step(() => resetWindows(runner, resource, windows)),
     beginWalk: (run, window) =>
       step(() => updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null })),
     recordPage: (run, window, records, received) =>
@@ -118,17 +113,19 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
 
     unseenIds: (window, seen) =>
       writerOf(window.resource)
-        .idsIn.all(window.from, window.to)
+        .owned.ids(window)
         .filter((id) => !seen.has(id)),
     deleteRecords: (run, resource, ids) =>
       step(() => {
         const { changes } = writerOf(resource).remove.run(JSON.stringify(ids));
         addCounts(runner, run, resource, { deleted: changes });
       }),
-    liveCount: (resource, range) =>
-      (range === undefined ? writerOf(resource).count.get() : writerOf(resource).countIn.get(range.from, range.to)) ??
-      0,
+    liveCount: (resource, range) => writerOf(resource).owned.count(range ?? everything),
 
+    freshAsOf: (resource) => {
+      const query = build.selectFrom('mirror_freshness').select('fresh_as_of').where('resource', '=', resource);
+      return (runner.first(query)?.fresh_as_of ?? null) as Timestamp | null;
+    },
     capability: (name, resource) => {
       const row = runner.first(
         build.selectFrom('mirror_capabilities').selectAll().where('name', '=', name).where('resource', '=', resource),
@@ -144,12 +141,10 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
             .insertInto('mirror_capabilities')
             .values({ name, resource, value: JSON.stringify(value), measured_at: now() })
             .onConflict((conflict) =>
-              conflict
-                .columns(['name', 'resource'])
-                .doUpdateSet((row) => ({
-                  value: row.ref('excluded.value'),
-                  measured_at: row.ref('excluded.measured_at'),
-                })),
+              conflict.columns(['name', 'resource']).doUpdateSet((row) => ({
+                value: row.ref('excluded.value'),
+                measured_at: row.ref('excluded.measured_at'),
+              })),
             ),
         ),
       ),

@@ -1,5 +1,6 @@
 /** One record of a page as the cells of its row, with what was unexpected in its shape. */
 import type { Field, Resource } from '../../model/resources.ts';
+import { recordId, type ServedRecord } from '../../model/records.ts';
 import { cellOf, jsonText, type Cell, type Converted } from './cell.ts';
 
 /** How a record departed from the reference. */
@@ -19,9 +20,7 @@ export interface RecordRow {
 export type Report = (surprise: Surprise) => void;
 
 /** A function that turns records of the resource into rows; undefined where the record has no integer id to be kept under. */
-export function rowReader(
-  resource: Resource,
-): (record: Readonly<Record<string, unknown>>, report: Report) => RecordRow | undefined {
+export function rowReader(resource: Resource): (record: ServedRecord, report: Report) => RecordRow | undefined {
   const columns = resource.fields.map((field) => ({ field, convert: cellOf(field) }));
   const known = new Set(resource.fields.map(({ name }) => name));
   return (record, report) => {
@@ -40,12 +39,12 @@ export function rowReader(
       cells.push(converted.cell);
     }
     cells.push(extrasOf(record, known, present, report));
-    const id = cells[0];
-    if (typeof id !== 'bigint') {
+    const id = recordId(record);
+    if (id === undefined) {
       report({ kind: 'unusable_id', subject: jsonText(record['id'] ?? null), detail: jsonText(record) });
       return undefined;
     }
-    return { id: Number(id), cells };
+    return { id, cells };
   };
 }
 
@@ -57,12 +56,7 @@ function changedType(field: Field, { odd }: Converted): Surprise {
   };
 }
 
-function extrasOf(
-  record: Readonly<Record<string, unknown>>,
-  known: ReadonlySet<string>,
-  present: number,
-  report: Report,
-): string | null {
+function extrasOf(record: ServedRecord, known: ReadonlySet<string>, present: number, report: Report): string | null {
   const names = Object.keys(record);
   if (names.length === present) return null;
   const extras: Record<string, unknown> = {};

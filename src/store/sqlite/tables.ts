@@ -49,6 +49,7 @@ export interface Tables {
     run: string | null;
     problem: string | null;
   };
+  mirror_freshness: { resource: string; windows: number; unsettled: number; fresh_as_of: string | null };
   mirror_events: {
     event: Generated<number>;
     at: string;

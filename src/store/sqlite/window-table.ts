@@ -26,7 +26,7 @@ export function readWindows(runner: Runner, resource: ResourceName): Window[] {
 }
 
 /** Puts the windows, which follow each other without a gap, in the place of those that cover the same days. */
-export function writeWindows(runner: Runner, resource: ResourceName, windows: readonly NewWindow[]): void {
+export function replaceWindows(runner: Runner, resource: ResourceName, windows: readonly NewWindow[]): void {
   const first = windows[0];
   const last = windows.at(-1);
   if (first === undefined || last === undefined) return;
@@ -37,6 +37,16 @@ export function writeWindows(runner: Runner, resource: ResourceName, windows: re
       .where('from_day', '>=', first.from)
       .where('to_day', '<=', last.to),
   );
+  insertWindows(runner, resource, windows);
+}
+
+/** Puts the windows in the place of all that the resource has. */
+export function resetWindows(runner: Runner, resource: ResourceName, windows: readonly NewWindow[]): void {
+  runner.run(build.deleteFrom('mirror_windows').where('resource', '=', resource));
+  insertWindows(runner, resource, windows);
+}
+
+function insertWindows(runner: Runner, resource: ResourceName, windows: readonly NewWindow[]): void {
   for (const window of windows) {
     runner.run(
       build.insertInto('mirror_windows').values({
@@ -46,6 +56,7 @@ export function writeWindows(runner: Runner, resource: ResourceName, windows: re
         state: window.state ?? 'pending',
         server_total: window.serverTotal ?? null,
         fresh_as_of: window.freshAsOf ?? null,
+        problem: window.problem ?? null,
       }),
     );
   }

@@ -1,0 +1,67 @@
+/** What a run does with the windows it finds (pure). Section "What a run does" of docs/architecture.md. */
+import type { DayRange } from '../model/era.ts';
+import type { Window } from '../store/ports/mirror-store.ts';
+
+export type Reason =
+  | 'never read'
+  | 'left unfinished'
+  | 'open: records may still be added'
+  | 'read whole in each run'
+  | 'asked for'
+  | 'counts differ'
+  | 'least recently read';
+
+export interface Step {
+  readonly window: Window;
+  readonly reason: Reason;
+}
+
+export type Mode = 'default' | 'quick' | 'full';
+
+export interface PlanInput {
+  readonly windows: readonly Window[];
+  /** Whether records may still be added to the window. */
+  readonly isOpen: (window: Window) => boolean;
+  readonly mode: Mode;
+  /** Small resources that change without a trace are read whole in each run. */
+  readonly whole: boolean;
+  /** Only windows that hold days of this range; null for all. */
+  readonly only: DayRange | null;
+  /** Pages that re-reading of old windows may cost. */
+  readonly budget: number;
+  readonly pageSize: number;
+}
+
+function duty(window: Window, input: PlanInput): Reason | undefined {
+  if (window.state === 'pending') return 'never read';
+  if (window.state !== 'settled') return 'left unfinished';
+  if (input.only !== null || input.mode === 'full') return 'asked for';
+  if (input.isOpen(window)) return 'open: records may still be added';
+  return input.whole ? 'read whole in each run' : undefined;
+}
+
+function pagesOf(window: Window, pageSize: number): number {
+  return Math.max(1, Math.ceil((window.serverTotal ?? 0) / pageSize));
+}
+
+/** The windows to walk, in order: those that must be, the open ones first, then the stalest that the budget allows. */
+export function planSteps(input: PlanInput): Step[] {
+  const { windows, isOpen, mode, only, pageSize } = input;
+  const asked = only === null ? windows : windows.filter(({ from, to }) => from < only.to && to > only.from);
+  const due: Step[] = [];
+  const rest: Window[] = [];
+  for (const window of asked) {
+    const reason = duty(window, input);
+    if (reason === undefined) rest.push(window);
+    else due.push({ window, reason });
+  }
+  due.sort((a, b) => Number(isOpen(b.window)) - Number(isOpen(a.window)));
+  if (mode !== 'default') return due;
+  let budget = input.budget;
+  for (const window of rest.sort((a, b) => (a.freshAsOf ?? '').localeCompare(b.freshAsOf ?? ''))) {
+    budget -= pagesOf(window, pageSize);
+    if (budget < 0) break;
+    due.push({ window, reason: 'least recently read' });
+  }
+  return due;
+}

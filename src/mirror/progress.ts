@@ -1,0 +1,11 @@
+/** What a sync tells while it goes on; whoever draws it decides how. */
+import type { ResourceName } from '../model/resources.ts';
+
+export type SyncEvent =
+  /** Records that this run will read of the resource, as far as known; it may grow. */
+  | { readonly kind: 'expected'; readonly resource: ResourceName; readonly records: number }
+  | { readonly kind: 'page'; readonly resource: ResourceName; readonly records: number }
+  | { readonly kind: 'notice'; readonly resource: ResourceName; readonly text: string }
+  | { readonly kind: 'end'; readonly resource: ResourceName; readonly status: string; readonly problem: string | null };
+
+export type SyncProgress = (event: SyncEvent) => void;

@@ -1,0 +1,156 @@
+/** One resource's part of a run: measure, plan, walk its windows side by side, and prove the sum. */
+import type { Capabilities } from '../api/capabilities.ts';
+import { coverageOf, everything, type DayRange } from '../model/era.ts';
+import { OperatorError } from '../model/errors.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { Day } from '../model/time.ts';
+import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import { ContradictionError } from './contradiction.ts';
+import { planSteps, type Mode, type Step } from './plan.ts';
+import { proveSum } from './sum.ts';
+import { WindowVisitor, type VisitPorts } from './window-visitor.ts';
+import { firstWindows, isOpen, mergeWindows, sealDay } from './windows.ts';
+
+export interface SyncOptions {
+  readonly mode: Mode;
+  /** Only windows that hold days of this range; null for all. */
+  readonly only: DayRange | null;
+  readonly allowDeletions: boolean;
+  /** Pages that the re-reading of old windows may cost in a run. */
+  readonly requestsPerRun: number;
+  /** How long after its end a window may still gain records. */
+  readonly graceMs: number;
+  /** Pages that a window may have. */
+  readonly windowPages: number;
+}
+
+export interface ResourceEnd {
+  readonly status: 'complete' | 'partial' | 'failed';
+  readonly serverTotal: number | null;
+  readonly problem: string | null;
+  /** What ended the resource before its time, where something did. */
+  readonly error: OperatorError | null;
+}
+
+/** Small, and changed without a trace in their creation dates: read whole in each run. */
+const wholeResources: ReadonlySet<ResourceName> = new Set(['packages', 'coupons']);
+
+/** A merged window is left room to grow without being cut again. */
+const mergedShare = 0.5;
+
+const capabilityName = 'lists';
+
+export type ResourcePorts = Omit<VisitPorts, 'capabilities' | 'seal' | 'most' | 'trusting' | 'options'> & {
+  readonly options: SyncOptions;
+};
+
+/** Brings one resource up to date. Its problems are its result; it rejects for a bug, or where the run itself is stopped. */
+export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
+  const { store, resource, signal } = ports;
+  try {
+    const stored = store.capability(capabilityName, resource)?.value as Capabilities | undefined;
+    if (stored === undefined) return await readResource(ports, await measure(ports), false);
+    try {
+      return await readResource(ports, stored, true);
+    } catch (error) {
+      if (!(error instanceof ContradictionError)) throw error;
+      store.recordEvent(ports.run, {
+        resource,
+        kind: 'capability_contradicted',
+        subject: ports.run,
+        detail: error.message,
+      });
+      const measured = await measure(ports);
+      // What was read under a wrong rule may lack records: nothing of it counts as read.
+      if (!sameRules(stored, measured)) forgetWindows(store, resource);
+      return await readResource(ports, measured, false);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof OperatorError)) throw error;
+    const read = store.windows(resource).some(({ state }) => state === 'settled');
+    return { status: read ? 'partial' : 'failed', serverTotal: null, problem: error.message, error };
+  }
+}
+
+async function measure({ source, store, resource, signal }: ResourcePorts): Promise<Capabilities> {
+  const measured = await source.measure(resource, signal);
+  store.recordCapability(capabilityName, resource, measured);
+  return measured;
+}
+
+function sameRules(a: Capabilities, b: Capabilities): boolean {
+  return a.ranges === b.ranges && a.rangeEnd === b.rangeEnd && a.dayShiftMinutes === b.dayShiftMinutes;
+}
+
+function forgetWindows(store: MirrorStore, resource: ResourceName): void {
+  const days = store.windows(resource).map(({ from, to }) => ({ from, to }));
+  store.resetWindows(resource, days);
+}
+
+/** @param trusting whether the capabilities come from an earlier run, so that a contradiction is worth measuring again */
+async function readResource(ports: ResourcePorts, capabilities: Capabilities, trusting: boolean): Promise<ResourceEnd> {
+  const { resource, store, options } = ports;
+  const seal = sealDay(ports.clock.now() + capabilities.clockDifferenceMs, options.graceMs);
+  // Where the order does not hold still only a single page can be trusted, so windows are cut down to one.
+  const most = capabilities.pageSize * (capabilities.sorts === 'ignored' ? 1 : options.windowPages);
+  const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting });
+
+  prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
+  const steps = stepsOf(ports, capabilities, seal);
+  ports.progress({
+    kind: 'expected',
+    resource,
+    records: steps.reduce((sum, { window }) => sum + (window.serverTotal ?? 0), 0),
+  });
+  await visitor.visitAll(steps.map(({ window }) => window));
+  const sum = await proveSum({
+    visitor,
+    store,
+    resource,
+    only: options.only,
+    trusting,
+    isOpen: (window) => isOpen(window, seal),
+  });
+
+  const windows = store.windows(resource);
+  store.replaceWindows(resource, mergeWindows(windows, seal, most * mergedShare));
+  const problem = unsettledProblem(windows) ?? sum.problem;
+  return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
+}
+
+/** The work of this run, in order. */
+function stepsOf({ store, resource, options }: ResourcePorts, capabilities: Capabilities, seal: Day): Step[] {
+  return planSteps({
+    windows: store.windows(resource),
+    isOpen: (window) => isOpen(window, seal),
+    mode: options.mode,
+    whole: wholeResources.has(resource),
+    only: options.only,
+    budget: options.requestsPerRun,
+    pageSize: capabilities.pageSize,
+  });
+}
+
+/** Makes sure that the windows cover all of time, cut at the given days where the server has ranges. */
+function prepareWindows(
+  store: MirrorStore,
+  resource: ResourceName,
+  capabilities: Capabilities,
+  cuts: readonly Day[],
+): void {
+  const windows = store.windows(resource);
+  const ranges = capabilities.ranges !== 'none';
+  const byDays = windows.some((window) => coverageOf(window) === 'days');
+  if (windows.length === 0 || byDays !== ranges)
+    store.resetWindows(resource, ranges ? firstWindows(cuts) : [everything]);
+}
+
+function unsettledProblem(windows: readonly Window[]): string | null {
+  const unsettled = windows.filter(({ state }) => state !== 'settled');
+  const first = unsettled[0];
+  if (first === undefined) return null;
+  const reason = unsettled.map(({ problem }) => problem ?? undefined).find((each) => each !== undefined);
+  const days = `${unsettled.length} of ${windows.length} windows of creation time are not settled`;
+  return reason === undefined ? days : `${days}: ${reason}`;
+}

@@ -1,0 +1,116 @@
+/** The sync: brings the mirror up to date with the server, one run, under one lock. */
+import pLimit from 'p-limit';
+import { randomUUID } from 'node:crypto';
+import { IncompleteError, KeyRefusedError, OperatorError, UnreachableError } from '../model/errors.ts';
+import type { ResourceName } from '../model/resources.ts';
+import { type Clock, timestampOf } from '../model/time.ts';
+import type { MirrorStore, RunReport, RunStatus } from '../store/ports/mirror-store.ts';
+import type { SyncProgress } from './progress.ts';
+import { syncResource, type ResourceEnd, type SyncOptions } from './resource-run.ts';
+import type { Source } from './source.ts';
+
+export interface SyncPorts {
+  readonly source: Source;
+  readonly store: MirrorStore;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly progress: SyncProgress;
+  /** Requests and retries sent so far, by resource and in all. */
+  readonly requests: (resource?: ResourceName) => { readonly requests: number; readonly retries: number };
+}
+
+export interface SyncRequest extends SyncOptions {
+  readonly resources: readonly ResourceName[];
+  /** Windows that are read at the same time. */
+  readonly concurrency: number;
+}
+
+export interface SyncResult {
+  readonly report: RunReport;
+  /** Why the run is not complete; its exit code is the command's. */
+  readonly error: OperatorError | null;
+}
+
+/** The lock that every writer of the mirror takes. */
+export const syncLock = 'sync';
+
+/**
+ * Runs one sync. Whatever happens is in the report and in the mirror's tables; only the lock held by another process
+ * and bugs are thrown.
+ */
+export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<SyncResult> {
+  const { store, clock, signal } = ports;
+  const run = runId(clock);
+  store.acquireLock(syncLock, run);
+  try {
+    store.beginRun(run, 'sync', request.resources);
+    const ends = await syncAll(ports, request, run);
+    const error = errorOf([...ends.values()], signal);
+    const status = statusOf([...ends.values()], signal);
+    const { requests, retries } = ports.requests();
+    store.finishRun(run, { status, requests, retries, problem: error?.message ?? null });
+    store.checkpoint();
+    return { report: reportOf(store, run), error };
+  } finally {
+    store.releaseLock(syncLock, run);
+  }
+}
+
+/** Sorts by time, and two of the same moment differ. */
+function runId(clock: Clock): string {
+  return `${timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '')}-${randomUUID().slice(0, 8)}`;
+}
+
+async function syncAll(ports: SyncPorts, request: SyncRequest, run: string): Promise<Map<ResourceName, ResourceEnd>> {
+  const { store, progress } = ports;
+  const limit = pLimit(request.concurrency);
+  const ends = new Map<ResourceName, ResourceEnd>();
+  const settled = await Promise.allSettled(
+    request.resources.map(async (resource) => {
+      const end = await syncResource({ ...ports, run, resource, limit, options: request }).catch((error: unknown) => {
+        // A stop is the run's own end; what is in the mirror by now is told like any other.
+        if (!ports.signal.aborted) throw error;
+        return { status: 'partial', serverTotal: null, problem: 'interrupted', error: null } as const;
+      });
+      ends.set(resource, end);
+      store.finishResource(run, resource, {
+        status: end.status,
+        requests: ports.requests(resource).requests,
+        live: store.liveCount(resource),
+        server_total: end.serverTotal,
+        fresh_as_of: store.freshAsOf(resource),
+        problem: end.problem,
+      });
+      progress({ kind: 'end', resource, status: end.status, problem: end.problem });
+    }),
+  );
+  for (const each of settled) if (each.status === 'rejected') throw each.reason;
+  return ends;
+}
+
+function statusOf(ends: readonly ResourceEnd[], signal: AbortSignal): RunStatus {
+  if (signal.aborted) return 'interrupted';
+  if (ends.every(({ status }) => status === 'complete')) return 'complete';
+  return ends.every(({ status }) => status === 'failed') ? 'failed' : 'partial';
+}
+
+/** The error that the run ends with: one kind of failure for everything asked is that failure, anything else is a part. */
+function errorOf(ends: readonly ResourceEnd[], signal: AbortSignal): OperatorError | null {
+  if (signal.aborted) return signal.reason instanceof OperatorError ? signal.reason : null;
+  if (ends.every(({ status }) => status === 'complete')) return null;
+  const errors = ends.map(({ error }) => error);
+  for (const kind of [KeyRefusedError, UnreachableError]) {
+    const first = errors.find((error) => error instanceof kind);
+    if (first && errors.every((error) => error instanceof kind)) return first;
+  }
+  const problems = ends.flatMap(({ problem }) => (problem === null ? [] : [problem]));
+  return new IncompleteError(`the mirror is not complete: ${[...new Set(problems)].join('; ')}`, {
+    advice: 'What was read is kept. Run `admin-mirror sync` again, and `admin-mirror status` to see what is open.',
+  });
+}
+
+function reportOf(store: MirrorStore, run: string): RunReport {
+  const report = store.runs(1).find((each) => each.run === run);
+  if (report === undefined) throw new Error(`run ${run} is not on record`);
+  return report;
+}

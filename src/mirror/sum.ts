@@ -1,0 +1,76 @@
+/**
+ * The proof of a resource: its rows are as many as the server says it has. Where they are not, the windows whose counts
+ * differ are read again, and last what no range of days shows.
+ */
+import { coverageOf, outsideEra, type DayRange } from '../model/era.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import { ContradictionError } from './contradiction.ts';
+import type { WindowVisitor } from './window-visitor.ts';
+
+export interface Sum {
+  readonly total: number;
+  readonly problem: string | null;
+}
+
+/** A server that is written to all the time changes between two looks; after this many the difference is told. */
+const rounds = 3;
+
+export interface SumPorts {
+  readonly visitor: WindowVisitor;
+  readonly store: MirrorStore;
+  readonly resource: ResourceName;
+  readonly only: DayRange | null;
+  readonly isOpen: (window: Window) => boolean;
+  /** Whether an unexplained lack of records is worth measuring the server's rules again. */
+  readonly trusting: boolean;
+}
+
+/** Compares the number of rows with the server's total, and reads again what differs. */
+export async function proveSum(ports: SumPorts): Promise<Sum> {
+  const { visitor, store, resource } = ports;
+  let total = await visitor.total(null);
+  let live = store.liveCount(resource);
+  for (let round = 0; round < rounds && live !== total; round += 1) {
+    const before = { total, live };
+    await visitor.visitAll(await differingWindows(ports));
+    total = await visitor.total(null);
+    live = store.liveCount(resource);
+    if (live !== total && live === before.live && total === before.total) {
+      if (!(await readOutside(ports, live, total))) break;
+      live = store.liveCount(resource);
+    }
+  }
+  if (live === total) return { total, problem: null };
+  return { total, problem: `the mirror has ${live} records and the server counts ${total}` };
+}
+
+/** Windows that may hold the difference: those still open, those not settled, and those whose count is another now. */
+async function differingWindows({ visitor, store, resource, only, isOpen }: SumPorts): Promise<Window[]> {
+  const differing: Window[] = [];
+  for (const window of store.windows(resource)) {
+    if (only !== null && (window.to <= only.from || window.from >= only.to)) continue;
+    // Counting an open window costs about as much as reading it.
+    if (isOpen(window) || window.state !== 'settled' || (await visitor.total(window)) !== window.serverTotal) {
+      differing.push(window);
+    }
+  }
+  return differing;
+}
+
+/** Reads the records that no range of days shows. False where they are read with every run already. */
+async function readOutside(
+  { visitor, store, resource, only, trusting }: SumPorts,
+  live: number,
+  total: number,
+): Promise<boolean> {
+  const windows = store.windows(resource);
+  if (only !== null || windows.some((window) => coverageOf(window) !== 'days')) return false;
+  if (trusting && live < total) {
+    // The ranges may have been read too narrowly: that is found out by measuring, at less cost than reading everything.
+    throw new ContradictionError(`the windows show ${live} records of ${resource} and the server counts ${total}`);
+  }
+  store.resetWindows(resource, [outsideEra, ...windows]);
+  await visitor.visitAll(store.windows(resource).filter((window) => coverageOf(window) === 'outside'));
+  return true;
+}

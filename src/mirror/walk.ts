@@ -1,0 +1,145 @@
+/**
+ * Reading one window whole, over offset pages that shift while they are read. Pages go from the last to the first: a
+ * deletion moves records towards pages that are still to come, where reading forward would lose them. Section "Windows
+ * and walks" of docs/architecture.md.
+ */
+import type { Page } from '../api/envelope.ts';
+import { recordId } from '../model/records.ts';
+import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
+
+/** What a walk asks for and where it puts what it gets. */
+export interface WalkPorts {
+  readonly clock: Clock;
+  /** Asks for one page of the window. */
+  readonly read: (page: number) => Promise<Page>;
+  /** Keeps a page's records and the window's progress in one step; gives how many records had no usable id. */
+  readonly record: (page: Page) => number;
+}
+
+export type Verdict =
+  /** Every record that the server had in the window at `startedAt` was seen, unless it has been deleted since. */
+  | {
+      readonly kind: 'settled';
+      readonly total: number;
+      readonly seen: ReadonlySet<number>;
+      readonly startedAt: Timestamp;
+    }
+  | { readonly kind: 'large'; readonly total: number }
+  /** `constant`: the totals agreed, so it is the order of the records that does not hold still. */
+  | { readonly kind: 'unstable'; readonly total: number; readonly constant: boolean; readonly problem: string };
+
+/** What one way through the pages has shown. */
+class Pass {
+  readonly startedAt: Timestamp;
+  readonly seen = new Set<number>();
+  #unusable = 0;
+  #constant = true;
+  #total: number;
+  readonly #ports: WalkPorts;
+
+  constructor(ports: WalkPorts, startedAt: Timestamp, first: Page) {
+    this.#ports = ports;
+    this.startedAt = startedAt;
+    this.#total = first.total;
+    this.#keep(first);
+  }
+
+  get constant(): boolean {
+    return this.#constant;
+  }
+
+  async take(number: number): Promise<Page> {
+    const page = await this.#ports.read(number);
+    if (page.total !== this.#total) this.#constant = false;
+    this.#total = page.total;
+    this.#keep(page);
+    return page;
+  }
+
+  #keep(page: Page): void {
+    this.#unusable += this.#ports.record(page);
+    addIds(this.seen, page);
+  }
+
+  verdict(): Verdict {
+    const { seen, startedAt } = this;
+    const total = this.#total;
+    const constant = this.#constant;
+    if (this.#unusable > 0) {
+      const problem = `${this.#unusable} records have no usable id; they stand in mirror_events`;
+      return { kind: 'unstable', total, constant: false, problem };
+    }
+    if (seen.size === total) return { kind: 'settled', total, seen, startedAt };
+    const problem = `the server counts ${total} records, its pages showed ${seen.size}`;
+    return { kind: 'unstable', total, constant, problem };
+  }
+}
+
+/**
+ * Walks the window once.
+ * @param most records beyond which the window is too large to be walked and should be cut
+ */
+export async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict> {
+  // Before the first request: what the server sends is at least as young as this.
+  const startedAt = timestampOf(ports.clock.now());
+  const first = await ports.read(1);
+  if (first.total > most) return { kind: 'large', total: first.total };
+  const pass = new Pass(ports, startedAt, first);
+  let last = first;
+  // One after another on purpose: the order is what makes a deletion harmless.
+  for (let number = first.lastPage; number >= 2; number -= 1) {
+    last = await pass.take(number);
+    if (last.perPage !== first.perPage) {
+      const problem = `the page size changed from ${first.perPage} to ${last.perPage} during the walk`;
+      return { kind: 'unstable', total: last.total, constant: false, problem };
+    }
+  }
+  if (!pass.constant) {
+    last = await pass.take(1);
+    // What was added meanwhile stands at the end, from the page that was the last one on.
+    for (let number = Math.max(2, first.lastPage); number <= last.lastPage; number += 1) await pass.take(number);
+  }
+  return pass.verdict();
+}
+
+/** Times that a window is walked before its order is judged not to hold still. */
+const attempts = 3;
+
+/** Walks the window until a walk is consistent, a few times at the most. */
+export async function walkWindow(ports: WalkPorts, most: number): Promise<Verdict> {
+  let verdict = await walkOnce(ports, most);
+  for (let attempt = 1; attempt < attempts && verdict.kind === 'unstable'; attempt += 1) {
+    verdict = await walkOnce(ports, most);
+  }
+  return verdict;
+}
+
+/**
+ * Collects a window that cannot be cut further and whose order changes from request to request: walks it again and
+ * again and unites what was seen, until that is as many as the server counts. Each record has the same chance to be
+ * missed by a pass, so a few dozen passes find the last one.
+ */
+export async function collectWindow(ports: WalkPorts, passes: number): Promise<Verdict> {
+  const startedAt = timestampOf(ports.clock.now());
+  const seen = new Set<number>();
+  const record = (page: Page): number => {
+    addIds(seen, page);
+    return ports.record(page);
+  };
+  const first = await walkOnce({ ...ports, record }, Infinity);
+  let verdict = first;
+  for (let pass = 1; pass < passes; pass += 1) {
+    // Where records came or went, what was seen before no longer adds up with what is seen now.
+    if (verdict.kind !== 'unstable' || !verdict.constant || verdict.total !== first.total) return verdict;
+    if (seen.size === first.total) return { kind: 'settled', total: first.total, seen, startedAt };
+    verdict = await walkOnce({ ...ports, record }, Infinity);
+  }
+  return verdict;
+}
+
+function addIds(seen: Set<number>, page: Page): void {
+  for (const record of page.records) {
+    const id = recordId(record);
+    if (id !== undefined) seen.add(id);
+  }
+}

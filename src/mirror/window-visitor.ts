@@ -1,0 +1,215 @@
+/** Reads windows until each is settled, cut into smaller ones, or left unsettled with the reason on record. */
+import type { LimitFunction } from 'p-limit';
+import type { Capabilities } from '../api/capabilities.ts';
+import { KeyRefused, NotTheApi, PageTooLarge, Unreachable } from '../api/errors.ts';
+import { coverageOf, owns, type DayRange } from '../model/era.ts';
+import { OperatorError } from '../model/errors.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { Clock, Day } from '../model/time.ts';
+import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
+import { ContradictionError } from './contradiction.ts';
+import type { SyncProgress } from './progress.ts';
+import { askedRange, breaksRange } from './range.ts';
+import { reconcile } from './reconcile.ts';
+import type { Source } from './source.ts';
+import { collectWindow, walkWindow, type Verdict, type WalkPorts } from './walk.ts';
+import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
+
+export interface VisitPorts {
+  readonly run: string;
+  readonly resource: ResourceName;
+  readonly source: Source;
+  readonly store: MirrorStore;
+  readonly clock: Clock;
+  /** Shared by all resources: the windows that are read at the same time. */
+  readonly limit: LimitFunction;
+  readonly signal: AbortSignal;
+  readonly progress: SyncProgress;
+  readonly options: { readonly allowDeletions: boolean };
+  readonly capabilities: Capabilities;
+  /** The first day that may still gain records. */
+  readonly seal: Day;
+  /** Whether the capabilities come from an earlier run, so that a contradiction is worth measuring again. */
+  readonly trusting: boolean;
+  /** Records beyond which a window is cut. */
+  readonly most: number;
+}
+
+/** Passes over a window of one day whose order changes with every request, before it is left unsettled. */
+const collectPasses = 40;
+
+/** Windows that may fail one after another before the resource is given up for this run. */
+const failuresInARow = 3;
+
+/** Whether the next window can only fail in the same way. */
+function isHopeless(error: unknown): boolean {
+  return error instanceof KeyRefused || error instanceof Unreachable || error instanceof NotTheApi;
+}
+
+export class WindowVisitor {
+  readonly #ports: VisitPorts;
+  readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
+  #extent: Promise<Extent> | undefined;
+  #failures = 0;
+
+  constructor(ports: VisitPorts) {
+    this.#ports = ports;
+    this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
+  }
+
+  /** Visits the windows and what they are cut into, side by side. Throws what ends the resource: a refused key, a lost server. */
+  async visitAll(windows: readonly Window[]): Promise<void> {
+    const ends = await Promise.allSettled(windows.map((window) => this.#visit(window)));
+    this.#ports.signal.throwIfAborted();
+    if (this.#stop.signal.aborted) throw this.#stop.signal.reason;
+    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+  }
+
+  /** Records that the server has in the window's days, or in all. */
+  total(window: DayRange | null): Promise<number> {
+    const { source, resource, capabilities } = this.#ports;
+    const range = window === null ? null : askedRange(window, capabilities);
+    return source.total(resource, range, capabilities, this.#signal);
+  }
+
+  async #visit(window: Window): Promise<void> {
+    const pieces = await this.#ports.limit(() => this.#step(window));
+    await Promise.all(pieces.map((piece) => this.#visit(piece)));
+  }
+
+  /** One durable step; gives the windows that it made of this one, none where it is done with. */
+  async #step(window: Window): Promise<Window[]> {
+    this.#signal.throwIfAborted();
+    try {
+      const pieces = await this.#walkOrCut(window);
+      this.#failures = 0;
+      return pieces;
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      if (!(error instanceof OperatorError)) throw this.#end(error);
+      if (error instanceof ContradictionError && this.#ports.trusting) throw this.#end(error);
+      this.#leave(window, error.message);
+      this.#failures += 1;
+      if (isHopeless(error) || this.#failures >= failuresInARow) throw this.#end(error);
+      return [];
+    }
+  }
+
+  /** Stops the visits that go on beside this one. */
+  #end(error: unknown): unknown {
+    this.#stop.abort(error);
+    return error;
+  }
+
+  async #walkOrCut(window: Window): Promise<Window[]> {
+    const { store, run, most } = this.#ports;
+    if (window.serverTotal !== null && window.serverTotal > most) {
+      const pieces = await this.#cut(window, window.serverTotal);
+      if (pieces !== undefined) return pieces;
+    }
+    store.beginWalk(run, window);
+    const verdict = await this.#walk(window, most);
+    const pieces = verdict.kind === 'settled' ? undefined : await this.#cut(window, verdict.total);
+    if (pieces !== undefined) return pieces;
+    await this.#conclude(window, verdict.kind === 'settled' ? verdict : await this.#insist(window, verdict));
+    return [];
+  }
+
+  /** Walks the window, in smaller pages where the answers are too large to be taken. */
+  async #walk(window: Window, most: number): Promise<Verdict> {
+    for (let pageSize = this.#ports.capabilities.pageSize; ; pageSize = Math.ceil(pageSize / 2)) {
+      try {
+        return await walkWindow(this.#walkPorts(window, pageSize), most);
+      } catch (error) {
+        if (!(error instanceof PageTooLarge) || pageSize === 1) throw error;
+      }
+    }
+  }
+
+  /** What is left to try with a window that cannot be cut: read it though it is large, unite what many passes show. */
+  async #insist(window: Window, verdict: Verdict): Promise<Verdict> {
+    const walked = verdict.kind === 'large' ? await this.#walk(window, Infinity) : verdict;
+    if (walked.kind !== 'unstable' || !walked.constant) return walked;
+    return collectWindow(this.#walkPorts(window, this.#ports.capabilities.pageSize), collectPasses);
+  }
+
+  async #conclude(window: Window, verdict: Verdict): Promise<void> {
+    const { store, run, source, resource, options, trusting } = this.#ports;
+    if (verdict.kind !== 'settled') {
+      this.#leave(window, verdict.kind === 'unstable' ? verdict.problem : 'it is too large to be read');
+      return;
+    }
+    const isAbsent = (id: number) => source.isAbsent(resource, id, this.#signal);
+    const { problem, alive } = await reconcile(
+      { store, isAbsent, allowDeletions: options.allowDeletions },
+      run,
+      window,
+      verdict.seen,
+    );
+    if (problem !== null) {
+      if (alive > 0 && trusting) throw new ContradictionError(problem);
+      this.#leave(window, problem);
+      return;
+    }
+    const end = { state: 'settled', serverTotal: verdict.total, freshAsOf: verdict.startedAt, problem: null } as const;
+    store.endWalk(run, window, end);
+    this.#carve(window, end);
+  }
+
+  /** What has passed the grace period becomes a window of its own, so that the next run need not read it again. */
+  #carve(window: Window, end: Pick<Window, 'state' | 'freshAsOf'>): void {
+    const { store, resource, seal } = this.#ports;
+    if (coverageOf(window) !== 'days' || !isOpen(window, seal) || window.from >= seal) return;
+    const pieces: NewWindow[] = [
+      { from: window.from, to: seal },
+      { from: seal, to: window.to },
+    ];
+    store.replaceWindows(
+      resource,
+      pieces.map((piece) => ({ ...piece, ...end, serverTotal: store.liveCount(resource, piece) })),
+    );
+  }
+
+  #leave(window: Window, problem: string): void {
+    const { store, run, progress, resource } = this.#ports;
+    store.endWalk(run, window, { state: 'unsettled', serverTotal: null, freshAsOf: null, problem });
+    progress({ kind: 'notice', resource, text: `${window.from}..${window.to}: ${problem}` });
+  }
+
+  /** Cuts the window in two by what the server counts; undefined where it cannot be cut. */
+  async #cut(window: Window, total: number): Promise<Window[] | undefined> {
+    const { store, resource } = this.#ports;
+    const at = coverageOf(window) === 'days' ? splitDay(window, await this.#knownExtent()) : undefined;
+    if (at === undefined) return undefined;
+    const before = await this.total({ from: window.from, to: at });
+    store.replaceWindows(resource, splitWindow({ ...window, serverTotal: total }, at, before));
+    return store.windows(resource).filter(({ from, to }) => from >= window.from && to <= window.to);
+  }
+
+  #knownExtent(): Promise<Extent> {
+    const { source, resource, capabilities } = this.#ports;
+    this.#extent ??= source.extent(resource, capabilities, this.#signal);
+    return this.#extent;
+  }
+
+  #walkPorts(window: Window, paginate: number): WalkPorts {
+    const { source, store, run, resource, capabilities, clock, progress } = this.#ports;
+    const range = askedRange(window, capabilities);
+    return {
+      clock,
+      read: (page) => source.page(resource, { page, paginate, range }, capabilities, this.#signal),
+      record: (page) => {
+        if (range !== null && page.records.some((record) => breaksRange(range, record['created_at']))) {
+          throw new ContradictionError(
+            `the server answered with records created outside of ${range.from}..${range.to}`,
+          );
+        }
+        const owned = page.records.filter((record) => owns(window, record['created_at']));
+        const { unusable } = store.recordPage(run, window, owned, page.records.length);
+        progress({ kind: 'page', resource, records: page.records.length });
+        return unusable;
+      },
+    };
+  }
+}

@@ -1,0 +1,39 @@
+/** The bounds of creation time, and the windows that stand for what no range of days can reach. */
+import type { Day } from './time.ts';
+
+/** MySQL's earliest date. A window from here on reaches back to the first record. */
+export const eraStart = '1000-01-01' as Day;
+/** Nothing is created after this. */
+export const eraEnd = '9999-12-31' as Day;
+/** Before all days: a window from here on is not one of days. */
+export const outsideStart = '0000-01-01' as Day;
+
+export interface DayRange {
+  readonly from: Day;
+  readonly to: Day;
+}
+
+/** Records without a creation time, or with one that is no date of the era: no range of days shows them. */
+export const outsideEra: DayRange = { from: outsideStart, to: eraStart };
+
+/** Every record, for a server that has no ranges. */
+export const everything: DayRange = { from: outsideStart, to: eraEnd };
+
+/** Which records a window owns: those of its days, those outside of the era, or all. */
+export function coverageOf(window: DayRange): 'days' | 'outside' | 'everything' {
+  if (window.from !== outsideStart) return 'days';
+  return window.to === eraStart ? 'outside' : 'everything';
+}
+
+/** Whether a record's creation time lies in the window; timestamps in ISO 8601 compare as text. */
+export function owns(window: DayRange, createdAt: unknown): boolean {
+  const inEra = typeof createdAt === 'string' && createdAt >= eraStart && createdAt < eraEnd;
+  switch (coverageOf(window)) {
+    case 'everything':
+      return true;
+    case 'outside':
+      return !inEra;
+    case 'days':
+      return inEra && createdAt >= window.from && createdAt < window.to;
+  }
+}

@@ -1,0 +1,92 @@
+/** What exports and queries need of a mirror: consistent reads, and nothing that could change it. */
+
+/** A value of a row: whole numbers are always bigint, so that none is rounded; number is a floating-point value. */
+export type Cell = string | bigint | number | Uint8Array | null;
+
+export type Row = readonly Cell[];
+
+export interface RelationColumn {
+  readonly name: string;
+  /** As declared; empty where nothing is. */
+  readonly type: string;
+  readonly notNull: boolean;
+}
+
+export interface Relation {
+  readonly name: string;
+  readonly kind: 'table' | 'view';
+  readonly columns: readonly RelationColumn[];
+  /** The column of whole numbers that identifies a row and by which ranges can be read; null where there is none. */
+  readonly rangeColumn: string | null;
+}
+
+/** A column of a result; `table` and `origin` say where it was read from, null where it was computed. */
+export interface ResultColumn {
+  readonly name: string;
+  readonly table: string | null;
+  readonly origin: string | null;
+}
+
+/** A table or view, or a part of it. */
+export interface Selection {
+  readonly relation: string;
+  readonly columns: readonly string[];
+  /** The operator's own SQL condition. */
+  readonly where?: string;
+  /** The operator's own SQL order; without it, rows come by the range column where there is one. */
+  readonly order?: string;
+}
+
+/** Both ends belong to it. */
+export interface IdRange {
+  readonly from: bigint;
+  readonly to: bigint;
+}
+
+export interface Rows {
+  readonly columns: readonly ResultColumn[];
+  /** All rows in order, at most `size` at a time. One statement: they all belong to the same state. */
+  readonly batches: (size: number) => IterableIterator<Row[]>;
+}
+
+export interface RangedRows {
+  readonly columns: readonly ResultColumn[];
+  /** The rows of the range, in order, all at once. */
+  readonly rowsIn: (range: IdRange) => Row[];
+}
+
+/**
+ * The mirror as it was at one moment, whatever is written meanwhile. Every method throws a UsageError, with the
+ * database's own words, where the operator's SQL is at fault or would do more than read.
+ */
+export interface Snapshot {
+  /** Tables first, then views, each by name; without the database's own. */
+  readonly relations: () => readonly Relation[];
+  readonly select: (selection: Selection) => Rows;
+  /** The relation, which has a range column, to be read range by range. */
+  readonly selectRanges: (relation: Relation, columns: readonly string[]) => RangedRows;
+  /** Splits the whole line of ids at the end of every `rows` rows; `rows` is asked for before each range. */
+  readonly ranges: (relation: Relation, rows: () => number) => IterableIterator<IdRange>;
+  /** One statement of the operator's. */
+  readonly query: (sql: string) => Rows;
+  readonly release: () => void;
+}
+
+export interface ReadingStore {
+  readonly source: ReadingSource;
+  /** The state at this moment; the caller releases it. */
+  readonly snapshot: () => Snapshot;
+  /** Differs between two calls exactly where something was committed to the mirror between them. */
+  readonly commitMark: () => number;
+  readonly close: () => void;
+}
+
+/** How another thread opens the same store: `import(module)`, a ReadingModule, and there `openReadingStore(file)`. */
+export interface ReadingSource {
+  readonly module: string;
+  readonly file: string;
+}
+
+export interface ReadingModule {
+  readonly openReadingStore: (file: string) => ReadingStore;
+}

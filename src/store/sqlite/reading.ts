@@ -1,0 +1,208 @@
+/** Reading a mirror file: snapshots on connections of their own that cannot write. Fills src/store/ports/reading.ts. */
+import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
+import { UsageError } from '../../model/errors.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import { suggestion } from '../../model/nearest.ts';
+import type {
+  IdRange,
+  RangedRows,
+  ReadingStore,
+  Relation,
+  ResultColumn,
+  Row,
+  Rows,
+  Selection,
+  Snapshot,
+} from '../ports/reading.ts';
+import { openMirrorForReading } from './open.ts';
+import { quoteName } from './schema.ts';
+import { checkFragment, checkStatement } from './sql-text.ts';
+
+/** Opens the mirror for reading only. Throws a FileError where there is none, or none that this program knows. */
+export function openReadingStore(file: string): ReadingStore {
+  const watch = openMirrorForReading(file);
+  return {
+    source: { module: import.meta.url, file },
+    snapshot: () => snapshotOf(openMirrorForReading(file), file),
+    commitMark: () => Number(watch.pragma('data_version', { simple: true })),
+    close: () => void watch.close(),
+  };
+}
+
+function snapshotOf(database: Database, file: string): Snapshot {
+  const guard = guardOf(file);
+  // Pages are read once, in order: SQLite's default of 16 MB for each connection would hold what nobody asks for again.
+  guard(() => database.pragma('cache_size = -2000'));
+  guard(() => database.exec('BEGIN'));
+  // The state is fixed by the first read, not by BEGIN.
+  const known = guard(() => relationsOf(database));
+  return {
+    relations: () => known,
+    select: (selection) => rowsOf(prepare(database, selectSql(selection, known), known, guard), guard),
+    selectRanges: (relation, columns) => rangedRowsOf(database, relation, columns, guard),
+    ranges: (relation, rows) => rangesOf(database, relation, rows, guard),
+    query: (sql) => {
+      checkStatement(sql);
+      return rowsOf(prepare(database, sql, known, guard), guard);
+    },
+    release: () => void database.close(),
+  };
+}
+
+interface ColumnFact {
+  readonly name: string;
+  readonly type: string;
+  readonly notnull: number;
+  readonly pk: number;
+}
+
+function relationsOf(database: Database): Relation[] {
+  const list = database
+    .prepare<[], { name: string; type: string; wr: number }>(
+      `SELECT name, type, wr FROM pragma_table_list
+       WHERE schema = 'main' AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+       ORDER BY type, name`,
+    )
+    .all();
+  const columnsOf = database.prepare<[string], ColumnFact>(
+    'SELECT name, type, "notnull", pk FROM pragma_table_info(?)',
+  );
+  return list.map(({ name, type, wr }) => {
+    const columns = columnsOf.all(name);
+    const keys = columns.filter(({ pk }) => pk > 0);
+    const key = keys.length === 1 && wr === 0 && keys[0]?.type.toUpperCase() === 'INTEGER' ? keys[0].name : null;
+    return {
+      name,
+      kind: type === 'view' ? 'view' : 'table',
+      columns: columns.map((column) => ({ name: column.name, type: column.type, notNull: column.notnull === 1 })),
+      rangeColumn: key,
+    };
+  });
+}
+
+function selectSql(selection: Selection, relations: readonly Relation[]): string {
+  const { relation, columns, where, order } = selection;
+  if (where !== undefined) checkFragment(where, '--where');
+  if (order !== undefined) checkFragment(order, '--order');
+  const id = relations.find(({ name }) => name === relation)?.rangeColumn ?? null;
+  const sorted = order ?? (id === null ? undefined : quoteName(id));
+  // Line breaks end a comment at the end of a fragment.
+  return [
+    `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation)}`,
+    ...(where === undefined ? [] : [`WHERE (${where}\n)`]),
+    ...(sorted === undefined ? [] : [`ORDER BY ${sorted}`]),
+  ].join('\n');
+}
+
+function prepare(database: Database, sql: string, known: readonly Relation[], guard: Guard): Statement<[], Row> {
+  const statement = guard(() => database.prepare<[], Row>(sql), known);
+  // What SQLite itself says of the statement: it gives rows, and writes nothing.
+  if (!statement.reader || !statement.readonly) {
+    throw new UsageError('only statements that read are run here', {
+      advice: 'The mirror is written by `sync` alone.',
+    });
+  }
+  return statement.raw(true).safeIntegers(true);
+}
+
+function columnsOf(statement: Pick<Statement, 'columns'>): ResultColumn[] {
+  return statement.columns().map(({ name, table, column }) => ({ name, table, origin: column }));
+}
+
+function rowsOf(statement: Statement<[], Row>, guard: Guard): Rows {
+  return {
+    columns: columnsOf(statement),
+    batches: function* batches(size) {
+      const rows = statement.iterate();
+      try {
+        for (;;) {
+          const batch = guard(() => take(rows, size));
+          if (batch.length > 0) yield batch;
+          if (batch.length < size) return;
+        }
+      } finally {
+        rows.return?.();
+      }
+    },
+  };
+}
+
+function take(rows: IterableIterator<Row>, size: number): Row[] {
+  const batch: Row[] = [];
+  while (batch.length < size) {
+    const next = rows.next();
+    if (next.done === true) break;
+    batch.push(next.value);
+  }
+  return batch;
+}
+
+function rangeName(relation: Relation): string {
+  if (relation.rangeColumn === null) throw new Error(`${relation.name} has no column to read ranges by`);
+  return quoteName(relation.rangeColumn);
+}
+
+function rangedRowsOf(database: Database, relation: Relation, columns: readonly string[], guard: Guard): RangedRows {
+  const id = rangeName(relation);
+  const statement = database
+    .prepare<[bigint, bigint], Row>(
+      `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation.name)}
+       WHERE ${id} BETWEEN ? AND ? ORDER BY ${id}`,
+    )
+    .raw(true)
+    .safeIntegers(true);
+  // Far quicker than stepping row by row; a range is small enough to be held.
+  return { columns: columnsOf(statement), rowsIn: ({ from, to }) => guard(() => statement.all(from, to)) };
+}
+
+const lowest = -(2n ** 63n);
+const highest = 2n ** 63n - 1n;
+
+function* rangesOf(
+  database: Database,
+  relation: Relation,
+  rows: () => number,
+  guard: Guard,
+): IterableIterator<IdRange> {
+  const id = rangeName(relation);
+  const end = database
+    .prepare<[bigint, number], bigint>(
+      `SELECT ${id} FROM ${quoteName(relation.name)} WHERE ${id} >= ? ORDER BY ${id} LIMIT 1 OFFSET ?`,
+    )
+    .pluck(true)
+    .safeIntegers(true);
+  for (let from = lowest; ;) {
+    const to = guard(() => end.get(from, rows() - 1)) ?? highest;
+    yield { from, to };
+    if (to === highest) return;
+    from = to + 1n;
+  }
+}
+
+type Guard = <T>(run: () => T, known?: readonly Relation[]) => T;
+
+// What SQLite says against a statement; any other code is about the file or the disk.
+const ofStatement = new Set(['SQLITE_ERROR', 'SQLITE_AUTH', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH', 'SQLITE_READONLY']);
+
+/** Runs something and turns what SQLite throws into an error for the operator: a UsageError in SQLite's own words, or a FileError. */
+function guardOf(file: string): Guard {
+  return (run, known = []) => {
+    try {
+      return run();
+    } catch (error) {
+      if (!(error instanceof SqliteDatabase.SqliteError)) throw error;
+      if (!ofStatement.has(error.code)) throw explainFileError(error, 'read the mirror', file) ?? error;
+      const advice = adviceOn(error.message, known);
+      throw new UsageError(`SQLite refused the SQL: ${error.message}`, { advice, cause: error });
+    }
+  };
+}
+
+function adviceOn(message: string, known: readonly Relation[]): string | undefined {
+  const [, what, path] = /^no such (table|column): (\S+)/.exec(message) ?? [];
+  if (path === undefined || known.length === 0) return undefined;
+  const name = (path.split('.').at(-1) ?? path).replaceAll('"', '');
+  const relations = known.map((each) => each.name);
+  const columns = known.flatMap((each) => each.columns.map((column) => column.name));
+  return suggestion(name, what === 'table' ? relations : [...new Set(columns)]);
+}

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest';
+import type { Capabilities } from '../../src/api/capabilities.ts';
+import { eraEnd, eraStart, everything, outsideEra } from '../../src/model/era.ts';
+import type { Day } from '../../src/model/time.ts';
+import { askedRange, breaksRange } from '../../src/mirror/range.ts';
+
+const window = { from: '2026-03-01' as Day, to: '2026-04-01' as Day };
+
+function capabilities(
+  rangeEnd: Capabilities['rangeEnd'],
+  dayShiftMinutes: Capabilities['dayShiftMinutes'],
+): Capabilities {
+  return {
+    pageSize: 1_000,
+    ranges: 'iso',
+    rangeEnd,
+    dayShiftMinutes,
+    sorts: 'kept',
+    clockDifferenceMs: 0,
+  } as Capabilities;
+}
+
+describe('a window is asked for', () => {
+  test.each([
+    ['exclusive', 0, '2026-03-01', '2026-04-01'],
+    ['inclusive', 0, '2026-03-01', '2026-03-31'],
+    ['unknown', 0, '2026-03-01', '2026-04-01'],
+    ['exclusive', 120, '2026-02-28', '2026-04-02'],
+    ['inclusive', 120, '2026-02-28', '2026-04-01'],
+    ['unknown', 'unknown', '2026-02-28', '2026-04-02'],
+  ] as const)('by a range wide enough for an %s end and a shift of %s minutes', (end, shift, from, to) => {
+    expect(askedRange(window, capabilities(end, shift))).toEqual({ from, to });
+  });
+
+  test('never beyond the era', () => {
+    expect(askedRange({ from: eraStart, to: eraEnd }, capabilities('exclusive', 'unknown'))).toEqual({
+      from: eraStart,
+      to: eraEnd,
+    });
+  });
+
+  test('without a range where no range can show it', () => {
+    expect(askedRange(everything, capabilities('exclusive', 0))).toBeNull();
+    expect(askedRange(outsideEra, capabilities('exclusive', 0))).toBeNull();
+  });
+});
+
+test('a record days outside of what was asked for shows that the server keeps to no range', () => {
+  expect(breaksRange(window, '2026-02-28T10:00:00.000000Z')).toBe(false);
+  expect(breaksRange(window, '2026-02-27T10:00:00.000000Z')).toBe(true);
+  expect(breaksRange(window, '2026-04-02T10:00:00.000000Z')).toBe(false);
+  expect(breaksRange(window, '2026-04-03T10:00:00.000000Z')).toBe(true);
+  expect(breaksRange(window, 'soon')).toBe(false);
+});

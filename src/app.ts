@@ -5,6 +5,8 @@
 import type { Log } from './model/log.ts';
 import type { Clock } from './model/time.ts';
 import type { Settings } from './settings/settings.ts';
+import type { ReadingStore } from './store/ports/reading.ts';
+import { openReadingStore } from './store/sqlite/reading.ts';
 
 /** What every part is made from. */
 export interface Surroundings {
@@ -53,4 +55,9 @@ export async function withReleases<T>(work: (releases: Releases) => Promise<T>):
   }
   await releases.close();
   return result;
+}
+
+/** The mirror, for exports and queries. Throws a FileError where there is none to read. */
+export function openReading(settings: Settings, releases: Releases): ReadingStore {
+  return releases.add(openReadingStore(settings.store.mirror));
 }

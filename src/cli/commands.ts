@@ -28,6 +28,24 @@ export const groups = {
 /** In the order of the help: sync, status · export, query, schema · users … coupons · sandbox · doctor, config, … */
 export const commands: readonly CommandRow[] = [
   {
+    name: 'export',
+    group: groups.answers,
+    summary: 'write a table, a view or a query as CSV, TSV or JSON lines',
+    load: () => import('./export.ts'),
+  },
+  {
+    name: 'query',
+    group: groups.answers,
+    summary: 'run one SQL statement that reads',
+    load: () => import('./query.ts'),
+  },
+  {
+    name: 'schema',
+    group: groups.answers,
+    summary: 'show what every table and column means',
+    load: () => import('./schema.ts'),
+  },
+  {
     name: 'config',
     group: groups.about,
     summary: 'show every setting and where it came from',

@@ -1,0 +1,118 @@
+/** `export`: rows of the mirror into a file or to standard output. */
+import { resolve } from 'node:path';
+import { type Command, Option } from 'commander';
+import { UsageError } from '../model/errors.ts';
+import type { ExportRequest } from '../export/export.ts';
+import { type ExportFormat, exportFormats } from '../export/formats.ts';
+import type { CliContext } from './context.ts';
+import { printJson, printNote } from './output.ts';
+
+interface ExportFlags {
+  readonly sql?: string;
+  readonly output?: string;
+  readonly format: ExportFormat;
+  readonly columns?: string;
+  readonly where?: string;
+  readonly order?: string;
+  readonly gzip?: boolean;
+  readonly raw?: boolean;
+  readonly bom?: boolean;
+  readonly meta?: boolean;
+}
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('export')
+    .description(
+      'Write a table or view of the mirror, or the result of a query, as CSV. The file appears whole or not at all.',
+    )
+    .argument('[what]', 'a table or view; `admin-mirror schema` lists them')
+    .option('-o, --output <file>', 'write to the file (default: standard output, as for -)')
+    .addOption(new Option('--format <format>', 'how rows are written').choices(exportFormats).default('csv'))
+    .option('--sql <sql>', 'the rows of one query that reads, in place of a table')
+    .option('--columns <names>', 'only these columns, in this order: id,email,balance')
+    .option('--where <sql>', 'only rows for which the condition holds: "balance > 100"')
+    .option('--order <sql>', 'in this order (default: by id): "balance DESC, id"')
+    .option('--meta', "also the mirror's own columns, whose names begin with _")
+    .option('--gzip', 'compress with gzip')
+    .option('--raw', "leave text that a spreadsheet would run as it is (default: put a ' before it)")
+    .option('--bom', 'begin with a byte order mark, for spreadsheets that need one')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  admin-mirror export users -o users.csv
+  admin-mirror export users --columns id,email,balance --where "balance > 0" --order "balance DESC"
+  admin-mirror export emails --format jsonl --gzip -o emails.jsonl.gz
+  admin-mirror export --sql "SELECT status, count(*) AS users FROM users GROUP BY status"`,
+    )
+    .action((what: string | undefined, flags: ExportFlags) => run(context, what, flags));
+}
+
+async function run(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<void> {
+  const request = requestOf(what, flags);
+  const file = flags.output === undefined || flags.output === '-' ? undefined : flags.output;
+  if (file === undefined && context.json()) {
+    throw new UsageError('standard output cannot hold both the rows and the JSON report', {
+      advice: 'Give -o FILE with --json, or ask for the rows as JSON with --format jsonl.',
+    });
+  }
+  if (file === undefined && request.gzip && context.stdout.isTTY) {
+    throw new UsageError('a terminal cannot show compressed bytes', { advice: 'Give -o FILE with --gzip.' });
+  }
+  const [{ openReading, withReleases }, { exportChunks }] = await Promise.all([
+    import('../app.ts'),
+    import('../export/export.ts'),
+  ]);
+  const { signal } = context;
+  await withReleases(async (releases) => {
+    const store = openReading(context.settings(), releases);
+    let rows = 0;
+    const chunks = exportChunks(store, request, { signal, onRows: (more) => void (rows += more) });
+    if (file === undefined) {
+      const { writeToStream } = await import('../export/stream-output.ts');
+      await writeToStream(context.stdout, chunks, signal);
+      return;
+    }
+    const { writeDurableFile } = await import('../export/durable-file.ts');
+    const path = resolve(context.folder, file);
+    const bytes = await writeDurableFile(path, chunks, signal);
+    if (context.json()) printJson(context, { file: path, format: flags.format, gzip: request.gzip, rows, bytes });
+    else printNote(context, `${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'} written to ${file}`);
+  });
+}
+
+function requestOf(what: string | undefined, flags: ExportFlags): ExportRequest {
+  if (flags.bom === true && flags.format === 'jsonl') throw new UsageError('--bom is for csv and tsv, not for jsonl');
+  return {
+    what: flags.sql === undefined ? tableOf(what, flags) : queryOf(what, flags.sql, flags),
+    style: { format: flags.format, raw: flags.raw === true },
+    gzip: flags.gzip === true,
+    bom: flags.bom === true,
+  };
+}
+
+function queryOf(what: string | undefined, sql: string, flags: ExportFlags): ExportRequest['what'] {
+  if (what !== undefined) throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
+  const names = ['columns', 'where', 'order', 'meta'] as const;
+  const other = names.find((name) => flags[name] !== undefined);
+  if (other === undefined) return { sql };
+  throw new UsageError(`--${other} is for tables and views; with --sql, say it in the SQL`);
+}
+
+function tableOf(what: string | undefined, flags: ExportFlags): ExportRequest['what'] {
+  if (what === undefined) {
+    throw new UsageError('nothing to export was named', {
+      advice: 'Name a table or view (`admin-mirror schema` lists them), or give --sql.',
+    });
+  }
+  const columns = flags.columns?.split(',').map((name) => name.trim());
+  if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${flags.columns}"`);
+  return {
+    relation: what,
+    meta: flags.meta === true,
+    ...(columns === undefined ? {} : { columns }),
+    ...(flags.where === undefined ? {} : { where: flags.where }),
+    ...(flags.order === undefined ? {} : { order: flags.order }),
+  };
+}

@@ -1,0 +1,21 @@
+/** The same CSV by csv-stringify: header rows, and results of the operator's own SQL. */
+import { stringify } from 'csv-stringify/sync';
+import type { Row } from '../store/ports/reading.ts';
+import { type CsvStyle, guardedText, plainText } from './csv.ts';
+
+/** A function that writes rows, each ended by LF, byte for byte as `csvLines` does. */
+export function stringifiedLines(style: CsvStyle): (rows: readonly Row[]) => string {
+  const { delimiter, guard } = style;
+  // Its own guard against formulas also changes full-width signs, which no rule of ours names.
+  const options = { delimiter, record_delimiter: '\n', quoted_match: /^$/ };
+  return (rows) =>
+    stringify(
+      rows.map((row) =>
+        row.map((cell) => {
+          if (typeof cell === 'string') return guard ? guardedText(cell) : cell;
+          return cell === null ? null : plainText(cell);
+        }),
+      ),
+      options,
+    );
+}

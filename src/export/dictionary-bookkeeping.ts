@@ -1,0 +1,132 @@
+/** The data dictionary of the tables in which the mirror keeps what it knows about itself. */
+import type { ColumnEntry, TableEntry } from './dictionary.ts';
+
+/** `name TYPE?`: the question mark stands for a column that may be null. */
+function column(definition: string, meaning: string): ColumnEntry {
+  const [name = '', type = ''] = definition.split(' ');
+  const nullable = type.endsWith('?');
+  return { name, type: nullable ? type.slice(0, -1) : type, nullable, source: 'mirror', meaning };
+}
+
+const counters = [
+  column('requests INTEGER', 'requests sent, tries included'),
+  column('received INTEGER', 'records received'),
+  column('inserted INTEGER', 'records that were new'),
+  column('updated INTEGER', 'records whose row changed'),
+  column('deleted INTEGER', 'rows removed because the server no longer had the record'),
+  column('unchanged INTEGER', 'records whose row stayed as it was'),
+];
+
+export const bookkeeping: readonly TableEntry[] = [
+  {
+    name: 'mirror_runs',
+    kind: 'table',
+    summary: 'Every run of `sync`, a row each.',
+    columns: [
+      column('run TEXT', 'the id of the run'),
+      column('command TEXT', 'what was run'),
+      column('status TEXT', 'running, complete, partial, failed, interrupted or killed'),
+      column('started_at TEXT', 'when it began'),
+      column('finished_at TEXT?', 'when it ended; null while it runs and where it was killed'),
+      column('requests INTEGER', 'requests sent, tries included'),
+      column('retries INTEGER', 'how many of them were tries after a failure'),
+      column('problem TEXT?', 'why it is not complete'),
+    ],
+    example: 'SELECT started_at, status, requests, problem FROM mirror_runs ORDER BY started_at DESC LIMIT 10',
+  },
+  {
+    name: 'mirror_run_resources',
+    kind: 'table',
+    summary: 'What a run did for each resource.',
+    columns: [
+      column('run TEXT', 'the run, as in mirror_runs'),
+      column('resource TEXT', 'users, packages, emails or coupons'),
+      column('status TEXT', 'running, complete, partial or failed'),
+      ...counters,
+      column('live INTEGER?', 'rows in the table at the end'),
+      column('server_total INTEGER?', 'records that the server had; null where it could not be asked'),
+      column('fresh_as_of TEXT?', 'every row was seen on the server at or after this time'),
+      column('problem TEXT?', 'why it is not complete'),
+    ],
+    example:
+      'SELECT resource, sum(inserted) AS inserted, sum(updated) AS updated, sum(deleted) AS deleted FROM mirror_run_resources GROUP BY resource',
+  },
+  {
+    name: 'mirror_windows',
+    kind: 'table',
+    summary: 'The windows of creation time that the records are read in, and what is known of each.',
+    columns: [
+      column('resource TEXT', 'users, packages, emails or coupons'),
+      column('from_day TEXT', 'first day of the window'),
+      column('to_day TEXT', 'the day after its last'),
+      column('state TEXT', 'pending, walking, settled or unsettled'),
+      column('server_total INTEGER?', 'records that the server had in it when last asked'),
+      column('pages_read INTEGER', 'pages of the walk in hand that are in the mirror'),
+      column('fresh_as_of TEXT?', 'every row of the window was seen on the server at or after this time'),
+      column('run TEXT?', 'the run that touched it last'),
+      column('problem TEXT?', 'why it is not settled'),
+    ],
+    example: "SELECT * FROM mirror_windows WHERE state <> 'settled' ORDER BY resource, from_day",
+  },
+  {
+    name: 'mirror_events',
+    kind: 'table',
+    summary: 'Surprises, the last of each kind: unknown or missing fields, changed types, refused deletions.',
+    columns: [
+      column('event INTEGER', 'primary key'),
+      column('at TEXT', 'when it was last seen'),
+      column('run TEXT?', 'the run that saw it'),
+      column('resource TEXT?', 'the resource that it concerns'),
+      column('kind TEXT', 'what happened, in one word'),
+      column('subject TEXT', 'the field, window or record that it happened to'),
+      column('detail TEXT?', 'the particulars'),
+    ],
+    example: 'SELECT at, resource, kind, subject, detail FROM mirror_events ORDER BY at DESC LIMIT 20',
+  },
+  {
+    name: 'mirror_capabilities',
+    kind: 'table',
+    summary: 'What was measured of the server: page size, date ranges, sorting.',
+    columns: [
+      column('name TEXT', 'what was measured'),
+      column('resource TEXT', 'the resource; empty where it holds for all'),
+      column('value TEXT', 'the result, as JSON'),
+      column('measured_at TEXT', 'when'),
+    ],
+    example: 'SELECT name, resource, value FROM mirror_capabilities ORDER BY name, resource',
+  },
+  {
+    name: 'mirror_locks',
+    kind: 'table',
+    summary: 'Who is writing the mirror now.',
+    columns: [
+      column('name TEXT', 'what is locked'),
+      column('run TEXT', 'the run that holds it'),
+      column('pid INTEGER', 'the process'),
+      column('process_started TEXT?', 'when the process began, which tells it from a later one of the same number'),
+      column('host TEXT', 'the machine'),
+      column('acquired_at TEXT', 'when it was taken'),
+      column('beat_at TEXT', 'when its holder last showed a sign of life'),
+    ],
+    example: 'SELECT name, run, pid, host FROM mirror_locks',
+  },
+  {
+    name: 'mirror_migrations',
+    kind: 'table',
+    summary: 'The versions of this file, and when it was brought to each.',
+    columns: [column('version INTEGER', 'primary key'), column('applied_at TEXT', 'when')],
+    example: 'SELECT max(version) AS version FROM mirror_migrations',
+  },
+  {
+    name: 'mirror_freshness',
+    kind: 'view',
+    summary: 'How fresh each resource is.',
+    columns: [
+      column('resource TEXT', 'users, packages, emails or coupons'),
+      column('windows INTEGER', 'windows that it is read in'),
+      column('unsettled INTEGER', 'how many of them are not settled'),
+      column('fresh_as_of TEXT?', 'every row was seen on the server at or after this time; null where one never was'),
+    ],
+    example: 'SELECT resource, fresh_as_of FROM mirror_freshness',
+  },
+];

@@ -1,0 +1,79 @@
+/** Queries: one statement of the operator's that reads, its rows as a table, CSV, TSV, JSON or JSON lines. */
+import { Buffer } from 'node:buffer';
+import { setImmediate } from 'node:timers/promises';
+import type { ReadingStore, Row, Rows } from '../store/ports/reading.ts';
+import { distinct, header, resultLines } from './encoder.ts';
+import type { ExportFormat, QueryFormat } from './formats.ts';
+import { jsonObject } from './jsonl.ts';
+import { tableText } from './text-table.ts';
+
+const batchRows = 200;
+
+/** What the query prints, in pieces. Throws a UsageError for SQL that fails or would do more than read. */
+export async function* queryChunks(
+  store: ReadingStore,
+  sql: string,
+  format: QueryFormat,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const snapshot = store.snapshot();
+  try {
+    const result = snapshot.query(sql);
+    for await (const text of textOf(result, format)) {
+      signal.throwIfAborted();
+      yield Buffer.from(text);
+      // SQLite works on this thread: signals are heard between two batches.
+      await setImmediate();
+    }
+  } finally {
+    snapshot.release();
+  }
+}
+
+function textOf(result: Rows, format: QueryFormat): AsyncIterable<string> | Iterable<string> {
+  switch (format) {
+    case 'table':
+      return tables(result);
+    case 'json':
+      return jsonArray(result);
+    case 'csv':
+    case 'tsv':
+    case 'jsonl':
+      return lines(result, format);
+  }
+}
+
+async function* lines({ columns, batches }: Rows, format: ExportFormat): AsyncGenerator<string> {
+  const style = { format, raw: false };
+  const write = await resultLines(style, columns);
+  yield await header(style, columns);
+  for (const rows of batches(batchRows)) yield write(rows);
+}
+
+function* jsonArray({ columns, batches }: Rows): Generator<string> {
+  const objectOf = jsonObject(distinct(columns));
+  let between = '[';
+  for (const rows of batches(batchRows)) {
+    yield rows.map((row, index) => `${index === 0 ? between : ','}\n  ${objectOf(row)}`).join('');
+    between = ',';
+  }
+  yield between === '[' ? '[]\n' : '\n]\n';
+}
+
+function* tables({ columns, batches }: Rows): Generator<string> {
+  let text = '';
+  let held = 0;
+  for (const line of tableText(columns, oneByOne(batches(batchRows)))) {
+    text += `${line}\n`;
+    held += 1;
+    if (held < batchRows) continue;
+    yield text;
+    text = '';
+    held = 0;
+  }
+  yield text;
+}
+
+function* oneByOne(batches: Iterable<Row[]>): Generator<Row> {
+  for (const rows of batches) yield* rows;
+}

@@ -1,0 +1,207 @@
+/**
+ * The switches: everything that the API's reference leaves open, and every way to fail, in one table. The command
+ * line's help, the control route's checks and the documentation are made from it.
+ */
+import { UsageError } from '../model/errors.ts';
+import { suggestion } from '../model/nearest.ts';
+import { type ReadFault, readFaults, type WriteFault, writeFaults } from './fault-kinds.ts';
+
+/** How a switch's value is read: `probability` is 0 to 1, `count` a whole number, `amount` any number from 0. */
+export type SwitchKind = 'probability' | 'count' | 'amount' | 'minutes' | 'flag' | 'choice' | 'text';
+
+export interface Switch<T extends string | number | boolean = string | number | boolean> {
+  readonly kind: SwitchKind;
+  readonly default: T;
+  readonly meaning: string;
+  /** The words that a `choice` accepts; the first is the default. */
+  readonly values: readonly string[];
+}
+
+function numeric(kind: SwitchKind, meaning: string, value: number): Switch<number> {
+  return { kind, default: value, meaning, values: [] };
+}
+const probability = (meaning: string, value = 0): Switch<number> => numeric('probability', meaning, value);
+const count = (meaning: string, value = 0): Switch<number> => numeric('count', meaning, value);
+const amount = (meaning: string, value = 0): Switch<number> => numeric('amount', meaning, value);
+const flag = (meaning: string, value = false): Switch<boolean> => ({
+  kind: 'flag',
+  default: value,
+  meaning,
+  values: [],
+});
+const text = (meaning: string, value = ''): Switch<string> => ({ kind: 'text', default: value, meaning, values: [] });
+function choice<const V extends readonly [string, ...string[]]>(values: V, meaning: string): Switch<V[number]> {
+  return { kind: 'choice', default: values[0], meaning, values };
+}
+
+const lists = {
+  page_max: count('largest page that is served; 0: no bound'),
+  page_over: choice(
+    ['clamp', 'refuse', 'ignore'],
+    'a page size over page_max is cut to it, refused with 422, or every page size is ignored',
+  ),
+  page_urls: choice(['bare', 'full'], "links carry only the page, or the request's other parameters too"),
+  sorts: choice(['kept', 'ignored', 'random'], 'sorts are kept, ignored (by id), or another order on every request'),
+  sort_ties: choice(['stable', 'random'], 'equal sort values come by id, or in another order on every request'),
+  unknown_keys: choice(['refuse', 'ignore'], 'filter, sort and include keys that are not known: 400, or left out'),
+  filter_errors: text('filter keys, separated by commas, that are answered with 500'),
+  subscribed_filter: choice(['equal', 'inverted'], 'filter[is_subscribed]=0 finds 0, or finds 1'),
+} as const;
+
+const dates = {
+  date_format: choice(['both', 'iso', 'dmy'], 'how the days of a range are read: YYYY-MM-DD, DD-MM-YYYY or both'),
+  date_unreadable: choice(
+    ['refuse', 'error', 'ignore', 'empty'],
+    'a day that cannot be read: 422, 500, as if not asked, or no record found',
+  ),
+  date_ranges: choice(['on', 'ignored', 'error'], 'ranges work, are ignored, or are answered with 500'),
+  date_end: choice(
+    ['midnight', 'exclusive', 'day'],
+    'a range ends with midnight at the start of its last day, just before it, or with that whole day',
+  ),
+  timezone_minutes: { ...numeric('minutes', "how far the server's days lie from UTC; east is positive", 0) },
+} as const;
+
+const shapes = {
+  numbers_as_strings: probability('a record has its numbers as text'),
+  flags_as_booleans: probability('a record has its flags as true and false'),
+  flags_as_strings: probability('a record has its flags as "0" and "1"'),
+  empty_objects_as_arrays: probability('a record has its empty objects as []'),
+  unknown_fields: probability('a record has fields that the reference does not name (always the same records)'),
+  missing_fields: probability('a record lacks one of its fields (always the same records)'),
+  answer_shape: choice(['data', 'bare', 'named'], 'one record comes as {"data": …}, bare, or as {"user": …}'),
+  missing_accept: choice(['html', 'json'], 'refusals without Accept: application/json are HTML or redirects, or JSON'),
+} as const;
+
+const rules = {
+  refusal_status: count('status of {"success": false} answers', 422),
+  negative_balance: choice(['allowed', 'refused'], 'a balance may fall below 0, or the change is refused'),
+  delete_emails_with_user: flag("deleting a user deletes the user's emails"),
+  forbidden: text('resources (packages) or operations (users.delete), separated by commas, answered with 403'),
+  maintenance: flag('everything is answered with 503 and Retry-After'),
+} as const;
+
+const limits = {
+  rate_limit: count('requests a window; more are answered with 429; 0: no limit'),
+  rate_window: amount("length of the window in seconds of the sandbox's clock", 60),
+  rate_headers: flag('answers carry X-RateLimit-Limit and X-RateLimit-Remaining', true),
+  retry_after: choice(['seconds', 'date', 'none'], 'how Retry-After is written on 429 and 503'),
+  retry_after_seconds: count('the wait that 503 and a drawn 429 ask for', 1),
+  latency: amount('milliseconds before each answer'),
+  latency_jitter: amount('up to so many milliseconds more'),
+} as const;
+
+const churn = {
+  churn_inserts: amount('records that appear before each list request, on average'),
+  churn_updates: amount('records that change before each list request, on average'),
+  churn_deletes: amount('records that go before each list request, on average'),
+  churn_backdated: probability('a record that appears has its created_at in the past'),
+  churn_limit: count('changes after which the data is quiet; 0: never'),
+  ties: probability('a new record has the created_at of the one before it', 0.02),
+} as const;
+
+const faults = {
+  fault_limit: count('faults after which none follow; 0: no bound'),
+  fault_every: count('only every so many requests can fail', 1),
+  fault_streak: count('the same request fails at most so many times in a row; 0: no bound'),
+  html_status: count('status of HTML pages', 502),
+  html_content_type: text('content type of HTML pages', 'text/html; charset=UTF-8'),
+  redirect_to: text('where redirects lead', 'https://login.example/session'),
+  oversized_bytes: count('size of an oversized body', 70 * 1024 * 1024),
+  late_commit_ms: count('how long a late write waits', 50),
+} as const;
+
+type FaultSwitches = { readonly [F in ReadFault as `read_${F}`]: Switch<number> } & {
+  readonly [F in WriteFault as `write_${F}`]: Switch<number>;
+};
+
+const faultSwitches = Object.fromEntries([
+  ...Object.entries(readFaults).map(([name, meaning]) => [`read_${name}`, probability(`GET: ${meaning}`)]),
+  ...Object.entries(writeFaults).map(([name, meaning]) => [`write_${name}`, probability(`write: ${meaning}`)]),
+]) as FaultSwitches;
+
+/** Every switch by name, in the order in which they are listed. */
+export const switches = {
+  ...lists,
+  ...dates,
+  ...shapes,
+  ...rules,
+  ...limits,
+  ...churn,
+  ...faults,
+  ...faultSwitches,
+} as const;
+
+export type SwitchName = keyof typeof switches;
+
+/** How the sandbox behaves: a value for each switch. */
+export type Behaviour = {
+  readonly [N in SwitchName]: (typeof switches)[N] extends Switch<infer T> ? T : never;
+};
+
+export const switchNames = Object.keys(switches) as SwitchName[];
+
+/** Every switch at its default: no faults, stable data, everything by the reference. */
+export const defaultBehaviour = Object.fromEntries(
+  Object.entries(switches).map(([name, each]) => [name, each.default]),
+) as unknown as Behaviour;
+
+function readNumber(name: string, value: unknown, kind: SwitchKind): number {
+  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
+  const problem = (what: string): UsageError =>
+    new UsageError(`the sandbox's switch ${name} was set to ${JSON.stringify(value)}, which is not ${what}`);
+  if (typeof number !== 'number' || !Number.isFinite(number)) throw problem('a number');
+  if (kind === 'minutes') {
+    if (!Number.isInteger(number) || Math.abs(number) > 14 * 60) throw problem('whole minutes from -840 to 840');
+    return number;
+  }
+  if (kind === 'probability' && (number < 0 || number > 1)) throw problem('between 0 and 1');
+  if (kind === 'count' && !Number.isInteger(number)) throw problem('a whole number');
+  if (number < 0) throw problem('0 or more');
+  return number;
+}
+
+function readValue(name: string, each: Switch, value: unknown): string | number | boolean {
+  switch (each.kind) {
+    case 'probability':
+    case 'count':
+    case 'amount':
+    case 'minutes':
+      return readNumber(name, value, each.kind);
+    case 'flag': {
+      if (typeof value === 'boolean') return value;
+      if (value === 'true' || value === '1' || value === 'on') return true;
+      if (value === 'false' || value === '0' || value === 'off') return false;
+      throw new UsageError(
+        `the sandbox's switch ${name} was set to ${JSON.stringify(value)}, which is not true or false`,
+      );
+    }
+    case 'choice': {
+      if (typeof value === 'string' && each.values.includes(value)) return value;
+      throw new UsageError(`the sandbox's switch ${name} was set to ${JSON.stringify(value)}`, {
+        advice: `It takes: ${each.values.join(', ')}.`,
+      });
+    }
+    case 'text': {
+      if (typeof value === 'string') return value;
+      throw new UsageError(`the sandbox's switch ${name} was set to ${JSON.stringify(value)}, which is not text`);
+    }
+  }
+}
+
+/**
+ * The given switches, checked; text is read as the switch's own kind, so that flags of the command line and JSON both
+ * do. Throws UsageError for a name or a value that is not known.
+ */
+export function readBehaviour(values: Readonly<Record<string, unknown>>): Partial<Behaviour> {
+  const read: Record<string, string | number | boolean> = {};
+  for (const [name, value] of Object.entries(values)) {
+    if (value === undefined) continue;
+    const each: Switch | undefined = name in switches ? switches[name as SwitchName] : undefined;
+    if (each === undefined) {
+      throw new UsageError(`the sandbox has no switch called "${name}"`, { advice: suggestion(name, switchNames) });
+    }
+    read[name] = readValue(name, each, value);
+  }
+  return read;
+}

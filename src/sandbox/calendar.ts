@@ -1,0 +1,73 @@
+/** When the made-up records were created: more of them lately, on working days and in the evening. */
+import { dayMs, hourMs } from '../model/time.ts';
+
+/** How busy each hour of a day is, from midnight UTC on. */
+const hourWeights = [5, 3, 2, 2, 2, 3, 5, 8, 11, 13, 14, 14, 13, 13, 14, 15, 15, 15, 16, 17, 17, 15, 11, 8];
+/** How busy each day of a week is, from Sunday on. */
+const dayWeights = [8, 11, 12, 12, 11, 11, 9];
+
+/** Days over which the records are spread: about three years. */
+const spanDays = 1_096;
+
+const secondTexts: string[] = [];
+for (let second = 0; second < 3_600; second += 1) {
+  const minutes = String(Math.floor(second / 60)).padStart(2, '0');
+  secondTexts.push(`${minutes}:${String(second % 60).padStart(2, '0')}.000000Z`);
+}
+
+const hourTexts = new Map<number, string>();
+
+/** The instant as the API writes it, cut to its second; quick, because every record has several. */
+export function stamp(ms: number): string {
+  const hour = Math.floor(ms / hourMs);
+  let text = hourTexts.get(hour);
+  if (text === undefined) {
+    if (hourTexts.size > 200_000) hourTexts.clear();
+    text = new Date(hour * hourMs).toISOString().slice(0, 14);
+    hourTexts.set(hour, text);
+  }
+  return text + (secondTexts[Math.floor((ms - hour * hourMs) / 1_000)] ?? '');
+}
+
+/** Turns positions between 0 and 1, in rising order, into moments between three years ago and now. */
+export class Calendar {
+  readonly #start: number;
+  readonly #end: number;
+  readonly #reached: Float64Array;
+  #hour = 0;
+
+  constructor(now: number) {
+    this.#end = Math.floor(now / 1_000) * 1_000;
+    this.#start = Math.floor((now - spanDays * dayMs) / hourMs) * hourMs;
+    const hours = Math.ceil((this.#end - this.#start) / hourMs);
+    this.#reached = new Float64Array(hours + 1);
+    let sum = 0;
+    for (let at = 0; at < hours; at += 1) {
+      const from = this.#start + at * hourMs;
+      const day = dayWeights[new Date(from).getUTCDay()] ?? 1;
+      const hour = hourWeights[Math.floor(from / hourMs) % 24] ?? 1;
+      const share = Math.min(1, (this.#end - from) / hourMs);
+      // Four times as many a day at the end as at the beginning.
+      sum += day * hour * share * (1 + (3 * at) / hours);
+      this.#reached[at + 1] = sum;
+    }
+    for (let at = 1; at <= hours; at += 1) this.#reached[at] = (this.#reached[at] ?? 0) / sum;
+  }
+
+  /** The first moment that a record can have. */
+  start(): number {
+    return this.#start;
+  }
+
+  /** The moment at that position, in ms, a whole second. Fastest where positions rise from call to call. */
+  at(position: number): number {
+    if ((this.#reached[this.#hour] ?? 0) > position) this.#hour = 0;
+    while ((this.#reached[this.#hour + 1] ?? 1) < position) this.#hour += 1;
+    const before = this.#reached[this.#hour] ?? 0;
+    const after = this.#reached[this.#hour + 1] ?? 1;
+    const within = after > before ? (position - before) / (after - before) : 0;
+    const from = this.#start + this.#hour * hourMs;
+    const length = Math.min(hourMs, this.#end - from);
+    return Math.min(this.#end, Math.floor((from + within * length) / 1_000) * 1_000);
+  }
+}

@@ -1,0 +1,122 @@
+/** The control over HTTP, outside /api: for a sandbox that runs in another process. */
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { UsageError } from '../model/errors.ts';
+import { suggestion } from '../model/nearest.ts';
+import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
+import { switches } from './behaviour.ts';
+import { type Chaos, chaosNames } from './chaos.ts';
+import type { SandboxControl } from './control.ts';
+import type { ScriptedFault } from './faults.ts';
+import type { Parent } from './related.ts';
+import { type JsonRecord, toJson } from './serialise.ts';
+import type { SandboxState } from './state.ts';
+
+interface Place {
+  readonly resource?: string;
+  readonly id?: string;
+  readonly kind?: string;
+}
+
+function resourceIn(params: unknown): ResourceName {
+  const name = (params as Place).resource ?? '';
+  if (!isResourceName(name)) {
+    throw new UsageError(`the sandbox has no resource "${name}"`, { advice: suggestion(name, resourceNames) });
+  }
+  return name;
+}
+
+function parentIn(params: unknown): Parent {
+  const name = resourceIn(params);
+  if (name === 'users' || name === 'packages') return name;
+  throw new UsageError(`the sandbox keeps no related records of ${name}`);
+}
+
+function idIn(params: unknown): number {
+  const text = (params as Place).id ?? '';
+  if (!/^\d{1,15}$/.test(text)) throw new UsageError(`"${text}" is not a record's id`);
+  return Number(text);
+}
+
+/** Every record, written piece by piece: a million of them do not fit into one text. */
+function* dumpPieces(state: SandboxState, resource: ResourceName): Generator<string> {
+  let piece = '[';
+  let separator = '';
+  for (const body of state.tables[resource].everyBody()) {
+    piece += separator + body;
+    separator = ',\n';
+    if (piece.length > 65_536) {
+      yield piece;
+      piece = '';
+    }
+  }
+  yield `${piece}]`;
+}
+
+function send(reply: FastifyReply, value: unknown): FastifyReply {
+  return reply.header('content-type', 'application/json').send(toJson(value));
+}
+
+/** Adds `/control/…` to the server. What it refuses, it answers with 400 and the reason. */
+export function addControlRoutes(app: FastifyInstance, control: SandboxControl, state: SandboxState): void {
+  const add = (
+    method: 'GET' | 'PUT' | 'POST' | 'DELETE' | 'PATCH',
+    url: string,
+    answer: (body: JsonRecord, params: unknown) => unknown,
+  ): void => {
+    app.route({
+      method,
+      url: `/control${url}`,
+      handler: async (request, reply) => {
+        try {
+          return send(reply, answer((request.body ?? {}) as JsonRecord, request.params) ?? { done: true });
+        } catch (error) {
+          if (!(error instanceof UsageError)) throw error;
+          return send(reply.code(400), { message: error.message, advice: error.advice ?? null });
+        }
+      },
+    });
+  };
+  add('GET', '/switches', () => switches);
+  add('GET', '/behaviour', () => control.behaviour());
+  add('PUT', '/behaviour', (body) => control.setBehaviour(body));
+  add('PUT', '/chaos', (body) => {
+    const name = String(body['chaos']);
+    if (!(chaosNames as readonly string[]).includes(name)) {
+      throw new UsageError(`the sandbox has no preset "${name}"`, { advice: suggestion(name, chaosNames) });
+    }
+    return control.setChaos(name as Chaos);
+  });
+  add('GET', '/clock', () => control.clock());
+  add('POST', '/clock', (body) => {
+    if (typeof body['advance'] === 'number') return control.advanceClock(body['advance']);
+    return control.setClock(body['now'] as number | string, { frozen: body['frozen'] === true });
+  });
+  add('POST', '/records/:resource', (body, params) => control.insert(resourceIn(params), body));
+  add('GET', '/records/:resource/:id', (_, params) => control.get(resourceIn(params), idIn(params)) ?? null);
+  add('PUT', '/records/:resource/:id', (body, params) => control.update(resourceIn(params), idIn(params), body));
+  add('DELETE', '/records/:resource/:id', (_, params) => ({
+    removed: control.remove(resourceIn(params), idIn(params)),
+  }));
+  const relatedUrl = '/related/:resource/:id/:kind';
+  const kindIn = (params: unknown): string => (params as Place).kind ?? '';
+  add('GET', relatedUrl, (_, params) => control.related(parentIn(params), idIn(params), kindIn(params)));
+  add('PUT', relatedUrl, (body, params) =>
+    control.setRelated(parentIn(params), idIn(params), kindIn(params), (body['records'] ?? []) as JsonRecord[]),
+  );
+  add('POST', '/churn/:resource', (body, params) => ({
+    changes: control.churn(resourceIn(params), body),
+  }));
+  add('POST', '/faults', (body) => control.faultNext((body['faults'] ?? []) as ScriptedFault[]));
+  add('DELETE', '/faults', () => control.clearFaults());
+  add('POST', '/late', () => ({ committed: control.commitLate() }));
+  add('GET', '/ledger', () => control.ledger());
+  add('GET', '/requests', () => control.requests());
+  add('DELETE', '/requests', () => control.clearRequests());
+  app.get('/control/count/:resource', async (request, reply) =>
+    send(reply, { count: control.count(resourceIn(request.params)) }),
+  );
+  app.get('/control/dump/:resource', async (request, reply) =>
+    reply.header('content-type', 'application/json').send(Readable.from(dumpPieces(state, resourceIn(request.params)))),
+  );
+}

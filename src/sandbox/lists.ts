@@ -1,0 +1,128 @@
+/** The four list operations: a query in, a page in its envelope out. */
+import qs from 'qs';
+import { defaultPageSize, type Resource } from '../model/resources.ts';
+import { dateCondition } from './dates.ts';
+import { envelopeAround } from './envelope.ts';
+import { changesFields, withFieldFaults } from './field-faults.ts';
+import { filterConditions } from './filters.ts';
+import { badRequest, invalid } from './refusal.ts';
+import { fromJson, type JsonRecord, toJson } from './serialise.ts';
+import { orderOf } from './sorting.ts';
+import type { Answer, SandboxState } from './state.ts';
+
+/** A parsed query string. */
+export type Query = Readonly<Record<string, unknown>>;
+
+function wholeNumber(value: unknown): number | undefined {
+  return typeof value === 'string' && /^-?\d{1,15}$/.test(value.trim()) ? Number(value) : undefined;
+}
+
+/** Records on a page, by the request and the switches; -1 asks for all of them. */
+function pageSize(state: SandboxState, query: Query, total: number): number {
+  const { page_max: most, page_over: over } = state.behaviour;
+  const asked = wholeNumber(query['paginate']);
+  if (asked === undefined || asked === 0 || asked < -1 || over === 'ignore') return defaultPageSize;
+  const wanted = asked === -1 ? Math.max(1, total) : asked;
+  if (most === 0 || (wanted <= most && asked !== -1)) return wanted;
+  if (over === 'clamp') return most;
+  throw invalid({ paginate: [`The paginate field must not be greater than ${most}.`] });
+}
+
+/** A page that is no number from 1 is page 1. */
+function pageNumber(query: Query): number {
+  return Math.max(1, wholeNumber(query['page']) ?? 1);
+}
+
+function includesOf(resource: Resource, query: Query, unknownKeys: 'refuse' | 'ignore'): string[] {
+  const value = query['include'];
+  if (value === undefined || value === '') return [];
+  if (typeof value !== 'string') throw invalid({ include: ['The include must be a string.'] });
+  const known = resource.includes ?? [];
+  const asked = [...new Set(value.split(',').map((each) => each.trim()))].filter((each) => each !== '');
+  const unknown = asked.filter((each) => !known.includes(each));
+  if (unknown.length > 0 && unknownKeys === 'refuse') {
+    throw badRequest(
+      `Requested include(s) \`${unknown.join(', ')}\` are not allowed. ` +
+        (known.length > 0 ? `Allowed include(s) are \`${known.join(', ')}\`.` : 'There are no allowed includes.'),
+    );
+  }
+  return asked.filter((each) => known.includes(each));
+}
+
+/** The related records under a name; a list's `user` is the one that an email belongs to. */
+export function relationValue(state: SandboxState, resource: Resource, record: JsonRecord, name: string): unknown {
+  if (resource.name === 'users' || resource.name === 'packages') {
+    return state.related.value(resource.name, record, name);
+  }
+  return state.tables.users.get(record['user_id'] as number) ?? null;
+}
+
+/** One record as it is served: its fields with their faults, then what was asked for with it. */
+export function servedRecord(
+  state: SandboxState,
+  resource: Resource,
+  body: string,
+  relations: readonly string[],
+): string {
+  const record = fromJson(body);
+  const faulty = changesFields(state.behaviour);
+  const text = faulty ? toJson(withFieldFaults(resource, record, state.behaviour, state.chance)) : body;
+  if (relations.length === 0) return text;
+  const parts = relations.map((name) => `${toJson(name)}:${toJson(relationValue(state, resource, record, name))}`);
+  return `${text.slice(0, -1)},${parts.join(',')}}`;
+}
+
+function otherParameters(state: SandboxState, query: Query): string {
+  if (state.behaviour.page_urls === 'bare') return '';
+  const { page: _, ...others } = query;
+  const written = qs.stringify(others);
+  return written === '' ? '' : `${written}&`;
+}
+
+/** Answers a list request. Throws Refusal where the query breaks a rule. */
+export function answerList(state: SandboxState, resource: Resource, query: Query): Answer {
+  const table = state.tables[resource.name];
+  const { behaviour } = state;
+  const now = state.clock.now();
+  const relations = includesOf(resource, query, behaviour.unknown_keys);
+  const conditions = [
+    ...filterConditions(resource, query['filter'], behaviour, now),
+    dateCondition(query['date'], behaviour, now),
+  ].filter((each) => each.sql !== '');
+  const order = orderOf(resource, query['sort'], behaviour, () => state.chance.word());
+  const where = conditions.map((each) => each.sql).join(' AND ');
+  const values = conditions.flatMap((each) => each.values);
+  const total = table.count(where, values);
+  const perPage = pageSize(state, query, total);
+  const page = pageNumber(query);
+  const tail = `${where === '' ? '' : `WHERE ${where} `}ORDER BY ${order.sql} LIMIT ? OFFSET ?`;
+  const bound = [...values, ...order.values, perPage, Math.min(Number.MAX_SAFE_INTEGER, (page - 1) * perPage)];
+  const plain = relations.length === 0 && !changesFields(behaviour);
+  const records = plain
+    ? table.joined(tail, bound)
+    : joinRecords(table.bodies(tail, bound).map((body) => servedRecord(state, resource, body, relations)));
+  const path = `${state.url}${resource.path}`;
+  const facts = { path, query: otherParameters(state, query), page, perPage, total, count: records.count };
+  const { head, tail: end } = envelopeAround(facts);
+  return { status: 200, body: Buffer.concat([Buffer.from(head), records.bodies, Buffer.from(end)]) };
+}
+
+function joinRecords(texts: readonly string[]): { bodies: Buffer; count: number } {
+  return { bodies: Buffer.from(texts.join(',')), count: texts.length };
+}
+
+/** The list of nothing, for the fault that says so. */
+export function emptyList(state: SandboxState, resource: Resource, query: Query): Answer {
+  const asked = wholeNumber(query['paginate']);
+  const perPage = asked !== undefined && asked > 0 ? asked : defaultPageSize;
+  const facts = {
+    path: `${state.url}${resource.path}`,
+    query: '',
+    page: pageNumber(query),
+    perPage,
+    total: 0,
+    count: 0,
+  };
+  const { head, tail } = envelopeAround(facts);
+  return { status: 200, body: head + tail };
+}

@@ -1,0 +1,114 @@
+/** Made-up messages to users, as JSON text ready to be stored. */
+import { dayMs, hourMs } from '../model/time.ts';
+import { stamp } from './calendar.ts';
+import { mix, type Random, textHash } from './random.ts';
+import { toJson } from './serialise.ts';
+
+const emailStream = textHash('emails');
+
+/** Where the application's messages come from. */
+export const sender = 'no-reply@hosting.example';
+
+interface Template {
+  readonly subject: (number: number) => string;
+  readonly text: (number: number) => string;
+  readonly button: string | null;
+  readonly attachment: boolean;
+}
+
+const templates: readonly Template[] = [
+  {
+    subject: (number) => `Invoice #${number} has been paid`,
+    text: (number) => `We have received your payment for invoice <b>#${number}</b>. The receipt is attached.`,
+    button: 'View invoice',
+    attachment: true,
+  },
+  {
+    subject: (number) => `Invoice #${number} is due in 3 days`,
+    text: (number) => `Invoice <b>#${number}</b> is due soon. Pay it in time so that your service stays active.`,
+    button: 'Pay now',
+    attachment: false,
+  },
+  {
+    subject: () => 'Your service is ready',
+    text: () => 'Your service has been set up. You will find the access data in your dashboard.',
+    button: 'Open dashboard',
+    attachment: false,
+  },
+  {
+    subject: () => 'Welcome aboard – first steps',
+    text: () => 'Thank you for joining us! Here are <a href="https://docs.example/start">the first steps</a>.',
+    button: 'Get started',
+    attachment: false,
+  },
+  {
+    subject: () => 'Your password was changed',
+    text: () => 'Your password was changed a moment ago. If it was not you, tell our support at once.',
+    button: null,
+    attachment: false,
+  },
+  {
+    subject: (number) => `Re: [Ticket ${number}] Server not reachable`,
+    text: () => 'Hello,<br><br>the node was restarted, and your server should be reachable again.<br><br>Kind regards',
+    button: 'View ticket',
+    attachment: false,
+  },
+  {
+    subject: () => 'New sign-in from an unknown device',
+    text: () => 'Somebody signed in to your account from a device that we have not seen before.',
+    button: null,
+    attachment: false,
+  },
+  {
+    subject: () => 'Planned maintenance on Sunday, 02:00–04:00 UTC',
+    text: () => 'We are replacing a switch in Frankfurt. Short interruptions are possible.',
+    button: null,
+    attachment: false,
+  },
+  {
+    subject: () => '20 % off every yearly plan 🎉',
+    text: () => 'Only this week: <strong>20 % off</strong> every yearly plan, new or renewed.',
+    button: 'Claim the offer',
+    attachment: false,
+  },
+];
+
+/** The HTML around the text of a message. */
+export function htmlMessage(text: string): string {
+  return (
+    '<!DOCTYPE html><html><body style="font-family:sans-serif;color:#1f2937"><div style="max-width:560px;margin:auto">' +
+    `<p>${text}</p><p style="color:#6b7280;font-size:12px">You receive this message because you have an account with ` +
+    'us.</p></div></body></html>'
+  );
+}
+
+/** The message of that number, counted from 1; `user` is whom it went to. */
+export function madeEmail(
+  random: Random,
+  seed: number,
+  id: number,
+  user: { id: number; email: string },
+  times: { created: number; createdAt: string; updatedAt: string },
+  now: number,
+): string {
+  random.restart(mix(seed ^ emailStream, id));
+  const template = random.pick(templates);
+  const number = 10_000 + random.below(90_000);
+  const late = now - times.created < 2 * hourMs ? 0.3 : 0.02;
+  const unsent = random.chance(late);
+  return toJson({
+    id,
+    user_id: user.id,
+    sender,
+    receiver: user.email,
+    subject: template.subject(number),
+    content: htmlMessage(template.text(number)),
+    button: template.button === null ? null : { name: template.button, url: `https://hosting.example/go/${number}` },
+    attachment: template.attachment ? [{ name: `invoice-${number}.pdf`, path: `invoices/${number}.pdf` }] : null,
+    is_sent: unsent ? 0 : 1,
+    resent: random.chance(0.04) ? 1 + random.below(2) : 0,
+    scheduled_at: unsent && random.chance(0.5) ? stamp(now + random.below(3 * dayMs)) : null,
+    created_at: times.createdAt,
+    updated_at: times.updatedAt,
+  });
+}

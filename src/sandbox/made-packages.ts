@@ -1,0 +1,189 @@
+/** Made-up packages and the parts that hang on them. */
+import type { Calendar } from './calendar.ts';
+import { stamp } from './calendar.ts';
+import { mix, Random, textHash } from './random.ts';
+import type { JsonRecord } from './serialise.ts';
+
+interface Category {
+  readonly id: number;
+  readonly name: string;
+  readonly icon: string;
+  readonly service: string;
+  readonly products: readonly string[];
+  readonly features: readonly string[];
+}
+
+export const categories: readonly Category[] = [
+  {
+    id: 1,
+    name: 'Web hosting',
+    icon: 'bx-globe',
+    service: 'cpanel',
+    products: ['Starter Web', 'Business Web', 'Agency Web', 'Reseller Web', 'WordPress Care'],
+    features: ['Free certificate', 'Daily backups', 'One-click installer', 'Unmetered mailboxes'],
+  },
+  {
+    id: 2,
+    name: 'Virtual servers',
+    icon: 'bx-server',
+    service: 'proxmox',
+    products: ['Nano VPS', 'Micro VPS', 'Small VPS', 'Medium VPS', 'Large VPS', 'Storage VPS'],
+    features: ['Root access', 'NVMe storage', 'Snapshots', 'IPv6'],
+  },
+  {
+    id: 3,
+    name: 'Game servers',
+    icon: 'bx-joystick',
+    service: 'pterodactyl',
+    products: ['Minecraft', 'Rust', 'Valheim', 'Factorio', 'Terraria', 'Palworld'],
+    features: ['Mod support', 'DDoS protection', 'Instant setup', 'Console access'],
+  },
+  {
+    id: 4,
+    name: 'Domains',
+    icon: 'bx-link',
+    service: 'domains',
+    products: ['Domain .com', 'Domain .net', 'Domain .org', 'Domain .io'],
+    features: ['Privacy included', 'DNS editor'],
+  },
+  {
+    id: 5,
+    name: 'Licences',
+    icon: 'bx-key',
+    service: 'licenses',
+    products: ['Panel licence', 'Monitoring licence', 'Backup licence'],
+    features: ['Updates for a year', 'Support by mail'],
+  },
+];
+
+const packageStream = textHash('packages');
+const sizes = ['', ' Plus', ' Pro', ' Max', ' Ultra'] as const;
+const statuses = ['active', 'active', 'active', 'active', 'unlisted', 'restricted', 'inactive'] as const;
+const setups = ['payment_received', 'payment_received', 'order_placed', 'manual'] as const;
+const places = ['Frankfurt', 'Helsinki', 'Ashburn', 'São Paulo', 'Singapore'] as const;
+
+function dataOf(random: Random, category: Category, size: number): unknown {
+  if (random.chance(0.1)) return {};
+  const cores = 2 ** Math.min(size, 4);
+  return {
+    location: random.pick(places),
+    cpu: cores * 100,
+    memory: cores * 2_048,
+    disk: cores * 10_240,
+    backups: random.below(5),
+    dedicated_ip: random.chance(0.3),
+    plan: `${category.service}-${size}`,
+  };
+}
+
+/** The package of that number, counted from 1; `position` says when it was created. */
+export function madePackage(seed: number, id: number, createdAt: string, updatedAt: string): JsonRecord {
+  const random = new Random(mix(seed ^ packageStream, id));
+  const category = categories[(id - 1) % categories.length] as Category;
+  const turn = Math.floor((id - 1) / categories.length);
+  const product = category.products[turn % category.products.length] ?? category.name;
+  const size = Math.floor(turn / category.products.length);
+  const generation = Math.floor(size / sizes.length);
+  const name = `${product}${sizes[size % sizes.length] ?? ''}${generation > 0 ? ` ${generation + 1}` : ''}`;
+  return {
+    id,
+    order: id,
+    category_id: category.id,
+    name,
+    description: random.chance(0.15) ? '' : `<p>${name}: ${category.features.join(', ').toLowerCase()}.</p>`,
+    icon: category.icon,
+    service: category.service,
+    status: random.pick(statuses),
+    global_quantity: random.chance(0.7) ? -1 : random.below(200),
+    client_quantity: random.chance(0.8) ? -1 : 1 + random.below(5),
+    require_domain: category.id === 1 || category.id === 4 ? 1 : 0,
+    allow_coupons: random.chance(0.85) ? 1 : 0,
+    allow_notes: random.chance(0.4) ? 1 : 0,
+    data: dataOf(random, category, size),
+    setup_on: random.pick(setups),
+    created_at: createdAt,
+    updated_at: updatedAt,
+  };
+}
+
+/** Creation and change of record `id` of `count`, spread over the calendar. */
+export function spreadTimes(
+  calendar: Calendar,
+  now: number,
+  random: Random,
+  id: number,
+  count: number,
+): { created: number; createdAt: string; updatedAt: string } {
+  const created = calendar.at((id - 1 + random.fraction()) / count);
+  const updated = created + (now - created) * random.fraction() ** 2;
+  return { created, createdAt: stamp(created), updatedAt: stamp(updated) };
+}
+
+const periods = [
+  ['monthly', 30, 1],
+  ['quarterly', 90, 2.85],
+  ['yearly', 365, 10],
+] as const;
+
+/** The price in cents that a package's monthly plan has. */
+export function monthlyCents(seed: number, packageId: number): number {
+  return 100 * (2 + (mix(seed ^ 0x51ed, packageId) % 60)) - 1;
+}
+
+/** Parts of a package by the name of the include, but for its orders, which belong to users. */
+export function madePackagePart(kind: string, seed: number, record: JsonRecord): unknown {
+  const id = record['id'] as number;
+  const stamps = { created_at: record['created_at'], updated_at: record['updated_at'] };
+  const category = categories.find((each) => each.id === record['category_id']);
+  switch (kind) {
+    case 'category':
+      return category === undefined
+        ? null
+        : {
+            id: category.id,
+            name: category.name,
+            icon: category.icon,
+            order: category.id,
+            status: 'active',
+            ...stamps,
+          };
+    case 'prices':
+      return periods.map(([period, days, factor], at) => ({
+        id: id * 10 + at,
+        package_id: id,
+        type: 'recurring',
+        period,
+        period_days: days,
+        price: Math.round(monthlyCents(seed, id) * factor) / 100,
+        renewal_price: Math.round(monthlyCents(seed, id) * factor) / 100,
+        setup_fee: 0,
+        is_active: 1,
+        ...stamps,
+      }));
+    case 'features':
+      return (category?.features ?? []).map((description, at) => ({
+        id: id * 10 + at,
+        package_id: id,
+        icon: 'bx-check',
+        color: 'success',
+        description,
+        order: at + 1,
+        ...stamps,
+      }));
+    case 'emails':
+      return ['creation', 'suspension'].map((event, at) => ({
+        id: id * 10 + at,
+        package_id: id,
+        event,
+        title: event === 'creation' ? `${String(record['name'])} is ready` : `${String(record['name'])} was suspended`,
+        body: '<p>Please see your dashboard for the details.</p>',
+        ...stamps,
+      }));
+    case 'webhooks':
+      return id % 4 === 0
+        ? [{ id, package_id: id, event: 'creation', method: 'POST', url: `https://hooks.example/${id}`, ...stamps }]
+        : [];
+    default:
+      return [];
+  }
+}

@@ -1,0 +1,259 @@
+/**
+ * What hangs on a made-up user: orders, payments, devices and the rest. None of it is stored; it follows from the
+ * seed and the user's id, so millions of users cost nothing until somebody looks.
+ */
+import { stamp } from './calendar.ts';
+import { madeChanges } from './made-balance.ts';
+import { categories, monthlyCents } from './made-packages.ts';
+import { people } from './names.ts';
+import { mix, Random, textHash } from './random.ts';
+import { dayMs } from '../model/time.ts';
+import type { JsonRecord } from './serialise.ts';
+
+export interface MadeWorld {
+  readonly seed: number;
+  /** Users and packages that were made up; ids beyond them were written later. */
+  readonly users: number;
+  readonly packages: number;
+  /** The moment of the seeding. */
+  readonly now: number;
+}
+
+/** The user whose parts are asked for. */
+export interface PartOwner {
+  readonly id: number;
+  readonly createdAt: string;
+  readonly language: string;
+}
+
+const orderStream = textHash('orders');
+/** Orders of eight users out of eight; most have none. */
+const orderCounts = [0, 0, 0, 0, 1, 1, 2, 3] as const;
+export const mostOrders = 3;
+/** Spreads a user's orders over the packages. */
+const packageStep = 7;
+
+function randomFor(world: MadeWorld, purpose: string, id: number): Random {
+  return new Random(mix(world.seed ^ textHash(purpose), id));
+}
+
+export function orderCount(world: MadeWorld, userId: number): number {
+  return orderCounts[mix(world.seed ^ orderStream, userId) & 7] ?? 0;
+}
+
+/** The package of a user's order; `usersOfPackage` is its inverse. */
+function packageOf(world: MadeWorld, userId: number, at: number): number {
+  return ((userId + at * packageStep + (world.seed % world.packages) + world.packages) % world.packages) + 1;
+}
+
+/** The first user whose order number `at` is of that package; every `world.packages`th user after is the next. */
+export function firstUserOf(world: MadeWorld, packageId: number, at: number): number {
+  const wanted = packageId - 1 - at * packageStep - (world.seed % world.packages);
+  const first = ((wanted % world.packages) + world.packages) % world.packages;
+  return first === 0 ? world.packages : first;
+}
+
+function moment(world: MadeWorld, owner: PartOwner, position: number): string {
+  const created = Date.parse(owner.createdAt);
+  return stamp(created + Math.max(0, world.now - created) * position);
+}
+
+function orderStatus(draw: number): string {
+  if (draw < 0.68) return 'active';
+  if (draw < 0.74) return 'suspended';
+  return draw < 0.92 ? 'cancelled' : 'terminated';
+}
+
+/** One order of the user, counted from 0. */
+export function madeOrder(world: MadeWorld, owner: PartOwner, at: number): JsonRecord {
+  const random = randomFor(world, 'order', owner.id * mostOrders + at);
+  const packageId = packageOf(world, owner.id, at);
+  const category = categories[(packageId - 1) % categories.length];
+  const status = orderStatus(random.fraction());
+  const createdAt = moment(world, owner, 0.7 * random.fraction());
+  const price = monthlyCents(world.seed, packageId) / 100;
+  const due = stamp(world.now + (random.below(30) - (status === 'active' ? 0 : 60)) * dayMs);
+  return {
+    id: owner.id * mostOrders + at,
+    user_id: owner.id,
+    package_id: packageId,
+    price_id: packageId * 10,
+    status,
+    name: `${category?.name ?? 'Service'} ${owner.id}-${at + 1}`,
+    service: category?.service ?? null,
+    domain: packageId % 3 === 0 ? `site-${owner.id}.example` : null,
+    price: { id: packageId * 10, type: 'recurring', period: 'monthly', price, renewal_price: price },
+    options: {},
+    data: random.chance(0.3) ? { server: random.below(900) + 100 } : [],
+    cancelled_at: status === 'cancelled' ? moment(world, owner, 0.9) : null,
+    last_renewed_at: stamp(Date.parse(due) - 30 * dayMs),
+    due_date: due,
+    created_at: createdAt,
+    updated_at: createdAt,
+  };
+}
+
+function uuid(random: Random): string {
+  const hex = Array.from({ length: 4 }, () => random.word().toString(16).padStart(8, '0')).join('');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+function payments(world: MadeWorld, owner: PartOwner): JsonRecord[] {
+  const list: JsonRecord[] = [];
+  for (let at = 0; at < orderCount(world, owner.id); at += 1) {
+    const order = madeOrder(world, owner, at);
+    const random = randomFor(world, 'payment', order['id'] as number);
+    const price = order['price'] as { price: number };
+    const driver = random.pick(['stripe', 'paypal', 'balance'] as const);
+    list.push({
+      id: uuid(random),
+      user_id: owner.id,
+      order_id: order['id'],
+      package_id: order['package_id'],
+      price_id: order['price_id'],
+      type: 'single',
+      status: random.chance(0.9) ? 'paid' : 'unpaid',
+      description: order['name'],
+      currency: 'USD',
+      amount: price.price,
+      transaction_id: random.chance(0.9) ? `txn_${random.word().toString(36)}` : null,
+      gateway: { id: driver.length, name: driver.toUpperCase(), driver },
+      data: null,
+      options: { coupon: null },
+      due_date: null,
+      created_at: order['created_at'],
+      updated_at: order['created_at'],
+    });
+  }
+  return list;
+}
+
+function transactions(world: MadeWorld, owner: PartOwner): JsonRecord[] {
+  let cents = 0;
+  return madeChanges(new Random(0), world.seed, owner.id).map((change, at) => {
+    const before = cents;
+    cents += change.result === '+' ? change.cents : -change.cents;
+    const createdAt = moment(world, owner, change.position);
+    return {
+      id: owner.id * 8 + at,
+      user_id: owner.id,
+      payment_id: null,
+      result: change.result,
+      amount: change.cents / 100,
+      balance_before_transaction: before / 100,
+      description: change.description,
+      created_at: createdAt,
+      updated_at: createdAt,
+    };
+  });
+}
+
+const agents = [
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0 Safari/537.36',
+  'Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0',
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari/604.1',
+] as const;
+
+/** Addresses of the blocks that are reserved for documentation. */
+function address(random: Random): string {
+  return `${random.pick(['192.0.2', '198.51.100', '203.0.113'] as const)}.${1 + random.below(254)}`;
+}
+
+function several(
+  world: MadeWorld,
+  owner: PartOwner,
+  purpose: string,
+  counts: readonly number[],
+  make: (random: Random, at: number) => JsonRecord,
+): JsonRecord[] {
+  const random = randomFor(world, purpose, owner.id);
+  return Array.from({ length: random.pick(counts) }, (_, at) => {
+    const createdAt = moment(world, owner, random.fraction());
+    const id = owner.id * 4 + at;
+    return { id, user_id: owner.id, ...make(random, at), created_at: createdAt, updated_at: createdAt };
+  });
+}
+
+const streets = ['Main Street', 'Station Road', 'Rue de la Paix', 'Gartenweg', 'Calle Mayor', 'Rua Augusta'] as const;
+const cities = ['Springfield', 'Lyon', 'Köln', 'Sevilla', 'Porto', 'Utrecht', 'Gdańsk'] as const;
+
+function addressRecord(world: MadeWorld, owner: PartOwner): JsonRecord[] {
+  return several(world, owner, 'address', [0, 1, 1], (random) => ({
+    company_name: random.chance(0.2) ? `${random.pick(cities)} Software` : null,
+    street: `${random.pick(streets)} ${1 + random.below(180)}`,
+    street2: null,
+    city: random.pick(cities),
+    region: null,
+    country: people.find((each) => each.language === owner.language)?.country ?? 'US',
+    zip_code: String(10_000 + random.below(89_999)),
+  }));
+}
+
+/** The made-up parts of that kind, oldest first; a user written later has none. */
+export function madeUserParts(kind: string, world: MadeWorld, owner: PartOwner): JsonRecord[] {
+  if (owner.id > world.users) return [];
+  const many = (counts: readonly number[], make: (random: Random, at: number) => JsonRecord): JsonRecord[] =>
+    several(world, owner, kind, counts, make);
+  switch (kind) {
+    case 'balance_transactions':
+      return transactions(world, owner);
+    case 'orders': {
+      if (world.packages === 0) return [];
+      return Array.from({ length: orderCount(world, owner.id) }, (_, at) => madeOrder(world, owner, at));
+    }
+    case 'payments':
+      return world.packages === 0 ? [] : payments(world, owner);
+    case 'suborders':
+      return many([0, 0, 0, 0, 0, 0, 0, 1], (random) => ({
+        order_id: owner.id * mostOrders,
+        name: 'Extra storage',
+        status: 'active',
+        price: { period: 'monthly', price: 1 + random.below(9) },
+      }));
+    case 'notifications':
+      return many([0, 0, 1, 2, 3], (random) => ({
+        type: random.pick(['success', 'warning', 'danger'] as const),
+        icon: "<i class='bx bx-bell'></i>",
+        message: random.pick(['Your payment was received.', 'Your service is due soon.', 'A ticket was answered.']),
+        button_url: null,
+        read: random.below(2),
+      }));
+    case 'punishments':
+      return many([...Array.from({ length: 49 }, () => 0), 1], (random) => ({
+        staff_id: 1,
+        type: random.pick(['warning', 'ban', 'ipban'] as const),
+        reason: random.pick(['Chargeback', 'Spam', 'Abusive language in a ticket']),
+        expires_at: null,
+      }));
+    case 'affiliate':
+      return many([0, 0, 1], (random) => ({
+        code: random.word().toString(36),
+        clicks: random.below(400),
+        commission: 10,
+        balance: random.below(5_000) / 100,
+      }));
+    case 'devices':
+      return many([0, 1, 1, 2], (random) => ({
+        ip_address: address(random),
+        user_agent: random.pick(agents),
+        device_type: random.pick(['desktop', 'desktop', 'mobile'] as const),
+        is_revoked: random.below(8) === 0 ? 1 : 0,
+      }));
+    case 'address':
+      return addressRecord(world, owner);
+    case 'groups':
+      return many([0, 0, 0, 0, 0, 1], (random) => random.pick([{ name: 'Resellers' }, { name: 'Partners' }]));
+    case 'permissions':
+      return owner.id === 1 ? [{ id: 1, name: 'admin.view', path: 'admin/*' }] : [];
+    case 'oauth':
+      return many([0, 0, 0, 1], (random) => ({
+        driver: random.pick(['discord', 'github', 'google'] as const),
+        external_id: String(random.word()),
+        data: { verified: true },
+      }));
+    case 'ips':
+      return many([1, 1, 2, 3], (random) => ({ ip_address: address(random), uses: 1 + random.below(90) }));
+    default:
+      return [];
+  }
+}

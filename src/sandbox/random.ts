@@ -1,0 +1,57 @@
+/** Seeded numbers: the same seed gives the same run, so a failure that was seen once can be seen again. */
+
+/** Spreads two integers over 32 bits; used to give every record its own stream without storing one. */
+export function mix(a: number, b: number): number {
+  let h = Math.imul(a ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(b + 0x7f4a7c15, 0xc2b2ae35);
+  h = Math.imul(h ^ (h >>> 16), 0x7feb352d);
+  h = Math.imul(h ^ (h >>> 15), 0x846ca68b);
+  return (h ^ (h >>> 16)) >>> 0;
+}
+
+/** A 32-bit number for a text, to tell the streams of different purposes apart. */
+export function textHash(text: string): number {
+  let h = 0x811c9dc5;
+  for (let at = 0; at < text.length; at += 1) h = Math.imul(h ^ text.charCodeAt(at), 0x01000193);
+  return h >>> 0;
+}
+
+/** One stream of numbers (mulberry32: a single word of state, so starting one costs nothing). */
+export class Random {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed | 0;
+  }
+
+  /** Starts again from another seed, without a new object: generating millions of records asks for it. */
+  restart(seed: number): void {
+    this.#state = seed | 0;
+  }
+
+  /** An integer of 32 bits, not negative. */
+  word(): number {
+    this.#state = (this.#state + 0x6d2b79f5) | 0;
+    let t = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return (t ^ (t >>> 14)) >>> 0;
+  }
+
+  /** From 0 up to, not including, 1. */
+  fraction(): number {
+    return this.word() / 4_294_967_296;
+  }
+
+  /** A whole number from 0 up to, not including, `end`. */
+  below(end: number): number {
+    return Math.floor(this.fraction() * end);
+  }
+
+  /** True with that probability. */
+  chance(probability: number): boolean {
+    return probability > 0 && this.fraction() < probability;
+  }
+
+  pick<T>(list: readonly T[]): T {
+    return list[this.below(list.length)] as T;
+  }
+}

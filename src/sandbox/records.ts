@@ -1,0 +1,166 @@
+/** The records of one resource in the sandbox's database, and how often they have changed. */
+import type { Statement } from 'better-sqlite3';
+import { type ResourceName, resourceOf } from '../model/resources.ts';
+import { type Db, quoted, storedColumns } from './schema.ts';
+import { fromJson, type JsonRecord, toJson } from './serialise.ts';
+
+/** The values of a statement's placeholders. */
+export type SqlValue = string | number | bigint | null;
+
+export class RecordTable {
+  readonly name: ResourceName;
+  readonly #db: Db;
+  readonly #statements = new Map<string, Statement<SqlValue[]>>();
+  readonly #stored: readonly string[];
+  /** Counts that are true until the next write. */
+  readonly #counts = new Map<string, number>();
+  #total: number | null = null;
+
+  constructor(db: Db, name: ResourceName) {
+    this.#db = db;
+    this.name = name;
+    this.#stored = storedColumns[name];
+  }
+
+  #prepared(sql: string): Statement<SqlValue[]> {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#db.prepare<SqlValue[]>(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  #changed(difference: number): void {
+    this.#counts.clear();
+    if (this.#total !== null) this.#total += difference;
+  }
+
+  /** Forgets what it knows of the data: rows were written without it. */
+  refresh(): void {
+    this.#counts.clear();
+    this.#total = null;
+  }
+
+  /** Adds a record, which must have an id unless the next free one will do; gives it back with its id. */
+  insert(record: JsonRecord): JsonRecord {
+    const id = typeof record['id'] === 'number' ? record['id'] : this.nextId();
+    const whole = { ...record, id };
+    const columns = this.#stored.map((column) => whole[column as keyof typeof whole] as SqlValue);
+    const names = ['id', 'body', ...this.#stored.map(quoted)];
+    const sql = `INSERT INTO ${this.name} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`;
+    this.#prepared(sql).run(id, toJson(whole), ...columns);
+    this.#changed(1);
+    return whole;
+  }
+
+  /** Puts a whole record in the place of the one with its id. */
+  replace(record: JsonRecord): void {
+    const columns = this.#stored.map((column) => record[column] as SqlValue);
+    const assignments = ['body = ?', ...this.#stored.map((column) => `${quoted(column)} = ?`)];
+    const sql = `UPDATE ${this.name} SET ${assignments.join(', ')} WHERE id = ?`;
+    this.#prepared(sql).run(toJson(record), ...columns, record['id'] as number);
+    this.#changed(0);
+  }
+
+  /** True where there was such a record. */
+  remove(id: number): boolean {
+    const gone = this.#prepared(`DELETE FROM ${this.name} WHERE id = ?`).run(id).changes > 0;
+    if (gone) this.#changed(-1);
+    return gone;
+  }
+
+  get(id: number): JsonRecord | undefined {
+    const body = this.body(id);
+    return body === undefined ? undefined : fromJson(body);
+  }
+
+  /** The record's JSON as it is served. */
+  body(id: number): string | undefined {
+    return this.#prepared(`SELECT body FROM ${this.name} WHERE id = ?`).pluck().get(id) as string | undefined;
+  }
+
+  /** The first record, by id, whose column has that value. */
+  find(column: string, value: SqlValue): JsonRecord | undefined {
+    const sql = `SELECT body FROM ${this.name} WHERE ${quoted(column)} = ? ORDER BY id LIMIT 1`;
+    const body = this.#prepared(sql).pluck().get(value) as string | undefined;
+    return body === undefined ? undefined : fromJson(body);
+  }
+
+  /** The first record from that id on. */
+  from(id: number): JsonRecord | undefined {
+    const sql = `SELECT body FROM ${this.name} WHERE id >= ? ORDER BY id LIMIT 1`;
+    const body = this.#prepared(sql).pluck().get(id) as string | undefined;
+    return body === undefined ? undefined : fromJson(body);
+  }
+
+  lastId(): number {
+    return (this.#prepared(`SELECT max(id) FROM ${this.name}`).pluck().get() as number | null) ?? 0;
+  }
+
+  /** An id that no record has ever had: the API's ids are not used twice. */
+  nextId(): number {
+    const sql = 'SELECT seq FROM sqlite_sequence WHERE name = ?';
+    return ((this.#prepared(sql).pluck().get(this.name) as number | undefined) ?? 0) + 1;
+  }
+
+  /** Records that match; `where` is SQL, empty for all of them. */
+  count(where = '', values: readonly SqlValue[] = []): number {
+    if (where === '') {
+      this.#total ??= this.#prepared(`SELECT count(*) FROM ${this.name}`).pluck().get() as number;
+      return this.#total;
+    }
+    const key = `${where}\u0000${values.join('\u0000')}`;
+    let found = this.#counts.get(key);
+    if (found === undefined) {
+      found = this.#prepared(`SELECT count(*) FROM ${this.name} WHERE ${where}`)
+        .pluck()
+        .get(...values) as number;
+      this.#counts.set(key, found);
+    }
+    return found;
+  }
+
+  /** The bodies of a selection, joined by commas: what stands between the brackets of a list. */
+  joined(tail: string, values: readonly SqlValue[]): { bodies: Buffer; count: number } {
+    // SQLite joins the texts and hands over their bytes, so no record becomes a JavaScript string on the way.
+    const sql = `SELECT CAST(group_concat(body, ',') AS BLOB), count(*) FROM (SELECT body FROM ${this.name} ${tail})`;
+    const [bodies, count] = this.#prepared(sql)
+      .raw()
+      .get(...values) as [Buffer | null, number];
+    return { bodies: bodies ?? Buffer.alloc(0), count };
+  }
+
+  /** The bodies of a selection one by one. */
+  bodies(tail: string, values: readonly SqlValue[]): string[] {
+    return this.#prepared(`SELECT body FROM ${this.name} ${tail}`)
+      .pluck()
+      .all(...values) as string[];
+  }
+
+  /** Every record in the order of ids, in pieces, so that millions can be looked at. */
+  *everyBody(piece = 5_000): Generator<string> {
+    const sql = `SELECT id, body FROM ${this.name} WHERE id > ? ORDER BY id LIMIT ${piece}`;
+    for (let last = 0; ;) {
+      const rows = this.#prepared(sql).raw().all(last) as [number, string][];
+      for (const [id, body] of rows) {
+        last = id;
+        yield body;
+      }
+      if (rows.length < piece) return;
+    }
+  }
+}
+
+/** A field's default where nobody gives one: null where it may be, else an empty value of its type. */
+export function emptyRecord(name: ResourceName): JsonRecord {
+  const record: JsonRecord = {};
+  for (const field of resourceOf(name).fields) {
+    if (field.nullable) record[field.name] = null;
+    else if (field.type === 'string' || field.type === 'timestamp') record[field.name] = '';
+    else if (field.type === 'object') record[field.name] = {};
+    else if (field.type === 'strings') record[field.name] = [];
+    else record[field.name] = 0;
+  }
+  return record;
+}

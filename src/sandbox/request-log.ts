@@ -1,0 +1,91 @@
+/** What was asked of the sandbox, and what became of it. */
+import type { OperationName } from '../model/operations.ts';
+import type { Fault } from './fault-kinds.ts';
+
+export interface LoggedRequest {
+  /** By the sandbox's clock, in ms. */
+  readonly at: number;
+  readonly method: string;
+  /** Path and query. */
+  readonly url: string;
+  /** Null where no operation has that address. */
+  readonly operation: OperationName | null;
+  readonly accept: string | null;
+  readonly contentType: string | null;
+  /** Null until it is answered, and for ever where the connection was reset or left hanging. */
+  status: number | null;
+  fault: Fault | null;
+}
+
+export interface RequestCounts {
+  readonly total: number;
+  readonly byOperation: Readonly<Record<string, number>>;
+  readonly byStatus: Readonly<Record<string, number>>;
+  readonly faults: Readonly<Record<string, number>>;
+  /** The most requests that were being answered at the same time. */
+  readonly mostAtOnce: number;
+  /** The last requests, oldest first. */
+  readonly recent: readonly LoggedRequest[];
+}
+
+/** Requests remembered one by one. */
+const remembered = 10_000;
+
+function addOne(counts: Map<string, number>, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1);
+}
+
+export class RequestLog {
+  #total = 0;
+  #open = 0;
+  #mostAtOnce = 0;
+  #recent: LoggedRequest[] = [];
+  readonly #byOperation = new Map<string, number>();
+  readonly #byStatus = new Map<string, number>();
+  readonly #faults = new Map<string, number>();
+
+  begin(request: Omit<LoggedRequest, 'status' | 'fault'>): LoggedRequest {
+    const entry: LoggedRequest = { ...request, status: null, fault: null };
+    this.#total += 1;
+    this.#open += 1;
+    this.#mostAtOnce = Math.max(this.#mostAtOnce, this.#open);
+    addOne(this.#byOperation, request.operation ?? 'none');
+    this.#recent.push(entry);
+    if (this.#recent.length > 2 * remembered) this.#recent = this.#recent.slice(-remembered);
+    return entry;
+  }
+
+  failed(entry: LoggedRequest, fault: Fault): void {
+    entry.fault = fault;
+    addOne(this.#faults, fault);
+  }
+
+  answered(entry: LoggedRequest, status: number): void {
+    entry.status = status;
+    addOne(this.#byStatus, String(status));
+  }
+
+  /** The connection is done with, answered or not. */
+  end(): void {
+    this.#open -= 1;
+  }
+
+  counts(): RequestCounts {
+    return {
+      total: this.#total,
+      byOperation: Object.fromEntries(this.#byOperation),
+      byStatus: Object.fromEntries(this.#byStatus),
+      faults: Object.fromEntries(this.#faults),
+      mostAtOnce: this.#mostAtOnce,
+      recent: this.#recent.slice(-remembered),
+    };
+  }
+
+  /** Counts from zero again. */
+  clear(): void {
+    this.#total = 0;
+    this.#mostAtOnce = this.#open;
+    this.#recent = [];
+    for (const counts of [this.#byOperation, this.#byStatus, this.#faults]) counts.clear();
+  }
+}

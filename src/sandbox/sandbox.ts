@@ -1,0 +1,178 @@
+/** The Administration API itself, whole, on this machine: made-up data behind real HTTP, and switches for every fault. */
+import type { FastifyInstance } from 'fastify';
+import { UsageError } from '../model/errors.ts';
+import { hourMs } from '../model/time.ts';
+import { type Behaviour, readBehaviour } from './behaviour.ts';
+import { behaviourOf, type Chaos } from './chaos.ts';
+import { Churn } from './churn.ts';
+import { SandboxClock } from './clock.ts';
+import { createControl, type SandboxControl } from './control.ts';
+import { addControlRoutes } from './control-routes.ts';
+import { Faults } from './faults.ts';
+import { LateWrites } from './late-writes.ts';
+import { Ledger } from './ledger.ts';
+import type { MadeWorld } from './made-user-parts.ts';
+import { mix, Random, textHash } from './random.ts';
+import { RateLimit } from './rate-limit.ts';
+import { RecordTable } from './records.ts';
+import { Related } from './related.ts';
+import { RequestLog } from './request-log.ts';
+import { type Db, openDatabase, readMeta } from './schema.ts';
+import { seedDatabase } from './seed.ts';
+import { createServer, type ServerParts } from './server.ts';
+import type { SandboxState } from './state.ts';
+
+export type { Behaviour } from './behaviour.ts';
+export type { Chaos } from './chaos.ts';
+export type { ChurnCounts } from './churn.ts';
+export type { ClockReading, SandboxControl } from './control.ts';
+export type { Fault } from './fault-kinds.ts';
+export type { ScriptedFault } from './faults.ts';
+export type { LedgerEntry } from './ledger.ts';
+export type { LoggedRequest, RequestCounts } from './request-log.ts';
+
+export interface SandboxOptions {
+  /** The database's file; in memory where it is not given. A file that has data keeps it: the counts are then unused. */
+  readonly file?: string;
+  /** 0, the default, takes any free one. */
+  readonly port?: number;
+  /** The key to be asked for; made from the seed where it is not given. */
+  readonly key?: string;
+  readonly seed?: number;
+  readonly users?: number;
+  readonly packages?: number;
+  readonly emails?: number;
+  readonly coupons?: number;
+  /** The time at the start, in ms since 1970, from where it runs on; or a clock of its own. This machine's by default. */
+  readonly now?: number | (() => number);
+  readonly chaos?: Chaos;
+  /** Switches on top of the preset. */
+  readonly behaviour?: Partial<Behaviour>;
+  /** Stops the seeding. */
+  readonly signal?: AbortSignal;
+}
+
+export interface Sandbox {
+  /** The base address, without `/api/v1`. */
+  readonly url: string;
+  readonly key: string;
+  readonly control: SandboxControl;
+  /** Stops serving, at once, and closes the database. */
+  close(): Promise<void>;
+}
+
+/** What the command line starts with when it is not told otherwise. */
+export const sandboxDefaults = { seed: 7, users: 1_000, packages: 40, emails: 3_000, coupons: 60 } as const;
+
+/** The key of a sandbox that was not given one. */
+export function keyOf(seed: number): string {
+  const word = (at: number): string =>
+    mix(seed ^ textHash('key'), at)
+      .toString(36)
+      .padStart(7, '0');
+  return `sandbox_${word(1)}${word(2)}${word(3)}`;
+}
+
+function clockOf(now: SandboxOptions['now']): SandboxClock {
+  if (typeof now === 'function') return new SandboxClock(now);
+  const clock = new SandboxClock();
+  if (now !== undefined) clock.set(now, false);
+  return clock;
+}
+
+function checkedCount(name: string, value: number | undefined, fallback: number): number {
+  const count = value ?? fallback;
+  if (Number.isInteger(count) && count >= 0) return count;
+  throw new UsageError(`the sandbox was asked for ${String(value)} ${name}, which is not a whole number from 0`);
+}
+
+/** What was made up in this database, so that related records can follow from it. */
+function worldOf(db: Db): MadeWorld {
+  const number = (name: string): number => Number(readMeta(db, name) ?? 0);
+  return { seed: number('seed'), users: number('users'), packages: number('packages'), now: number('now') };
+}
+
+async function fill(db: Db, options: SandboxOptions, behaviour: Behaviour, now: number): Promise<void> {
+  const plan = {
+    seed: options.seed ?? sandboxDefaults.seed,
+    users: checkedCount('users', options.users, sandboxDefaults.users),
+    packages: checkedCount('packages', options.packages, sandboxDefaults.packages),
+    emails: checkedCount('emails', options.emails, sandboxDefaults.emails),
+    coupons: checkedCount('coupons', options.coupons, sandboxDefaults.coupons),
+    // Without a time given, two starts in one hour make the same data.
+    now: options.now === undefined ? Math.floor(now / hourMs) * hourMs : now,
+    ties: behaviour.ties,
+  };
+  await seedDatabase(db, plan, options.signal);
+}
+
+function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string): SandboxState {
+  const world = worldOf(db);
+  const users = new RecordTable(db, 'users');
+  const emails = new RecordTable(db, 'emails');
+  return {
+    db,
+    tables: { users, emails, packages: new RecordTable(db, 'packages'), coupons: new RecordTable(db, 'coupons') },
+    related: new Related(db, world, users, emails),
+    ledger: new Ledger(db),
+    clock,
+    behaviour,
+    chance: new Random(mix(world.seed, textHash('chance'))),
+    churn: new Random(mix(world.seed, textHash('churn'))),
+    key,
+    url: '',
+  };
+}
+
+async function listen(app: FastifyInstance, port: number): Promise<string> {
+  try {
+    // Loopback only: it has no real data, and no business with other machines.
+    return await app.listen({ host: '127.0.0.1', port });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new UsageError(`the sandbox cannot listen on port ${port}: ${why}`, {
+      advice: 'Name another port with --port, or leave it out for a free one.',
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Starts the API on 127.0.0.1 over its own database. Throws UsageError for a switch, count or port that will not do,
+ * FileError for a file that is not a sandbox's.
+ */
+export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
+  const behaviour = { ...behaviourOf(options.chaos ?? 'calm'), ...readBehaviour(options.behaviour ?? {}) };
+  const clock = clockOf(options.now);
+  const { db, fresh } = openDatabase(options.file ?? ':memory:');
+  try {
+    if (fresh) await fill(db, options, behaviour, clock.now());
+    const seed = Number(readMeta(db, 'seed'));
+    const state = stateOf(db, clock, behaviour, options.key ?? keyOf(seed));
+    const parts: ServerParts = {
+      state,
+      faults: new Faults(state.chance),
+      rate: new RateLimit(),
+      churn: new Churn(),
+      log: new RequestLog(),
+      late: new LateWrites(),
+    };
+    const control = createControl(parts);
+    const app = createServer(parts);
+    addControlRoutes(app, control, state);
+    state.url = await listen(app, options.port ?? 0);
+    return {
+      url: state.url,
+      key: state.key,
+      control,
+      async close() {
+        parts.late.clear();
+        await app.close();
+        if (db.open) db.close();
+      },
+    };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * The sandbox's own database. A record is stored as the very JSON text that is served, so a page is joined text and
+ * nothing is put together on reading; the other columns are read out of that text, so the two cannot differ.
+ */
+import Database from 'better-sqlite3';
+import { FileError } from '../model/errors.ts';
+import { type FieldType, type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
+
+export type Db = Database.Database;
+
+/** "AdSb": marks a file as a sandbox's, so that no other database is ever written to by mistake. */
+const applicationId = 0x41645362;
+const schemaVersion = 1;
+
+/** Columns stored beside the text because an index holds them; the others are computed. */
+export const storedColumns: Readonly<Record<ResourceName, readonly string[]>> = {
+  users: ['created_at', 'username', 'email'],
+  packages: ['created_at'],
+  emails: ['created_at', 'user_id'],
+  coupons: ['created_at'],
+};
+
+const indexes = [
+  // The order of a user walk, and the counting of date ranges.
+  'CREATE UNIQUE INDEX IF NOT EXISTS users_walk ON users (created_at, username)',
+  'CREATE UNIQUE INDEX IF NOT EXISTS users_username ON users (username)',
+  'CREATE UNIQUE INDEX IF NOT EXISTS users_email ON users (email)',
+  'CREATE INDEX IF NOT EXISTS packages_walk ON packages (created_at)',
+  'CREATE INDEX IF NOT EXISTS emails_walk ON emails (created_at)',
+  'CREATE INDEX IF NOT EXISTS emails_user ON emails (user_id)',
+  'CREATE INDEX IF NOT EXISTS coupons_walk ON coupons (created_at)',
+];
+
+/** A name in SQL; `order` is a field of packages. */
+export function quoted(name: string): string {
+  return `"${name}"`;
+}
+
+function affinity(type: FieldType): string {
+  switch (type) {
+    case 'integer':
+    case 'flag':
+      return 'INTEGER';
+    case 'number':
+      return 'NUMERIC';
+    case 'string':
+    case 'timestamp':
+    case 'any':
+    case 'object':
+    case 'strings':
+      return 'TEXT';
+  }
+}
+
+function tableSql(name: ResourceName): string {
+  const stored = storedColumns[name];
+  const columns = resourceOf(name)
+    .fields.filter((field) => field.name !== 'id')
+    .map((field) => {
+      const column = `${quoted(field.name)} ${affinity(field.type)}`;
+      if (stored.includes(field.name)) return column;
+      return `${column} GENERATED ALWAYS AS (body ->> '$.${field.name}') VIRTUAL`;
+    });
+  return `CREATE TABLE ${name} (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, ${columns.join(', ')})`;
+}
+
+const otherTables = `
+  CREATE TABLE related (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, parent TEXT NOT NULL, parent_id INTEGER NOT NULL, kind TEXT NOT NULL,
+    body TEXT NOT NULL);
+  CREATE INDEX related_parent ON related (parent, kind, parent_id);
+  CREATE TABLE related_replaced (
+    parent TEXT NOT NULL, parent_id INTEGER NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (parent, parent_id, kind)
+  ) WITHOUT ROWID;
+  CREATE TABLE ledger (id INTEGER PRIMARY KEY, at TEXT NOT NULL, operation TEXT NOT NULL, user_id INTEGER, body TEXT,
+    effect TEXT);
+  CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+`;
+
+function createTables(db: Db): void {
+  for (const name of resourceNames) db.exec(tableSql(name));
+  db.exec(otherTables);
+  db.pragma(`application_id = ${applicationId}`);
+  db.pragma(`user_version = ${schemaVersion}`);
+}
+
+function dropTables(db: Db): void {
+  for (const name of [...resourceNames, 'related', 'related_replaced', 'ledger', 'meta']) {
+    db.exec(`DROP TABLE IF EXISTS ${name}`);
+  }
+}
+
+/** Builds the indexes; done after the seeding, because sorting once is faster than placing each row. */
+export function createIndexes(db: Db): void {
+  for (const sql of indexes) db.exec(sql);
+}
+
+export function readMeta(db: Db, name: string): string | undefined {
+  const row = db.prepare<[string], { value: string }>('SELECT value FROM meta WHERE name = ?').get(name);
+  return row?.value;
+}
+
+export function writeMeta(db: Db, name: string, value: string): void {
+  db.prepare('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)').run(name, value);
+}
+
+/**
+ * Opens the file, or a database in memory where `file` is ':memory:'. `fresh` tells that it holds no data yet: it is
+ * new, or an earlier seeding was stopped half way. Throws FileError where the file is no sandbox's.
+ */
+export function openDatabase(file: string): { db: Db; fresh: boolean } {
+  let db: Db;
+  try {
+    db = new Database(file);
+    // Made-up data need not survive a power cut, and waiting for the disk would only slow the tests.
+    db.pragma('synchronous = OFF');
+    db.pragma('cache_size = -131072');
+    db.pragma('temp_store = MEMORY');
+    const empty = db.prepare('SELECT count(*) FROM sqlite_schema').pluck().get() === 0;
+    if (empty) {
+      createTables(db);
+    } else if (db.pragma('application_id', { simple: true }) !== applicationId) {
+      throw new FileError(`the sandbox cannot use ${file}: it is a database of something else`, {
+        advice: 'Name another file with --file, or leave it out to keep the data in memory.',
+      });
+    } else if (db.pragma('user_version', { simple: true }) !== schemaVersion) {
+      throw new FileError(`the sandbox cannot use ${file}: another version of the sandbox made it`, {
+        advice: 'Delete the file (its data is made up) or name another one with --file.',
+      });
+    }
+    const fresh = empty || readMeta(db, 'seeded') === undefined;
+    if (fresh && !empty) {
+      dropTables(db);
+      createTables(db);
+    }
+    return { db, fresh };
+  } catch (error) {
+    if (error instanceof FileError) throw error;
+    const why = error instanceof Error ? error.message : String(error);
+    throw new FileError(`the sandbox cannot use ${file}: ${why}`, {
+      advice: 'Name a file in a folder that exists and can be written to.',
+      cause: error,
+    });
+  }
+}

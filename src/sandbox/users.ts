@@ -1,0 +1,222 @@
+/** What the API does to users: create, update, delete, balance, email, notification. */
+import { operationOf } from '../model/operations.ts';
+import { timestampOf } from '../model/time.ts';
+import { centsOf, mostCents, numberOf } from './cents.ts';
+import { htmlMessage, sender } from './made-emails.ts';
+import { mix, textHash } from './random.ts';
+import { invalid, notFound, refused } from './refusal.ts';
+import type { JsonRecord } from './serialise.ts';
+import type { SandboxState } from './state.ts';
+import { problemsOf, refuseProblems, textOf, yesOf } from './validation.ts';
+
+const emailPattern = /^[^\s@]+@[^\s@]+\.[^\s@]+$/;
+
+/** The moment as the API stores it: whole seconds. */
+export function nowStamp(state: SandboxState): string {
+  return timestampOf(Math.floor(state.clock.now() / 1_000) * 1_000);
+}
+
+/** The user of that id in a path. Throws the 404. */
+export function userOf(state: SandboxState, id: string): JsonRecord {
+  const user = /^\d{1,15}$/.test(id) ? state.tables.users.get(Number(id)) : undefined;
+  if (user === undefined) throw notFound('User', id);
+  return user;
+}
+
+/** Stores a message to the user, as sent, and gives it back. */
+export function emailUser(state: SandboxState, user: JsonRecord, subject: string, content: string): JsonRecord {
+  const at = nowStamp(state);
+  return state.tables.emails.insert({
+    id: state.tables.emails.nextId(),
+    user_id: user['id'],
+    sender,
+    receiver: user['email'],
+    subject,
+    content,
+    button: null,
+    attachment: null,
+    is_sent: 1,
+    resent: 0,
+    scheduled_at: null,
+    created_at: at,
+    updated_at: at,
+  });
+}
+
+const addressFields = ['company_name', 'street', 'street2', 'city', 'region', 'country', 'zip_code'] as const;
+
+/** Creates a user with the rules of `POST /users`. */
+export function createUser(state: SandboxState, body: JsonRecord): JsonRecord {
+  const { users } = state.tables;
+  const problems = problemsOf(operationOf('users.create'), body);
+  const [username, email] = [textOf(body, 'username') ?? '', textOf(body, 'email') ?? ''];
+  if (problems['email'] === undefined && !emailPattern.test(email)) {
+    problems['email'] = ['The email field must be a valid email address.'];
+  }
+  for (const [name, value] of Object.entries({ username, email })) {
+    if (problems[name] === undefined && users.find(name, value) !== undefined) {
+      problems[name] = [`The ${name} has already been taken.`];
+    }
+  }
+  refuseProblems(problems);
+  const at = nowStamp(state);
+  const user = users.insert({
+    id: users.nextId(),
+    username,
+    email,
+    first_name: textOf(body, 'first_name'),
+    last_name: textOf(body, 'last_name'),
+    status: 'active',
+    balance: 0,
+    avatar: null,
+    is_subscribed: 1,
+    visibility: 'online',
+    language: textOf(body, 'language') ?? 'en',
+    data: null,
+    email_verified_at: yesOf(body, 'mark_email_verified') ? at : null,
+    last_seen_at: at,
+    last_login_at: at,
+    created_at: at,
+    updated_at: at,
+  });
+  const id = user['id'] as number;
+  const parts = addressFields.map((name) => [name, textOf(body, `address[${name}]`) ?? null] as const);
+  if (parts.some(([, value]) => value !== null)) {
+    const address = { user_id: id, ...Object.fromEntries(parts), created_at: at, updated_at: at };
+    state.related.add('users', id, 'address', address);
+  }
+  if (textOf(body, 'password') === undefined) {
+    const password = mix(textHash(email), id).toString(36) + mix(id, textHash(username)).toString(36);
+    emailUser(state, user, 'Your account password', htmlMessage(`Your password is <b>${password}</b>`));
+  }
+  if (yesOf(body, 'welcome_email')) {
+    emailUser(state, user, 'Welcome to your new account', htmlMessage('Your account has been created.'));
+  }
+  state.ledger.record({ at, operation: 'users.create', user_id: id, body, effect: { username, email } });
+  return user;
+}
+
+const changeable = ['first_name', 'last_name', 'username', 'language'] as const;
+
+/** Changes the values that are given, and nothing else. */
+export function updateUser(state: SandboxState, user: JsonRecord, body: JsonRecord): JsonRecord {
+  const problems = problemsOf(operationOf('users.update'), body);
+  const changes: JsonRecord = {};
+  for (const name of changeable) {
+    if (!(name in body)) continue;
+    const value = textOf(body, name);
+    if (value === undefined) problems[name] ??= [`The ${name.replace('_', ' ')} field must be a string.`];
+    else if (value !== user[name]) changes[name] = value;
+  }
+  const taken = changes['username'];
+  if (typeof taken === 'string' && state.tables.users.find('username', taken) !== undefined) {
+    problems['username'] = ['The username has already been taken.'];
+  }
+  refuseProblems(problems);
+  const at = nowStamp(state);
+  const touched = Object.keys(changes).length > 0 || textOf(body, 'password') !== undefined;
+  const updated = touched ? { ...user, ...changes, updated_at: at } : user;
+  if (touched) state.tables.users.replace(updated);
+  state.ledger.record({ at, operation: 'users.update', user_id: user['id'] as number, body, effect: changes });
+  return updated;
+}
+
+/** Why the user may not be deleted without force. */
+function hindrances(state: SandboxState, user: JsonRecord): string[] {
+  const orders = state.related.list('users', user, 'orders');
+  const open = orders.filter((order) => order['status'] === 'active' || order['status'] === 'suspended').length;
+  const punishments = state.related.list('users', user, 'punishments').length;
+  const reasons: string[] = [];
+  if (open > 0) reasons.push(`The user has ${open} active or suspended order(s) and cannot be deleted.`);
+  if (punishments > 0) reasons.push(`The user has ${punishments} punishment(s) on record and cannot be deleted.`);
+  return reasons;
+}
+
+/** Takes the user away, with what hangs on it. */
+export function removeUser(state: SandboxState, id: number): boolean {
+  const gone = state.tables.users.remove(id);
+  if (!gone) return false;
+  state.related.removeAll('users', id);
+  if (state.behaviour.delete_emails_with_user) {
+    for (const body of state.tables.emails.bodies('WHERE user_id = ?', [id])) {
+      state.tables.emails.remove((JSON.parse(body) as { id: number }).id);
+    }
+  }
+  return true;
+}
+
+export function deleteUser(state: SandboxState, user: JsonRecord, body: JsonRecord): void {
+  refuseProblems(problemsOf(operationOf('users.delete'), body));
+  const force = yesOf(body, 'force');
+  const reasons = force ? [] : hindrances(state, user);
+  if (reasons.length > 0) throw refused(state.behaviour.refusal_status, reasons);
+  const id = user['id'] as number;
+  removeUser(state, id);
+  state.ledger.record({ at: nowStamp(state), operation: 'users.delete', user_id: id, body, effect: {} });
+}
+
+const results = { add: '+', remove: '-', set: '=' } as const;
+
+/** Changes the balance and records the transaction. */
+export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonRecord): JsonRecord {
+  refuseProblems(problemsOf(operationOf('users.update-balance'), body));
+  const type = body['type'] as keyof typeof results;
+  const amount = centsOf(body['amount'] as string | number);
+  if (amount < 0) throw invalid({ amount: ['The amount field must be at least 0.'] });
+  const before = centsOf(user['balance'] as string | number);
+  const after = type === 'set' ? amount : type === 'add' ? before + amount : before - amount;
+  if (Math.abs(after) > mostCents) throw invalid({ amount: ['The amount field is too large.'] });
+  if (after < 0 && state.behaviour.negative_balance === 'refused') {
+    throw refused(state.behaviour.refusal_status, ['The balance of the user is too low.']);
+  }
+  const at = nowStamp(state);
+  const id = user['id'] as number;
+  const updated = { ...user, balance: numberOf(after), updated_at: at };
+  state.tables.users.replace(updated);
+  const transaction = state.related.add('users', id, 'balance_transactions', {
+    user_id: id,
+    payment_id: null,
+    result: results[type],
+    amount: numberOf(amount),
+    balance_before_transaction: numberOf(before),
+    description: textOf(body, 'description') ?? null,
+    created_at: at,
+    updated_at: at,
+  });
+  const effect = { before_cents: before, after_cents: after, transaction: transaction['id'] };
+  state.ledger.record({ at, operation: 'users.update-balance', user_id: id, body, effect });
+  return updated;
+}
+
+export function sendEmail(state: SandboxState, user: JsonRecord, body: JsonRecord): JsonRecord {
+  refuseProblems(problemsOf(operationOf('users.send-email'), body));
+  const email = emailUser(state, user, textOf(body, 'subject') ?? '', textOf(body, 'content') ?? '');
+  const effect = { email: email['id'] };
+  state.ledger.record({
+    at: nowStamp(state),
+    operation: 'users.send-email',
+    user_id: user['id'] as number,
+    body,
+    effect,
+  });
+  return email;
+}
+
+export function sendNotification(state: SandboxState, user: JsonRecord, body: JsonRecord): JsonRecord {
+  refuseProblems(problemsOf(operationOf('users.send-notification'), body));
+  const id = user['id'] as number;
+  const at = nowStamp(state);
+  const notification = state.related.add('users', id, 'notifications', {
+    user_id: id,
+    type: body['type'],
+    icon: body['icon'],
+    message: body['message'],
+    button_url: textOf(body, 'url') ?? null,
+    read: 0,
+    created_at: at,
+    updated_at: at,
+  });
+  const effect = { notification: notification['id'] };
+  state.ledger.record({ at, operation: 'users.send-notification', user_id: id, body, effect });
+  return notification;
+}

@@ -98,11 +98,10 @@ async function readResource(ports: ResourcePorts, capabilities: Capabilities, tr
 
   prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
   const steps = stepsOf(ports, capabilities, seal);
-  ports.progress({
-    kind: 'expected',
-    resource,
-    records: steps.reduce((sum, { window }) => sum + (window.serverTotal ?? 0), 0),
-  });
+  const expected = steps.some(({ window }) => window.serverTotal === null)
+    ? await visitor.total(null)
+    : steps.reduce((sum, { window }) => sum + (window.serverTotal ?? 0), 0);
+  ports.progress({ kind: 'expected', resource, records: expected });
   await visitor.visitAll(steps.map(({ window }) => window));
   const sum = await proveSum({
     visitor,

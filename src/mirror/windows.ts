@@ -62,6 +62,7 @@ export function mergeWindows(windows: readonly Window[], seal: Day, most: number
     const both = (last?.serverTotal ?? Infinity) + (window.serverTotal ?? Infinity);
     if (
       last?.state === 'settled' &&
+      coverageOf(last) === 'days' &&
       window.state === 'settled' &&
       !isOpen(window, seal) &&
       both <= most &&

@@ -84,6 +84,8 @@ export interface MirrorStore {
   /** Takes the lock of that name for this process, from a dead owner if need be. Throws `LockHeldError` naming a living one. */
   acquireLock(name: string, run: string): void;
   releaseLock(name: string, run: string): void;
+  /** The living holder of the lock. */
+  lockOwner(name: string): LockOwner | undefined;
 
   /** Records a run and its resources as begun; runs left `running` by a dead process become `killed`. */
   beginRun(run: string, command: string, resources: readonly ResourceName[]): void;

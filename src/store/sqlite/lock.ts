@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { Database } from 'better-sqlite3';
 import { LockHeldError } from '../../model/errors.ts';
-import { minuteMs, parseInstant, timestampOf, type Clock } from '../../model/time.ts';
+import { minuteMs, parseInstant, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
+import type { LockOwner } from '../ports/mirror-store.ts';
 import { build, type Runner } from './tables.ts';
 
 /**
@@ -34,22 +35,28 @@ function isRunning(pid: number, started: string | null): boolean {
   return started === null || now === null || now === started;
 }
 
+/** The living holder of the lock, undefined where it is free or its holder has died. */
+export function lockOwner(runner: Runner, clock: Clock, name: string): LockOwner | undefined {
+  const held = runner.first(build.selectFrom('mirror_locks').selectAll().where('name', '=', name));
+  if (held === undefined) return undefined;
+  const silentMs = clock.now() - (parseInstant(held.beat_at) ?? 0);
+  const alive =
+    held.host === hostname() ? isRunning(held.pid, held.process_started) : Math.abs(silentMs) < foreignLeaseMs;
+  if (!alive) return undefined;
+  return { run: held.run, pid: held.pid, host: held.host, acquiredAt: held.acquired_at as Timestamp };
+}
+
 /** Takes the lock or throws `LockHeldError` saying who holds it and since when. */
 export function acquireLock(database: Database, runner: Runner, clock: Clock, name: string, run: string): void {
   const take = database.transaction(() => {
-    const held = runner.first(build.selectFrom('mirror_locks').selectAll().where('name', '=', name));
-    if (held !== undefined) {
-      const silentMs = clock.now() - (parseInstant(held.beat_at) ?? 0);
-      const alive =
-        held.host === hostname() ? isRunning(held.pid, held.process_started) : Math.abs(silentMs) < foreignLeaseMs;
-      if (alive) {
-        throw new LockHeldError(
-          `another ${name} holds the lock: process ${held.pid} on ${held.host}, since ${held.acquired_at} (run ${held.run})`,
-          { advice: 'Wait for it to end, or stop it; a holder that died gives way by itself.' },
-        );
-      }
-      runner.run(build.deleteFrom('mirror_locks').where('name', '=', name));
+    const owner = lockOwner(runner, clock, name);
+    if (owner !== undefined) {
+      throw new LockHeldError(
+        `another ${name} holds the lock: process ${owner.pid} on ${owner.host}, since ${owner.acquiredAt} (run ${owner.run})`,
+        { advice: 'Wait for it to end, or stop it; a holder that died gives way by itself.' },
+      );
     }
+    runner.run(build.deleteFrom('mirror_locks').where('name', '=', name));
     const now = timestampOf(clock.now());
     runner.run(
       build.insertInto('mirror_locks').values({

@@ -5,8 +5,8 @@ import { explainFileError } from '../../model/file-error.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
-import { acquireLock, beatLock, releaseLock } from './lock.ts';
-import { openMirrorFile } from './open.ts';
+import { acquireLock, beatLock, lockOwner, releaseLock } from './lock.ts';
+import { openMirrorFile, openMirrorForReading } from './open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageUpsert } from './page-upsert.ts';
 import { rowReader, type RecordRow, type Surprise } from './record-row.ts';
@@ -18,6 +18,11 @@ import { advanceWindow, readWindows, replaceWindows, resetWindows, updateWindow 
 /** Opens the mirror at `file`, making it where there is none. Throws `FileError`. The caller closes it. */
 export function openMirrorStore(file: string, clock: Clock = systemClock): MirrorStore {
   return mirrorStore(openMirrorFile(file, clock), file, clock);
+}
+
+/** Opens an existing mirror to be looked at; its steps that write fail. Throws `FileError`. The caller closes it. */
+export function openMirrorStoreForReading(file: string, clock: Clock = systemClock): MirrorStore {
+  return mirrorStore(openMirrorForReading(file), file, clock);
 }
 
 function mirrorStore(database: Database, file: string, clock: Clock): MirrorStore {
@@ -75,6 +80,7 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
   return {
     acquireLock: (name, run) => acquireLock(database, runner, clock, name, run),
     releaseLock: (name, run) => step(() => releaseLock(runner, name, run)),
+    lockOwner: (name) => lockOwner(runner, clock, name),
     beginRun: (run, command, resources) => step(() => insertRun(runner, run, command, now(), resources)),
     finishResource: (run, resource, report) => step(() => updateRunResource(runner, run, resource, report)),
     finishRun: (run, end) => step(() => updateRun(runner, run, { ...end, finished_at: now() })),

@@ -1,0 +1,170 @@
+/** How a sync is watched: a line a resource that redraws itself on a terminal, log lines elsewhere. */
+import type { ResourceName } from '../model/resources.ts';
+import { minuteMs, secondMs, type Clock } from '../model/time.ts';
+import type { Log } from '../model/log.ts';
+import type { SyncEvent, SyncProgress } from '../mirror/progress.ts';
+import type { CliContext } from './context.ts';
+
+/** What is known of one resource's progress. */
+export interface Tally {
+  readonly records: number;
+  readonly expected: number;
+  readonly startedAt: number;
+}
+
+const count = new Intl.NumberFormat('en-US');
+
+/** `2:05`, or `1:02:03` from an hour on. */
+function durationText(ms: number): string {
+  const seconds = Math.round(ms / secondMs);
+  const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  const [hours = 0, minutes = 0, rest = 0] = parts;
+  const tail = `${String(minutes).padStart(hours > 0 ? 2 : 1, '0')}:${String(rest).padStart(2, '0')}`;
+  return hours > 0 ? `${hours}:${tail}` : tail;
+}
+
+const barWidth = 24;
+
+function bar(share: number): string {
+  const filled = Math.round(share * barWidth);
+  return '█'.repeat(filled) + '░'.repeat(barWidth - filled);
+}
+
+/** `users     ████████░░░░  340,000 of 1,000,000   52,000/s   0:13 left`. */
+export function progressLine(resource: ResourceName, tally: Tally, now: number): string {
+  const seconds = Math.max(0.001, (now - tally.startedAt) / secondMs);
+  const rate = tally.records / seconds;
+  // Windows that are read twice, or overlap by a day, can bring more records than were expected.
+  const expected = Math.max(tally.expected, tally.records);
+  const share = expected === 0 ? 0 : tally.records / expected;
+  const left = rate === 0 ? '' : `   ${durationText(((expected - tally.records) / rate) * secondMs)} left`;
+  const name = resource.padEnd(9);
+  return `${name} ${bar(share)}  ${count.format(tally.records)} of ${count.format(expected)}   ${count.format(Math.round(rate))}/s${left}`;
+}
+
+export interface SyncWatch {
+  readonly progress: SyncProgress;
+  /** Ends the drawing, so that the answer stands below it. */
+  close(): Promise<void>;
+}
+
+/** The watch for this context; draws nothing under `--quiet`. */
+export async function openSyncWatch(
+  context: CliContext,
+  log: Log,
+  clock: Clock,
+  resources: readonly ResourceName[],
+): Promise<SyncWatch> {
+  if (context.stderr.isTTY && !context.quiet()) return drawnWatch(context, clock, resources);
+  return loggedWatch(log, clock);
+}
+
+/** Often enough to see that it goes on, seldom enough not to fill a log. */
+const logEveryMs = minuteMs / 6;
+
+function loggedWatch(log: Log, clock: Clock): SyncWatch {
+  const tallies = new Tallies(clock);
+  const loggedAt = new Map<ResourceName, number>();
+  return {
+    progress: (event) => {
+      const tally = tallies.take(event);
+      const { resource } = event;
+      switch (event.kind) {
+        case 'notice':
+          log.warn({ resource }, event.text);
+          break;
+        case 'end':
+          log.info({ resource, status: event.status, problem: event.problem, records: tally.records }, 'resource read');
+          break;
+        case 'expected':
+          log.info({ resource, records: event.records }, 'reading');
+          break;
+        case 'page':
+          if (clock.now() - (loggedAt.get(resource) ?? tally.startedAt) >= logEveryMs) {
+            loggedAt.set(resource, clock.now());
+            log.info({ resource, records: tally.records, expected: tally.expected }, 'progress');
+          }
+      }
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+async function drawnWatch(context: CliContext, clock: Clock, resources: readonly ResourceName[]): Promise<SyncWatch> {
+  const { Listr, ListrLogger, ProcessOutput } = await import('listr2');
+  const tallies = new Tallies(clock);
+  const rows = new Map(resources.map((resource) => [resource, new Row()]));
+  const tasks = new Listr(
+    resources.map((resource) => ({
+      title: resource,
+      task: (_, task) => {
+        const row = rows.get(resource);
+        if (row === undefined) return;
+        row.show = (title) => (task.title = title);
+        return row.ended;
+      },
+    })),
+    {
+      concurrent: true,
+      exitOnError: false,
+      registerSignalListeners: false,
+      renderer: 'default',
+      // Standard output is the answer's.
+      rendererOptions: {
+        logger: new ListrLogger({ processOutput: new ProcessOutput(context.stderr, context.stderr) }),
+      },
+    },
+  );
+  const drawn = tasks.run().catch(() => undefined);
+  return {
+    progress: (event) => {
+      const tally = tallies.take(event);
+      const row = rows.get(event.resource);
+      row?.show(progressLine(event.resource, tally, clock.now()));
+      if (event.kind !== 'end') return;
+      if (event.problem === null) row?.resolve();
+      else row?.reject(new Error(`${event.resource}: ${event.problem}`));
+    },
+    close: async () => {
+      for (const row of rows.values()) row.resolve();
+      await drawn;
+    },
+  };
+}
+
+/** One line on the terminal, drawn until its resource ends. */
+class Row {
+  show: (title: string) => void = () => {};
+  readonly ended: Promise<void>;
+  resolve: () => void = () => {};
+  reject: (error: Error) => void = () => {};
+
+  constructor() {
+    this.ended = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+    // Where the drawing never began, nobody waits for it.
+    this.ended.catch(() => {});
+  }
+}
+
+class Tallies {
+  readonly #clock: Clock;
+  readonly #tallies = new Map<ResourceName, Tally>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  take(event: SyncEvent): Tally {
+    const old = this.#tallies.get(event.resource) ?? { records: 0, expected: 0, startedAt: this.#clock.now() };
+    const tally = {
+      ...old,
+      records: old.records + (event.kind === 'page' ? event.records : 0),
+      expected: event.kind === 'expected' ? event.records : old.expected,
+    };
+    this.#tallies.set(event.resource, tally);
+    return tally;
+  }
+}

@@ -1,0 +1,116 @@
+/** `sync`: brings the mirror up to date. */
+import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
+import { UsageError } from '../model/errors.ts';
+import type { DayRange } from '../model/era.ts';
+import { eraEnd, eraStart } from '../model/era.ts';
+import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { addDays, type Day, parseDay, systemClock } from '../model/time.ts';
+import type { Mode } from '../mirror/plan.ts';
+import type { ResourceReport, RunReport } from '../store/ports/mirror-store.ts';
+import type { CliContext } from './context.ts';
+import { printJson, printLine } from './output.ts';
+
+interface Flags {
+  readonly full?: true;
+  readonly quick?: true;
+  readonly since?: Day;
+  readonly until?: Day;
+  readonly maxRequests?: number;
+  readonly allowDeletions?: true;
+}
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('sync')
+    .description(
+      'Bring the mirror up to date: new records, those of the last days, and as many older ones as the budget of requests allows. ' +
+        'A run that was stopped goes on where it was.',
+    )
+    .addArgument(new Argument('[resource...]', 'what to read; everything where none is named').choices(resourceNames))
+    .addOption(new Option('--full', 'read every record again').conflicts('quick'))
+    .option('--quick', 'read only what can have been added, and compare counts')
+    .option('--since <day>', 'only records created on this day or later, YYYY-MM-DD', toDay)
+    .option('--until <day>', 'only records created on this day or earlier, YYYY-MM-DD', toDay)
+    .option('--max-requests <n>', 'requests that reading old records again may cost', toCount)
+    .option('--allow-deletions', 'remove records that the server no longer has, however many')
+    .action(async (resources: readonly ResourceName[], flags: Flags) => {
+      await sync(context, resources.length === 0 ? resourceNames : [...new Set(resources)], flags);
+    });
+}
+
+async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
+  const only = rangeOf(flags);
+  const settings = context.settings();
+  const [{ openSync, withReleases }, { openLog }, { openSyncWatch }] = await Promise.all([
+    import('../app.ts'),
+    import('./logger.ts'),
+    import('./sync-progress.ts'),
+  ]);
+  const log = await openLog(context);
+  const clock = systemClock;
+  const { report, error } = await withReleases(async (releases) => {
+    const run = await openSync({ settings, log, clock, signal: context.signal }, releases);
+    const watch = releases.add(await openSyncWatch(context, log, clock, resources));
+    return run(
+      {
+        resources,
+        mode: modeOf(flags),
+        only,
+        allowDeletions: flags.allowDeletions ?? false,
+        requestsPerRun: flags.maxRequests ?? settings.sync.requestsPerRun,
+      },
+      watch.progress,
+    );
+  });
+  if (context.json()) printJson(context, report);
+  else for (const line of reportLines(report)) printLine(context, line);
+  if (error !== null) throw error;
+}
+
+function modeOf(flags: Flags): Mode {
+  if (flags.full) return 'full';
+  return flags.quick ? 'quick' : 'default';
+}
+
+function rangeOf({ since, until }: Flags): DayRange | null {
+  if (since === undefined && until === undefined) return null;
+  const range = { from: since ?? eraStart, to: until === undefined ? eraEnd : addDays(until, 1) };
+  if (range.from < range.to) return range;
+  throw new UsageError(`--since ${since} lies after --until ${until}`);
+}
+
+function toDay(text: string): Day {
+  const day = parseDay(text);
+  if (day === undefined) throw new InvalidArgumentError('A day is written YYYY-MM-DD.');
+  return day;
+}
+
+function toCount(text: string): number {
+  const count = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count)) throw new InvalidArgumentError('A whole number is needed.');
+  return count;
+}
+
+const number = new Intl.NumberFormat('en-US');
+
+/** The report as a table: a line a resource, and what is wrong below it. */
+function reportLines(report: RunReport): string[] {
+  const heads = ['resource', 'status', 'records', 'new', 'changed', 'deleted', 'requests', 'fresh as of'];
+  const rows = Object.entries(report.resources).map(([name, each]) => rowOf(name, each));
+  const widths = heads.map((head, column) => Math.max(head.length, ...rows.map((row) => (row[column] ?? '').length)));
+  // Numbers stand to the right.
+  const aligned = [heads, ...rows].map((row) =>
+    row
+      .map((cell, column) =>
+        column >= 2 && column <= 6 ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
+      )
+      .join('  ')
+      .trimEnd(),
+  );
+  return [...aligned, `run ${report.run}: ${report.status}, ${report.requests} requests, ${report.retries} retries`];
+}
+
+function rowOf(name: string, each: ResourceReport): string[] {
+  const numbers = [each.live, each.inserted, each.updated, each.deleted, each.requests];
+  return [name, each.status, ...numbers.map((value) => number.format(value)), each.fresh_as_of ?? 'not read whole yet'];
+}

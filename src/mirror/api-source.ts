@@ -1,0 +1,64 @@
+/** The sync engine's source over the API client. */
+import { measureCapabilities, type Capabilities } from '../api/capabilities.ts';
+import type { Client } from '../api/client.ts';
+import { NotFound } from '../api/errors.ts';
+import { dateRange, type ListOptions } from '../api/list-query.ts';
+import type { DayRange } from '../model/era.ts';
+import { resourceOf, type ResourceName, type SortDirection } from '../model/resources.ts';
+import { dayOf, parseInstant, type Day } from '../model/time.ts';
+import type { Source } from './source.ts';
+
+/** @param pageSize records asked for on a page at the most; the server may give fewer */
+export function apiSource(client: Client, pageSize: number): Source {
+  function options(
+    resource: ResourceName,
+    capabilities: Capabilities,
+    range: DayRange | null,
+    direction: SortDirection = 'asc',
+  ): ListOptions {
+    const sorts = resourceOf(resource).walkOrder.map((key) => ({ key, direction }));
+    const date = range === null || capabilities.ranges === 'none' ? null : dateRange(range.from, range.to, capabilities.ranges);
+    // The keys come from the descriptor of this very resource.
+    return { sorts, ...(date === null ? {} : { date }) } as ListOptions;
+  }
+
+  async function edge(resource: ResourceName, capabilities: Capabilities, direction: SortDirection, signal: AbortSignal): Promise<Day | null> {
+    const { records } = await client.list(resource, { ...options(resource, capabilities, null, direction), paginate: 1 }, signal);
+    const created = parseInstant(records[0]?.['created_at']);
+    return created === undefined ? null : dayOf(created);
+  }
+
+  return {
+    measure: (resource, signal) => measureCapabilities(client, resource, signal, { pageSize }),
+    page: (resource, { page, paginate, range }, capabilities, signal) =>
+      client.list(resource, { ...options(resource, capabilities, range), page, paginate }, signal),
+    total: async (resource, range, capabilities, signal) => {
+      const page = await client.list(resource, { ...options(resource, capabilities, range), paginate: 1 }, signal);
+      return page.total;
+    },
+    extent: async (resource, capabilities, signal) => {
+      if (capabilities.sorts !== 'kept') return { oldest: null, newest: null };
+      const [oldest, newest] = await Promise.all([
+        edge(resource, capabilities, 'asc', signal),
+        edge(resource, capabilities, 'desc', signal),
+      ]);
+      return { oldest, newest };
+    },
+    isAbsent: async (resource, id, signal) => {
+      if (resource === 'users') return isAbsentUser(client, id, signal);
+      const page = await client.list(resource, { filters: [{ key: 'id', value: id }], paginate: 1 } as ListOptions, signal);
+      return page.total === 0;
+    },
+  };
+}
+
+/** Users have no filter on their id, but a page of their own. Any answer but 404 is no proof of absence. */
+async function isAbsentUser(client: Client, id: number, signal: AbortSignal): Promise<boolean> {
+  try {
+    await client.getUser(id, [], signal);
+    return false;
+  } catch (error) {
+    if (error instanceof NotFound) return true;
+    throw error;
+  }
+}

@@ -28,6 +28,18 @@ export const groups = {
 /** In the order of the help: sync, status · export, query, schema · users … coupons · sandbox · doctor, config, … */
 export const commands: readonly CommandRow[] = [
   {
+    name: 'sync',
+    group: groups.mirror,
+    summary: 'bring the mirror up to date',
+    load: () => import('./sync.ts'),
+  },
+  {
+    name: 'status',
+    group: groups.mirror,
+    summary: 'show how fresh the mirror is and what is wrong',
+    load: () => import('./status.ts'),
+  },
+  {
     name: 'export',
     group: groups.answers,
     summary: 'write a table, a view or a query as CSV, TSV or JSON lines',
@@ -46,6 +58,12 @@ export const commands: readonly CommandRow[] = [
     load: () => import('./schema.ts'),
   },
   {
+    name: 'doctor',
+    group: groups.about,
+    summary: 'check settings, key, server and files, and say what is wrong',
+    load: () => import('./doctor.ts'),
+  },
+  {
     name: 'config',
     group: groups.about,
     summary: 'show every setting and where it came from',
@@ -56,5 +74,12 @@ export const commands: readonly CommandRow[] = [
     group: groups.about,
     summary: 'print the completion script of a shell',
     load: () => import('./completions.ts'),
+  },
+  {
+    name: 'demo',
+    group: groups.sandbox,
+    summary: 'show the main job against the sandbox',
+    load: () => import('./demo.ts'),
+    hidden: true,
   },
 ];

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { settingsFrom, type SettingReading } from '../settings/settings.ts';
 import type { CliContext } from './context.ts';
-import { paint, printJson, printLine } from './output.ts';
+import { paint, printJson, printLine, printWarning } from './output.ts';
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -12,6 +12,7 @@ export function define(program: Command, context: CliContext): void {
       const reading = context.reading();
       if (context.json()) printJson(context, answerOf(reading.readings));
       else for (const line of linesOf(context, reading.readings)) printLine(context, line);
+      for (const warning of reading.warnings) printWarning(context, warning);
       settingsFrom(reading);
     });
 }

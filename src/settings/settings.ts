@@ -6,10 +6,12 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { UsageError } from '../model/errors.ts';
+import { nearestNames } from '../model/nearest.ts';
 import type { Secret } from '../model/secret.ts';
+import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
 import { expectedOf, fromText, type LogLevel, settingsSchema, type SettingValues } from './kinds.ts';
-import { allSettings, type Setting, type SettingKey } from './table.ts';
+import { allSettings, type Setting, type SettingKey, settingOf } from './table.ts';
 
 /** What the rooms below are given. Durations are in ms, paths absolute. */
 export interface Settings {
@@ -59,8 +61,12 @@ export interface SettingsReading {
   /** Every row of the table, in its order. */
   readonly readings: readonly SettingReading[];
   readonly problems: readonly UsageError[];
+  /** Variables that look like ours and are none, each with the nearest that is. */
+  readonly warnings: readonly string[];
   /** undefined where there are problems. */
   readonly settings: Settings | undefined;
+  /** The settings without the values that were refused: to be looked at by the doctor, never to be worked with. */
+  readonly rest: Settings;
 }
 
 interface Given {
@@ -76,7 +82,7 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const problems: UsageError[] = [...dotenv.problems];
   const given = new Map<SettingKey, Given>();
   for (const { key, flag, value } of sources.flags) {
-    const kind = kindOf(key);
+    const { kind } = settingOf(key);
     given.set(key, { value: typeof value === 'string' ? fromText(kind, value) : value, origin: `flag ${flag}` });
   }
   for (const [variables, origin] of [
@@ -106,16 +112,28 @@ export function readSettings(sources: SettingsSources): SettingsReading {
     allSettings.map((each) => [each.key, given.get(each.key)?.value ?? each.default ?? undefined]),
   );
   const parsed = settingsSchema.safeParse(input);
-  for (const issue of parsed.error?.issues ?? []) {
-    const key = issue.path[0] as SettingKey;
-    problems.push(wrongValue(key, input[key], given.get(key)?.origin ?? 'default'));
-  }
-  if (parsed.success) problems.push(...addressProblems(parsed.data, given.get('api.base_url')?.origin ?? ''));
+  const refused = new Set(parsed.error?.issues.map((issue) => issue.path[0] as SettingKey));
+  for (const key of refused) problems.push(wrongValue(key, input[key], given.get(key)?.origin ?? 'default'));
+  // With the refused values left out, the others can still be looked at.
+  const defaults = Object.fromEntries([...refused].map((key) => [key, settingOf(key).default ?? undefined]));
+  const values = parsed.success ? parsed.data : settingsSchema.parse({ ...input, ...defaults });
+  const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
+  if (address !== undefined) problems.push(address);
+  const rest = settingsOf({ ...values, ...(address !== undefined && { 'api.base_url': undefined }) }, sources.folder);
   return {
-    readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), parsed.data)),
+    readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
     problems,
-    settings: parsed.success && problems.length === 0 ? settingsOf(parsed.data, sources.folder) : undefined,
+    warnings: [...strangers(sources.environment, 'environment'), ...strangers(dotenv.variables, '.env')],
+    settings: problems.length === 0 ? rest : undefined,
+    rest,
   };
+}
+
+/** One setting's value and origin. */
+export function valueOf(reading: SettingsReading, key: SettingKey): SettingReading {
+  const found = reading.readings.find((each) => each.setting.key === key);
+  if (found === undefined) throw new Error(`no setting is called ${key}`);
+  return found;
 }
 
 /** The settings, or a UsageError for the first problem that says how many more there are. */
@@ -128,8 +146,16 @@ export function settingsFrom(reading: SettingsReading): Settings {
   throw new UsageError(first.message, { advice: first.advice === undefined ? more : `${first.advice} ${more}` });
 }
 
-function kindOf(key: SettingKey) {
-  return allSettings.find((each) => each.key === key)?.kind ?? 'path';
+/** A misspelt variable changes nothing and says nothing: it is worth a line. */
+function strangers(variables: Readonly<Record<string, string | undefined>>, origin: string): string[] {
+  const known = allSettings.map((each) => each.env);
+  return Object.keys(variables)
+    .filter((name) => name.startsWith('ADMIN_MIRROR_') && !known.includes(name))
+    .map((name) => {
+      const near = nearestNames(name, known);
+      const meant = near.length === 0 ? '' : ` Did you mean ${near.join(' or ')}?`;
+      return `${name} (${origin}) is not a setting.${meant}`;
+    });
 }
 
 function readDotenv(folder: string): { variables: Record<string, string | undefined>; problems: UsageError[] } {
@@ -150,37 +176,13 @@ function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError
 }
 
 function defaultWords(key: SettingKey): string {
-  const value = allSettings.find((each) => each.key === key)?.default ?? null;
+  const value = settingOf(key).default;
   return value === null ? '' : ` (${value})`;
 }
 
-/** What the schema of one value cannot see: the path of the address, and http to another machine. */
-function addressProblems(values: SettingValues, origin: string): UsageError[] {
-  const address = values['api.base_url'];
-  if (address === undefined) return [];
-  const url = new URL(address);
-  if (/\/api(\/v1)?$/.test(url.pathname)) {
-    return [
-      new UsageError(`the base address ${address} (${origin}) must not end in ${url.pathname}`, {
-        advice: `Use ${address.replace(/\/api(\/v1)?$/, '')}: /api/v1 is added to it.`,
-      }),
-    ];
-  }
-  if (url.protocol === 'https:' || values['api.insecure_http'] || isLoopback(url.hostname)) return [];
-  return [
-    new UsageError(`the base address ${address} (${origin}) is not https: the key would cross the network in clear`, {
-      advice: `Use https://${url.host}${url.pathname === '/' ? '' : url.pathname}, or accept it with --insecure-http.`,
-    }),
-  ];
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(?:\.\d+){3}$/.test(host);
-}
-
-function readingOf(setting: Setting, given: Given | undefined, values: SettingValues | undefined): SettingReading {
+function readingOf(setting: Setting, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
-  const masked = setting.kind === 'secret' && raw !== null ? String(values?.['api.key'] ?? '****') : raw;
+  const masked = setting.kind === 'secret' && raw !== null ? String(values['api.key'] ?? '****') : raw;
   const plain = typeof masked === 'object' && masked !== null ? JSON.stringify(masked) : masked;
   return {
     setting,

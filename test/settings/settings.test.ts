@@ -191,6 +191,23 @@ describe('mistakes', () => {
     expect(() => settingsFrom(reading)).toThrow(expect.objectContaining({ advice: expect.stringMatching(/2 more/) }));
   });
 
+  test('what is right is still known beside what is wrong, and a refused address is not', () => {
+    const { settings, rest } = read({
+      environment: { ADMIN_MIRROR_API_TIMEOUT: 'soon', ADMIN_MIRROR_BASE_URL: 'http://panel.example.com' },
+      file: 'api:\n  concurrency: 3\n',
+    });
+    expect(settings).toBeUndefined();
+    expect(rest.api).toMatchObject({ timeoutMs: 30_000, concurrency: 3, baseUrl: undefined });
+  });
+
+  test('a variable that looks like a setting and is none is told, with the nearest', () => {
+    const { warnings } = read({ environment: { ADMIN_MIRROR_BASEURL: 'https://x' }, dotenv: 'ADMIN_MIRROR_KEY=1\n' });
+    expect(warnings).toEqual([
+      expect.stringMatching(/^ADMIN_MIRROR_BASEURL \(environment\).*ADMIN_MIRROR_BASE_URL/),
+      expect.stringMatching(/^ADMIN_MIRROR_KEY \(\.env\).*ADMIN_MIRROR_API_KEY/),
+    ]);
+  });
+
   test('an empty config file, or one with all its settings commented out, changes nothing', () => {
     expect(read({ file: '' }).problems).toEqual([]);
     expect(read({ file: 'api:\n  # timeout: 5s\n' }).problems).toEqual([]);

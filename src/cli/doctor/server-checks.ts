@@ -1,0 +1,110 @@
+/** The doctor on the server: reachable, this API, the key accepted, clocks that agree. One request, sent once. */
+import { bodyOf, UnreadableAnswer } from '../../api/answer-body.ts';
+import { refusalOf, type RequestName } from '../../api/answer-errors.ts';
+import { rateHeadersOf, serverTimeOf } from '../../api/answer-headers.ts';
+import { NotTheApi, Unreachable } from '../../api/errors.ts';
+import { type HttpAnswer, openHttp } from '../../api/http.ts';
+import { TransportError } from '../../api/transport-error.ts';
+import { operationOf } from '../../model/operations.ts';
+import type { Secret } from '../../model/secret.ts';
+import { type Clock, secondMs } from '../../model/time.ts';
+import { version } from '../version.ts';
+import { type Check, failed, ok, skipped, warn } from './check.ts';
+
+/** Windows close by the server's clock, so a difference costs nothing; one this large is a clock set wrong. */
+const largestDifferenceMs = 60 * secondMs;
+/** Enough for any user with everything attached to it. */
+const maxBodyBytes = 4 * 1024 * 1024;
+
+export interface ServerToCheck {
+  readonly baseUrl: string;
+  /** undefined: whether the server is there can still be told. */
+  readonly key: Secret | undefined;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+export interface ServerChecks {
+  readonly checks: readonly Check[];
+  /** Whether more can be asked with this key. */
+  readonly usable: boolean;
+}
+
+/** Asks for the user that owns the key. Throws only where the signal was aborted. */
+export async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
+  const http = openHttp({
+    baseUrl: server.baseUrl,
+    key: server.key?.reveal() ?? 'none',
+    userAgent: `admin-mirror/${version()}`,
+    timeoutMs: server.timeoutMs,
+    maxBodyBytes,
+    connections: 1,
+  });
+  const { method, path } = operationOf('users.auth');
+  const name: RequestName = { request: `${method} ${http.address}${path}`, redact: http.redact };
+  try {
+    const answer = await http.send({ method, path }, server.signal);
+    return judge(answer, server, name);
+  } catch (error) {
+    server.signal.throwIfAborted();
+    if (!(error instanceof TransportError)) throw error;
+    const advice = 'Check the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url), and the network.';
+    const unreachable = new Unreachable(`${http.address} cannot be reached: ${error.message}`, {
+      advice,
+      cause: error,
+    });
+    return { checks: [failed('server', unreachable), skipped('key on the server', 'not asked')], usable: false };
+  } finally {
+    await http.close();
+  }
+}
+
+function judge(answer: HttpAnswer, server: ServerToCheck, name: RequestName): ServerChecks {
+  const reached = ok('server', `${server.baseUrl} answers in ${Math.round(answer.milliseconds)} ms`);
+  const key = checkAnswer(answer, server, name);
+  // Without a key that was accepted, a limit or a clock may be those of something in front of the server.
+  const about = key.state === 'fail' ? [] : [...checkClock(answer, server.clock), ...checkRate(answer, server.clock)];
+  const there = key.exitCode === 4 ? { ...key, name: 'server' } : key;
+  const first = there.name === 'server' ? [there, skipped('key on the server', 'not asked')] : [reached, there];
+  return { checks: [...first, ...about], usable: server.key !== undefined && key.state !== 'fail' };
+}
+
+function checkAnswer(answer: HttpAnswer, server: ServerToCheck, name: RequestName): Check {
+  const check = 'key on the server';
+  const { status } = answer;
+  if (server.key === undefined && (status === 401 || status === 403)) return skipped(check, 'there is no key to try');
+  // The key may be allowed to list and not to see its own user.
+  if (status === 403) return warn(check, refusalOf(answer, name).message, 'Listing is tried all the same.');
+  if (status < 200 || status >= 300) return failed(check, refusalOf(answer, name));
+  try {
+    return ok(check, `accepted${ownerOf(bodyOf(answer))}`);
+  } catch (error) {
+    if (!(error instanceof UnreadableAnswer)) throw error;
+    const advice = 'Check the base address: the server that has /api/v1, without /api/v1.';
+    return failed(check, new NotTheApi(`${name.request}: ${error.message}`, { advice }));
+  }
+}
+
+/** What the answer looks like is not documented: a user, or one inside `data` or `user`. */
+function ownerOf(body: unknown): string {
+  if (typeof body !== 'object' || body === null) return '';
+  const inner = 'data' in body ? body.data : 'user' in body ? body.user : body;
+  if (typeof inner !== 'object' || inner === null || !('username' in inner)) return '';
+  return `; it belongs to ${String(inner.username)}`;
+}
+
+function checkClock(answer: HttpAnswer, clock: Clock): Check[] {
+  const theirs = serverTimeOf(answer.headers);
+  if (theirs === undefined) return [ok('clock', 'the server does not tell its time')];
+  const difference = Math.round((theirs - clock.now()) / secondMs);
+  if (Math.abs(difference) * secondMs <= largestDifferenceMs) return [ok('clock', 'the two clocks agree')];
+  const words = `the server's clock is ${Math.abs(difference)} s ${difference > 0 ? 'ahead of' : 'behind'} this machine's`;
+  return [warn('clock', words, "Check which of the two is wrong; sync goes by the server's.")];
+}
+
+function checkRate(answer: HttpAnswer, clock: Clock): Check[] {
+  const { limit, remaining } = rateHeadersOf(answer.headers, clock.now());
+  if (limit === undefined) return [];
+  return [ok('rate limit', `${limit} requests a window${remaining === undefined ? '' : `, ${remaining} left`}`)];
+}

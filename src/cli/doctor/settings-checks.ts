@@ -1,0 +1,46 @@
+/** The doctor on what was set: Node, the settings, the address and the key. */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { baseUrlOf, keyOf } from '../../settings/server.ts';
+import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
+import { type Check, failed, ok, warn } from './check.ts';
+
+export function checkNode(): Check {
+  return ok('node', process.versions.node);
+}
+
+/** The config file and every setting in it or elsewhere that is wrong. */
+export function checkSettings(reading: SettingsReading, folder: string): Check[] {
+  const { value } = valueOf(reading, 'config');
+  const none = ok('config file', 'none; flags, environment and defaults are used');
+  const there = value !== null && existsSync(resolve(folder, String(value)));
+  const problems = reading.problems.map((problem) => failed('settings', problem));
+  return [
+    // One that was asked for and is not there is among the problems.
+    ...(value === null ? [none] : there ? [ok('config file', String(value))] : []),
+    ...(problems.length > 0 ? problems : [ok('settings', 'every value is understood')]),
+    ...reading.warnings.map((each) => warn('settings', each)),
+  ];
+}
+
+export function checkAddress(reading: SettingsReading, settings: Settings): Check[] {
+  const { value, origin } = valueOf(reading, 'api.base_url');
+  // One that was refused is among the problems of the settings.
+  if (value !== null && settings.api.baseUrl === undefined) return [];
+  try {
+    return [ok('base address', `${baseUrlOf(settings)} (${origin})`)];
+  } catch (error) {
+    return [failed('base address', error)];
+  }
+}
+
+export function checkKey(reading: SettingsReading, settings: Settings): Check[] {
+  try {
+    const { key, warnings } = keyOf(settings);
+    const from = settings.api.key === undefined ? 'api.key_file' : 'api.key';
+    const found = ok('key', `${key.toString()} (${valueOf(reading, from).origin})`);
+    return [found, ...warnings.map((each) => warn('key', each))];
+  } catch (error) {
+    return [failed('key', error)];
+  }
+}

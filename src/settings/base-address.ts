@@ -1,0 +1,25 @@
+/** What the schema of one value cannot see of the base address: http to another machine, and a path too many. */
+import { UsageError } from '../model/errors.ts';
+import type { SettingValues } from './kinds.ts';
+
+/** Why the address must not be used; undefined where it may. `origin` says where it was set. */
+export function addressProblem(values: SettingValues, origin: string): UsageError | undefined {
+  const address = values['api.base_url'];
+  if (address === undefined) return undefined;
+  const url = new URL(address);
+  const ours = /\/api(?:\/v1)?$/.exec(url.pathname);
+  if (ours !== null) {
+    return new UsageError(`the base address ${address} (${origin}) must not end in ${ours[0]}`, {
+      advice: `Use ${address.slice(0, -ours[0].length)}: /api/v1 is added to it.`,
+    });
+  }
+  if (url.protocol === 'https:' || values['api.insecure_http'] || isLoopback(url.hostname)) return undefined;
+  return new UsageError(
+    `the base address ${address} (${origin}) is not https: the key would cross the network in clear`,
+    { advice: `Use https://${address.slice('http://'.length)}, or accept it with --insecure-http.` },
+  );
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(?:\.\d+){3}$/.test(host);
+}

@@ -1,5 +1,5 @@
 /** The process: arguments and signals in, exit code out. Nothing else ends it. */
-import { version } from './cli/version.ts';
+import { version } from './model/version.ts';
 import type { ExitCode } from './model/errors.ts';
 
 /** Runs the command line and ends the process with its exit code. */

@@ -10,7 +10,7 @@ import { settingTable } from '../settings/table.ts';
 import { type CommandRow, commands, groups } from './commands.ts';
 import { type CliContext, type CliWorld, createContext } from './context.ts';
 import { printError } from './output.ts';
-import { version } from './version.ts';
+import { version } from '../model/version.ts';
 
 /** Runs one command line to its end. Throws nothing. Tests bring commands of their own. */
 export async function run(

@@ -87,9 +87,15 @@ async function defineCommands(
 
 /** Gives a loaded command its line in the list, and stands in for one that was not loaded. */
 function completeRow(program: Command, row: CommandRow): void {
+  const hidden = row.hidden ?? false;
   const loaded = program.commands.find((each) => each.name() === row.name);
-  const command = loaded ?? program.command(row.name, { hidden: row.hidden ?? false });
+  const command = loaded ?? program.command(row.name, { hidden });
   command.summary(row.summary).helpGroup(row.group);
+  if (loaded !== undefined && hidden) {
+    // Commander hides a command only as it is added.
+    (program.commands as Command[]).splice(program.commands.indexOf(loaded), 1);
+    program.addCommand(loaded, { hidden });
+  }
 }
 
 function defineHelp(program: Command): void {

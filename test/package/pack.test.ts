@@ -20,6 +20,29 @@ async function run(folder: string, command: string, ...args: string[]): Promise<
   return stdout;
 }
 
+/** What a user of the library would write. */
+const program = `
+import { openClient, openSandbox, resources, silentLog, systemClock, type User } from 'admin-mirror';
+
+const sandbox = await openSandbox({ users: 3, packages: 1, emails: 0, coupons: 0 });
+const client = openClient({
+  baseUrl: sandbox.url, key: sandbox.key, timeoutMs: 10_000, concurrency: 2, attempts: 2, pageSize: 2,
+  userAgent: 'example', log: silentLog, clock: systemClock,
+});
+const page = await client.list('users', { paginate: 2, sort: [['created_at', 'asc']] });
+const first = page.records[0] as unknown as User;
+const typed: string = first.username;
+const known = resources.users.fields.every((field) => field.name in first);
+console.log(page.total + ' users at most ' + page.records.length + ' a page, the first of them ' + (known && typed !== '' ? 'typed' : 'not'));
+await client.close();
+await sandbox.close();
+`;
+
+const strictly =
+  `--noEmit --strict --target es2024 --module nodenext --lib es2024 --skipLibCheck --types node --typeRoots`
+    .split(' ')
+    .concat(join(root, 'node_modules/@types'));
+
 test('the packed package, installed elsewhere, runs from dist and can be imported with its types', async () => {
   const folder = temporaryFolder();
   const packed = await run(root, 'npm', 'pack', '--silent', '--pack-destination', folder);
@@ -41,4 +64,8 @@ test('the packed package, installed elsewhere, runs from dist and can be importe
     settings: Record<string, { value: unknown }>;
   };
   expect(settings['store.mirror']?.value).toBe('here.db');
+
+  writeFileSync(join(home, 'use.ts'), program);
+  await run(home, join(root, 'node_modules/.bin/tsc'), ...strictly, 'use.ts');
+  expect(await run(home, process.execPath, 'use.ts')).toBe('3 users at most 2 a page, the first of them typed\n');
 });

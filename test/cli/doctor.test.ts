@@ -1,0 +1,128 @@
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { runCli } from '../support/cli.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+interface Answer {
+  readonly ok: boolean;
+  readonly checks: readonly { name: string; state: string; finding: string; advice: string | null }[];
+}
+
+let sandbox: Sandbox;
+
+beforeAll(async () => {
+  sandbox = await openSandbox({ users: 20, packages: 3, emails: 5, coupons: 2 });
+});
+
+afterAll(() => sandbox.close());
+
+async function doctor(folder: string, environment: Record<string, string>) {
+  const { code, stdout, stderr } = await runCli(['doctor', '--json'], { folder, environment });
+  expect(stderr).toBe('');
+  const answer = JSON.parse(stdout) as Answer;
+  /** Every finding under that name, with its state and advice. */
+  const of = (name: string) =>
+    answer.checks
+      .filter((each) => each.name === name)
+      .map(({ state, finding, advice }) => `${state}: ${finding}${advice === null ? '' : ` ${advice}`}`)
+      .join('\n');
+  return { code, answer, of };
+}
+
+const server = () => ({ ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key });
+
+describe('doctor', () => {
+  test('finds nothing wrong with a working server and a new folder', async () => {
+    const { code, answer, of } = await doctor(temporaryFolder(), server());
+    expect(code).toBe(0);
+    expect(answer.ok).toBe(true);
+    expect(of('base address')).toBe(`ok: ${sandbox.url} (environment ADMIN_MIRROR_BASE_URL)`);
+    expect(of('key')).toMatch(/^ok: \*\*\*\*.{4} \(environment ADMIN_MIRROR_API_KEY\)$/);
+    expect(of('server')).toMatch(/^ok: .* answers in \d+ ms$/);
+    expect(of('key on the server')).toMatch(/^ok: accepted/);
+    expect(of('clock')).toBe('ok: the two clocks agree');
+    expect(of('mirror')).toMatch(/^ok: .*mirror\.db: not there yet/);
+    expect(JSON.stringify(answer)).not.toContain(sandbox.key);
+  });
+
+  test('without settings it names every place for both, and ends with 2', async () => {
+    const { code, of } = await doctor(temporaryFolder(), {});
+    expect(code).toBe(2);
+    expect(of('base address')).toMatch(/^fail: .*ADMIN_MIRROR_BASE_URL/);
+    expect(of('key')).toMatch(/^fail: .*ADMIN_MIRROR_API_KEY_FILE/);
+    expect(of('server')).toMatch(/^skipped/);
+  });
+
+  test('a refused key ends with 3', async () => {
+    const { code, of } = await doctor(temporaryFolder(), { ...server(), ADMIN_MIRROR_API_KEY: 'wrong-key-0000' });
+    expect(code).toBe(3);
+    expect(of('server')).toMatch(/^ok/);
+    expect(of('key on the server')).toMatch(/^fail: .*refused \(401\).*ADMIN_MIRROR_API_KEY/);
+  });
+
+  test('a server that is not there ends with 4, and is found beside a missing key', async () => {
+    const nobody = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9' };
+    const alone = await doctor(temporaryFolder(), { ...nobody, ADMIN_MIRROR_API_KEY: 'some-key-0000' });
+    expect(alone.code).toBe(4);
+    expect(alone.of('server')).toMatch(/^fail: .*refused.*--base-url/);
+    const both = await doctor(temporaryFolder(), nobody);
+    expect(both.code).toBe(2);
+    expect(both.of('key')).toMatch(/^fail/);
+    expect(both.of('server')).toMatch(/^fail/);
+  });
+
+  test('something else than the API at the address ends with 4', async () => {
+    const other = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<html>Hello'));
+    await new Promise<void>((done) => other.listen(0, '127.0.0.1', done));
+    onTestFinished(() => void other.close());
+    const address = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+    const { code, of } = await doctor(temporaryFolder(), { ...server(), ADMIN_MIRROR_BASE_URL: address });
+    expect(code).toBe(4);
+    expect(of('server')).toMatch(/^fail: .*web page/);
+  });
+
+  test('a clock that is wrong is a warning', async () => {
+    sandbox.control.setClock(Date.now() + 3_600_000);
+    onTestFinished(() => sandbox.control.setClock(Date.now()));
+    const { code, of } = await doctor(temporaryFolder(), server());
+    expect(code).toBe(0);
+    expect(of('clock')).toMatch(/^warn: the server's clock is 3[56]\d\d s ahead/);
+  });
+
+  test('files that are foreign, open to others or in a place that is no folder are found in one run', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'data'));
+    writeFileSync(join(folder, 'data/mirror.db'), 'this is no database');
+    writeFileSync(join(folder, 'note.txt'), '');
+    writeFileSync(join(folder, 'key.txt'), sandbox.key);
+    chmodSync(join(folder, 'key.txt'), 0o644);
+    const { code, of } = await doctor(folder, {
+      ADMIN_MIRROR_BASE_URL: sandbox.url,
+      ADMIN_MIRROR_API_KEY_FILE: 'key.txt',
+      ADMIN_MIRROR_JOURNAL: 'note.txt/journal.db',
+      ADMIN_MIRROR_DBB: 'x',
+    });
+    expect(code).toBe(2);
+    expect(of('mirror')).toMatch(/^fail: .*mirror\.db is not an SQLite database/);
+    expect(of('journal')).toMatch(/^fail: .*note\.txt/);
+    expect(of('key')).toMatch(/^ok: .*\nwarn: .*chmod 600/);
+    expect(of('settings')).toMatch(/warn: ADMIN_MIRROR_DBB .*ADMIN_MIRROR_DB/);
+  });
+
+  test('a wrong setting does not hide what else is wrong', async () => {
+    const { code, of } = await doctor(temporaryFolder(), { ...server(), ADMIN_MIRROR_API_TIMEOUT: 'soon' });
+    expect(code).toBe(2);
+    expect(of('settings')).toMatch(/^fail: api\.timeout is "soon"/);
+    expect(of('key on the server')).toMatch(/^ok/);
+  });
+
+  test('prints a line a check, and how many are wrong', async () => {
+    const { stdout } = await runCli(['doctor'], { folder: temporaryFolder(), environment: server() });
+    expect(stdout).toMatch(/^ok {7}node /);
+    expect(stdout).toMatch(/\nnothing is wrong\n$/);
+  });
+});

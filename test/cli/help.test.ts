@@ -1,0 +1,55 @@
+import { PassThrough } from 'node:stream';
+import type { Command } from 'commander';
+import { describe, expect, test } from 'vitest';
+import { commands } from '../../src/cli/commands.ts';
+import { createContext } from '../../src/cli/context.ts';
+import { wholeProgram } from '../../src/cli/program.ts';
+
+const stream = Object.assign(new PassThrough(), { isTTY: false }) as unknown as NodeJS.WriteStream & NodeJS.ReadStream;
+const context = createContext(
+  { stdout: stream, stderr: stream, stdin: stream, signal: AbortSignal.abort(), environment: {}, folder: '/' },
+  () => ({}),
+);
+const program = await wholeProgram(context);
+
+interface Named {
+  readonly path: string;
+  readonly command: Command;
+}
+
+/** The command and its parts, the hidden ones as well. */
+function withParts(command: Command, path: string): Named[] {
+  return [{ path, command }, ...command.commands.flatMap((each) => withParts(each, `${path} ${each.name()}`))];
+}
+
+const all = withParts(program, 'admin-mirror');
+
+describe('the printed help', () => {
+  test.each(all)('of `$path` is the one on record', async ({ path, command }) => {
+    await expect(command.helpInformation()).toMatchFileSnapshot(`help/${path.replaceAll(' ', '-')}.txt`);
+  });
+
+  test.each(all)('of `$path` says what it does', ({ command }) => {
+    expect(command.description()).not.toBe('');
+  });
+
+  test('lists exactly the commands of the table that are not hidden, and help', () => {
+    const listed = program.createHelp().visibleCommands(program);
+    const names = commands.filter((each) => each.hidden !== true).map((each) => each.name);
+    expect(listed.map((each) => each.name())).toEqual([...names, 'help']);
+  });
+});
+
+describe('every flag', () => {
+  const flags = all.flatMap(({ path, command }) => command.options.map((option) => ({ path, option })));
+
+  test.each(flags)('of `$path` has a meaning in words', ({ option }) => {
+    expect(option.description).toMatch(/^\S/);
+  });
+
+  test('has the same name wherever it means a global one', () => {
+    const globals = program.options.flatMap((each) => [each.long, each.short]);
+    const again = flags.filter(({ path, option }) => path !== 'admin-mirror' && globals.includes(option.long));
+    expect(again.map(({ path, option }) => `${path} ${option.flags}`)).toEqual([]);
+  });
+});

@@ -76,6 +76,12 @@ export const commands: readonly CommandRow[] = [
     load: () => import('./completions.ts'),
   },
   {
+    name: 'sandbox',
+    group: groups.sandbox,
+    summary: 'serve the API on this machine, with made-up data',
+    load: () => import('./sandbox.ts'),
+  },
+  {
     name: 'demo',
     group: groups.sandbox,
     summary: 'show the main job against the sandbox',

@@ -59,8 +59,6 @@ const storm: Partial<Behaviour> = {
   read_truncated: 0.02,
   read_hang: 0.002,
   read_empty_body: 0.02,
-  read_empty_list: 0.005,
-  read_redirect: 0.005,
   write_error_500: 0.02,
   write_error_502: 0.02,
   write_too_many: 0.02,

@@ -92,6 +92,7 @@ export function answerList(state: SandboxState, resource: Resource, query: Query
   const order = orderOf(resource, query['sort'], behaviour, () => state.chance.word());
   const where = conditions.map((each) => each.sql).join(' AND ');
   const values = conditions.flatMap((each) => each.values);
+  for (const key of Object.keys(query['filter'] ?? {})) table.indexFor(key);
   const total = table.count(where, values);
   const perPage = pageSize(state, query, total);
   const page = pageNumber(query);

@@ -1,30 +1,38 @@
 /** The records of one resource in the sandbox's database, and how often they have changed. */
 import type { Statement } from 'better-sqlite3';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
-import { type Db, quoted, storedColumns } from './schema.ts';
+import { type Db, lookedUp, quoted, readMeta, storedColumns, writeMeta } from './schema.ts';
 import { fromJson, type JsonRecord, toJson } from './serialise.ts';
 
 /** The values of a statement's placeholders. */
 export type SqlValue = string | number | bigint | null;
+
+/** Statements and counts kept: more than the tests ask for, less than a stranger could fill the memory with. */
+const mostKept = 1_000;
 
 export class RecordTable {
   readonly name: ResourceName;
   readonly #db: Db;
   readonly #statements = new Map<string, Statement<SqlValue[]>>();
   readonly #stored: readonly string[];
+  /** Under which name the highest id that was ever given is kept. */
+  readonly #highest: string;
   /** Counts that are true until the next write. */
   readonly #counts = new Map<string, number>();
   #total: number | null = null;
+  readonly #indexed = new Set<string>();
 
   constructor(db: Db, name: ResourceName) {
     this.#db = db;
     this.name = name;
     this.#stored = storedColumns[name];
+    this.#highest = `highest ${name}`;
   }
 
   #prepared(sql: string): Statement<SqlValue[]> {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
+      if (this.#statements.size >= mostKept) this.#statements.clear();
       statement = this.#db.prepare<SqlValue[]>(sql);
       this.#statements.set(sql, statement);
     }
@@ -36,10 +44,11 @@ export class RecordTable {
     if (this.#total !== null) this.#total += difference;
   }
 
-  /** Forgets what it knows of the data: rows were written without it. */
-  refresh(): void {
-    this.#counts.clear();
-    this.#total = null;
+  /** Builds the index of a column that is looked up by value, at the first time: seeding millions does without. */
+  indexFor(column: string): void {
+    if (this.#indexed.has(column) || !lookedUp[this.name].includes(column)) return;
+    this.#db.exec(`CREATE INDEX IF NOT EXISTS ${this.name}_${column} ON ${this.name} (${quoted(column)})`);
+    this.#indexed.add(column);
   }
 
   /** Adds a record, which must have an id unless the next free one will do; gives it back with its id. */
@@ -65,6 +74,8 @@ export class RecordTable {
 
   /** True where there was such a record. */
   remove(id: number): boolean {
+    // The last one's id would else be free again.
+    if (id === this.lastId()) writeMeta(this.#db, this.#highest, String(Math.max(id, this.nextId() - 1)));
     const gone = this.#prepared(`DELETE FROM ${this.name} WHERE id = ?`).run(id).changes > 0;
     if (gone) this.#changed(-1);
     return gone;
@@ -82,6 +93,7 @@ export class RecordTable {
 
   /** The first record, by id, whose column has that value. */
   find(column: string, value: SqlValue): JsonRecord | undefined {
+    this.indexFor(column);
     const sql = `SELECT body FROM ${this.name} WHERE ${quoted(column)} = ? ORDER BY id LIMIT 1`;
     const body = this.#prepared(sql).pluck().get(value) as string | undefined;
     return body === undefined ? undefined : fromJson(body);
@@ -100,8 +112,7 @@ export class RecordTable {
 
   /** An id that no record has ever had: the API's ids are not used twice. */
   nextId(): number {
-    const sql = 'SELECT seq FROM sqlite_sequence WHERE name = ?';
-    return ((this.#prepared(sql).pluck().get(this.name) as number | undefined) ?? 0) + 1;
+    return Math.max(Number(readMeta(this.#db, this.#highest) ?? 0), this.lastId()) + 1;
   }
 
   /** Records that match; `where` is SQL, empty for all of them. */
@@ -116,6 +127,7 @@ export class RecordTable {
       found = this.#prepared(`SELECT count(*) FROM ${this.name} WHERE ${where}`)
         .pluck()
         .get(...values) as number;
+      if (this.#counts.size >= mostKept) this.#counts.clear();
       this.#counts.set(key, found);
     }
     return found;

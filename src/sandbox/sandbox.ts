@@ -1,4 +1,5 @@
 /** The Administration API itself, whole, on this machine: made-up data behind real HTTP, and switches for every fault. */
+import { existsSync, renameSync, rmSync } from 'node:fs';
 import type { FastifyInstance } from 'fastify';
 import { UsageError } from '../model/errors.ts';
 import { hourMs } from '../model/time.ts';
@@ -17,8 +18,8 @@ import { RateLimit } from './rate-limit.ts';
 import { RecordTable } from './records.ts';
 import { Related } from './related.ts';
 import { RequestLog } from './request-log.ts';
-import { type Db, openDatabase, readMeta } from './schema.ts';
-import { seedDatabase } from './seed.ts';
+import { createDatabase, type Db, openDatabase, readMeta } from './schema.ts';
+import { seedDatabase, type SeedPlan } from './seed.ts';
 import { createServer, type ServerParts } from './server.ts';
 import type { SandboxState } from './state.ts';
 
@@ -92,8 +93,8 @@ function worldOf(db: Db): MadeWorld {
   return { seed: number('seed'), users: number('users'), packages: number('packages'), now: number('now') };
 }
 
-async function fill(db: Db, options: SandboxOptions, behaviour: Behaviour, now: number): Promise<void> {
-  const plan = {
+function planOf(options: SandboxOptions, ties: number, now: number): SeedPlan {
+  return {
     seed: options.seed ?? sandboxDefaults.seed,
     users: checkedCount('users', options.users, sandboxDefaults.users),
     packages: checkedCount('packages', options.packages, sandboxDefaults.packages),
@@ -101,9 +102,30 @@ async function fill(db: Db, options: SandboxOptions, behaviour: Behaviour, now: 
     coupons: checkedCount('coupons', options.coupons, sandboxDefaults.coupons),
     // Without a time given, two starts in one hour make the same data.
     now: options.now === undefined ? Math.floor(now / hourMs) * hourMs : now,
-    ties: behaviour.ties,
+    ties,
   };
-  await seedDatabase(db, plan, options.signal);
+}
+
+/** The database with its data; a file appears under its name when all of its data is in it. */
+async function openFilled(file: string, plan: SeedPlan, signal: AbortSignal | undefined): Promise<Db> {
+  if (file !== ':memory:' && existsSync(file)) return openDatabase(file);
+  const made = file === ':memory:' ? file : `${file}.seeding`;
+  const db = createDatabase(made);
+  try {
+    await seedDatabase(db, plan, signal);
+  } catch (error) {
+    db.close();
+    if (made !== file) rmSync(made, { force: true });
+    throw error;
+  }
+  if (made === file) {
+    // Seeding kept no journal; from here on a refused write must be able to go back.
+    db.pragma('journal_mode = MEMORY');
+    return db;
+  }
+  db.close();
+  renameSync(made, file);
+  return openDatabase(file);
 }
 
 function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string): SandboxState {
@@ -144,9 +166,9 @@ async function listen(app: FastifyInstance, port: number): Promise<string> {
 export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const behaviour = { ...behaviourOf(options.chaos ?? 'calm'), ...readBehaviour(options.behaviour ?? {}) };
   const clock = clockOf(options.now);
-  const { db, fresh } = openDatabase(options.file ?? ':memory:');
+  const plan = planOf(options, behaviour.ties, clock.now());
+  const db = await openFilled(options.file ?? ':memory:', plan, options.signal);
   try {
-    if (fresh) await fill(db, options, behaviour, clock.now());
     const seed = Number(readMeta(db, 'seed'));
     const state = stateOf(db, clock, behaviour, options.key ?? keyOf(seed));
     const parts: ServerParts = {

@@ -2,6 +2,7 @@
  * The sandbox's own database. A record is stored as the very JSON text that is served, so a page is joined text and
  * nothing is put together on reading; the other columns are read out of that text, so the two cannot differ.
  */
+import { rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
 import { type FieldType, type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
@@ -20,16 +21,22 @@ export const storedColumns: Readonly<Record<ResourceName, readonly string[]>> = 
   coupons: ['created_at'],
 };
 
-const indexes = [
-  // The order of a user walk, and the counting of date ranges.
-  'CREATE UNIQUE INDEX IF NOT EXISTS users_walk ON users (created_at, username)',
-  'CREATE UNIQUE INDEX IF NOT EXISTS users_username ON users (username)',
-  'CREATE UNIQUE INDEX IF NOT EXISTS users_email ON users (email)',
+/** The order of each resource's walk, and the counting of date ranges. */
+const walkIndexes = [
+  'CREATE INDEX IF NOT EXISTS users_walk ON users (created_at, username)',
   'CREATE INDEX IF NOT EXISTS packages_walk ON packages (created_at)',
   'CREATE INDEX IF NOT EXISTS emails_walk ON emails (created_at)',
   'CREATE INDEX IF NOT EXISTS emails_user ON emails (user_id)',
   'CREATE INDEX IF NOT EXISTS coupons_walk ON coupons (created_at)',
 ];
+
+/** Columns that are looked up by value; each gets its index when it is first asked for. */
+export const lookedUp: Readonly<Record<ResourceName, readonly string[]>> = {
+  users: ['username', 'email'],
+  packages: [],
+  emails: [],
+  coupons: [],
+};
 
 /** A name in SQL; `order` is a field of packages. */
 export function quoted(name: string): string {
@@ -61,7 +68,7 @@ function tableSql(name: ResourceName): string {
       if (stored.includes(field.name)) return column;
       return `${column} GENERATED ALWAYS AS (body ->> '$.${field.name}') VIRTUAL`;
     });
-  return `CREATE TABLE ${name} (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, ${columns.join(', ')})`;
+  return `CREATE TABLE ${name} (id INTEGER PRIMARY KEY, body TEXT NOT NULL, ${columns.join(', ')})`;
 }
 
 const otherTables = `
@@ -84,15 +91,9 @@ function createTables(db: Db): void {
   db.pragma(`user_version = ${schemaVersion}`);
 }
 
-function dropTables(db: Db): void {
-  for (const name of [...resourceNames, 'related', 'related_replaced', 'ledger', 'meta']) {
-    db.exec(`DROP TABLE IF EXISTS ${name}`);
-  }
-}
-
 /** Builds the indexes; done after the seeding, because sorting once is faster than placing each row. */
 export function createIndexes(db: Db): void {
-  for (const sql of indexes) db.exec(sql);
+  for (const sql of walkIndexes) db.exec(sql);
 }
 
 export function readMeta(db: Db, name: string): string | undefined {
@@ -104,42 +105,60 @@ export function writeMeta(db: Db, name: string, value: string): void {
   db.prepare('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)').run(name, value);
 }
 
-/**
- * Opens the file, or a database in memory where `file` is ':memory:'. `fresh` tells that it holds no data yet: it is
- * new, or an earlier seeding was stopped half way. Throws FileError where the file is no sandbox's.
- */
-export function openDatabase(file: string): { db: Db; fresh: boolean } {
-  let db: Db;
+function fileError(file: string, error: unknown): FileError {
+  if (error instanceof FileError) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  return new FileError(`the sandbox cannot use ${file}: ${why}`, {
+    advice: 'Name a file in a folder that exists and can be written to, and that no other sandbox is using.',
+    cause: error,
+  });
+}
+
+/** A new database with empty tables, in memory or in a file, whatever was there before. Throws FileError. */
+export function createDatabase(file: string): Db {
   try {
-    db = new Database(file);
+    if (file !== ':memory:') rmSync(file, { force: true });
+    const db = new Database(file);
+    // Nothing is lost with a file that is half made: it has a temporary name, and is made anew.
+    db.pragma('journal_mode = OFF');
+    db.pragma('synchronous = OFF');
+    db.pragma('cache_size = -65536');
+    createTables(db);
+    return db;
+  } catch (error) {
+    throw fileError(file, error);
+  }
+}
+
+function checkOurs(db: Db, file: string): void {
+  if (db.pragma('application_id', { simple: true }) !== applicationId) {
+    throw new FileError(`the sandbox cannot use ${file}: it is a database of something else`, {
+      advice: 'Name another file with --file, or leave it out to keep the data in memory.',
+    });
+  }
+  if (db.pragma('user_version', { simple: true }) !== schemaVersion) {
+    throw new FileError(`the sandbox cannot use ${file}: another version of the sandbox made it`, {
+      advice: 'Delete the file (its data is made up) or name another one with --file.',
+    });
+  }
+}
+
+/** Opens a file that is there, for this process alone. Throws FileError where it is no sandbox's. */
+export function openDatabase(file: string): Db {
+  let db: Db | undefined;
+  try {
+    db = new Database(file, { fileMustExist: true });
+    // Counts are remembered between writes, so nobody else may write.
+    db.pragma('locking_mode = EXCLUSIVE');
+    checkOurs(db, file);
+    db.pragma('journal_mode = WAL');
     // Made-up data need not survive a power cut, and waiting for the disk would only slow the tests.
     db.pragma('synchronous = OFF');
     db.pragma('cache_size = -131072');
-    db.pragma('temp_store = MEMORY');
-    const empty = db.prepare('SELECT count(*) FROM sqlite_schema').pluck().get() === 0;
-    if (empty) {
-      createTables(db);
-    } else if (db.pragma('application_id', { simple: true }) !== applicationId) {
-      throw new FileError(`the sandbox cannot use ${file}: it is a database of something else`, {
-        advice: 'Name another file with --file, or leave it out to keep the data in memory.',
-      });
-    } else if (db.pragma('user_version', { simple: true }) !== schemaVersion) {
-      throw new FileError(`the sandbox cannot use ${file}: another version of the sandbox made it`, {
-        advice: 'Delete the file (its data is made up) or name another one with --file.',
-      });
-    }
-    const fresh = empty || readMeta(db, 'seeded') === undefined;
-    if (fresh && !empty) {
-      dropTables(db);
-      createTables(db);
-    }
-    return { db, fresh };
+    db.exec('BEGIN IMMEDIATE; COMMIT');
+    return db;
   } catch (error) {
-    if (error instanceof FileError) throw error;
-    const why = error instanceof Error ? error.message : String(error);
-    throw new FileError(`the sandbox cannot use ${file}: ${why}`, {
-      advice: 'Name a file in a folder that exists and can be written to.',
-      cause: error,
-    });
+    db?.close();
+    throw fileError(file, error);
   }
 }

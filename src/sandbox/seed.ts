@@ -91,7 +91,7 @@ async function seedCoupons(db: Db, plan: SeedPlan, signal: AbortSignal | undefin
   });
 }
 
-/** Fills the database; throws the signal's reason where it is aborted, and the file is then seeded anew next time. */
+/** Fills a new database; throws the signal's reason where it is aborted. */
 export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal): Promise<void> {
   await seedUsers(db, plan, signal);
   // The emails ask for addresses by id, which is the table's own key; no index is needed yet.
@@ -103,5 +103,4 @@ export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal)
   writeMeta(db, 'users', String(plan.users));
   writeMeta(db, 'packages', String(plan.packages));
   writeMeta(db, 'now', String(plan.now));
-  writeMeta(db, 'seeded', new Date(plan.now).toISOString());
 }

@@ -1,0 +1,124 @@
+/** `sandbox`: the Administration API on this machine, with made-up data, until it is stopped. */
+import { once } from 'node:events';
+import { type Command, Option } from 'commander';
+import { InterruptedError, UsageError } from '../model/errors.ts';
+import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
+import { type Switch, switches } from '../sandbox/behaviour.ts';
+import { type Chaos, chaosMeanings, chaosNames } from '../sandbox/chaos.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { CliContext } from './context.ts';
+import { paint, printJson, printLine, printNote } from './output.ts';
+
+interface Flags {
+  readonly port: number;
+  readonly key?: string;
+  readonly users: number;
+  readonly packages: number;
+  readonly emails: number;
+  readonly coupons: number;
+  readonly seed: number;
+  readonly file?: string;
+  readonly chaos: Chaos;
+  readonly now?: number;
+  readonly behaviour?: Readonly<Record<string, string>>;
+  readonly switches?: boolean;
+}
+
+function wholeNumber(flag: string): (text: string) => number {
+  return (text) => {
+    if (/^\d{1,9}$/.test(text)) return Number(text);
+    throw new UsageError(`${flag} was given "${text}", which is not a whole number`);
+  };
+}
+
+function time(text: string): number {
+  const day = parseDay(text);
+  const ms = day === undefined ? parseInstant(text) : startOfDay(day);
+  if (ms !== undefined) return ms;
+  throw new UsageError(`--now was given "${text}", which is no time`, {
+    advice: 'Write it like 2026-03-11 or 2026-03-11T10:00:00Z.',
+  });
+}
+
+function switchValue(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const at = text.indexOf('=');
+  if (at > 0) return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+  throw new UsageError(`--behaviour was given "${text}", which is not name=value`, {
+    advice: 'See `admin-mirror sandbox --switches` for the names.',
+  });
+}
+
+export function define(program: Command, context: CliContext): void {
+  const presets = chaosNames.map((name) => `  ${name.padEnd(6)} ${chaosMeanings[name]}`).join('\n');
+  program
+    .command('sandbox')
+    .description(
+      'Serve the Administration API on this machine, with made-up data, until it is stopped.\n' +
+        'The switches of its behaviour can also be read and set while it runs, at /control/behaviour.',
+    )
+    .option('--port <number>', 'port on 127.0.0.1; 0 takes any free one', wholeNumber('--port'), 0)
+    .option('--key <text>', 'key that it asks for (default: made from the seed)')
+    .option('--users <number>', 'made-up users', wholeNumber('--users'), 1_000)
+    .option('--packages <number>', 'made-up packages', wholeNumber('--packages'), 40)
+    .option('--emails <number>', 'made-up emails', wholeNumber('--emails'), 3_000)
+    .option('--coupons <number>', 'made-up coupons', wholeNumber('--coupons'), 60)
+    .option('--seed <number>', 'another seed makes other data; the same seed the same', wholeNumber('--seed'), 7)
+    .option('--file <path>', 'keep the data in this file, or go on with what is in it (default: in memory)')
+    .addOption(new Option('--chaos <preset>', 'how badly it behaves').choices(chaosNames).default('calm'))
+    .option('--now <time>', 'its time at the start, from where it runs on (default: the time of this machine)', time)
+    .option('--behaviour <name=value>', 'set one switch on top of the preset; can be given again', switchValue)
+    .option('--switches', 'list every switch with its default, and end')
+    .addHelpText('after', `\nPresets of --chaos:\n${presets}\n\nEvery switch: admin-mirror sandbox --switches`)
+    .action((flags: Flags) => (flags.switches === true ? printSwitches(context) : serve(context, flags)));
+}
+
+function printSwitches(context: CliContext): void {
+  if (context.json()) {
+    printJson(context, switches);
+    return;
+  }
+  const rows: [string, Switch][] = Object.entries(switches);
+  const width = Math.max(...rows.map(([name]) => name.length));
+  for (const [name, each] of rows) {
+    const values = each.values.length > 0 ? each.values.join('|') : each.kind;
+    const shown = paint(context, 'dim', `(${values}, default ${each.default === '' ? 'empty' : String(each.default)})`);
+    printLine(context, `${name.padEnd(width)}  ${each.meaning} ${shown}`);
+  }
+}
+
+async function serve(context: CliContext, flags: Flags): Promise<void> {
+  const { switches: _, behaviour, ...options } = flags;
+  const [{ openSandbox }, { readBehaviour }] = await Promise.all([
+    import('../sandbox/sandbox.ts'),
+    import('../sandbox/behaviour.ts'),
+  ]);
+  const set = readBehaviour(behaviour ?? {});
+  if (flags.users >= 100_000) printNote(context, `making up ${flags.users.toLocaleString('en')} users …`);
+  const sandbox = await openSandbox({ ...options, behaviour: set, signal: context.signal });
+  try {
+    announce(context, sandbox, flags);
+    if (!context.signal.aborted) await once(context.signal, 'abort');
+  } finally {
+    await sandbox.close();
+  }
+  const reason: unknown = context.signal.reason;
+  if (reason instanceof InterruptedError) context.exit(reason.exitCode);
+}
+
+function announce(context: CliContext, sandbox: Sandbox, flags: Flags): void {
+  if (context.json()) {
+    // One line, so that a program can wait for it and read it.
+    printLine(context, JSON.stringify({ url: sandbox.url, key: sandbox.key, pid: process.pid }));
+    return;
+  }
+  const count = (resource: 'users' | 'packages' | 'emails' | 'coupons'): string =>
+    `${sandbox.control.count(resource).toLocaleString('en')} ${resource}`;
+  printLine(context, `The sandbox serves ${paint(context, 'bold', sandbox.url)} (${flags.chaos})`);
+  printLine(context, `with ${count('users')}, ${count('packages')}, ${count('emails')}, ${count('coupons')}.`);
+  printLine(context, '');
+  printLine(context, 'In another terminal:');
+  printLine(context, `  export ADMIN_MIRROR_BASE_URL=${sandbox.url} ADMIN_MIRROR_API_KEY=${sandbox.key}`);
+  printLine(context, '  npx admin-mirror sync');
+  printLine(context, '');
+  printLine(context, 'It stops with Ctrl+C.');
+}

@@ -1,9 +1,10 @@
 /** The process: arguments and signals in, exit code out. Nothing else ends it. */
+import type { CommandRow } from './cli/commands.ts';
 import { version } from './model/version.ts';
 import type { ExitCode } from './model/errors.ts';
 
-/** Runs the command line and ends the process with its exit code. */
-export async function main(argv: readonly string[]): Promise<void> {
+/** Runs the command line and ends the process with its exit code. Tests bring commands of their own. */
+export async function main(argv: readonly string[], rows?: readonly CommandRow[]): Promise<void> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     // The reader (`| head`) has what it wanted.
     if (error.code === 'EPIPE') process.exit(0);
@@ -14,10 +15,10 @@ export async function main(argv: readonly string[]): Promise<void> {
   process.stderr.on('error', () => {});
   // Asked often and by scripts, so answered before anything else is loaded.
   if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) process.stdout.write(`${version()}\n`);
-  else process.exit(await runProcess(argv));
+  else process.exit(await runProcess(argv, rows));
 }
 
-async function runProcess(argv: readonly string[]): Promise<ExitCode> {
+async function runProcess(argv: readonly string[], rows?: readonly CommandRow[]): Promise<ExitCode> {
   const [{ run }, { InterruptedError }] = await Promise.all([import('./cli/program.ts'), import('./model/errors.ts')]);
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -28,14 +29,15 @@ async function runProcess(argv: readonly string[]): Promise<ExitCode> {
       stop.abort(reason);
     });
   }
-  const code = await run(argv, {
+  const world = {
     stdout: process.stdout,
     stderr: process.stderr,
     stdin: process.stdin,
     signal: stop.signal,
     environment: process.env,
     folder: process.cwd(),
-  });
+  };
+  const code = await run(argv, world, rows);
   await Promise.all([process.stdout, process.stderr].map((each) => new Promise((done) => each.write('', done))));
   return code;
 }

@@ -82,5 +82,5 @@ function argumentValues(given: readonly Argument[]): Values | undefined {
 
 function valuesOf(choices: readonly string[] | undefined, name: string): Values | undefined {
   if (choices !== undefined) return { words: choices };
-  return /\b(?:file|folder|dir)\b/i.test(name) ? { files: true } : undefined;
+  return /\b(?:file|folder|path)\b/i.test(name) ? { files: true } : undefined;
 }

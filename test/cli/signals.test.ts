@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { finished } from '../support/cli.ts';
+
+const script = fileURLToPath(new URL('../support/stubborn-command.ts', import.meta.url));
+
+/** Starts a command that waits, and gives it when it does. */
+async function start(manner: 'polite' | 'stubborn') {
+  const child = spawn(process.execPath, [script, 'work', manner]);
+  const end = finished(child);
+  await once(child.stdout, 'data');
+  return { child, end };
+}
+
+describe.each([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)('%s', (signal, code) => {
+  test(`lets the command stop in order and ends with ${code}`, async () => {
+    const { child, end } = await start('polite');
+    child.kill(signal);
+    const result = await end;
+    expect(result.code).toBe(code);
+    expect(result.stderr).toBe(`error: stopped by ${signal}\n`);
+  });
+
+  test('sent a second time ends the process at once', async () => {
+    const { child, end } = await start('stubborn');
+    child.kill(signal);
+    await once(child.stdout, 'data');
+    child.kill(signal);
+    expect((await end).code).toBe(code);
+  });
+});

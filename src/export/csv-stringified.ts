@@ -7,7 +7,7 @@ import { type CsvStyle, guardedText, plainText } from './csv.ts';
 export function stringifiedLines(style: CsvStyle): (rows: readonly Row[]) => string {
   const { delimiter, guard } = style;
   // Its own guard against formulas also changes full-width signs, which no rule of ours names.
-  const options = { delimiter, record_delimiter: '\n', quoted_match: /^$/ };
+  const options = { delimiter, record_delimiter: '\n', quoted_match: /^$/, quote_record_delimiter: true };
   return (rows) =>
     stringify(
       rows.map((row) =>

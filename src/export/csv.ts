@@ -32,8 +32,9 @@ export function csvLines(style: CsvStyle): (rows: readonly Row[]) => string {
   const special = delimiter === ',' ? /[",\n\r]/ : /["\t\n\r]/;
   const cellText = (cell: Cell): string => {
     if (cell === null) return '';
-    if (typeof cell !== 'string') return plainText(cell);
     if (cell === '') return '""';
+    // Numbers need no quotes; of bytes there may be none, which is not null either.
+    if (typeof cell !== 'string') return plainText(cell) || '""';
     const text = guard ? guardedText(cell) : cell;
     return special.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };

@@ -1,6 +1,6 @@
 /** A thread that reads ranges of a table from its own snapshot and gives them back as the text of the export. */
 import { parentPort, workerData } from 'node:worker_threads';
-import type { RangedRows, ReadingModule, Snapshot } from '../store/ports/reading.ts';
+import type { RangedRows, ReadingModule, ReadingStore, Snapshot } from '../store/ports/reading.ts';
 import { tableLines, type Lines } from './encoder.ts';
 import { type EncodedRange, failureOf, type RangeReply, type RangeRequest, type RangeTask } from './range-task.ts';
 
@@ -8,12 +8,13 @@ const port = parentPort;
 if (port === null) throw new Error('range-worker runs as a worker thread only');
 const task = workerData as RangeTask;
 const { openReadingStore } = (await import(task.source.module)) as ReadingModule;
-const store = openReadingStore(task.source.file);
 const encoder = new TextEncoder();
+let store: ReadingStore | undefined;
 let current: { readonly snapshot: Snapshot; readonly ranged: RangedRows; readonly lines: Lines } | undefined;
 
 function begin(): EncodedRange {
   current?.snapshot.release();
+  store ??= openReadingStore(task.source.file);
   const snapshot = store.snapshot();
   const ranged = snapshot.selectRanges(task.relation, task.columns);
   current = { snapshot, ranged, lines: tableLines(task.style, ranged.columns) };

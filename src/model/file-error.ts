@@ -10,6 +10,8 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   EROFS: ['the file system is read-only', 'Name a place that can be written.'],
   ENOSPC: ['the disk is full', 'Make room, then run the command again; what was there before is unharmed.'],
   EDQUOT: ['the disk quota is used up', 'Make room, then run the command again.'],
+  EFBIG: ['it would grow past the largest size allowed', 'Raise the limit (ulimit -f), or name another disk.'],
+  EIO: ['the disk reported an error', 'Check the disk.'],
   EMFILE: ['too many files are open', 'Raise the limit of open files (ulimit -n).'],
   SQLITE_NOTADB: ['it is not an SQLite database', 'Name another file; this one was left as it is.'],
   SQLITE_CORRUPT: ['the database is damaged', 'Move it away and run `admin-mirror sync` to build the mirror anew.'],

@@ -31,8 +31,6 @@ export function openReadingStore(file: string): ReadingStore {
 
 function snapshotOf(database: Database, file: string): Snapshot {
   const guard = guardOf(file);
-  // Pages are read once, in order: SQLite's default of 16 MB for each connection would hold what nobody asks for again.
-  guard(() => database.pragma('cache_size = -2000'));
   guard(() => database.exec('BEGIN'));
   // The state is fixed by the first read, not by BEGIN.
   const known = guard(() => relationsOf(database));
@@ -74,7 +72,12 @@ function relationsOf(database: Database): Relation[] {
     return {
       name,
       kind: type === 'view' ? 'view' : 'table',
-      columns: columns.map((column) => ({ name: column.name, type: column.type, notNull: column.notnull === 1 })),
+      columns: columns.map((column) => ({
+        name: column.name,
+        // For a view SQLite makes one up.
+        type: type === 'view' ? '' : column.type,
+        notNull: column.notnull === 1,
+      })),
       rangeColumn: key,
     };
   });
@@ -137,6 +140,11 @@ function take(rows: IterableIterator<Row>, size: number): Row[] {
   return batch;
 }
 
+/** Ranges read each page once, in order: 16 MB of cache for every thread's connection would hold what nobody asks for again. */
+function keepFewPages(database: Database): void {
+  database.pragma('cache_size = -2000');
+}
+
 function rangeName(relation: Relation): string {
   if (relation.rangeColumn === null) throw new Error(`${relation.name} has no column to read ranges by`);
   return quoteName(relation.rangeColumn);
@@ -144,6 +152,7 @@ function rangeName(relation: Relation): string {
 
 function rangedRowsOf(database: Database, relation: Relation, columns: readonly string[], guard: Guard): RangedRows {
   const id = rangeName(relation);
+  keepFewPages(database);
   const statement = database
     .prepare<[bigint, bigint], Row>(
       `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation.name)}
@@ -165,6 +174,7 @@ function* rangesOf(
   guard: Guard,
 ): IterableIterator<IdRange> {
   const id = rangeName(relation);
+  keepFewPages(database);
   const end = database
     .prepare<[bigint, number], bigint>(
       `SELECT ${id} FROM ${quoteName(relation.name)} WHERE ${id} >= ? ORDER BY ${id} LIMIT 1 OFFSET ?`,

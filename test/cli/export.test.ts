@@ -1,0 +1,170 @@
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { describe, expect, test, vi } from 'vitest';
+import { commandFile, finished, runCli, startCli } from '../support/cli.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+function mirror(users = 3): string {
+  return mirrorFile((database) => insertRows(database, 'users', madeUpUsers(users)));
+}
+
+const rows = 'id,balance\n1,0\n2,0.37\n3,0.74\n';
+
+describe('export', () => {
+  test.each([[[]], [['-o', '-']]])('writes to standard output, and nothing else to anywhere: %o', async (args) => {
+    const folder = temporaryFolder();
+    const result = await runCli(['export', 'users', '--columns', 'id,balance', ...args, '--db', mirror()], { folder });
+    expect(result).toEqual({ code: 0, stdout: rows, stderr: '' });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('writes a file in place of an older one and says how many rows', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'users.csv'), 'old');
+    const args = ['export', 'users', '--columns', 'id, balance', '-o', 'users.csv', '--db', mirror()];
+    expect(await runCli(args, { folder })).toEqual({ code: 0, stdout: '', stderr: '3 rows written to users.csv\n' });
+    expect(readFileSync(join(folder, 'users.csv'), 'utf8')).toBe(rows);
+    expect(await runCli([...args, '--quiet'], { folder })).toEqual({ code: 0, stdout: '', stderr: '' });
+  });
+
+  test('reports with --json', async () => {
+    const folder = temporaryFolder();
+    const args = [
+      'export',
+      'users',
+      '--format',
+      'jsonl',
+      '--columns',
+      'id',
+      '--gzip',
+      '-o',
+      'u.gz',
+      '--db',
+      mirror(),
+      '--json',
+    ];
+    const { code, stdout } = await runCli(args, { folder });
+    const file = readFileSync(join(folder, 'u.gz'));
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual({
+      file: join(folder, 'u.gz'),
+      format: 'jsonl',
+      gzip: true,
+      rows: 3,
+      bytes: file.length,
+    });
+    expect(gunzipSync(file).toString()).toBe('{"id":1}\n{"id":2}\n{"id":3}\n');
+  });
+
+  test('takes a condition, an order, and a query in place of a table', async () => {
+    const folder = temporaryFolder();
+    const file = mirror();
+    const table = ['export', 'users', '--columns', 'id', '--where', 'balance > 0', '--order', 'id DESC', '--db', file];
+    expect((await runCli(table, { folder })).stdout).toBe('id\n3\n2\n');
+    const sql = [
+      'export',
+      '--sql',
+      'SELECT max(id) AS "most, ever" FROM users',
+      '--format',
+      'tsv',
+      '--bom',
+      '--db',
+      file,
+    ];
+    expect((await runCli(sql, { folder })).stdout).toBe('\uFEFFmost, ever\n3\n');
+  });
+
+  test('writes a large table whole, on its threads', async () => {
+    const folder = temporaryFolder();
+    const file = mirror(30_000);
+    expect((await runCli(['export', 'users', '-o', 'users.csv', '--db', file], { folder })).code).toBe(0);
+    const ordered = await runCli(['export', 'users', '--order', 'id', '--db', file], { folder });
+    expect(readFileSync(join(folder, 'users.csv'), 'utf8')).toBe(ordered.stdout);
+  });
+
+  test.each([
+    [['usrs'], 'the mirror has no table or view "usrs"\nDid you mean "users"?'],
+    [['users', '--columns', 'id,emial'], 'table users has no column "emial"\nDid you mean "email"?'],
+    [['users', '--columns', 'id,,email'], '--columns has an empty name'],
+    [['users', '--format', 'xml'], 'csv, tsv, jsonl'],
+    [['users', '--where', '1) OR (1'], '--where closes a parenthesis that it does not open'],
+    [['users', '--order', 'statsu'], 'no such column: statsu'],
+    [['--sql', 'DELETE FROM users'], 'only statements that read are run here'],
+    [['--sql', 'SELECT json(username) FROM users'], 'SQLite refused the SQL: malformed JSON'],
+    [['users', '--sql', 'SELECT 1'], '--sql stands in place of a table'],
+    [['--sql', 'SELECT 1', '--where', '1'], '--where is for tables and views'],
+    [[], 'nothing to export was named'],
+    [['users', '--bom', '--format', 'jsonl'], '--bom is for csv and tsv'],
+    [['--format', 'jsonl', '--sql', 'SELECT id, id FROM users'], 'two columns are called "id"'],
+  ])('refuses %o and leaves the file as it was', async (args, message) => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'out.csv'), 'old');
+    const result = await runCli(['export', ...args, '-o', 'out.csv', '--db', mirror()], { folder });
+    expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(message) });
+    expect(readFileSync(join(folder, 'out.csv'), 'utf8')).toBe('old');
+    expect(readdirSync(folder)).toEqual(['out.csv']);
+  });
+
+  test('does not mix rows and a report on standard output', async () => {
+    const result = await runCli(['export', 'users', '--json', '--db', mirror()], { folder: temporaryFolder() });
+    expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Give -o FILE with --json') });
+  });
+
+  test('without a mirror says to make one', async () => {
+    const result = await runCli(['export', 'users'], { folder: temporaryFolder() });
+    expect(result).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('Run `admin-mirror sync` first'),
+    });
+  });
+});
+
+describe('an export that ends half way', () => {
+  const endless = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n';
+
+  async function underWay() {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'out.csv'), 'old');
+    const child = startCli(['export', '--sql', endless, '-o', 'out.csv', '--db', mirror()], { folder });
+    await vi.waitFor(() => expect(readdirSync(folder)).toHaveLength(2), { timeout: 20_000, interval: 20 });
+    return { folder, child };
+  }
+
+  test.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const)('by %s leaves what was there', async (signal, code) => {
+    const { folder, child } = await underWay();
+    child.kill(signal);
+    expect(await finished(child)).toMatchObject({ code, stderr: `error: stopped by ${signal}\n` });
+    expect(readFileSync(join(folder, 'out.csv'), 'utf8')).toBe('old');
+    expect(readdirSync(folder)).toEqual(['out.csv']);
+  });
+
+  test('by SIGKILL leaves what was there, and the next export clears away the rest', async () => {
+    const { folder, child } = await underWay();
+    child.kill('SIGKILL');
+    await finished(child);
+    expect(readFileSync(join(folder, 'out.csv'), 'utf8')).toBe('old');
+    expect(readdirSync(folder)).toHaveLength(2);
+    expect((await runCli(['export', 'users', '-o', 'out.csv', '--db', mirror()], { folder })).code).toBe(0);
+    expect(readdirSync(folder)).toEqual(['out.csv']);
+  });
+
+  test('by a file that cannot grow leaves what was there', () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'out.csv'), 'old');
+    const file = mirror(5_000);
+    const script = 'ulimit -f 200; exec "$0" "$@"';
+    const args = ['-c', script, process.execPath, commandFile, 'export', 'users', '-o', 'out.csv', '--db', file];
+    const result = spawnSync('sh', args, { cwd: folder, encoding: 'utf8' });
+    expect(result.stderr).toContain('it would grow past the largest size allowed (EFBIG)');
+    expect(result.status).toBe(2);
+    expect(readFileSync(join(folder, 'out.csv'), 'utf8')).toBe('old');
+    expect(readdirSync(folder)).toEqual(['out.csv']);
+  });
+});

@@ -1,0 +1,68 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { runCli } from '../support/cli.ts';
+import { mirrorFile } from '../support/mirror-file.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+test('schema explains every table, with no mirror there', async () => {
+  const { code, stdout, stderr } = await runCli(['schema'], { folder: temporaryFolder() });
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^users table: /);
+  expect(stdout).toMatch(/^ {2}balance +NUMERIC +document +money/m);
+  expect(stdout).toMatch(/^ {2}_extra +TEXT \(JSON\) +null +mirror/m);
+  expect(stdout).toMatch(/^mirror_freshness view: /m);
+  expect(stdout).toMatch(/^ {2}example: SELECT /m);
+  expect(stdout).not.toContain('not in this file');
+  expect(stderr).toContain('admin-mirror sync');
+});
+
+test('schema of one table says what the mirror at hand lacks', async () => {
+  const file = mirrorFile((database) => void database.exec('DROP VIEW mirror_freshness'));
+  const { code, stdout } = await runCli(['schema', 'mirror_freshness', '--db', file], { folder: temporaryFolder() });
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^mirror_freshness view \(not in this file\): /);
+  expect(stdout).not.toContain('users table');
+});
+
+test('schema --json is one document', async () => {
+  const file = mirrorFile();
+  const { stdout } = await runCli(['schema', 'emails', '--json', '--db', file], { folder: temporaryFolder() });
+  expect(JSON.parse(stdout)).toMatchObject({
+    file,
+    tables: [
+      {
+        name: 'emails',
+        kind: 'table',
+        in_file: true,
+        columns: expect.arrayContaining([
+          {
+            name: 'scheduled_at',
+            type: 'TEXT',
+            nullable: true,
+            source: 'document',
+            in_file: true,
+            meaning: expect.stringContaining('ISO 8601'),
+          },
+        ]),
+      },
+    ],
+  });
+});
+
+test('schema of an unknown table names the nearest', async () => {
+  expect(await runCli(['schema', 'pakages'], { folder: temporaryFolder() })).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringContaining('there is no table or view "pakages"\nDid you mean "packages"?'),
+  });
+});
+
+test('schema warns of a mirror that cannot be read, and explains the tables all the same', async () => {
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, 'mirror.db'), 'no database at all\n'.repeat(100));
+  const { code, stdout, stderr } = await runCli(['schema', 'users', '--db', 'mirror.db'], { folder });
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^users table: /);
+  expect(stderr).toContain('not an SQLite database');
+});

@@ -1,0 +1,93 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { dictionary } from '../../src/export/dictionary.ts';
+import { inventory, inventoryOf } from '../../src/export/inventory.ts';
+import { openReadingStore } from '../../src/store/sqlite/reading.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+
+function snapshotOf(file: string) {
+  const store = openReadingStore(file);
+  const snapshot = store.snapshot();
+  onTestFinished(() => {
+    snapshot.release();
+    store.close();
+  });
+  return snapshot;
+}
+
+describe('the data dictionary', () => {
+  test('has every table, view and column of a mirror file, in their order, and no others', () => {
+    const described = dictionary().map(({ name, kind, columns }) => ({
+      name,
+      kind,
+      columns: columns.map((each) => each.name),
+    }));
+    const present = snapshotOf(mirrorFile())
+      .relations()
+      .map(({ name, kind, columns }) => ({ name, kind, columns: columns.map((each) => each.name) }));
+    const byName = (a: { name: string }, b: { name: string }) => a.name.localeCompare(b.name);
+    expect(described.toSorted(byName)).toEqual(present.toSorted(byName));
+  });
+
+  test('knows the types of the columns of the mirror itself, and which may be null', () => {
+    const described = dictionary()
+      .filter(({ kind }) => kind === 'table')
+      .flatMap(({ name, columns }) =>
+        columns
+          .filter(({ source }) => source === 'mirror')
+          .map((column) => [`${name}.${column.name}`, column.type.split(' ')[0], column.nullable]),
+      );
+    // A primary key is never null, whether or not it is declared so.
+    const keys = new Set(['mirror_runs.run', 'mirror_events.event', 'mirror_migrations.version', 'mirror_locks.name']);
+    const present = new Map(
+      snapshotOf(mirrorFile())
+        .relations()
+        .flatMap(({ name, columns }) => columns.map((column) => [`${name}.${column.name}`, column] as const))
+        .map(([path, { type, notNull }]) => [path, [path, type, !notNull && !keys.has(path)]]),
+    );
+    expect(described).toEqual(described.map(([path]) => present.get(String(path))));
+  });
+
+  test.each(dictionary().map(({ name, example }) => [name, example]))(
+    'has an example for %s that runs: %s',
+    (_, example) => {
+      const snapshot = snapshotOf(
+        mirrorFile((database) => {
+          insertRows(database, 'users', madeUpUsers(5));
+          insertRows(database, 'coupons', [{ id: 1n, code: 'SPRING', applicable_products: '["1","2"]' }]);
+        }),
+      );
+      expect(snapshot.query(example).columns.length).toBeGreaterThan(0);
+      expect(() => [...snapshot.query(example).batches(10)]).not.toThrow();
+    },
+  );
+});
+
+describe('the inventory', () => {
+  test('says what a file lacks, and what it has besides', () => {
+    const file = mirrorFile((database) => {
+      database.exec(
+        'DROP VIEW mirror_freshness; ALTER TABLE coupons ADD COLUMN "points" ANY; CREATE VIEW mine AS SELECT 1 AS one',
+      );
+    });
+    const tables = inventory(snapshotOf(file).relations());
+    expect(inventoryOf(tables, 'mirror_freshness').in_file).toBe(false);
+    expect(inventoryOf(tables, 'users')).toMatchObject({ in_file: true });
+    expect(inventoryOf(tables, 'coupons').columns.at(-1)).toEqual({
+      name: 'points',
+      type: 'ANY',
+      nullable: true,
+      source: 'file',
+      in_file: true,
+      meaning: '',
+    });
+    expect(inventoryOf(tables, 'mine')).toMatchObject({ kind: 'view', in_file: true, columns: [{ name: 'one' }] });
+  });
+
+  test('without a file says nothing about one', () => {
+    expect(
+      inventory(undefined).every(
+        ({ in_file, columns }) => in_file === null && columns.every((each) => each.in_file === null),
+      ),
+    ).toBe(true);
+  });
+});

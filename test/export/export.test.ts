@@ -1,0 +1,241 @@
+import { gunzipSync } from 'node:zlib';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { exportChunks, type ExportRequest } from '../../src/export/export.ts';
+import type { TableRequest } from '../../src/export/selection.ts';
+import type { ReadingStore } from '../../src/store/ports/reading.ts';
+import { openMirrorFile } from '../../src/store/sqlite/open.ts';
+import { openReadingStore } from '../../src/store/sqlite/reading.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+
+const never = new AbortController().signal;
+
+function openStore(file: string): ReadingStore {
+  const store = openReadingStore(file);
+  onTestFinished(() => store.close());
+  return store;
+}
+
+function request(part: Partial<ExportRequest> & { table?: Partial<TableRequest> } = {}): ExportRequest {
+  const { table, ...rest } = part;
+  return {
+    what: { relation: 'users', meta: false, ...table },
+    style: { format: 'csv', raw: false },
+    gzip: false,
+    bom: false,
+    ...rest,
+  };
+}
+
+async function bytesOf(store: ReadingStore, asked: ExportRequest): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const part of exportChunks(store, asked, { signal: never, onRows: () => {} })) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+async function textOf(store: ReadingStore, asked: ExportRequest): Promise<string> {
+  return (await bytesOf(store, asked)).toString('utf8');
+}
+
+function smallMirror(): ReadingStore {
+  return openStore(
+    mirrorFile((database) => {
+      insertRows(database, 'users', [
+        { id: 2n, username: 'b', balance: 12.5, data: '{"a":1}', _extra: '{"vip":true}' },
+        { id: 1n, username: '=a', balance: -1n, first_name: '' },
+      ]);
+      database.exec('CREATE VIEW named AS SELECT id, username FROM users ORDER BY username DESC');
+    }),
+  );
+}
+
+describe('an export', () => {
+  const columns = { columns: ['id', 'username', 'first_name', 'balance'] };
+
+  test('has a header and the rows by id', async () => {
+    expect(await textOf(smallMirror(), request({ table: columns }))).toBe(
+      `id,username,first_name,balance\n1,'=a,"",-1\n2,b,,12.5\n`,
+    );
+  });
+
+  test('has all columns of the data, and those of the mirror where they are asked for', async () => {
+    const store = smallMirror();
+    const [plain = ''] = (await textOf(store, request())).split('\n');
+    expect(plain.split(',')).toHaveLength(17);
+    expect(plain).not.toContain(',_');
+    const [meta = ''] = (await textOf(store, request({ table: { meta: true } }))).split('\n');
+    expect(meta).toBe(`${plain},_extra,_first_seen_at,_changed_at`);
+    expect(await textOf(store, request({ table: { columns: ['_extra', 'id'], where: 'id = 2' } }))).toBe(
+      '_extra,id\n"{""vip"":true}",2\n',
+    );
+  });
+
+  test.each<[string, Partial<ExportRequest>, string]>([
+    [
+      'TSV',
+      { style: { format: 'tsv', raw: false } },
+      `id\tusername\tfirst_name\tbalance\n1\t'=a\t""\t-1\n2\tb\t\t12.5\n`,
+    ],
+    [
+      'without the guard',
+      { style: { format: 'csv', raw: true } },
+      `id,username,first_name,balance\n1,=a,"",-1\n2,b,,12.5\n`,
+    ],
+    ['with a byte order mark', { bom: true }, `\uFEFFid,username,first_name,balance\n1,'=a,"",-1\n2,b,,12.5\n`],
+    [
+      'JSON lines',
+      { style: { format: 'jsonl', raw: false } },
+      '{"id":1,"username":"=a","first_name":"","balance":-1}\n{"id":2,"username":"b","first_name":null,"balance":12.5}\n',
+    ],
+  ])('can be %s', async (_, part, text) => {
+    expect(await textOf(smallMirror(), request({ table: columns, ...part }))).toBe(text);
+  });
+
+  test('can be compressed', async () => {
+    const store = smallMirror();
+    expect(gunzipSync(await bytesOf(store, request({ gzip: true }))).toString()).toBe(await textOf(store, request()));
+  });
+
+  test('follows a condition and an order', async () => {
+    const table = { columns: ['id'], where: 'balance IS NOT NULL', order: 'id DESC' };
+    expect(await textOf(smallMirror(), request({ table }))).toBe('id\n2\n1\n');
+  });
+
+  test('of a view keeps its order, and of an empty table is its header', async () => {
+    const store = smallMirror();
+    expect(await textOf(store, request({ table: { relation: 'named' } }))).toBe(`id,username\n2,b\n1,'=a\n`);
+    expect(await textOf(store, request({ table: { relation: 'coupons', columns: ['id', 'code'] } }))).toBe('id,code\n');
+    expect(await textOf(store, request({ table: { relation: 'mirror_windows' } }))).toMatch(/^resource,from_day,.*\n$/);
+  });
+
+  test('of a query is what the query gives, names and JSON included', async () => {
+    const store = smallMirror();
+    const what = { sql: 'SELECT id, username AS "=name", NULL AS none, \'\' AS empty FROM users ORDER BY id' };
+    expect(await textOf(store, request({ what }))).toBe(`id,'=name,none,empty\n1,'=a,,""\n2,b,,""\n`);
+    expect(
+      await textOf(
+        store,
+        request({ what: { sql: 'SELECT data AS d FROM users WHERE id = 2' }, style: { format: 'jsonl', raw: false } }),
+      ),
+    ).toBe('{"d":{"a":1}}\n');
+  });
+
+  test.each<[Partial<TableRequest>, string, string]>([
+    [{ relation: 'usrs' }, 'no table or view "usrs"', 'Did you mean "users"?'],
+    [{ columns: ['id', 'emial'] }, 'table users has no column "emial"', 'Did you mean "email"?'],
+    [{ relation: 'sqlite_schema' }, 'no table or view "sqlite_schema"', 'Known: '],
+  ])('of something unknown names the nearest: %o', async (table, message, advice) => {
+    await expect(textOf(smallMirror(), request({ table }))).rejects.toMatchObject({
+      exitCode: 2,
+      message: expect.stringContaining(message),
+      advice: expect.stringContaining(advice),
+    });
+  });
+
+  test.each([false, true])(
+    'that is stopped gives up between two pieces, and releases the mirror (gzip: %s)',
+    async (gzip) => {
+      const file = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(2_000)));
+      const store = openStore(file);
+      const stop = new AbortController();
+      const chunks = exportChunks(store, request({ gzip }), {
+        signal: stop.signal,
+        onRows: () => stop.abort(new Error('stopped')),
+      });
+      await expect(
+        (async () => {
+          for await (const chunk of chunks) void chunk;
+        })(),
+      ).rejects.toThrow('stopped');
+      const writer = openMirrorFile(file);
+      // Busy while anyone still reads the old state.
+      expect(writer.pragma('wal_checkpoint(TRUNCATE)')).toEqual([expect.objectContaining({ busy: 0 })]);
+      writer.close();
+    },
+  );
+});
+
+describe('a large table on several threads', () => {
+  const count = 25_000;
+
+  function largeMirror(): string {
+    return mirrorFile((database) => {
+      insertRows(database, 'users', madeUpUsers(count));
+      // Gaps, negative and huge ids, and rows of very different lengths.
+      database.exec(`DELETE FROM users WHERE id BETWEEN 3000 AND 4500 OR id % 7 = 0;
+        UPDATE users SET id = -id WHERE id < 500;
+        UPDATE users SET id = id + 9000000000000000000 WHERE id > 24000;
+        UPDATE users SET data = printf('%.*c', 20000, 'x') WHERE id BETWEEN 10000 AND 10400`);
+    });
+  }
+
+  test.each(['csv', 'tsv', 'jsonl'] as const)('comes out as %s in the same bytes as on one', async (format) => {
+    const store = openStore(largeMirror());
+    const style = { format, raw: false };
+    const one = await bytesOf(store, request({ style, threads: 1 }));
+    const two = await bytesOf(store, request({ style, threads: 2 }));
+    const whole = await bytesOf(store, request({ style, table: { where: 'true', order: 'id' } }));
+    expect(two.equals(one)).toBe(true);
+    expect(two.equals(whole)).toBe(true);
+  });
+
+  test('is one state of the mirror, whatever is committed meanwhile', async () => {
+    const file = largeMirror();
+    const store = openStore(file);
+    const writer = openMirrorFile(file);
+    onTestFinished(() => void writer.close());
+    writer.exec("UPDATE users SET status = 'before'");
+    const rows = Number(writer.prepare('SELECT count(*) FROM users').pluck().get());
+    const parts: Uint8Array[] = [];
+    let commits = 0;
+    const chunks = exportChunks(store, request({ table: { columns: ['id', 'status'] }, threads: 2 }), {
+      signal: never,
+      onRows: () => {
+        // From the first rows on, all threads have begun.
+        if (commits < 5)
+          writer.exec(`UPDATE users SET status = 'after ${commits}'; DELETE FROM users WHERE id % 5 = 0`);
+        commits += 1;
+      },
+    });
+    for await (const part of chunks) parts.push(part);
+    const lines = Buffer.concat(parts).toString().trimEnd().split('\n').slice(1);
+    expect(commits).toBeGreaterThan(5);
+    expect(lines).toHaveLength(rows);
+    expect(lines.filter((line) => !line.endsWith(',before'))).toEqual([]);
+  });
+
+  test('begins again where something was committed while its threads began', async () => {
+    const store = openStore(largeMirror());
+    let snapshots = 0;
+    let marks = 0;
+    const busy: ReadingStore = {
+      ...store,
+      snapshot: () => {
+        snapshots += 1;
+        return store.snapshot();
+      },
+      // Three times the mark after the threads' begin differs from the one before.
+      commitMark: () => (marks++ < 6 ? marks : store.commitMark()),
+    };
+    const asked = request({ table: { columns: ['id'] }, threads: 2 });
+    expect(await textOf(busy, asked)).toBe(await textOf(store, { ...asked, threads: 1 }));
+    expect(snapshots).toBe(1 + 4);
+  });
+
+  test('is read on one thread where the writer never pauses', async () => {
+    const store = openStore(largeMirror());
+    let marks = 0;
+    const asked = request({ table: { columns: ['id'] }, threads: 2 });
+    const text = await textOf({ ...store, commitMark: () => (marks += 1) }, asked);
+    expect(marks).toBeGreaterThan(100);
+    expect(text).toBe(await textOf(store, { ...asked, threads: 1 }));
+  });
+
+  test('tells what a thread met, and ends', async () => {
+    const store = openStore(largeMirror());
+    const source = { ...store.source, file: `${store.source.file}.gone` };
+    await expect(textOf({ ...store, source }, request({ threads: 2 }))).rejects.toMatchObject({
+      exitCode: 2,
+      message: expect.stringContaining('there is no mirror at'),
+    });
+  });
+});

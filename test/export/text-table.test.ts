@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest';
+import { tableText } from '../../src/export/text-table.ts';
+import { width } from '../../src/export/text-width.ts';
+import type { Cell } from '../../src/store/ports/reading.ts';
+
+function table(names: readonly string[], rows: Iterable<readonly Cell[]>): string[] {
+  return [
+    ...tableText(
+      names.map((name) => ({ name, table: null, origin: null })),
+      rows,
+    ),
+  ];
+}
+
+test('a table has numbers and their heading to the right, text to the left, and nothing for null', () => {
+  expect(
+    table(
+      ['id', 'name', 'balance'],
+      [
+        [1n, 'Anna', 12.5],
+        [1000n, null, null],
+        [2n, 'Bo', -3n],
+      ],
+    ),
+  ).toEqual(['  id  name  balance', '----  ----  -------', '   1  Anna     12.5', '1000', '   2  Bo         -3']);
+});
+
+test('a column with text among its numbers is text', () => {
+  expect(table(['x'], [[1n], ['12,50']])).toEqual(['x', '-----', '1', '12,50']);
+});
+
+test('long text is cut, and one line stays one', () => {
+  const lines = table(
+    ['text', 'n'],
+    [
+      ['x'.repeat(100), 1n],
+      ['two\nlines\tand a tab', 2n],
+    ],
+  );
+  expect(lines[2]).toBe(`${'x'.repeat(39)}…  1`);
+  expect(lines[3]?.trimEnd()).toBe(`${'two lines and a tab'.padEnd(40)}  2`);
+});
+
+test('data cannot command the terminal', () => {
+  expect(table(['x\u001B[2J'], [['\u001B[31mred\u0007\u202Eabc']])).toEqual(['x[2J', '----------', '[31mredabc']);
+});
+
+test('wide and combined characters keep the columns straight', () => {
+  const lines = table(
+    ['name', 'n'],
+    [
+      ['李小龍', 1n],
+      ['e\u0301te\u0301', 2n],
+      ['👩‍👩‍👧', 3n],
+      ['ab', 4n],
+    ],
+  );
+  expect(lines.slice(2).map((line) => width(line))).toEqual([9, 9, 9, 9]);
+  expect(table(['x'], [['李'.repeat(30)]])[2]).toBe(`${'李'.repeat(19)}…`);
+});
+
+test('rows after the first two hundred are cut to the widths that those have', () => {
+  function* many() {
+    for (let index = 0; index < 200; index += 1) yield ['abc'];
+    yield ['abcdef'];
+  }
+  expect(table(['x'], many()).at(-1)).toBe('ab…');
+});
+
+test('no rows give a heading', () => {
+  expect(table(['id', 'name'], [])).toEqual(['id  name', '--  ----']);
+});

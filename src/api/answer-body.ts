@@ -1,0 +1,86 @@
+/** The body of a 2xx as a value, and what an answer of any status says is wrong. Section "Errors" of docs/api.md. */
+import { contentTypeOf } from './answer-headers.ts';
+import { parseExactly } from './exact-json.ts';
+import type { HttpAnswer } from './http.ts';
+
+/** A 2xx that holds no answer. A read is tried again; a write's outcome is unknown. */
+export class UnreadableAnswer extends Error {
+  override readonly name = 'UnreadableAnswer';
+  /** True where a web page came: probably not from the API. */
+  readonly html: boolean;
+  /** What the server said where it refused under a status of success, else undefined. */
+  readonly refusal: readonly string[] | undefined;
+
+  constructor(message: string, more: { readonly html?: boolean; readonly refusal?: readonly string[] } = {}) {
+    super(message);
+    this.html = more.html ?? false;
+    this.refusal = more.refusal;
+  }
+}
+
+/** Whether the body is a web page. What begins as JSON is read as JSON, and a page is a page, whatever the type says. */
+export function isHtml(answer: Pick<HttpAnswer, 'body' | 'headers'>): boolean {
+  const start = answer.body.subarray(0, 256).toString('latin1').trimStart();
+  if (start === '' || start.startsWith('{') || start.startsWith('[')) return false;
+  return start.startsWith('<') || contentTypeOf(answer.headers).startsWith('text/html');
+}
+
+/**
+ * The parsed body of an answer that should hold one. Throws an UnreadableAnswer where it is empty, a web page, cut off,
+ * not JSON, or a refusal under a status of success.
+ */
+export function bodyOf(answer: HttpAnswer): unknown {
+  if (answer.body.length === 0) throw new UnreadableAnswer('the answer is empty');
+  if (isHtml(answer)) throw new UnreadableAnswer('the answer is a web page', { html: true });
+  let body: unknown;
+  try {
+    body = parseExactly(answer.body);
+  } catch {
+    // The parser's own message quotes the body, which may hold anything.
+    throw new UnreadableAnswer('the answer is not whole, or not JSON');
+  }
+  if (isRefusal(body)) {
+    throw new UnreadableAnswer('the server reports a failure', { refusal: problemsIn(body) });
+  }
+  return body;
+}
+
+/** `{"success": false, …}`, under whatever status. */
+export function isRefusal(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && 'success' in body && body.success === false;
+}
+
+/** Longest text of one problem that is shown: a debug trace may follow, and it may hold secrets. */
+const longestProblem = 500;
+
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value === 'number') return [String(value)];
+  if (Array.isArray(value)) return value.flatMap(textsIn);
+  return [];
+}
+
+/**
+ * What an error body says, as it came: `{"success": false, "errors": ["…"]}` or
+ * `{"message": "…", "errors": {"field": ["…"]}}`. Each text is cut at 500 characters.
+ */
+export function problemsIn(body: unknown): string[] {
+  if (typeof body !== 'object' || body === null) return [];
+  const { message, errors, error } = body as { message?: unknown; errors?: unknown; error?: unknown };
+  const fields =
+    typeof errors === 'object' && errors !== null && !Array.isArray(errors)
+      ? Object.entries(errors).flatMap(([field, texts]) => textsIn(texts).map((text) => `${field}: ${text}`))
+      : textsIn(errors);
+  const said = fields.length > 0 ? fields : [...textsIn(message), ...textsIn(error)];
+  return said.filter((text) => text !== '').map((text) => text.slice(0, longestProblem));
+}
+
+/** The same of an answer whose body may be anything. */
+export function problemsOf(answer: Pick<HttpAnswer, 'body' | 'headers'>): string[] {
+  if (answer.body.length === 0 || isHtml(answer)) return [];
+  try {
+    return problemsIn(parseExactly(answer.body));
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,92 @@
+/** The error behind an answer that is no success, for reads and writes alike. */
+import { secondMs } from '../model/time.ts';
+import { isHtml, problemsOf } from './answer-body.ts';
+import { locationOf } from './answer-headers.ts';
+import { type Answer, KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
+import { parseExactly } from './exact-json.ts';
+import type { HttpAnswer } from './http.ts';
+import type { Redact } from './redact.ts';
+
+/** What is needed to name the request. */
+export interface RequestName {
+  /** `GET https://panel.example.com/api/v1/users?page=2` */
+  readonly request: string;
+  readonly redact: Redact;
+}
+
+const keyAdvice =
+  'Check ADMIN_MIRROR_API_KEY or the key file, that the key is for this server, and what the key is allowed to do.';
+const addressAdvice =
+  'Check the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url): the server that has /api/v1, without /api/v1.';
+
+/** The answer as it came: parsed where it is JSON, else its text. */
+export function answerOf(answer: HttpAnswer): Answer {
+  return { status: answer.status, body: parsedOrText(answer.body), raw: answer.body };
+}
+
+function parsedOrText(body: Buffer): unknown {
+  try {
+    return parseExactly(body);
+  } catch {
+    return body.toString('utf8');
+  }
+}
+
+/** `: "username: already taken"`, what the server says in its own words. */
+export function wordsOf(answer: HttpAnswer, redact: Redact): string {
+  const problems = problemsOf(answer);
+  if (problems.length > 0) return `: ${redact(problems.join('; '))}`;
+  return isHtml(answer) ? ', with a web page instead of JSON' : '';
+}
+
+export function isRedirect(status: number): boolean {
+  return status >= 300 && status < 400;
+}
+
+/** The error for a redirect: where it points to is said, and not followed. */
+export function redirectError(answer: HttpAnswer, { request, redact }: RequestName): NotTheApi {
+  const location = locationOf(answer.headers);
+  const target = location === undefined ? '' : ` to ${redact(location).slice(0, 300)}`;
+  return new NotTheApi(`${request} was redirected (${answer.status})${target}; redirects are not followed`, {
+    advice: addressAdvice,
+  });
+}
+
+/** The error for a web page in place of an answer. */
+export function webPageError({ request }: RequestName, tries: string): NotTheApi {
+  return new NotTheApi(`${request} was answered with a web page instead of JSON${tries}`, { advice: addressAdvice });
+}
+
+/** The error for a status that says no: 3xx and 4xx. Anything else is the server's failure, after `tries`. */
+export function refusalOf(answer: HttpAnswer, name: RequestName, tries = '', waitMs?: number) {
+  const { status } = answer;
+  const { request, redact } = name;
+  const words = wordsOf(answer, redact);
+  const options = { answer: answerOf(answer) };
+  if (isRedirect(status)) return redirectError(answer, name);
+  if (status === 401) {
+    return new KeyRefused(`${request}: the key was refused (401)${words}`, status, { ...options, advice: keyAdvice });
+  }
+  if (status === 403) {
+    const by = isHtml(answer) ? ', probably by something in front of the server' : '';
+    return new KeyRefused(`${request} was refused (403)${words}${by}`, status, { ...options, advice: keyAdvice });
+  }
+  if (status === 404) {
+    if (isHtml(answer)) return webPageError(name, ' (404)');
+    const advice = /\/users\/\d/.test(request) ? 'Check the id.' : addressAdvice;
+    return new NotFound(`${request}: not found (404)${words}`, { ...options, advice });
+  }
+  if (status < 500 && status !== 408 && status !== 425 && status !== 429) {
+    const problems = problemsOf(answer).map(redact);
+    return new RefusedInput(`${request} was refused (${status})${words}`, status, problems, {
+      ...options,
+      advice: "The words are the server's own. Correct what was sent.",
+    });
+  }
+  const asked = waitMs === undefined ? '' : `; it asks to wait ${Math.ceil(waitMs / secondMs)} s`;
+  return new ServerFailed(`${request} failed (${status})${words}${tries}${asked}`, status, {
+    ...options,
+    waitMs,
+    advice: 'The server has trouble or is busy: try again later.',
+  });
+}

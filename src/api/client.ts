@@ -1,0 +1,252 @@
+/**
+ * The Administration API as functions: its fourteen operations, typed, with reads that are retried and writes that are
+ * not. Section "Requests" of docs/architecture.md; the operations are in docs/api.md.
+ */
+import { UsageError } from '../model/errors.ts';
+import type { Log } from '../model/log.ts';
+import type { Money } from '../model/money.ts';
+import {
+  type BalanceChangeType,
+  type NotificationType,
+  operationOf,
+  type OperationName,
+  pathOf,
+} from '../model/operations.ts';
+import type { ResourceName, UserRelation } from '../model/resources.ts';
+import { type Clock, secondMs } from '../model/time.ts';
+import { answerOf } from './answer-errors.ts';
+import { bodyOf } from './answer-body.ts';
+import { type Page, pageOf } from './envelope.ts';
+import type { Answer } from './errors.ts';
+import { exactNumber } from './exact-json.ts';
+import { openHttp } from './http.ts';
+import { type ListOptions, listPath } from './list-query.ts';
+import { walkPages } from './pages.ts';
+import { openGate, type Sleep } from './rate.ts';
+import type { RateLimit } from './rate-pace.ts';
+import { read } from './read.ts';
+import { defaultRetryLimits, type RetryLimits } from './retry.ts';
+import { type Counters, realSleep } from './transmission.ts';
+import { write } from './write.ts';
+
+export interface ClientOptions {
+  /** Where `/api/v1` is; may have a path of its own. */
+  readonly baseUrl: string;
+  readonly key: string;
+  /** Longest time for one try, ms. */
+  readonly timeoutMs: number;
+  /** Requests under way at once, at most. */
+  readonly concurrency: number;
+  /** Tries of a read, at most. */
+  readonly attempts: number;
+  /** No try of a read begins later than this after its first, ms. 5 minutes where it is left out. */
+  readonly deadlineMs?: number | undefined;
+  /** A limit of our own besides the server's. */
+  readonly requestsPerSecond?: number | undefined;
+  /** Records on a page where a walk names none. */
+  readonly pageSize: number;
+  readonly userAgent: string;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** From 0 to 1, for the pauses between tries. `Math.random` where it is left out. */
+  readonly random?: (() => number) | undefined;
+  /** Real time where it is left out. */
+  readonly sleep?: Sleep | undefined;
+  /** Largest body that is read, bytes. 64 MiB where it is left out. */
+  readonly maxBodyBytes?: number | undefined;
+}
+
+export interface NewUser {
+  readonly first_name: string;
+  readonly last_name: string;
+  readonly username: string;
+  readonly email: string;
+  /** When empty, the server makes one and emails it to the user. */
+  readonly password?: string;
+  readonly language?: string;
+  readonly address?: Readonly<
+    Partial<Record<'company_name' | 'street' | 'street2' | 'city' | 'region' | 'country' | 'zip_code', string>>
+  >;
+  readonly welcome_email?: boolean;
+  readonly mark_email_verified?: boolean;
+}
+
+/** Only what is given is changed. */
+export type UserChanges = Readonly<
+  Partial<Record<'first_name' | 'last_name' | 'username' | 'password' | 'language', string>>
+>;
+
+export interface BalanceChange {
+  readonly type: BalanceChangeType;
+  /** Goes out digit for digit: `12.50` as 12.50. */
+  readonly amount: Money;
+  /** The user can see it. */
+  readonly description?: string;
+}
+
+export interface EmailMessage {
+  readonly subject: string;
+  /** HTML is supported. */
+  readonly content: string;
+}
+
+export interface Notification {
+  readonly type: NotificationType;
+  /** An SVG, or an icon of an icon font. */
+  readonly icon: string;
+  readonly message: string;
+  readonly url?: string;
+}
+
+/** How hard one read is tried, where it differs from the client's own. */
+export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>>;
+
+/**
+ * Reads throw KeyRefused, NotFound, RefusedInput, ServerFailed, Unreachable or NotTheApi; lists PageTooLarge, too, and
+ * a UsageError for an option that the resource does not have. What writes throw is told at `write`. All throw the
+ * signal's reason where it is aborted before anything that matters was sent.
+ */
+export interface Client {
+  /** One page of a list. */
+  list<R extends ResourceName>(
+    resource: R,
+    options?: ListOptions<R>,
+    signal?: AbortSignal,
+    patience?: Patience,
+  ): Promise<Page>;
+  /**
+   * Every page of a list, forward, each record once by its `id`. Records that come or go meanwhile can shift others past
+   * it; it warns where the total changed.
+   */
+  pages<R extends ResourceName>(resource: R, options?: ListOptions<R>, signal?: AbortSignal): AsyncGenerator<Page>;
+  /** The user that owns the key. */
+  auth(signal?: AbortSignal): Promise<Answer>;
+  getUser(user: number, relations?: readonly UserRelation[], signal?: AbortSignal): Promise<Answer>;
+  orders(user: number, signal?: AbortSignal): Promise<Answer>;
+  payments(user: number, signal?: AbortSignal): Promise<Answer>;
+  createUser(user: NewUser, signal?: AbortSignal): Promise<Answer>;
+  updateUser(user: number, changes: UserChanges, signal?: AbortSignal): Promise<Answer>;
+  deleteUser(user: number, options?: { readonly force?: boolean }, signal?: AbortSignal): Promise<Answer>;
+  updateBalance(user: number, change: BalanceChange, signal?: AbortSignal): Promise<Answer>;
+  sendEmail(user: number, email: EmailMessage, signal?: AbortSignal): Promise<Answer>;
+  sendNotification(user: number, notification: Notification, signal?: AbortSignal): Promise<Answer>;
+  /** What was sent so far. */
+  readonly counters: Readonly<Counters>;
+  /** The server's rate limit as far as answers have told it. */
+  rateLimit(): RateLimit | undefined;
+  /** The base address, for messages. */
+  readonly address: string;
+  /** Breaks every connection. */
+  close(): Promise<void>;
+}
+
+const largestBody = 64 * 1_048_576;
+
+/** The client's retry limits; fewer tries or a shorter deadline where one read asks for it. */
+function limitsOf(options: ClientOptions): RetryLimits {
+  return {
+    ...defaultRetryLimits,
+    attempts: options.attempts,
+    deadlineMs: options.deadlineMs ?? defaultRetryLimits.deadlineMs,
+  };
+}
+
+function checkServer({ baseUrl, key }: ClientOptions): void {
+  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol) || url.username !== '') {
+    throw new UsageError('the base address is no http or https address', {
+      advice: 'Give it as in https://panel.example.com, without a user, a query or /api/v1.',
+    });
+  }
+  if (!/^[\x21-\x7e]+$/.test(key)) {
+    throw new UsageError('the key is empty, or holds spaces, line breaks or characters that no key has', {
+      advice: 'Copy the key again.',
+    });
+  }
+}
+
+/** The id as it goes into a path. Throws a UsageError where it is none. */
+function checkedId(user: number): number {
+  if (Number.isSafeInteger(user) && user > 0) return user;
+  throw new UsageError(`${user} is no user id`, { advice: 'An id is a whole number above 0.' });
+}
+
+/** Opens the client; nothing is sent before the first call. Throws a UsageError for an address or key of no use. */
+export function openClient(options: ClientOptions): Client {
+  checkServer(options);
+  const { clock, log, random = Math.random, sleep = realSleep } = options;
+  const limits = limitsOf(options);
+  const http = openHttp({
+    baseUrl: options.baseUrl,
+    key: options.key,
+    userAgent: options.userAgent,
+    timeoutMs: options.timeoutMs,
+    maxBodyBytes: options.maxBodyBytes ?? largestBody,
+    connections: options.concurrency,
+  });
+  const gate = openGate({
+    concurrency: options.concurrency,
+    requestsPerSecond: options.requestsPerSecond,
+    maxWaitMs: Math.max(limits.deadlineMs, secondMs),
+    clock,
+    sleep,
+  });
+  const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
+  const line = { http, gate, clock, sleep, log, counters };
+
+  const list: Client['list'] = (resource, asked = {}, signal, patience = {}) => {
+    const page = asked.page ?? 1;
+    const path = listPath(resource, asked);
+    return read(line, path, (answer) => pageOf(answer, page), { limits: { ...limits, ...patience }, random, signal });
+  };
+
+  const get = (name: OperationName, user: number | undefined, signal?: AbortSignal, query = ''): Promise<Answer> => {
+    const path = pathOf(operationOf(name), user === undefined ? undefined : checkedId(user));
+    return read(line, `${path}${query}`, checkedAnswer, { limits, random, signal });
+  };
+
+  const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Answer> => {
+    const operation = operationOf(name);
+    const path = pathOf(operation, user === undefined ? undefined : checkedId(user));
+    return write(line, { method: operation.method, path, body: JSON.stringify(body) }, signal);
+  };
+
+  return {
+    list,
+    pages: (resource, asked = {}, signal) =>
+      walkPages((page, paginate) => list(resource, { ...asked, page, paginate }, signal), {
+        resource,
+        first: asked.page ?? 1,
+        pageSize: asked.paginate ?? options.pageSize,
+        log,
+      }),
+    auth: async (signal) => get('users.auth', undefined, signal),
+    getUser: async (user, relations = [], signal) => {
+      const query = relations.map((each) => `${each}=1`).join('&');
+      return get('users.get', user, signal, query === '' ? '' : `?${query}`);
+    },
+    orders: async (user, signal) => get('users.orders', user, signal),
+    payments: async (user, signal) => get('users.payments', user, signal),
+    createUser: async (user, signal) => send('users.create', undefined, user, signal),
+    updateUser: async (user, changes, signal) => send('users.update', user, changes, signal),
+    deleteUser: async (user, { force } = {}, signal) =>
+      send('users.delete', user, force === undefined ? {} : { force }, signal),
+    updateBalance: async (user, { type, amount, description }, signal) =>
+      send('users.update-balance', user, { type, amount: exactNumber(amount), description }, signal),
+    sendEmail: async (user, email, signal) => send('users.send-email', user, email, signal),
+    sendNotification: async (user, notification, signal) => send('users.send-notification', user, notification, signal),
+    counters,
+    rateLimit: () => gate.limit(),
+    address: http.address,
+    close: async () => {
+      gate.close();
+      await http.close();
+    },
+  };
+}
+
+/** The answer as it came, after making sure that there is one. */
+function checkedAnswer(answer: Parameters<typeof bodyOf>[0]): Answer {
+  bodyOf(answer);
+  return answerOf(answer);
+}

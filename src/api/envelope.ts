@@ -1,0 +1,79 @@
+/**
+ * The paginated envelope that every list answers with: read, checked, and turned into a page. Only the envelope is
+ * checked; records are taken as they come. Section "Lists" of docs/api.md.
+ */
+import { z } from 'zod';
+import { serverTimeOf } from './answer-headers.ts';
+import { bodyOf, UnreadableAnswer } from './answer-body.ts';
+import type { HttpAnswer } from './http.ts';
+
+/** A record as it came: keys of the document and any others. Numbers beyond 2^53 are bigints. */
+export type ApiRecord = Readonly<Record<string, unknown>>;
+
+export interface Page {
+  readonly page: number;
+  /** As the server says, which may be less than what was asked for. */
+  readonly perPage: number;
+  /** Never below 1. */
+  readonly lastPage: number;
+  /** Records that match, over all pages. */
+  readonly total: number;
+  readonly records: readonly ApiRecord[];
+  /** The body as it came. */
+  readonly bytes: Buffer;
+  /** The server's clock by its `Date` header, in whole seconds, ms since 1970. */
+  readonly serverTime?: number;
+  /** How long the answer took. */
+  readonly milliseconds: number;
+}
+
+const count = z.union([z.int(), z.string().regex(/^\d+$/).transform(Number)]).pipe(z.int().min(0));
+
+const envelope = z.object({
+  current_page: count,
+  per_page: count,
+  last_page: count,
+  total: count,
+  // Checked by hand below: a schema would take longer over a thousand records than parsing them did.
+  data: z.custom<readonly unknown[]>(Array.isArray),
+});
+
+/**
+ * The answer as a page. Throws an UnreadableAnswer for whatever is no envelope, and for an envelope of another page
+ * than the one asked for: servers answer a page they do not like with their first.
+ */
+export function pageOf(answer: HttpAnswer, asked: number): Page {
+  const parsed = envelope.safeParse(bodyOf(answer));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new UnreadableAnswer(`the answer is no list: ${issue?.path.join('.') || 'its body'} is not as documented`);
+  }
+  const { current_page: page, per_page: perPage, last_page: lastPage, total, data } = parsed.data;
+  if (page !== asked) throw new UnreadableAnswer(`page ${asked} was asked for and page ${page} came`);
+  if (!data.every(isRecord))
+    throw new UnreadableAnswer('the answer is no list: data holds something that is no record');
+  const serverTime = serverTimeOf(answer.headers);
+  return {
+    page,
+    perPage: Math.max(1, perPage),
+    lastPage: Math.max(1, lastPage),
+    total,
+    records: data,
+    bytes: answer.body,
+    milliseconds: answer.milliseconds,
+    ...(serverTime === undefined ? {} : { serverTime }),
+  };
+}
+
+export function isRecord(value: unknown): value is ApiRecord {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * The one record that an answer about a single user holds: the body itself, or what it holds under `data` or `user`.
+ * The document does not show these bodies. Undefined where no object with an `id` is found.
+ */
+export function recordIn(body: unknown): ApiRecord | undefined {
+  if (!isRecord(body)) return undefined;
+  return [body, body['data'], body['user']].filter(isRecord).find((each) => each['id'] !== undefined);
+}

@@ -1,0 +1,112 @@
+/**
+ * How a request can fail for good, as errors for the operator. Each names the request and the address, never the key.
+ * Section "Errors" of docs/api.md.
+ */
+import {
+  type ErrorOptions,
+  KeyRefusedError,
+  OutcomeUnknownError,
+  UnreachableError,
+  UsageError,
+} from '../model/errors.ts';
+
+/** What the server answered, as it came. */
+export interface Answer {
+  readonly status: number;
+  /** The parsed JSON (numbers beyond 2^53 as bigints), or the text where it is none. */
+  readonly body: unknown;
+  readonly raw: Buffer;
+}
+
+interface ApiErrorOptions extends ErrorOptions {
+  /** Undefined where there was none. */
+  readonly answer?: Answer | undefined;
+}
+
+/** 401 or 403. `status` tells which: a 403 may be for this resource alone. */
+export class KeyRefused extends KeyRefusedError {
+  override readonly name = 'KeyRefused';
+  readonly status: number;
+  readonly answer: Answer | undefined;
+
+  constructor(message: string, status: number, options: ApiErrorOptions = {}) {
+    super(message, options);
+    this.status = status;
+    this.answer = options.answer;
+  }
+}
+
+/** 404: no such record. */
+export class NotFound extends UsageError {
+  override readonly name = 'NotFound';
+  readonly answer: Answer | undefined;
+
+  constructor(message: string, options: ApiErrorOptions = {}) {
+    super(message, options);
+    this.answer = options.answer;
+  }
+}
+
+/** The server looked at the request and does not want it: 422, or another 4xx, or `success: false`. */
+export class RefusedInput extends UsageError {
+  override readonly name = 'RefusedInput';
+  readonly status: number;
+  /** As the server words them, `field: message`. */
+  readonly problems: readonly string[];
+  readonly answer: Answer | undefined;
+
+  constructor(message: string, status: number, problems: readonly string[], options: ApiErrorOptions = {}) {
+    super(message, options);
+    this.status = status;
+    this.problems = problems;
+    this.answer = options.answer;
+  }
+}
+
+/** The server was there, and every try failed: a lasting 5xx, 429, or answers that cannot be read. */
+export class ServerFailed extends UnreachableError {
+  override readonly name = 'ServerFailed';
+  /** Of the last try. */
+  readonly status: number;
+  /** How long the server asked to wait, ms. */
+  readonly waitMs: number | undefined;
+  readonly answer: Answer | undefined;
+
+  constructor(
+    message: string,
+    status: number,
+    options: ApiErrorOptions & { readonly waitMs?: number | undefined } = {},
+  ) {
+    super(message, options);
+    this.status = status;
+    this.waitMs = options.waitMs;
+    this.answer = options.answer;
+  }
+}
+
+/** No answer came at all, in any try. Of a write: it is certain that nothing was sent. */
+export class Unreachable extends UnreachableError {
+  override readonly name = 'Unreachable';
+}
+
+/** Something answers at the address, and it is not this API: a web page, or a redirect. */
+export class NotTheApi extends UnreachableError {
+  override readonly name = 'NotTheApi';
+}
+
+/** The body is over the bound: the caller may ask for smaller pages. */
+export class PageTooLarge extends UnreachableError {
+  override readonly name = 'PageTooLarge';
+}
+
+/** A write was sent and its answer was lost, or says nothing of what happened. */
+export class WriteOutcomeUnknown extends OutcomeUnknownError {
+  override readonly name = 'WriteOutcomeUnknown';
+  /** Undefined where no answer came. */
+  readonly answer: Answer | undefined;
+
+  constructor(message: string, options: ApiErrorOptions = {}) {
+    super(message, options);
+    this.answer = options.answer;
+  }
+}

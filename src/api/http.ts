@@ -1,0 +1,157 @@
+/**
+ * One request, one answer: undici underneath, keep-alive and a pool, bounded in time and size. Redirects are answers
+ * like any other and never followed; the key goes into the Authorization header and nowhere else. Section "Requests"
+ * of docs/architecture.md.
+ */
+import { type Dispatcher, Pool } from 'undici';
+import type { HttpMethod } from '../model/operations.ts';
+import { secondMs } from '../model/time.ts';
+import { type Redact, redactorOf } from './redact.ts';
+import { type TransportError, tooLarge, transportErrorOf, wasTimeout } from './transport-error.ts';
+
+export interface HttpOptions {
+  /** May hold a path, which is put before every path asked for. */
+  readonly baseUrl: string;
+  readonly key: string;
+  readonly userAgent: string;
+  /** Longest time for the whole exchange, from the call to the last byte, ms. */
+  readonly timeoutMs: number;
+  /** Largest body that is read, bytes. */
+  readonly maxBodyBytes: number;
+  readonly connections: number;
+}
+
+export interface HttpRequest {
+  readonly method: HttpMethod;
+  /** With its query, beginning with `/`. */
+  readonly path: string;
+  /** JSON text. */
+  readonly body?: string;
+}
+
+export type HttpHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+export interface HttpAnswer {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: HttpHeaders;
+  readonly body: Buffer;
+  /** From the call to the last byte. */
+  readonly milliseconds: number;
+}
+
+export interface Http {
+  /**
+   * Sends the request once. Throws a TransportError where no whole answer came, and the signal's reason where it was
+   * aborted before anything was sent; aborted later, a TransportError of the fault `aborted`.
+   */
+  send(request: HttpRequest, signal?: AbortSignal): Promise<HttpAnswer>;
+  /** The address without the key, for messages. */
+  readonly address: string;
+  readonly redact: Redact;
+  close(): Promise<void>;
+}
+
+/** A connection that does not stand after this long will not: the rest of the time is better spent on another try. */
+const longestConnectMs = 8 * secondMs;
+
+/** Opens the pool; nothing is sent before the first request. */
+export function openHttp(options: HttpOptions): Http {
+  const base = new URL(options.baseUrl);
+  const prefix = base.pathname.replace(/\/+$/, '');
+  const redact = redactorOf(options.key);
+  const shared = {
+    connections: options.connections,
+    connect: { timeout: Math.min(options.timeoutMs, longestConnectMs) },
+    headersTimeout: options.timeoutMs,
+    bodyTimeout: options.timeoutMs,
+    allowH2: false,
+  };
+  const reads = new Pool(base.origin, { ...shared, pipelining: 1 });
+  // A write gets a connection of its own: on one kept alive it could meet the server's closing of it, and its outcome
+  // would be unknown for no reason.
+  let writes: Pool | undefined;
+  const headers = {
+    authorization: `Bearer ${options.key}`,
+    accept: 'application/json',
+    'content-type': 'application/json',
+    'user-agent': options.userAgent,
+  };
+  return {
+    address: `${base.origin}${prefix}`,
+    redact,
+    send: (request, signal) => {
+      const pool = request.method === 'GET' ? reads : (writes ??= new Pool(base.origin, { ...shared, pipelining: 0 }));
+      const path = `${prefix}${request.path}`;
+      const message = { method: request.method, path, headers, body: request.body ?? null };
+      return exchange(pool, message, options, redact, signal);
+    },
+    close: async () => {
+      await Promise.all([reads.destroy(), writes?.destroy()]);
+    },
+  };
+}
+
+/** Runs one exchange as undici's handler, which alone tells whether the request had begun to be sent. */
+function exchange(
+  pool: Pool,
+  message: Dispatcher.DispatchOptions,
+  limits: Pick<HttpOptions, 'timeoutMs' | 'maxBodyBytes'>,
+  redact: Redact,
+  signal: AbortSignal | undefined,
+): Promise<HttpAnswer> {
+  if (signal?.aborted) return Promise.reject(signal.reason as Error);
+  return new Promise((resolve, reject) => {
+    const started = performance.now();
+    let controller: Dispatcher.DispatchController | undefined;
+    let settled = false;
+    let status = 0;
+    let headers: HttpHeaders = {};
+    let size = 0;
+    const chunks: Buffer[] = [];
+
+    const settle = () => {
+      settled = true;
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
+    };
+    const fail = (error: unknown) => {
+      if (settled) return;
+      settle();
+      reject(error);
+      controller?.abort(new Error('given up'));
+    };
+    const failWith = (error: TransportError) => fail(error);
+    const context = () => ({ sent: controller !== undefined, redact });
+    const onAbort = () =>
+      fail(controller === undefined ? signal?.reason : transportErrorOf(signal?.reason, context(), 'aborted'));
+    const timer = setTimeout(() => failWith(wasTimeout(limits.timeoutMs, context())), limits.timeoutMs);
+    signal?.addEventListener('abort', onAbort, { once: true });
+
+    pool.dispatch(message, {
+      onRequestStart: (begun) => {
+        if (settled) begun.abort(new Error('given up'));
+        else controller = begun;
+      },
+      onResponseStart: (_, statusCode, received) => {
+        status = statusCode;
+        headers = received;
+        if (Number(received['content-length'] ?? 0) > limits.maxBodyBytes) {
+          failWith(tooLarge(limits.maxBodyBytes, context()));
+        }
+      },
+      onResponseData: (_, chunk) => {
+        size += chunk.length;
+        if (size > limits.maxBodyBytes) failWith(tooLarge(limits.maxBodyBytes, context()));
+        else chunks.push(chunk);
+      },
+      onResponseEnd: () => {
+        if (settled) return;
+        settle();
+        const body = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, size);
+        resolve({ status, headers, body, milliseconds: performance.now() - started });
+      },
+      onResponseError: (_, error) => failWith(transportErrorOf(error, context())),
+    });
+  });
+}

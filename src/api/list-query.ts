@@ -1,0 +1,164 @@
+/**
+ * What a list is asked for, checked against the resource's descriptor and written as a query string with exactly the
+ * document's names. Section "Lists" of docs/api.md.
+ */
+import { UsageError } from '../model/errors.ts';
+import { suggestion } from '../model/nearest.ts';
+import {
+  type DatePreset,
+  datePresets,
+  type FilterKey,
+  type IncludeName,
+  type ResourceName,
+  type Resource,
+  resourceOf,
+  type SortDirection,
+  sortDirections,
+  type SortKey,
+} from '../model/resources.ts';
+import { type Day, parseDay } from '../model/time.ts';
+
+export type DateFormat = 'iso' | 'dmy';
+
+/** Two dates as they are sent; the document leaves their format open. */
+export interface DateRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+type FilterValue = string | number | boolean;
+
+/** `data->key`: a key inside a JSON column. */
+type NestedKey = `${string}->${string}`;
+
+type IncludeOf<R extends ResourceName> = R extends ResourceName ? IncludeName<R> : never;
+
+/** Every common parameter of the list operations, with the names that the resource knows. */
+export interface ListOptions<R extends ResourceName = ResourceName> {
+  readonly paginate?: number;
+  /** 1 where it is left out. */
+  readonly page?: number;
+  readonly include?: readonly IncludeOf<R>[];
+  readonly filters?: readonly { readonly key: FilterKey<R> | NestedKey; readonly value: FilterValue }[];
+  /** In the order in which they apply. */
+  readonly sorts?: readonly { readonly key: SortKey<R>; readonly direction: SortDirection }[];
+  readonly date?: DatePreset | DateRange;
+}
+
+/** The same in plain text, as flags and settings give it. */
+export interface ListWords {
+  readonly paginate?: number;
+  readonly page?: number;
+  readonly include?: readonly string[];
+  readonly filters?: readonly { readonly key: string; readonly value: FilterValue }[];
+  readonly sorts?: readonly { readonly key: string; readonly direction: string }[];
+  readonly date?: string | DateRange;
+}
+
+/** The range of two days in the server's format. Both days are given; what the second includes is the server's rule. */
+export function dateRange(from: Day, to: Day, format: DateFormat): DateRange {
+  return format === 'iso' ? { from, to } : { from: turned(from), to: turned(to) };
+}
+
+/** `2026-03-11` → `11-03-2026` and back. */
+function turned(day: string): string {
+  return day.split('-').reverse().join('-');
+}
+
+/** Checks the words against the resource. Throws a UsageError that names the nearest valid ones. */
+export function checkedListOptions<R extends ResourceName>(name: R, words: ListWords): ListOptions<R> {
+  const resource = resourceOf(name);
+  for (const [what, value] of [
+    ['paginate', words.paginate],
+    ['page', words.page],
+  ] as const) {
+    if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
+      throw new UsageError(`${what} must be a whole number above 0, not ${value}`);
+    }
+  }
+  for (const include of words.include ?? []) known(resource, 'include', include, resource.includes ?? []);
+  for (const { key } of words.filters ?? []) checkFilter(resource, key);
+  for (const { key, direction } of words.sorts ?? []) {
+    known(resource, 'sort key', key, resource.sortKeys);
+    known(resource, 'sort direction', direction, sortDirections);
+  }
+  for (const [what, names] of [
+    ['include', words.include ?? []],
+    ['filter key', (words.filters ?? []).map(({ key }) => key)],
+    ['sort key', (words.sorts ?? []).map(({ key }) => key)],
+  ] as const) {
+    const twice = names.find((each, index) => names.indexOf(each) !== index);
+    if (twice !== undefined) throw new UsageError(`the ${what} "${twice}" is given twice`);
+  }
+  const { date, ...rest } = words;
+  return { ...rest, ...(date === undefined ? {} : { date: checkedDate(date) }) } as ListOptions<R>;
+}
+
+function known(resource: Resource, what: string, word: string, words: readonly string[]): void {
+  if (words.includes(word)) return;
+  const advice = words.length === 0 ? `${resource.name} have no ${what} that is known.` : suggestion(word, words);
+  throw new UsageError(`${resource.name} have no ${what} "${word}"`, { advice });
+}
+
+function checkFilter(resource: Resource, key: string): void {
+  const [column = '', ...inner] = key.split('->');
+  if (inner.length === 0) return known(resource, 'filter key', key, resource.filterKeys);
+  if (resource.jsonColumns.includes(column) && inner.every((each) => each !== '')) return;
+  const advice =
+    resource.jsonColumns.length === 0
+      ? `No column of ${resource.name} can be filtered by a key inside it.`
+      : `A key inside a column is written ${resource.jsonColumns.map((each) => `${each}->key`).join(' or ')}.`;
+  throw new UsageError(`${resource.name} have no filter key "${key}"`, { advice });
+}
+
+function checkedDate(date: string | DateRange): DatePreset | DateRange {
+  if (typeof date === 'string') {
+    const parts = date.split(',').map((each) => each.trim());
+    const [from, to] = parts;
+    if (parts.length === 2 && from !== undefined && to !== undefined) return checkedDate({ from, to });
+    if (isPreset(date)) return date;
+    throw new UsageError(`"${date}" is no date range`, {
+      advice: `${suggestion(date, datePresets)} Or give two days, as in 2026-01-01,2026-01-31.`,
+    });
+  }
+  for (const each of [date.from, date.to]) {
+    if (parseDay(each) === undefined && parseDay(turned(each)) === undefined) {
+      throw new UsageError(`"${each}" is no day of the calendar`, {
+        advice: 'Give a range as two days, 2026-01-01,2026-01-31, or day first, 01-01-2026,31-01-2026.',
+      });
+    }
+  }
+  return date;
+}
+
+function isPreset(text: string): text is DatePreset {
+  return (datePresets as readonly string[]).includes(text);
+}
+
+/** Percent-encodes all but the comma, which the document shows plainly. */
+function encode(text: string): string {
+  return encodeURIComponent(text).replaceAll('%2C', ',');
+}
+
+function valueText(value: FilterValue): string {
+  return typeof value === 'boolean' ? String(Number(value)) : String(value);
+}
+
+/** The query string without its `?`: the parameters in the document's order, empty where none is given. */
+export function listQuery(options: ListWords): string {
+  const pairs: [string, string][] = [];
+  if (options.paginate !== undefined) pairs.push(['paginate', String(options.paginate)]);
+  if (options.page !== undefined) pairs.push(['page', String(options.page)]);
+  if (options.include !== undefined && options.include.length > 0) pairs.push(['include', options.include.join(',')]);
+  for (const { key, value } of options.filters ?? []) pairs.push([`filter[${key}]`, valueText(value)]);
+  for (const { key, direction } of options.sorts ?? []) pairs.push([`sort[${key}]`, direction]);
+  const { date } = options;
+  if (date !== undefined) pairs.push(['date', typeof date === 'string' ? date : `${date.from},${date.to}`]);
+  return pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&');
+}
+
+/** The path of a list with its query. Throws a UsageError where an option is not the resource's. */
+export function listPath<R extends ResourceName>(name: R, options: ListOptions<R>): string {
+  const query = listQuery(checkedListOptions(name, options as ListWords) as ListWords);
+  return `${resourceOf(name).path}${query === '' ? '' : `?${query}`}`;
+}

@@ -1,0 +1,107 @@
+/** One read, tried until it succeeds, cannot succeed, or has taken too long. */
+import { secondMs } from '../model/time.ts';
+import { UnreadableAnswer } from './answer-body.ts';
+import { answerOf, isRedirect, redirectError, refusalOf, type RequestName, webPageError } from './answer-errors.ts';
+import { waitAskedOf } from './answer-headers.ts';
+import { PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
+import type { HttpAnswer } from './http.ts';
+import { counts, decideRetry, type Failure, type RetryLimits } from './retry.ts';
+import { type Line, nameOf, transmit } from './transmission.ts';
+import { TransportError } from './transport-error.ts';
+
+export interface Reading {
+  readonly limits: RetryLimits;
+  readonly random: () => number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+type Tried<T> =
+  | { readonly value: T }
+  /** `error` makes what is thrown when this was the last try, given how often and how long was tried. */
+  | { readonly failure: Failure; readonly error: (tries: string) => Error };
+
+/**
+ * Reads the path; `parse` turns a 2xx into the value and throws an UnreadableAnswer where it cannot. Throws KeyRefused,
+ * NotFound, RefusedInput, ServerFailed, Unreachable, NotTheApi or PageTooLarge, and the signal's reason.
+ */
+export async function read<T>(
+  line: Line,
+  path: string,
+  parse: (answer: HttpAnswer) => T,
+  reading: Reading,
+): Promise<T> {
+  const { limits, random, signal } = reading;
+  const startedAt = line.clock.now();
+  let attempt = 0;
+  for (let tries = 1; ; tries += 1) {
+    const tried = await tryOnce(line, path, parse, signal);
+    if ('value' in tried) return tried.value;
+    if (counts(tried.failure)) attempt += 1;
+    const elapsedMs = line.clock.now() - startedAt;
+    const decision = decideRetry(tried.failure, { attempt, elapsedMs }, limits, random);
+    if (!decision.again) throw tried.error(tries === 1 ? '' : `, tried ${tries} times in ${seconds(elapsedMs)}`);
+    line.counters.retries += 1;
+    await line.sleep(decision.delayMs, signal);
+  }
+}
+
+function seconds(ms: number): string {
+  return ms < 10 * secondMs ? `${(ms / secondMs).toFixed(1)} s` : `${Math.round(ms / secondMs)} s`;
+}
+
+async function tryOnce<T>(
+  line: Line,
+  path: string,
+  parse: (answer: HttpAnswer) => T,
+  signal: AbortSignal | undefined,
+): Promise<Tried<T>> {
+  const message = { method: 'GET', path } as const;
+  const name = { request: nameOf(line, message), redact: line.http.redact };
+  let answer: HttpAnswer;
+  try {
+    answer = await transmit(line, message, signal);
+  } catch (error) {
+    if (!(error instanceof TransportError)) throw error;
+    if (error.fault === 'aborted') throw signal?.reason ?? error;
+    return { failure: { kind: 'transport', fault: error.fault }, error: (tries) => lostError(error, name, tries) };
+  }
+  const { status } = answer;
+  if (isRedirect(status)) throw redirectError(answer, name);
+  if (status < 200 || status > 299) {
+    const waitMs = waitAskedOf(answer.headers, line.clock.now());
+    return {
+      failure: { kind: 'status', status, waitMs },
+      error: (tries) => refusalOf(answer, name, tries, waitMs),
+    };
+  }
+  try {
+    return { value: parse(answer) };
+  } catch (error) {
+    if (!(error instanceof UnreadableAnswer)) throw error;
+    return { failure: { kind: 'unreadable' }, error: (tries) => unreadableError(error, answer, name, tries) };
+  }
+}
+
+/** No whole answer came. */
+function lostError(error: TransportError, { request }: RequestName, tries: string): Error {
+  const text = `${request}: ${error.message}${tries}`;
+  if (error.fault === 'too-large') {
+    return new PageTooLarge(text, { cause: error, advice: 'Ask for smaller pages (--paginate, api.page_size).' });
+  }
+  const advice =
+    error.fault === 'tls'
+      ? 'Check the base address and its port. To trust a certificate of your own, set NODE_EXTRA_CA_CERTS.'
+      : 'Check the base address, that the server is running, and that it can be reached from this machine.';
+  return new Unreachable(text, { cause: error, advice });
+}
+
+function unreadableError(error: UnreadableAnswer, answer: HttpAnswer, name: RequestName, tries: string): Error {
+  if (error.html) return webPageError(name, tries);
+  const { refusal = [] } = error;
+  const words = refusal.length === 0 ? '' : `: ${name.redact(refusal.join('; '))}`;
+  return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, answer.status, {
+    answer: answerOf(answer),
+    cause: error,
+    advice: 'The server has trouble, or is not the API that is expected: try again later.',
+  });
+}

@@ -1,0 +1,87 @@
+/** What reading and writing share: one request through the gate, counted and logged, with no judgement of the answer. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { HttpMethod } from '../model/operations.ts';
+import type { Log } from '../model/log.ts';
+import { type Clock, secondMs } from '../model/time.ts';
+import { ServerFailed } from './errors.ts';
+import type { Http, HttpAnswer } from './http.ts';
+import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
+import { TransportError } from './transport-error.ts';
+
+/** What was sent so far. */
+export interface Counters {
+  /** Requests sent, every try counted. */
+  requests: number;
+  /** Tries after the first. */
+  retries: number;
+  /** Answers by status. */
+  readonly byStatus: Record<number, number>;
+}
+
+export interface Line {
+  readonly http: Http;
+  readonly gate: Gate;
+  readonly clock: Clock;
+  readonly sleep: Sleep;
+  readonly log: Log;
+  readonly counters: Counters;
+}
+
+export interface Message {
+  readonly method: HttpMethod;
+  readonly path: string;
+  readonly body?: string;
+}
+
+/** Waits in real time; rejects with the signal's reason. */
+export const realSleep: Sleep = async (ms, signal) => {
+  try {
+    await wait(ms, undefined, signal === undefined ? {} : { signal });
+  } catch (error) {
+    throw signal?.aborted ? signal.reason : error;
+  }
+};
+
+/** A query longer than this tells nobody anything. */
+const longestName = 300;
+
+/** The request as an error or a log line names it. */
+export function nameOf(line: Line, message: Message): string {
+  return line.http.redact(`${message.method} ${line.http.address}${message.path}`).slice(0, longestName);
+}
+
+async function pass(line: Line, message: Message, signal: AbortSignal | undefined): Promise<Pass> {
+  try {
+    return await line.gate.enter(signal);
+  } catch (error) {
+    if (!(error instanceof ClosedForLong)) throw error;
+    const seconds = Math.ceil(error.waitMs / secondMs);
+    throw new ServerFailed(`${nameOf(line, message)}: the server's rate limit is used up for ${seconds} s`, 429, {
+      waitMs: error.waitMs,
+      advice: 'Try again after that; what was done so far is kept.',
+    });
+  }
+}
+
+/**
+ * Sends the message once, when the gate lets it pass. Throws a TransportError where no whole answer came, a ServerFailed
+ * where the rate limit leaves nothing for long, and the signal's reason where it was aborted before anything was sent.
+ */
+export async function transmit(line: Line, message: Message, signal?: AbortSignal): Promise<HttpAnswer> {
+  const { counters, log } = line;
+  const admitted = await pass(line, message, signal);
+  const fields = { method: message.method, path: line.http.redact(message.path) };
+  counters.requests += 1;
+  try {
+    const answer = await line.http.send(message, signal);
+    counters.byStatus[answer.status] = (counters.byStatus[answer.status] ?? 0) + 1;
+    admitted.leave({ kind: 'answer', status: answer.status, headers: answer.headers });
+    log.debug({ ...fields, status: answer.status, ms: Math.round(answer.milliseconds) }, 'answered');
+    return answer;
+  } catch (error) {
+    const timedOut = error instanceof TransportError && error.fault === 'timeout';
+    admitted.leave({ kind: timedOut ? 'timeout' : 'failed' });
+    if (error instanceof TransportError) log.debug({ ...fields, fault: error.fault }, error.message);
+    throw error;
+  }
+}

@@ -1,0 +1,78 @@
+/** Why no whole answer came: one small vocabulary for the errors of sockets, TLS, HTTP parsing and time. */
+import { secondMs } from '../model/time.ts';
+import { causeOf, codeOf, type Redact } from './redact.ts';
+
+/**
+ * `connect`: nobody took the connection. `tls`: the other side could not prove who it is, or speaks no TLS. `reset`: the
+ * connection broke. `timeout`: silence. `too-large`: a body over the bound. `protocol`: what came is not HTTP.
+ * `aborted`: the caller stopped it after sending had begun.
+ */
+export type TransportFault = 'connect' | 'tls' | 'reset' | 'timeout' | 'too-large' | 'protocol' | 'aborted';
+
+export class TransportError extends Error {
+  override readonly name = 'TransportError';
+  readonly fault: TransportFault;
+  /** False where it is certain that the server has seen nothing of the request. */
+  readonly sent: boolean;
+
+  constructor(message: string, fault: TransportFault, sent: boolean, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.fault = fault;
+    this.sent = sent;
+  }
+}
+
+interface Circumstances {
+  readonly sent: boolean;
+  readonly redact: Redact;
+}
+
+const words: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'the connection was refused',
+  ENOTFOUND: 'the host name is not known',
+  EAI_AGAIN: 'the host name could not be looked up',
+  EHOSTUNREACH: 'there is no route to the host',
+  ENETUNREACH: 'there is no route to the network',
+  UND_ERR_CONNECT_TIMEOUT: 'the connection was not taken in time',
+  ECONNRESET: 'the connection was reset',
+  EPIPE: 'the connection was closed',
+  UND_ERR_SOCKET: 'the connection was closed before the answer was whole',
+  UND_ERR_HEADERS_TIMEOUT: 'no answer came in time',
+  UND_ERR_BODY_TIMEOUT: 'the answer stopped in its middle',
+  CERT_HAS_EXPIRED: "the server's certificate has expired",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed",
+  SELF_SIGNED_CERT_IN_CHAIN: "the server's certificate chain is self-signed",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "the server's certificate cannot be verified",
+  ERR_TLS_CERT_ALTNAME_INVALID: "the server's certificate is for another name",
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
+};
+
+const timeouts = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'ETIMEDOUT']);
+
+function faultOf(code: string, sent: boolean): TransportFault {
+  if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/.test(code)) return 'tls';
+  if (!sent) return 'connect';
+  if (timeouts.has(code)) return 'timeout';
+  return code.startsWith('HPE_') || code.startsWith('UND_ERR_RES') ? 'protocol' : 'reset';
+}
+
+/** The error as one of ours; what it says and what caused it are free of the key. */
+export function transportErrorOf(
+  error: unknown,
+  { sent, redact }: Circumstances,
+  fault?: TransportFault,
+): TransportError {
+  const cause = causeOf(error, redact);
+  const code = codeOf(error) ?? '';
+  const text = words[code] ?? cause.message;
+  return new TransportError(code === '' ? text : `${text} (${code})`, fault ?? faultOf(code, sent), sent, cause);
+}
+
+export function wasTimeout(ms: number, { sent }: Circumstances): TransportError {
+  const text = `${sent ? 'the answer was not whole' : 'no connection stood'} after ${ms / secondMs} s`;
+  return new TransportError(text, sent ? 'timeout' : 'connect', sent);
+}
+
+export function tooLarge(bytes: number, { sent }: Circumstances): TransportError {
+  return new TransportError(`the answer is larger than ${Math.floor(bytes / 1_048_576)} MiB`, 'too-large', sent);
+}

@@ -1,0 +1,84 @@
+/**
+ * One write: sent once and never again, whatever comes back. What is certain is said; where it is not certain whether
+ * the server did it, that is said, too. Section "Writing" of docs/architecture.md.
+ */
+import { bodyOf, UnreadableAnswer } from './answer-body.ts';
+import { answerOf, isRedirect, redirectError, refusalOf, type RequestName, wordsOf } from './answer-errors.ts';
+import { waitAskedOf } from './answer-headers.ts';
+import { type Answer, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
+import type { HttpAnswer } from './http.ts';
+import { type Line, type Message, nameOf, transmit } from './transmission.ts';
+import { TransportError } from './transport-error.ts';
+
+const readBack = 'It may have been done. Read the user back before you send it again.';
+/** Statuses under which a write may have been made, besides 5xx: the server gave up waiting, or met a conflict. */
+const doubtful = new Set([408, 409, 425]);
+/** Redirects that are sent in place of doing something; after 302 and 303 it may have been done. */
+const movedStatuses = new Set([301, 307, 308]);
+
+/**
+ * Sends the write once. Gives the answer as it came where the server reports success. Throws KeyRefused, NotFound or
+ * RefusedInput where it refused; ServerFailed where it asks to come back later, nothing having been done; Unreachable
+ * where nothing was sent; WriteOutcomeUnknown where the answer was lost or leaves open what happened; and the signal's
+ * reason where it was aborted before sending.
+ */
+export async function write(line: Line, message: Message, signal?: AbortSignal): Promise<Answer> {
+  const name = { request: nameOf(line, message), redact: line.http.redact };
+  let answer: HttpAnswer;
+  try {
+    answer = await transmit(line, message, signal);
+  } catch (error) {
+    if (!(error instanceof TransportError)) throw error;
+    if (error.sent) {
+      throw new WriteOutcomeUnknown(`${name.request} was sent and its answer was lost: ${error.message}`, {
+        cause: error,
+        advice: readBack,
+      });
+    }
+    throw new Unreachable(`${name.request}: ${error.message}; nothing was sent`, {
+      cause: error,
+      advice: 'Check the base address, that the server is running, and that it can be reached from this machine.',
+    });
+  }
+  return judged(answer, name, line.clock.now());
+}
+
+function judged(answer: HttpAnswer, name: RequestName, now: number): Answer {
+  const { status } = answer;
+  if (status >= 200 && status <= 299) return succeeded(answer, name);
+  if (movedStatuses.has(status)) throw redirectError(answer, name);
+  const waitMs = waitAskedOf(answer.headers, now);
+  const notNow = status === 429 || (status === 503 && waitMs !== undefined);
+  if (notNow) throw refusalOf(answer, name, '; nothing was done', waitMs);
+  if (isRedirect(status) || status >= 500 || doubtful.has(status)) {
+    const words = wordsOf(answer, name.redact);
+    throw new WriteOutcomeUnknown(`${name.request} was answered with ${status}${words}`, {
+      answer: answerOf(answer),
+      advice: readBack,
+    });
+  }
+  throw refusalOf(answer, name);
+}
+
+function succeeded(answer: HttpAnswer, { request, redact }: RequestName): Answer {
+  if (answer.status === 204 && answer.body.length === 0) return answerOf(answer);
+  try {
+    bodyOf(answer);
+  } catch (error) {
+    if (!(error instanceof UnreadableAnswer)) throw error;
+    const options = { answer: answerOf(answer), cause: error };
+    if (error.refusal !== undefined) {
+      const problems = error.refusal.map(redact);
+      const words = problems.length === 0 ? '' : `: ${problems.join('; ')}`;
+      throw new RefusedInput(`${request} was refused${words}`, answer.status, problems, {
+        ...options,
+        advice: "The words are the server's own. Correct what was sent.",
+      });
+    }
+    throw new WriteOutcomeUnknown(`${request} was answered with ${answer.status}, but ${error.message}`, {
+      ...options,
+      advice: readBack,
+    });
+  }
+  return answerOf(answer);
+}

@@ -1,5 +1,6 @@
 /** `doctor`: looks at everything that a first run needs, and finds every problem in one go. */
 import type { Command } from 'commander';
+import { silentLog } from '../model/log.ts';
 import { systemClock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { keyOf } from '../settings/server.ts';
@@ -43,10 +44,19 @@ async function examine(context: CliContext): Promise<Check[]> {
 async function examineServer(context: CliContext, settings: Settings): Promise<Check[]> {
   const { baseUrl, timeoutMs } = settings.api;
   if (baseUrl === undefined) return [skipped('server', 'there is no base address to ask')];
-  const { checkServer } = await import('./doctor/server-checks.ts');
+  const [{ checkServer }, { checkLists }, { openApi, withReleases }] = await Promise.all([
+    import('./doctor/server-checks.ts'),
+    import('./doctor/list-checks.ts'),
+    import('../app.ts'),
+  ]);
+  const { signal } = context;
   const key = keyOrNone(settings);
-  const found = await checkServer({ baseUrl, key, timeoutMs, clock: systemClock, signal: context.signal });
-  return [...found.checks];
+  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, clock: systemClock, signal });
+  if (!usable) return [...checks, skipped('lists', 'the server and the key must be right first')];
+  const lists = await withReleases((releases) =>
+    checkLists(openApi({ settings, log: silentLog, clock: systemClock }, releases), settings.api.pageSize, signal),
+  );
+  return [...checks, ...lists];
 }
 
 function keyOrNone(settings: Settings) {

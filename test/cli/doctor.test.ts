@@ -45,6 +45,8 @@ describe('doctor', () => {
     expect(of('server')).toMatch(/^ok: .* answers in \d+ ms$/);
     expect(of('key on the server')).toMatch(/^ok: accepted/);
     expect(of('clock')).toBe('ok: the two clocks agree');
+    expect(of('users list')).toMatch(/^ok: pages of 1000, sorts kept, date ranges in YYYY-MM-DD/);
+    for (const resource of ['packages', 'emails', 'coupons']) expect(of(`${resource} list`)).toMatch(/^ok: pages of/);
     expect(of('mirror')).toMatch(/^ok: .*mirror\.db: not there yet/);
     expect(JSON.stringify(answer)).not.toContain(sandbox.key);
   });
@@ -85,9 +87,29 @@ describe('doctor', () => {
     expect(of('server')).toMatch(/^fail: .*web page/);
   });
 
+  test('says what the server does its own way: small pages, no ranges, no order', async () => {
+    sandbox.control.setBehaviour({ page_max: 50, date_ranges: 'ignored', sorts: 'ignored' });
+    onTestFinished(() => void sandbox.control.setChaos('calm'));
+    const { code, of } = await doctor(temporaryFolder(), server());
+    expect(code).toBe(0);
+    expect(of('users list')).toMatch(/^warn: pages of 50 \(1000 were asked for\), sorts ignored, no date ranges/);
+  });
+
+  test('a list that the key may not see is a warning, and ends with 3 where it is every one', async () => {
+    onTestFinished(() => void sandbox.control.setChaos('calm'));
+    sandbox.control.setBehaviour({ forbidden: 'emails' });
+    const one = await doctor(temporaryFolder(), server());
+    expect(one.code).toBe(0);
+    expect(one.of('emails list')).toMatch(/^warn: .*403/);
+    sandbox.control.setBehaviour({ forbidden: 'users,packages,emails,coupons' });
+    const all = await doctor(temporaryFolder(), server());
+    expect(all.code).toBe(3);
+    expect(all.of('coupons list')).toMatch(/^fail: .*403/);
+  });
+
   test('a clock that is wrong is a warning', async () => {
     sandbox.control.setClock(Date.now() + 3_600_000);
-    onTestFinished(() => sandbox.control.setClock(Date.now()));
+    onTestFinished(() => void sandbox.control.setClock(Date.now()));
     const { code, of } = await doctor(temporaryFolder(), server());
     expect(code).toBe(0);
     expect(of('clock')).toMatch(/^warn: the server's clock is 3[56]\d\d s ahead/);

@@ -50,6 +50,11 @@ async function checkExisting(file: FileToCheck): Promise<Check[]> {
 
 function checkFuture(file: FileToCheck): Check[] {
   const folder = nearestFolder(file.path);
+  if (!statSync(folder).isDirectory()) {
+    throw new FileError(`${file.path} cannot be made: ${folder} is not a folder`, {
+      advice: `Name another file: ${file.places}.`,
+    });
+  }
   accessSync(folder, constants.W_OK);
   return [
     ok(file.name, `${file.path}: not there yet; the first ${file.madeBy} makes it`),
@@ -66,7 +71,7 @@ function checkRoom(file: FileToCheck, folder: string, size: number): Check[] {
   return [warn(name, `only ${megabytes(free)} free in ${folder}`, `Make room, or name another file: ${file.places}.`)];
 }
 
-/** The folder of the file, or the nearest one above it that is there. */
+/** What stands at the folder of the file, or at the nearest place above it where anything does. */
 function nearestFolder(path: string): string {
   const folder = dirname(path);
   return existsSync(folder) || folder === path ? folder : nearestFolder(folder);

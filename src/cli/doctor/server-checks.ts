@@ -8,7 +8,7 @@ import { TransportError } from '../../api/transport-error.ts';
 import { operationOf } from '../../model/operations.ts';
 import type { Secret } from '../../model/secret.ts';
 import { type Clock, secondMs } from '../../model/time.ts';
-import { version } from '../version.ts';
+import { version } from '../../model/version.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
 
 /** Windows close by the server's clock, so a difference costs nothing; one this large is a clock set wrong. */

@@ -2,10 +2,18 @@
  * Composition root: settings in, wired parts out, released in reverse order. The only place that chooses the store.
  * Each `open…` function makes one part and puts its release on the stack of whoever asked.
  */
+import { openClient, type Client } from './api/client.ts';
+import { apiSource } from './mirror/api-source.ts';
+import type { SyncProgress } from './mirror/progress.ts';
+import { runSync, type SyncRequest, type SyncResult } from './mirror/run.ts';
+import { mirrorStatus, type MirrorStatus } from './mirror/status.ts';
 import type { Log } from './model/log.ts';
 import type { Clock } from './model/time.ts';
+import { version } from './model/version.ts';
+import { serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
 import type { ReadingStore } from './store/ports/reading.ts';
+import { openMirrorStore, openMirrorStoreForReading } from './store/sqlite/mirror-store.ts';
 import { openReadingStore } from './store/sqlite/reading.ts';
 
 /** What every part is made from. */
@@ -55,6 +63,40 @@ export async function withReleases<T>(work: (releases: Releases) => Promise<T>):
   }
   await releases.close();
   return result;
+}
+
+/** The client of the server that the settings name. Throws a UsageError where address or key are missing. */
+export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, releases: Releases): Client {
+  const { baseUrl, key, warnings } = serverOf(settings);
+  for (const warning of warnings) log.warn({}, warning);
+  const { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize } = settings.api;
+  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize, log, clock };
+  return releases.add(openClient({ baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}`, ...options }));
+}
+
+/** The parts of a sync, wired; gives the function that runs one. */
+export function openSync(
+  surroundings: Surroundings,
+  releases: Releases,
+): (
+  request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
+  progress: SyncProgress,
+) => Promise<SyncResult> {
+  const { settings, clock, signal } = surroundings;
+  const client = openApi(surroundings, releases);
+  const store = releases.add(openMirrorStore(settings.store.mirror, clock));
+  const source = apiSource(client, settings.api.pageSize, clock);
+  const { graceMs, windowPages } = settings.sync;
+  return (request, progress) =>
+    runSync(
+      { source, store, clock, signal, progress, counts: () => client.counters },
+      { ...request, graceMs, windowPages, concurrency: settings.api.concurrency },
+    );
+}
+
+/** What the mirror says of itself. Throws a FileError where there is none. */
+export function openStatus(settings: Settings, releases: Releases): Promise<MirrorStatus> {
+  return Promise.resolve(mirrorStatus(releases.add(openMirrorStoreForReading(settings.store.mirror))));
 }
 
 /** The mirror, for exports and queries. Throws a FileError where there is none to read. */

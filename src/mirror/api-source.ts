@@ -5,11 +5,18 @@ import { NotFound } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceOf, type ResourceName, type SortDirection } from '../model/resources.ts';
-import { dayOf, parseInstant, type Day } from '../model/time.ts';
+import { dayOf, parseInstant, type Clock, type Day } from '../model/time.ts';
 import type { Source } from './source.ts';
 
 /** @param pageSize records asked for on a page at the most; the server may give fewer */
-export function apiSource(client: Client, pageSize: number): Source {
+export function apiSource(client: Client, pageSize: number, clock: Clock): Source {
+  const asked = new Map<ResourceName, number>();
+  // Everything the engine asks goes through these two, so that it is counted.
+  const list: Client['list'] = (resource, options, signal) => {
+    asked.set(resource, (asked.get(resource) ?? 0) + 1);
+    return client.list(resource, options, signal);
+  };
+
   function options(
     resource: ResourceName,
     capabilities: Capabilities,
@@ -17,23 +24,35 @@ export function apiSource(client: Client, pageSize: number): Source {
     direction: SortDirection = 'asc',
   ): ListOptions {
     const sorts = resourceOf(resource).walkOrder.map((key) => ({ key, direction }));
-    const date = range === null || capabilities.ranges === 'none' ? null : dateRange(range.from, range.to, capabilities.ranges);
+    const date =
+      range === null || capabilities.ranges === 'none' ? null : dateRange(range.from, range.to, capabilities.ranges);
     // The keys come from the descriptor of this very resource.
     return { sorts, ...(date === null ? {} : { date }) } as ListOptions;
   }
 
-  async function edge(resource: ResourceName, capabilities: Capabilities, direction: SortDirection, signal: AbortSignal): Promise<Day | null> {
-    const { records } = await client.list(resource, { ...options(resource, capabilities, null, direction), paginate: 1 }, signal);
+  async function edge(
+    resource: ResourceName,
+    capabilities: Capabilities,
+    direction: SortDirection,
+    signal: AbortSignal,
+  ): Promise<Day | null> {
+    const { records } = await list(
+      resource,
+      { ...options(resource, capabilities, null, direction), paginate: 1 },
+      signal,
+    );
     const created = parseInstant(records[0]?.['created_at']);
     return created === undefined ? null : dayOf(created);
   }
 
   return {
-    measure: (resource, signal) => measureCapabilities(client, resource, signal, { pageSize }),
+    requests: (resource) => asked.get(resource) ?? 0,
+    measure: (resource, signal) =>
+      measureCapabilities({ list, rateLimit: () => client.rateLimit() }, resource, signal, { pageSize, clock }),
     page: (resource, { page, paginate, range }, capabilities, signal) =>
-      client.list(resource, { ...options(resource, capabilities, range), page, paginate }, signal),
+      list(resource, { ...options(resource, capabilities, range), page, paginate }, signal),
     total: async (resource, range, capabilities, signal) => {
-      const page = await client.list(resource, { ...options(resource, capabilities, range), paginate: 1 }, signal);
+      const page = await list(resource, { ...options(resource, capabilities, range), paginate: 1 }, signal);
       return page.total;
     },
     extent: async (resource, capabilities, signal) => {
@@ -45,8 +64,11 @@ export function apiSource(client: Client, pageSize: number): Source {
       return { oldest, newest };
     },
     isAbsent: async (resource, id, signal) => {
-      if (resource === 'users') return isAbsentUser(client, id, signal);
-      const page = await client.list(resource, { filters: [{ key: 'id', value: id }], paginate: 1 } as ListOptions, signal);
+      if (resource === 'users') {
+        asked.set(resource, (asked.get(resource) ?? 0) + 1);
+        return isAbsentUser(client, id, signal);
+      }
+      const page = await list(resource, { filters: [{ key: 'id', value: id }], paginate: 1 } as ListOptions, signal);
       return page.total === 0;
     },
   };

@@ -22,5 +22,5 @@ export function breaksRange(range: DayRange, createdAt: unknown): boolean {
   const created = parseInstant(createdAt);
   if (created === undefined) return false;
   const day = dayOf(created);
-  return day < addDays(range.from, -1) || day > addDays(range.to, 1);
+  return day < addDays(range.from, -1) || (range.to < eraEnd && day > addDays(range.to, 1));
 }

@@ -91,7 +91,7 @@ function forgetWindows(store: MirrorStore, resource: ResourceName): void {
 /** @param trusting whether the capabilities come from an earlier run, so that a contradiction is worth measuring again */
 async function readResource(ports: ResourcePorts, capabilities: Capabilities, trusting: boolean): Promise<ResourceEnd> {
   const { resource, store, options } = ports;
-  const seal = sealDay(ports.clock.now() + capabilities.clockDifferenceMs, options.graceMs);
+  const seal = sealDay(ports.clock.now() + (capabilities.clockDifferenceMs ?? 0), options.graceMs);
   // Where the order does not hold still only a single page can be trusted, so windows are cut down to one.
   const most = capabilities.pageSize * (capabilities.sorts === 'ignored' ? 1 : options.windowPages);
   const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting });

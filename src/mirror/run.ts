@@ -15,8 +15,8 @@ export interface SyncPorts {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
-  /** Requests and retries sent so far, by resource and in all. */
-  readonly requests: (resource?: ResourceName) => { readonly requests: number; readonly retries: number };
+  /** Requests sent so far, retries among them. */
+  readonly counts: () => { readonly requests: number; readonly retries: number };
 }
 
 export interface SyncRequest extends SyncOptions {
@@ -47,7 +47,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const ends = await syncAll(ports, request, run);
     const error = errorOf([...ends.values()], signal);
     const status = statusOf([...ends.values()], signal);
-    const { requests, retries } = ports.requests();
+    const { requests, retries } = ports.counts();
     store.finishRun(run, { status, requests, retries, problem: error?.message ?? null });
     store.checkpoint();
     return { report: reportOf(store, run), error };
@@ -75,7 +75,7 @@ async function syncAll(ports: SyncPorts, request: SyncRequest, run: string): Pro
       ends.set(resource, end);
       store.finishResource(run, resource, {
         status: end.status,
-        requests: ports.requests(resource).requests,
+        requests: ports.source.requests(resource),
         live: store.liveCount(resource),
         server_total: end.serverTotal,
         fresh_as_of: store.freshAsOf(resource),

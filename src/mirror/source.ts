@@ -13,6 +13,8 @@ export interface PageRequest {
 }
 
 export interface Source {
+  /** What was asked about the resource so far; an answer that took several tries counts once. */
+  requests(resource: ResourceName): number;
   /** Finds out how the server reads what the reference leaves open. */
   measure(resource: ResourceName, signal: AbortSignal): Promise<Capabilities>;
   page(resource: ResourceName, request: PageRequest, capabilities: Capabilities, signal: AbortSignal): Promise<Page>;

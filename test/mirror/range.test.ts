@@ -51,4 +51,5 @@ test('a record days outside of what was asked for shows that the server keeps to
   expect(breaksRange(window, '2026-04-02T10:00:00.000000Z')).toBe(false);
   expect(breaksRange(window, '2026-04-03T10:00:00.000000Z')).toBe(true);
   expect(breaksRange(window, 'soon')).toBe(false);
+  expect(breaksRange({ from: window.from, to: eraEnd }, '2026-04-03T10:00:00.000000Z')).toBe(false);
 });

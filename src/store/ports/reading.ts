@@ -45,8 +45,8 @@ export interface IdRange {
 
 export interface Rows {
   readonly columns: readonly ResultColumn[];
-  /** All rows in order, at most `size` at a time. One statement: they all belong to the same state. */
-  readonly batches: (size: number) => IterableIterator<Row[]>;
+  /** All rows in order, at most `rows` at a time, which is asked before each batch; no batch is empty. */
+  readonly batches: (rows: () => number) => IterableIterator<Row[]>;
 }
 
 export interface RangedRows {

@@ -95,9 +95,14 @@ function textCell(value: unknown): Converted {
   return typeof value === 'string' ? { cell: value } : kept(value);
 }
 
-function jsonCell(value: unknown): Converted {
-  // An empty PHP array is served for an empty object, so either of the two is no surprise in either field.
+function objectCell(value: unknown): Converted {
+  // PHP serves an empty object as an empty array, some days: the same value, and no change of the record.
+  if (Array.isArray(value) && value.length === 0) return { cell: '{}' };
   return typeof value === 'object' ? { cell: jsonText(value) } : kept(value);
+}
+
+function arrayCell(value: unknown): Converted {
+  return Array.isArray(value) ? { cell: jsonText(value) } : kept(value);
 }
 
 function converterOf(type: FieldType): (value: unknown) => Converted {
@@ -111,8 +116,9 @@ function converterOf(type: FieldType): (value: unknown) => Converted {
     case 'timestamp':
       return textCell;
     case 'object':
+      return objectCell;
     case 'strings':
-      return jsonCell;
+      return arrayCell;
     case 'any':
       return (value) => ({ cell: plain(value) });
   }

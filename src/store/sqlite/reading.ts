@@ -115,10 +115,11 @@ function columnsOf(statement: Pick<Statement, 'columns'>): ResultColumn[] {
 function rowsOf(statement: Statement<[], Row>, guard: Guard): Rows {
   return {
     columns: columnsOf(statement),
-    batches: function* batches(size) {
+    batches: function* batches(wanted) {
       const rows = statement.iterate();
       try {
         for (;;) {
+          const size = wanted();
           const batch = guard(() => take(rows, size));
           if (batch.length > 0) yield batch;
           if (batch.length < size) return;

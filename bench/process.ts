@@ -1,0 +1,69 @@
+/** Running a command as a whole process and measuring it from outside. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('..', import.meta.url));
+export const command = `${root}src/admin-mirror.js`;
+
+export interface Measured {
+  readonly seconds: number;
+  /** Largest resident set, MB; of the process itself, not of its children. */
+  readonly peakMb: number;
+  readonly stdout: string;
+}
+
+/** The largest resident set so far, as the kernel keeps it. */
+function peakOf(pid: number): number {
+  try {
+    const line = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+    return Number(line?.[1] ?? 0) / 1024;
+  } catch {
+    return 0;
+  }
+}
+
+const pollMs = 50;
+
+/** Runs the program to its end. Throws where it fails, with what it printed. */
+export function measure(
+  program: string,
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+  outputTo: 'pipe' | 'ignore' | number = 'pipe',
+): Promise<Measured> {
+  const startedAt = performance.now();
+  const child: ChildProcess = spawn(program, args, {
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', outputTo, 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  let peakMb = 0;
+  child.stdout?.on('data', (text: Buffer) => (stdout += text.toString()));
+  child.stderr?.on('data', (text: Buffer) => (stderr += text.toString()));
+  const poll = setInterval(() => (peakMb = Math.max(peakMb, peakOf(child.pid ?? 0))), pollMs);
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => {
+      clearInterval(poll);
+      const seconds = (performance.now() - startedAt) / 1000;
+      if (code === 0) resolve({ seconds, peakMb, stdout });
+      else reject(new Error(`${program} ${args.join(' ')} ended with ${code}:\n${stderr}`));
+    });
+  });
+}
+
+/** The command as a clone runs it. */
+export function measureCli(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+  outputTo: 'pipe' | 'ignore' | number = 'pipe',
+): Promise<Measured> {
+  return measure(process.execPath, [command, ...args], environment, outputTo);
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}

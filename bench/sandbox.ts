@@ -1,0 +1,30 @@
+/** A sandbox in a process of its own, so that serving and reading do not share a thread. */
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { command } from './process.ts';
+
+export interface BenchSandbox {
+  readonly url: string;
+  readonly key: string;
+  readonly environment: Readonly<Record<string, string>>;
+  close(): void;
+}
+
+/** Starts `admin-mirror sandbox` with so many users and waits until it serves. */
+export async function startBenchSandbox(users: number, emails = 0): Promise<BenchSandbox> {
+  const counts = ['--users', String(users), '--emails', String(emails), '--packages', '0', '--coupons', '0'];
+  const child = spawn(process.execPath, [command, 'sandbox', '--json', '--quiet', ...counts], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const lines = createInterface({ input: child.stdout });
+  for await (const line of lines) {
+    const { url, key } = JSON.parse(line) as { url: string; key: string };
+    return {
+      url,
+      key,
+      environment: { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key },
+      close: () => child.kill('SIGKILL'),
+    };
+  }
+  throw new Error('the sandbox ended before it served');
+}

@@ -1,0 +1,209 @@
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { InterruptedError } from '../../src/model/errors.ts';
+import { resourceNames } from '../../src/model/resources.ts';
+import { dayMs } from '../../src/model/time.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const small = { users: 700, packages: 40, emails: 900, coupons: 60 } as const;
+
+function statuses(report: Awaited<ReturnType<typeof sync>>['report']): unknown {
+  return Object.fromEntries(
+    Object.entries(report.resources).map(([name, { status, problem }]) => [name, problem ?? status]),
+  );
+}
+
+const allComplete = Object.fromEntries(resourceNames.map((name) => [name, 'complete']));
+
+describe('a first sync', () => {
+  test('leaves the mirror equal to a calm server, record for record, and says it is complete', async () => {
+    const sandbox = await startSandbox(small);
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report, error } = await sync(sandbox, file, { pageSize: 100 });
+    expect(statuses(report)).toEqual(allComplete);
+    expect(error).toBeNull();
+    expect(report.status).toBe('complete');
+    expect(report.resources.users).toMatchObject({
+      live: 700,
+      server_total: 700,
+      inserted: 700,
+      updated: 0,
+      deleted: 0,
+    });
+    expectMirrored(sandbox, file);
+  });
+
+  test('leaves the mirror equal to a rough server, record for record', async () => {
+    const sandbox = await startSandbox({ ...small, chaos: 'rough' });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report } = await sync(sandbox, file, { pageSize: 100 });
+    expect(statuses(report)).toEqual(allComplete);
+    expectMirrored(sandbox, file);
+  });
+
+  test('reads a window cut by cut where it has too many pages', async () => {
+    const sandbox = await startSandbox(small);
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report } = await sync(sandbox, file, { pageSize: 20, windowPages: 3 });
+    expect(statuses(report)).toEqual(allComplete);
+    expectMirrored(sandbox, file);
+  });
+});
+
+describe('the next sync', () => {
+  test('finds what was added, changed and deleted, and writes nothing else', async () => {
+    const sandbox = await startSandbox(small);
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file);
+    sandbox.control.insert('users');
+    sandbox.control.update('users', 5, { balance: 77.25 });
+    sandbox.control.remove('users', 9);
+    sandbox.control.remove('coupons', 3);
+    const { report } = await sync(sandbox, file);
+    expect(report.status).toBe('complete');
+    expect(report.resources.users).toMatchObject({ inserted: 1, updated: 1, deleted: 1, unchanged: 698, live: 700 });
+    expect(report.resources.coupons).toMatchObject({ deleted: 1, live: 59 });
+    expectMirrored(sandbox, file);
+  });
+
+  test('finds a back-dated record among the oldest by the count', async () => {
+    const sandbox = await startSandbox(small);
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file);
+    sandbox.control.insert('emails', { created_at: '2020-02-29T12:00:00.000000Z' });
+    const { report } = await sync(sandbox, file, { mode: 'quick' });
+    expect(report.resources.emails).toMatchObject({ status: 'complete', inserted: 1 });
+    expectMirrored(sandbox, file, ['emails']);
+  });
+
+  test('asks for little more than the open window when it shall be quick and nothing is new', async () => {
+    const sandbox = await startSandbox(small);
+    sandbox.control.advanceClock(10 * dayMs);
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file, { pageSize: 50 });
+    const { report } = await sync(sandbox, file, { pageSize: 50, mode: 'quick', resources: ['users'] });
+    expect(report.status).toBe('complete');
+    expect(report.resources.users?.requests).toBeLessThanOrEqual(3);
+  });
+});
+
+describe('a stop', () => {
+  test('in the middle keeps what was read, and the next run reads only the windows that were not finished', async () => {
+    const sandbox = await startSandbox(small);
+    const file = `${temporaryFolder()}/mirror.db`;
+    const stop = new AbortController();
+    let pages = 0;
+    const stopped = await sync(sandbox, file, {
+      pageSize: 20,
+      windowPages: 3,
+      signal: stop.signal,
+      onEvent: ({ kind }) => {
+        if (kind === 'page' && (pages += 1) === 30) stop.abort(new InterruptedError('SIGINT'));
+      },
+    });
+    expect(stopped.report.status).toBe('interrupted');
+    expect(stopped.error?.exitCode).toBe(130);
+    const { report } = await sync(sandbox, file, { pageSize: 20, windowPages: 3, mode: 'quick' });
+    expect(statuses(report)).toEqual(allComplete);
+    expect(report.resources.users?.inserted).toBeLessThan(700);
+    expectMirrored(sandbox, file);
+  });
+});
+
+describe('a server that is written to while it is read', () => {
+  test('is mirrored once it is quiet, and no run says complete while a record is missing', async () => {
+    const sandbox = await startSandbox({
+      ...small,
+      behaviour: { churn_inserts: 0.3, churn_updates: 0.3, churn_deletes: 0.3 },
+    });
+    const file = `${temporaryFolder()}/mirror.db`;
+    for (let run = 0; run < 3; run += 1) await sync(sandbox, file, { pageSize: 50 });
+    sandbox.control.setChaos('calm');
+    const { report } = await sync(sandbox, file, { pageSize: 50 });
+    expect(statuses(report)).toEqual(allComplete);
+    expectMirrored(sandbox, file);
+  });
+});
+
+describe('rows that would be removed', () => {
+  test('stay where too many would go at once, until that is allowed', async () => {
+    const sandbox = await startSandbox(small);
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file);
+    for (let id = 1; id <= 400; id += 1) sandbox.control.remove('users', id);
+    const refused = await sync(sandbox, file);
+    expect(refused.report.resources.users).toMatchObject({ status: 'partial', deleted: 0, live: 700 });
+    expect(refused.error?.exitCode).toBe(5);
+    const allowed = await sync(sandbox, file, { allowDeletions: true });
+    expect(allowed.report.resources.users).toMatchObject({ status: 'complete', deleted: 400, live: 300 });
+    expectMirrored(sandbox, file);
+  });
+
+  test('stay where the list is empty though the records are there', async () => {
+    const sandbox = await startSandbox(small);
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file);
+    sandbox.control.setBehaviour({ read_empty_list: 1 });
+    const { report } = await sync(sandbox, file);
+    expect(report.status).not.toBe('complete');
+    sandbox.control.setChaos('calm');
+    await sync(sandbox, file, { mode: 'quick' });
+    expectMirrored(sandbox, file);
+  });
+});
+
+describe('a record of an unexpected shape', () => {
+  test('is kept whole: unknown fields in _extra, odd values as they came, and the surprise told once', async () => {
+    const sandbox = await startSandbox({ ...small, behaviour: { unknown_fields: 1 } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report } = await sync(sandbox, file, { resources: ['coupons'] });
+    expect(report.status).toBe('complete');
+    const database = new SqliteDatabase(file, { readonly: true });
+    const extras = database.prepare<[], number>('SELECT count(*) FROM coupons WHERE json_valid(_extra)').pluck().get();
+    const events = database
+      .prepare<[], { count: number }>(
+        `SELECT count(*) AS count FROM mirror_events WHERE kind = 'unknown_field' GROUP BY subject`,
+      )
+      .all();
+    database.close();
+    expect(extras).toBe(60);
+    expect(events.map(({ count }) => count)).toEqual(events.map(() => 1));
+    expect(events.length).toBeGreaterThan(0);
+    expectMirrored(sandbox, file, ['coupons']);
+  });
+});
+
+test('another sync of the same mirror is refused, and says who holds the lock', async () => {
+  const sandbox = await startSandbox(small);
+  const file = `${temporaryFolder()}/mirror.db`;
+  let second: unknown;
+  await sync(sandbox, file, {
+    onEvent: () => {
+      second ??= sync(sandbox, file).catch((error: unknown) => error);
+    },
+  });
+  expect(await second).toMatchObject({
+    name: 'LockHeldError',
+    exitCode: 7,
+    message: expect.stringContaining(`process ${process.pid}`),
+  });
+});
+
+test('windows that years of nightly runs would leave are merged', async () => {
+  const sandbox = await startSandbox(small);
+  const file = `${temporaryFolder()}/mirror.db`;
+  for (let night = 0; night < 6; night += 1) {
+    await sync(sandbox, file, { resources: ['users'] });
+    sandbox.control.insert('users');
+    sandbox.control.advanceClock(dayMs);
+  }
+  const database = new SqliteDatabase(file, { readonly: true });
+  const windows = database
+    .prepare<[], number>(`SELECT count(*) FROM mirror_windows WHERE resource = 'users'`)
+    .pluck()
+    .get();
+  database.close();
+  expect(windows).toBe(2);
+});

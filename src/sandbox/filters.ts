@@ -5,6 +5,7 @@ import type { Behaviour } from './behaviour.ts';
 import type { Condition } from './dates.ts';
 import { badRequest, invalid, serverError } from './refusal.ts';
 import { quoted } from './schema.ts';
+import { toJson } from './serialise.ts';
 
 /** A user counts as online for so long after being seen. */
 const onlineMs = 5 * minuteMs;
@@ -17,14 +18,23 @@ function timestampFilter(column: string, value: string): Condition {
   return ms === undefined ? { sql: '0', values: [] } : equals(column, timestampOf(ms));
 }
 
-/** Whole JSON columns are compared as JSON; a list also has what it contains. */
+/** JSON text as it would be stored, or undefined where it is none. */
+function storedJson(value: string): string | undefined {
+  try {
+    return toJson(JSON.parse(value));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whole JSON columns are compared as JSON; a list is also found by what it contains. */
 function jsonFilter(column: string, value: string): Condition {
   const contains = `SELECT 1 FROM json_each(${column}) WHERE CAST(json_each.value AS TEXT) = ?`;
   return {
     sql:
-      `(${column} = iif(json_valid(?), json(?), ?) OR ` +
+      `(${column} IN (?, ?) OR ` +
       `(json_valid(${column}) AND json_type(${column}) = 'array' AND EXISTS (${contains})))`,
-    values: [value, value, value, value],
+    values: [value, storedJson(value) ?? value, value],
   };
 }
 

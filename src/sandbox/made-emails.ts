@@ -8,8 +8,11 @@ const emailStream = textHash('emails');
 
 /** Where the application's messages come from. */
 export const sender = 'no-reply@hosting.example';
+const billing = 'billing@hosting.example';
+const support = 'support@hosting.example';
 
 interface Template {
+  readonly from: string;
   readonly subject: (number: number) => string;
   readonly text: (number: number) => string;
   readonly button: string | null;
@@ -18,54 +21,63 @@ interface Template {
 
 const templates: readonly Template[] = [
   {
+    from: billing,
     subject: (number) => `Invoice #${number} has been paid`,
     text: (number) => `We have received your payment for invoice <b>#${number}</b>. The receipt is attached.`,
     button: 'View invoice',
     attachment: true,
   },
   {
+    from: billing,
     subject: (number) => `Invoice #${number} is due in 3 days`,
     text: (number) => `Invoice <b>#${number}</b> is due soon. Pay it in time so that your service stays active.`,
     button: 'Pay now',
     attachment: false,
   },
   {
+    from: sender,
     subject: () => 'Your service is ready',
     text: () => 'Your service has been set up. You will find the access data in your dashboard.',
     button: 'Open dashboard',
     attachment: false,
   },
   {
+    from: sender,
     subject: () => 'Welcome aboard – first steps',
     text: () => 'Thank you for joining us! Here are <a href="https://docs.example/start">the first steps</a>.',
     button: 'Get started',
     attachment: false,
   },
   {
+    from: sender,
     subject: () => 'Your password was changed',
     text: () => 'Your password was changed a moment ago. If it was not you, tell our support at once.',
     button: null,
     attachment: false,
   },
   {
+    from: support,
     subject: (number) => `Re: [Ticket ${number}] Server not reachable`,
     text: () => 'Hello,<br><br>the node was restarted, and your server should be reachable again.<br><br>Kind regards',
     button: 'View ticket',
     attachment: false,
   },
   {
+    from: sender,
     subject: () => 'New sign-in from an unknown device',
     text: () => 'Somebody signed in to your account from a device that we have not seen before.',
     button: null,
     attachment: false,
   },
   {
+    from: support,
     subject: () => 'Planned maintenance on Sunday, 02:00–04:00 UTC',
     text: () => 'We are replacing a switch in Frankfurt. Short interruptions are possible.',
     button: null,
     attachment: false,
   },
   {
+    from: sender,
     subject: () => '20 % off every yearly plan 🎉',
     text: () => 'Only this week: <strong>20 % off</strong> every yearly plan, new or renewed.',
     button: 'Claim the offer',
@@ -99,7 +111,7 @@ export function madeEmail(
   return toJson({
     id,
     user_id: user.id,
-    sender,
+    sender: template.from,
     receiver: user.email,
     subject: template.subject(number),
     content: htmlMessage(template.text(number)),

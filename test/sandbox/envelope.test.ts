@@ -1,0 +1,154 @@
+import { assert, asyncProperty, boolean, constantFrom, integer, record } from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { envelopeFields, type ResourceName, resourceNames, resourceOf } from '../../src/model/resources.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { ids, page } from './call.ts';
+
+describe('the envelope', () => {
+  test.each(resourceNames)('of %s has every field of the reference and no other', async (resource) => {
+    const sandbox = await startSandbox();
+    const first = await page(sandbox, resource);
+    expect(Object.keys(first).sort()).toEqual(envelopeFields.map((field) => field.name).sort());
+    expect(first.status).toBe(true);
+  });
+
+  test.each(resourceNames)('of %s holds records with every field, in the order of the reference', async (resource) => {
+    const sandbox = await startSandbox();
+    const { data } = await page(sandbox, resource);
+    const names = resourceOf(resource).fields.map((field) => field.name);
+    expect(data.length).toBeGreaterThan(0);
+    for (const each of data) expect(Object.keys(each)).toEqual(names);
+  });
+
+  test('has fifteen records where no page size is given', async () => {
+    const sandbox = await startSandbox({ users: 31 });
+    const first = await page(sandbox, 'users');
+    expect(first).toMatchObject({ per_page: 15, current_page: 1, from: 1, to: 15, total: 31, last_page: 3 });
+    expect(first.data).toHaveLength(15);
+    expect(await page(sandbox, 'users?page=3')).toMatchObject({ from: 31, to: 31, current_page: 3 });
+  });
+
+  test('links to the pages around, and to nothing where there is none', async () => {
+    const sandbox = await startSandbox({ users: 31 });
+    const path = `${sandbox.url}/api/v1/users`;
+    const first = await page(sandbox, 'users');
+    expect(first.path).toBe(path);
+    expect(first.prev_page_url).toBeNull();
+    expect(first.next_page_url).toBe(`${path}?page=2`);
+    expect(first.first_page_url).toBe(`${path}?page=1`);
+    expect(first.last_page_url).toBe(`${path}?page=3`);
+    expect(first.links.at(0)).toMatchObject({ url: null, active: false });
+    expect(first.links.at(0)?.label).toContain('Previous');
+    expect(first.links.at(-1)?.label).toContain('Next');
+    const last = await page(sandbox, 'users?page=3');
+    expect(last.prev_page_url).toBe(`${path}?page=2`);
+    expect(last.next_page_url).toBeNull();
+    expect(last.links.at(-1)).toMatchObject({ url: null, active: false });
+    expect(last.links.filter((link) => link.active).map((link) => link.label)).toEqual(['3']);
+  });
+
+  test('leaves pages out with an ellipsis', async () => {
+    const sandbox = await startSandbox({ users: 60 });
+    const labels = async (number: number): Promise<string[]> =>
+      (await page(sandbox, `users?paginate=2&page=${number}`)).links.slice(1, -1).map((link) => link.label);
+    const early = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '10', '...', '29', '30'];
+    expect(await labels(1)).toEqual(early);
+    expect(await labels(7)).toEqual(early);
+    expect(await labels(15)).toEqual(['1', '2', '...', '12', '13', '14', '15', '16', '17', '18', '...', '29', '30']);
+    const late = ['1', '2', '...', '21', '22', '23', '24', '25', '26', '27', '28', '29', '30'];
+    expect(await labels(24)).toEqual(late);
+    expect(await labels(30)).toEqual(late);
+    const { links } = await page(sandbox, 'users?paginate=2&page=15');
+    expect(links.filter((link) => link.label === '...').every((link) => link.url === null)).toBe(true);
+  });
+
+  test('shows every page where there are few', async () => {
+    const sandbox = await startSandbox({ users: 13 });
+    const { links } = await page(sandbox, 'users?paginate=1');
+    expect(links).toHaveLength(15);
+    expect(links.some((link) => link.label === '...')).toBe(false);
+  });
+
+  test('past the last page is an empty page', async () => {
+    const sandbox = await startSandbox({ users: 31 });
+    const past = await page(sandbox, 'users?page=9');
+    expect(past).toMatchObject({ current_page: 9, data: [], from: null, to: null, total: 31, last_page: 3 });
+    expect(past.next_page_url).toBeNull();
+  });
+
+  test('of nothing has one empty page', async () => {
+    const sandbox = await startSandbox({ coupons: 0 });
+    expect(await page(sandbox, 'coupons')).toMatchObject({ data: [], total: 0, last_page: 1, from: null, to: null });
+  });
+
+  test.each(['0', '-3', 'x', '1.5', ''])('takes the page "%s" for the first', async (bad) => {
+    const sandbox = await startSandbox();
+    expect(await page(sandbox, `users?page=${bad}`)).toMatchObject({ current_page: 1 });
+  });
+
+  test.each(['0', 'x', '2.5', ''])('takes the page size "%s" for the default', async (bad) => {
+    const sandbox = await startSandbox();
+    expect(await page(sandbox, `users?paginate=${bad}`)).toMatchObject({ per_page: 15 });
+  });
+
+  test('gives everything for a page size of -1', async () => {
+    const sandbox = await startSandbox({ users: 60 });
+    const all = await page(sandbox, 'users?paginate=-1');
+    expect(all.data).toHaveLength(60);
+    expect(all.last_page).toBe(1);
+  });
+
+  test('drops the other parameters from its links, or keeps them, by a switch', async () => {
+    const sandbox = await startSandbox();
+    const path = 'users?paginate=5&sort[created_at]=asc';
+    expect((await page(sandbox, path)).next_page_url).toBe(`${sandbox.url}/api/v1/users?page=2`);
+    sandbox.control.setBehaviour({ page_urls: 'full' });
+    const next = (await page(sandbox, path)).next_page_url ?? '';
+    expect(decodeURIComponent(next)).toBe(`${sandbox.url}/api/v1/users?paginate=5&sort[created_at]=asc&page=2`);
+  });
+});
+
+describe('the largest page', () => {
+  test('is cut to the bound', async () => {
+    const sandbox = await startSandbox({ behaviour: { page_max: 20 } });
+    expect(await page(sandbox, 'users?paginate=50')).toMatchObject({ per_page: 20, last_page: 3 });
+    expect(await page(sandbox, 'users?paginate=-1')).toMatchObject({ per_page: 20 });
+    expect(await page(sandbox, 'users?paginate=7')).toMatchObject({ per_page: 7 });
+  });
+
+  test('is refused over the bound', async () => {
+    const sandbox = await startSandbox({ behaviour: { page_max: 20, page_over: 'refuse' } });
+    await expect(page(sandbox, 'users?paginate=21')).rejects.toThrow('422');
+    expect(await page(sandbox, 'users?paginate=20')).toMatchObject({ per_page: 20 });
+  });
+
+  test('is always the default where page sizes are ignored', async () => {
+    const sandbox = await startSandbox({ behaviour: { page_over: 'ignore' } });
+    expect(await page(sandbox, 'users?paginate=50')).toMatchObject({ per_page: 15 });
+  });
+});
+
+test('walking every page in any order with a stable sort gives each record once', async () => {
+  const sandbox = await startSandbox({ users: 83, packages: 9, emails: 47, coupons: 31, behaviour: { ties: 0.5 } });
+  const walk = record({
+    resource: constantFrom<ResourceName>(...resourceNames),
+    size: integer({ min: 1, max: 40 }),
+    direction: constantFrom('asc', 'desc'),
+    backward: boolean(),
+  });
+  await assert(
+    asyncProperty(walk, async ({ resource, size, direction, backward }) => {
+      const order = resourceOf(resource)
+        .walkOrder.map((key) => `sort[${key}]=${direction}`)
+        .join('&');
+      const path = `${resource}?paginate=${size}&${order}`;
+      const { last_page: last } = await page(sandbox, path);
+      const pages = Array.from({ length: last }, (_, at) => (backward ? last - at : at + 1));
+      const seen: number[] = [];
+      for (const number of pages) seen.push(...(await ids(sandbox, `${path}&page=${number}`)));
+      const all = sandbox.control.dump(resource).map((each) => each['id'] as number);
+      expect(seen.toSorted((a, b) => a - b)).toEqual(all);
+    }),
+    { numRuns: 30 },
+  );
+});

@@ -16,8 +16,14 @@ const environment = {
 };
 
 async function run(folder: string, command: string, ...args: string[]): Promise<string> {
-  const { stdout } = await promisify(execFile)(command, args, { cwd: folder, env: environment });
-  return stdout;
+  try {
+    const { stdout } = await promisify(execFile)(command, args, { cwd: folder, env: environment });
+    return stdout;
+  } catch (error) {
+    // A compiler says what is wrong on standard output, which the error's own message leaves out.
+    const said = error instanceof Error && 'stdout' in error ? String(error.stdout) : '';
+    throw new Error(`${command} ${args.join(' ')} failed: ${said}`, { cause: error });
+  }
 }
 
 /** What a user of the library would write. */
@@ -29,7 +35,7 @@ const client = openClient({
   baseUrl: sandbox.url, key: sandbox.key, timeoutMs: 10_000, concurrency: 2, attempts: 2, pageSize: 2,
   userAgent: 'example', log: silentLog, clock: systemClock,
 });
-const page = await client.list('users', { paginate: 2, sort: [['created_at', 'asc']] });
+const page = await client.list('users', { paginate: 2, sorts: [{ key: 'created_at', direction: 'asc' }] });
 const first = page.records[0] as unknown as User;
 const typed: string = first.username;
 const known = resources.users.fields.every((field) => field.name in first);

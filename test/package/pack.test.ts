@@ -4,6 +4,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -24,6 +25,10 @@ async function run(folder: string, command: string, ...args: string[]): Promise<
     const said = error instanceof Error && 'stdout' in error ? String(error.stdout) : '';
     throw new Error(`${command} ${args.join(' ')} failed: ${said}`, { cause: error });
   }
+}
+
+function variables(values: Readonly<Record<string, string>>): string[] {
+  return Object.entries(values).map(([name, value]) => `${name}=${value}`);
 }
 
 /** What a user of the library would write. */
@@ -70,6 +75,14 @@ test('the packed package, installed elsewhere, runs from dist and can be importe
     settings: Record<string, { value: unknown }>;
   };
   expect(settings['store.mirror']?.value).toBe('here.db');
+
+  // Enough for the export to use threads, whose files are found by their names.
+  const sandbox = await startSandbox({ users: 41_000 });
+  const server = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const synced = await run(home, 'env', ...variables(server), command, 'sync', 'users', '--json', '--quiet');
+  expect(JSON.parse(synced)).toMatchObject({ status: 'complete' });
+  const csv = await run(home, command, 'export', 'users', '--columns', 'id,email');
+  expect(csv.trim().split('\n')).toHaveLength(41_001);
 
   writeFileSync(join(home, 'use.ts'), program);
   await run(home, join(root, 'node_modules/.bin/tsc'), ...strictly, 'use.ts');

@@ -77,12 +77,12 @@ test('the packed package, installed elsewhere, runs from dist and can be importe
   expect(settings['store.mirror']?.value).toBe('here.db');
 
   // Enough for the export to use threads, whose files are found by their names.
-  const sandbox = await startSandbox({ users: 41_000 });
+  const sandbox = await startSandbox({ users: 21_000 });
   const server = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
   const synced = await run(home, 'env', ...variables(server), command, 'sync', 'users', '--json', '--quiet');
   expect(JSON.parse(synced)).toMatchObject({ status: 'complete' });
-  const csv = await run(home, command, 'export', 'users', '--columns', 'id,email');
-  expect(csv.trim().split('\n')).toHaveLength(41_001);
+  const csv = await run(home, command, 'export', 'users', '--columns', 'id');
+  expect(csv.trim().split('\n')).toHaveLength(21_001);
 
   writeFileSync(join(home, 'use.ts'), program);
   await run(home, join(root, 'node_modules/.bin/tsc'), ...strictly, 'use.ts');

@@ -8,7 +8,7 @@ import type { Client } from './client.ts';
 import type { Page } from './envelope.ts';
 import { NotTheApi, PageTooLarge, RefusedInput, ServerFailed } from './errors.ts';
 import { type DateFormat, dateRange, type ListOptions } from './list-query.ts';
-import { probeDays } from './probe-days.ts';
+import { bestDayOf, planProbes, type Probe } from './probe-days.ts';
 import {
   agrees,
   type RangeAnswer,
@@ -37,6 +37,9 @@ export interface Capabilities {
   readonly notes: readonly string[];
 }
 
+/** The part of the client that measuring needs. */
+export type MeasuredClient = Pick<Client, 'list'> & Partial<Pick<Client, 'rateLimit'>>;
+
 export interface MeasureOptions {
   /** Of another resource of the same server: what is server-wide is checked instead of measured anew. */
   readonly known?: Capabilities | undefined;
@@ -44,6 +47,9 @@ export interface MeasureOptions {
   readonly pageSize?: number | undefined;
   readonly clock?: Clock | undefined;
 }
+
+/** The part of the client that measuring needs. */
+export type ListClient = Pick<Client, 'list' | 'rateLimit'>;
 
 /** Records asked for where the first and the last few are all that matters. */
 const sampleSize = 100;
@@ -57,7 +63,7 @@ const farDay = '2099-01-01' as Day;
  * holds. Throws what `Client.list` throws where the plain list cannot be read.
  */
 export async function measureCapabilities(
-  client: Client,
+  client: ListClient,
   resource: ResourceName,
   signal?: AbortSignal,
   options: MeasureOptions = {},
@@ -69,7 +75,6 @@ export async function measureCapabilities(
   const pageSize = pageSizeOf(newest);
   const oldest = await client.list(resource, ordered('asc', Math.min(pageSize, sampleSize)), signal);
   const sorts = sortsOf(newest, oldest);
-  const serverNow = newest.serverTime ?? asked;
   const survey: Survey = {
     client,
     resource,
@@ -77,13 +82,11 @@ export async function measureCapabilities(
     sorted: sorts === 'kept',
     total: newest.total,
     pageSize,
+    now: newest.serverTime ?? asked,
     seen: [...sightingsIn(newest), ...sightingsIn(oldest)],
-    days: [],
   };
-  const dense = sorts === 'kept' && newest.total > newest.records.length && spanOf(oldest) < dayMs;
-  survey.days.push(...probeDays(survey.seen, serverNow, dense));
   const ranges = await measureRanges(survey, known, notes);
-  const rateLimit = client.rateLimit();
+  const rateLimit = client.rateLimit?.();
   // The `Date` header is cut to seconds: half a second is its mean error.
   const clockDifferenceMs =
     newest.serverTime === undefined
@@ -105,7 +108,7 @@ function ordered(direction: 'asc' | 'desc', paginate: number): ListOptions {
 
 /** The newest records, on the largest page that the server gives: a refused or unreadably large one is halved. */
 async function largestPage(
-  client: Client,
+  client: ListClient,
   resource: ResourceName,
   first: number,
   signal: AbortSignal | undefined,
@@ -133,11 +136,6 @@ function sightingsIn(page: Page): Sighting[] {
   });
 }
 
-function spanOf(page: Page): number {
-  const times = sightingsIn(page).map(({ at }) => at);
-  return times.length === 0 ? Number.POSITIVE_INFINITY : Math.max(...times) - Math.min(...times);
-}
-
 function sortsOf(newest: Page, oldest: Page): Capabilities['sorts'] {
   const falling = sightingsIn(newest).map(({ at }) => at);
   const rising = sightingsIn(oldest).map(({ at }) => at);
@@ -148,49 +146,49 @@ function sortsOf(newest: Page, oldest: Page): Capabilities['sorts'] {
 }
 
 interface Survey {
-  readonly client: Client;
+  readonly client: MeasuredClient;
   readonly resource: ResourceName;
   readonly signal: AbortSignal | undefined;
   readonly sorted: boolean;
   readonly total: number;
   readonly pageSize: number;
+  /** The server's time. */
+  readonly now: number;
   /** Every record whose creation time was seen. */
   readonly seen: Sighting[];
-  readonly days: Day[];
 }
 
 type Ranges = Pick<Capabilities, 'ranges' | 'rangeEnd' | 'dayShiftMinutes'>;
 
 async function measureRanges(survey: Survey, known: Capabilities | undefined, notes: string[]): Promise<Ranges> {
-  const [day, other] = survey.days;
+  const { resource } = survey;
+  const [first, second] = planProbes(survey);
   const unknown = { ranges: 'none', rangeEnd: 'unknown', dayShiftMinutes: 'unknown' } as const;
-  if (day === undefined) {
-    notes.push(`${survey.resource}: no record with a creation time, so date ranges could not be tried`);
-    return known === undefined
-      ? unknown
-      : { ranges: known.ranges, rangeEnd: known.rangeEnd, dayShiftMinutes: known.dayShiftMinutes };
+  if (first === undefined) {
+    notes.push(`${resource}: no record with a creation time, so date ranges could not be tried`);
+    if (known === undefined) return unknown;
+    return { ranges: known.ranges, rangeEnd: known.rangeEnd, dayShiftMinutes: known.dayShiftMinutes };
   }
   const formats: readonly DateFormat[] = known?.ranges === 'dmy' ? ['dmy', 'iso'] : ['iso', 'dmy'];
   for (const format of formats) {
-    const answer = await provenRange(survey, day, format);
+    const answer = await provenRange(survey, first, format);
     if (answer === undefined) continue;
-    const server = known === undefined ? undefined : { end: known.rangeEnd, shiftMinutes: known.dayShiftMinutes };
-    if (
-      server !== undefined &&
-      server.end !== 'unknown' &&
-      known?.ranges === format &&
-      agrees(server, [answer], survey.seen)
-    ) {
-      return { ranges: format, rangeEnd: server.end, dayShiftMinutes: server.shiftMinutes };
+    const rules = known?.ranges === format ? rulesOf(known) : undefined;
+    // What another resource has shown of the same server holds here, too, unless this answer speaks against it.
+    if (rules !== undefined && rules.end !== 'unknown' && agrees(rules, [answer], survey.seen)) {
+      return { ranges: format, rangeEnd: rules.end, dayShiftMinutes: rules.shiftMinutes };
     }
-    const rules = await measureRules(survey, day, other, format, answer);
-    if (rules.end === 'unknown') notes.push(`${survey.resource}: it is not clear whether a range holds its last day`);
-    if (rules.shiftMinutes === 'unknown')
-      notes.push(`${survey.resource}: it is not clear when the server's days begin`);
-    return { ranges: format, rangeEnd: rules.end, dayShiftMinutes: rules.shiftMinutes };
+    const { end, shiftMinutes } = await measureRules(survey, first, second, format, answer);
+    if (end === 'unknown') notes.push(`${resource}: it is not clear whether a range holds its last day`);
+    if (shiftMinutes === 'unknown') notes.push(`${resource}: it is not clear when the server's days begin`);
+    return { ranges: format, rangeEnd: end, dayShiftMinutes: shiftMinutes };
   }
-  notes.push(`${survey.resource}: date ranges do not work; everything is read as one`);
+  notes.push(`${resource}: date ranges do not work; everything is read as one`);
   return unknown;
+}
+
+function rulesOf({ rangeEnd, dayShiftMinutes }: Capabilities): RangeRules {
+  return { end: rangeEnd, shiftMinutes: dayShiftMinutes };
 }
 
 /** Asks for a range; undefined where the server refuses it, or fails. */
@@ -220,16 +218,28 @@ async function askRange(
   }
 }
 
+/** Asks for a range and, where its records come in order and not all on one page, for its end, too. */
+async function askBothEnds(survey: Survey, from: Day, to: Day, format: DateFormat): Promise<RangeAnswer[]> {
+  const first = await askRange(survey, from, to, format);
+  if (first === undefined) return [];
+  const last = first.answer.extent === 'first' ? await askRange(survey, from, to, format, 'desc') : undefined;
+  return last === undefined ? [first.answer] : [first.answer, last.answer];
+}
+
 /**
- * The answer to the day and the one after it, where it proves that ranges of the format work: it holds records, all of
- * them of about these days, and not simply everything.
+ * An answer that proves that ranges of the format work: it holds records, all of them of about the days asked for, and
+ * not simply everything.
  */
-async function provenRange(survey: Survey, day: Day, format: DateFormat): Promise<RangeAnswer | undefined> {
-  // The record may be on the next day by the server's clocks: then the wider range has it.
-  for (const [from, to] of [
-    [day, addDays(day, 1)],
-    [addDays(day, -1), addDays(day, 2)],
-  ] as const) {
+async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Promise<RangeAnswer | undefined> {
+  const ranges: readonly (readonly [Day, Day])[] =
+    probe.kind === 'sample'
+      ? [[probe.from, probe.to]]
+      : [
+          [probe.day, addDays(probe.day, 1)],
+          // The records may be on the day before or after by the server's clocks: then the wider range has them.
+          [addDays(probe.day, -1), addDays(probe.day, 2)],
+        ];
+  for (const [from, to] of ranges) {
     const asked = await askRange(survey, from, to, format);
     if (asked === undefined) return undefined;
     const { page, answer } = asked;
@@ -244,36 +254,43 @@ async function provenRange(survey: Survey, day: Day, format: DateFormat): Promis
   return undefined;
 }
 
-/** Asks for single days: which rule the range's end follows, and when days begin, in one season and the other. */
+/** Asks for single days: which rule the end of a range follows, and when days begin, in one season and the other. */
 async function measureRules(
   survey: Survey,
-  day: Day,
-  other: Day | undefined,
+  first: Probe,
+  second: Probe | undefined,
   format: DateFormat,
-  pair: RangeAnswer,
+  proof: RangeAnswer,
 ): Promise<RangeRules> {
-  const single = await askRange(survey, day, day, format);
-  if (single === undefined) return { end: 'unknown', shiftMinutes: 'unknown' };
-  const answers = [pair, single.answer];
-  const inclusive = single.answer.found.length > 0;
-  // Where the day itself came whole, its last records show its end; else those of the day up to the next midnight do.
-  const cut = inclusive ? single.answer : pair;
-  if (cut.extent === 'first') {
-    const last = await askRange(survey, cut.from, cut.to, format, 'desc');
-    if (last !== undefined) answers.push(last.answer);
+  const day = first.kind === 'day' ? first.day : bestDayOf(proof.found, first.from);
+  const answers = [proof, ...(await askBothEnds(survey, day, day, format))];
+  // An exclusive end leaves nothing of a day by itself; then the day up to the next midnight shows when it begins.
+  if (answers.every((answer) => answer.to !== day || answer.found.length === 0)) {
+    if (proof.from !== day) answers.push(...(await askBothEnds(survey, day, addDays(day, 1), format)));
+    else if (proof.extent === 'first') {
+      const last = await askRange(survey, proof.from, proof.to, format, 'desc');
+      if (last !== undefined) answers.push(last.answer);
+    }
   }
   const here = rulesFrom(answers, survey.seen);
-  if (other === undefined || here.end === 'unknown' || here.shiftMinutes === 'unknown') {
-    // Clocks that were seen in one season only may stand differently in the other.
+  // Clocks that were seen in one season only may stand differently in the other.
+  if (second === undefined || here.end === 'unknown' || here.shiftMinutes === 'unknown') {
     return { end: here.end, shiftMinutes: 'unknown' };
   }
-  const to = here.end === 'inclusive' ? other : addDays(other, 1);
-  const first = await askRange(survey, other, to, format);
-  const last = first?.answer.extent === 'first' ? await askRange(survey, other, to, format, 'desc') : undefined;
-  const there = rulesFrom(
-    [first, last].flatMap((each) => (each === undefined ? [] : [each.answer])),
-    survey.seen,
-    here.end,
-  );
-  return { end: here.end, shiftMinutes: there.shiftMinutes === here.shiftMinutes ? here.shiftMinutes : 'unknown' };
+  const there = await measureShift(survey, second, format, here.end);
+  return { end: here.end, shiftMinutes: there === here.shiftMinutes ? there : 'unknown' };
+}
+
+/** When days begin, where it is known whether a range holds its last day. */
+async function measureShift(
+  survey: Survey,
+  probe: Probe,
+  format: DateFormat,
+  end: Exclude<RangeEnd, 'unknown'>,
+): Promise<RangeRules['shiftMinutes']> {
+  const sample = probe.kind === 'sample' ? await askRange(survey, probe.from, probe.to, format) : undefined;
+  const day = probe.kind === 'day' ? probe.day : bestDayOf(sample?.answer.found ?? [], probe.from);
+  const answers = await askBothEnds(survey, day, end === 'inclusive' ? day : addDays(day, 1), format);
+  if (answers.length === 0) return 'unknown';
+  return rulesFrom(sample === undefined ? answers : [sample.answer, ...answers], survey.seen, end).shiftMinutes;
 }

@@ -44,36 +44,34 @@ const rules: readonly Rule[] = (['exclusive', 'inclusive'] as const).flatMap((en
   })),
 );
 
-/** Whether the record is in the range by the rule; undefined on the edge, where servers differ. */
-function isInside({ end, shiftMinutes }: Rule, { from, to }: RangeAnswer, at: number): boolean | undefined {
+/** Where a time lies by the rule; undefined on the edge, where servers differ. */
+function insideOf({ end, shiftMinutes }: Rule, { from, to }: RangeAnswer): (at: number) => boolean | undefined {
   const start = startOfDay(from) - shiftMinutes * minuteMs;
   const stop = startOfDay(end === 'inclusive' ? addDays(to, 1) : to) - shiftMinutes * minuteMs;
-  // `<= midnight` takes the record of that instant, `<=  23:59:59` leaves out those of the day's last second.
-  if (end === 'exclusive' && at === stop) return undefined;
-  if (end === 'inclusive' && at >= stop - secondMs && at < stop) return undefined;
-  return at >= start && at < stop;
+  // `<= midnight` takes the record of that instant, `<= 23:59:59` leaves out those of the day's last second.
+  const edge = end === 'inclusive' ? { from: stop - secondMs, until: stop } : { from: stop, until: stop + 1 };
+  return (at) => (at >= edge.from && at < edge.until ? undefined : at >= start && at < stop);
 }
 
-/** Whether a record not found proves that it is outside: only where the answer would have held it. */
-function wouldBeFound({ extent, found }: RangeAnswer, at: number): boolean {
-  switch (extent) {
-    case 'all':
-      return true;
-    case 'first':
-      return found.some((each) => each.at > at);
-    case 'last':
-      return found.some((each) => each.at < at);
-    case 'some':
-      return false;
-    default:
-      return extent satisfies never;
-  }
+/** The seen records that the answer does not hold, and would if they were in its range. */
+function missingFrom({ extent, found }: RangeAnswer, seen: readonly Sighting[]): Sighting[] {
+  if (extent === 'some') return [];
+  const times = found.map(({ at }) => at);
+  // A page in order holds all up to its last record, or down to its first.
+  const above = extent === 'last' ? Math.min(...times) : Number.NEGATIVE_INFINITY;
+  const below = extent === 'first' ? Math.max(...times) : Number.POSITIVE_INFINITY;
+  const ids = new Set(found.map(({ id }) => id));
+  return seen.filter(({ id, at }) => !ids.has(id) && at > above && at < below);
 }
 
-function explains(rule: Rule, answer: RangeAnswer, seen: readonly Sighting[]): boolean {
-  if (answer.found.some(({ at }) => isInside(rule, answer, at) === false)) return false;
-  const found = new Set(answer.found.map(({ id }) => id));
-  return seen.every(({ id, at }) => found.has(id) || isInside(rule, answer, at) !== true || !wouldBeFound(answer, at));
+/** Whether a rule explains all answers: what was found is in the range, and what is missing is not. */
+function explainer(answers: readonly RangeAnswer[], seen: readonly Sighting[]): (rule: Rule) => boolean {
+  const evidence = answers.map((answer) => ({ answer, missing: missingFrom(answer, seen) }));
+  return (rule) =>
+    evidence.every(({ answer, missing }) => {
+      const inside = insideOf(rule, answer);
+      return answer.found.every(({ at }) => inside(at) !== false) && missing.every(({ at }) => inside(at) !== true);
+    });
 }
 
 /**
@@ -86,9 +84,8 @@ export function rulesFrom(
   seen: readonly Sighting[],
   end: RangeEnd = 'unknown',
 ): RangeRules {
-  const left = rules.filter(
-    (rule) => (end === 'unknown' || rule.end === end) && answers.every((answer) => explains(rule, answer, seen)),
-  );
+  const explains = explainer(answers, seen);
+  const left = rules.filter((rule) => (end === 'unknown' || rule.end === end) && explains(rule));
   return {
     end: onlyOne(left.map(({ end }) => end)),
     shiftMinutes: onlyOne(left.map(({ shiftMinutes }) => shiftMinutes)),
@@ -97,11 +94,12 @@ export function rulesFrom(
 
 /** Whether known rules explain the answers, too. */
 export function agrees({ end, shiftMinutes }: RangeRules, answers: readonly RangeAnswer[], seen: readonly Sighting[]) {
+  const explains = explainer(answers, seen);
   return rules.some(
     (rule) =>
       (end === 'unknown' || rule.end === end) &&
       (shiftMinutes === 'unknown' || rule.shiftMinutes === shiftMinutes) &&
-      answers.every((answer) => explains(rule, answer, seen)),
+      explains(rule),
   );
 }
 

@@ -1,20 +1,18 @@
 /**
  * Composition root: settings in, wired parts out, released in reverse order. The only place that chooses the store.
- * Each `open…` function makes one part and puts its release on the stack of whoever asked.
+ * Each `open…` function makes one part and puts its release on the stack of whoever asked; it loads what that part is
+ * made of and no more, since an export has no use for the 40 MB that the client and the engine take.
  */
-import { openClient, type Client } from './api/client.ts';
-import { apiSource } from './mirror/api-source.ts';
+import type { Client } from './api/client.ts';
 import type { SyncProgress } from './mirror/progress.ts';
-import { runSync, type SyncRequest, type SyncResult } from './mirror/run.ts';
-import { mirrorStatus, type MirrorStatus } from './mirror/status.ts';
+import type { SyncRequest, SyncResult } from './mirror/run.ts';
+import type { MirrorStatus } from './mirror/status.ts';
 import type { Log } from './model/log.ts';
 import type { Clock } from './model/time.ts';
 import { version } from './model/version.ts';
 import { serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
 import type { ReadingStore } from './store/ports/reading.ts';
-import { openMirrorStore, openMirrorStoreForReading } from './store/sqlite/mirror-store.ts';
-import { openReadingStore } from './store/sqlite/reading.ts';
 
 /** What every part is made from. */
 export interface Surroundings {
@@ -66,7 +64,11 @@ export async function withReleases<T>(work: (releases: Releases) => Promise<T>):
 }
 
 /** The client of the server that the settings name. Throws a UsageError where address or key are missing. */
-export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, releases: Releases): Client {
+export async function openApi(
+  { settings, log, clock }: Omit<Surroundings, 'signal'>,
+  releases: Releases,
+): Promise<Client> {
+  const { openClient } = await import('./api/client.ts');
   const { baseUrl, key, warnings } = serverOf(settings);
   for (const warning of warnings) log.warn({}, warning);
   const { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize } = settings.api;
@@ -75,15 +77,19 @@ export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, 
 }
 
 /** The parts of a sync, wired; gives the function that runs one. */
-export function openSync(
+export async function openSync(
   surroundings: Surroundings,
   releases: Releases,
-): (
-  request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
-  progress: SyncProgress,
-) => Promise<SyncResult> {
+): Promise<
+  (request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>, progress: SyncProgress) => Promise<SyncResult>
+> {
+  const [{ apiSource }, { runSync }, { openMirrorStore }] = await Promise.all([
+    import('./mirror/api-source.ts'),
+    import('./mirror/run.ts'),
+    import('./store/sqlite/mirror-store.ts'),
+  ]);
   const { settings, clock, signal } = surroundings;
-  const client = openApi(surroundings, releases);
+  const client = await openApi(surroundings, releases);
   const store = releases.add(openMirrorStore(settings.store.mirror, clock));
   const source = apiSource(client, settings.api.pageSize, clock);
   const { graceMs, windowPages } = settings.sync;
@@ -95,11 +101,16 @@ export function openSync(
 }
 
 /** What the mirror says of itself. Throws a FileError where there is none. */
-export function openStatus(settings: Settings, releases: Releases): Promise<MirrorStatus> {
-  return Promise.resolve(mirrorStatus(releases.add(openMirrorStoreForReading(settings.store.mirror))));
+export async function openStatus(settings: Settings, releases: Releases): Promise<MirrorStatus> {
+  const [{ mirrorStatus }, { openMirrorStoreForReading }] = await Promise.all([
+    import('./mirror/status.ts'),
+    import('./store/sqlite/mirror-store.ts'),
+  ]);
+  return mirrorStatus(releases.add(openMirrorStoreForReading(settings.store.mirror)));
 }
 
 /** The mirror, for exports and queries. Throws a FileError where there is none to read. */
-export function openReading(settings: Settings, releases: Releases): ReadingStore {
+export async function openReading(settings: Settings, releases: Releases): Promise<ReadingStore> {
+  const { openReadingStore } = await import('./store/sqlite/reading.ts');
   return releases.add(openReadingStore(settings.store.mirror));
 }

@@ -53,8 +53,12 @@ async function examineServer(context: CliContext, settings: Settings): Promise<C
   const key = keyOrNone(settings);
   const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, clock: systemClock, signal });
   if (!usable) return [...checks, skipped('lists', 'the server and the key must be right first')];
-  const lists = await withReleases((releases) =>
-    checkLists(openApi({ settings, log: silentLog, clock: systemClock }, releases), settings.api.pageSize, signal),
+  const lists = await withReleases(async (releases) =>
+    checkLists(
+      await openApi({ settings, log: silentLog, clock: systemClock }, releases),
+      settings.api.pageSize,
+      signal,
+    ),
   );
   return [...checks, ...lists];
 }
@@ -78,7 +82,7 @@ async function filesOf(settings: Settings): Promise<FileToCheck[]> {
       madeBy: '`sync`',
       open: () =>
         withReleases(async (releases) => {
-          openReading(settings, releases).snapshot().release();
+          (await openReading(settings, releases)).snapshot().release();
         }),
     },
     {

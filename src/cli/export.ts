@@ -66,7 +66,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   ]);
   const { signal } = context;
   await withReleases(async (releases) => {
-    const store = openReading(context.settings(), releases);
+    const store = await openReading(context.settings(), releases);
     let rows = 0;
     const chunks = exportChunks(store, request, { signal, onRows: (more) => void (rows += more) });
     if (file === undefined) {

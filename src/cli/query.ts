@@ -34,7 +34,7 @@ async function run(context: CliContext, argument: string | undefined, format: Qu
     import('../export/stream-output.ts'),
   ]);
   await withReleases(async (releases) => {
-    const store = openReading(context.settings(), releases);
+    const store = await openReading(context.settings(), releases);
     const chunks = queryChunks(store, sql, context.json() ? 'json' : format, context.signal);
     await writeToStream(context.stdout, chunks, context.signal);
   });

@@ -49,10 +49,10 @@ async function relationsIn(context: CliContext, file: string): Promise<readonly 
   }
   const { openReading, withReleases } = await import('../app.ts');
   try {
-    return await withReleases((releases) => {
-      const snapshot = openReading(context.settings(), releases).snapshot();
+    return await withReleases(async (releases) => {
+      const snapshot = (await openReading(context.settings(), releases)).snapshot();
       releases.add({ close: () => snapshot.release() });
-      return Promise.resolve(snapshot.relations());
+      return snapshot.relations();
     });
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;

@@ -10,6 +10,7 @@ import { header, type Lines, resultLines, tableLines, type TextStyle } from './e
 import { gzipped } from './gzip.ts';
 import { agreeOnSnapshot, RangeThread, readInOrder } from './range-pool.ts';
 import type { EncodedRange } from './range-task.ts';
+import { readingPace } from './reading-pace.ts';
 import { resolveSelection, type TableRequest } from './selection.ts';
 
 export interface ExportRequest {
@@ -33,9 +34,6 @@ const mostThreads = 2;
 
 /** A table with fewer rows is written before a thread has started. */
 const largeTable = 20_000;
-
-/** Rows of a statement read at a time; between two batches the process listens to signals. */
-const batchRows = 200;
 
 /**
  * The bytes of the export, in pieces. Throws a UsageError before the first of them for a table, column or SQL that the
@@ -81,10 +79,14 @@ async function head(request: ExportRequest, columns: readonly ResultColumn[]): P
 }
 
 async function* statementText(result: Rows, lines: Lines, run: ExportRun): AsyncGenerator<Uint8Array> {
-  for (const rows of result.batches(batchRows)) {
+  const pace = readingPace();
+  for (const rows of result.batches(pace.rows)) {
     run.signal.throwIfAborted();
     run.onRows(rows.length);
-    yield Buffer.from(lines(rows));
+    const bytes = Buffer.from(lines(rows));
+    pace.add({ bytes, rows: rows.length });
+    yield bytes;
+    // Signals are heard between two batches.
     await setImmediate();
   }
 }
@@ -101,7 +103,7 @@ async function* tableText(
   const ranged = snapshot.selectRanges(relation, columns);
   const lines = tableLines(style, ranged.columns);
   yield await head(request, ranged.columns);
-  const pace = rangePace();
+  const pace = readingPace();
   const wanted = Math.min(request.threads ?? mostThreads, availableParallelism(), mostThreads);
   const threads: RangeThread[] = [];
   let agreed: Snapshot | undefined;
@@ -137,22 +139,4 @@ async function* tableText(
 function isLarge(snapshot: Snapshot, relation: Relation): boolean {
   const [first, second] = snapshot.ranges(relation, () => largeTable);
   return first !== undefined && second !== undefined;
-}
-
-/** Text of a range, about: enough to be worth the message, little enough to hold several. */
-const rangeBytes = 256 * 1024;
-const fewestRows = 10;
-const mostRows = 1_000;
-
-/** How many rows to read at a time, from how long those before were: mails can be a thousand times a user's length. */
-function rangePace(): { readonly rows: () => number; readonly add: (range: EncodedRange) => void } {
-  let rows = 1;
-  let bytes = 2_500;
-  return {
-    rows: () => Math.max(fewestRows, Math.min(mostRows, Math.floor((rangeBytes * rows) / bytes))),
-    add: (range) => {
-      rows += range.rows;
-      bytes += range.bytes.length;
-    },
-  };
 }

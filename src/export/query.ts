@@ -7,7 +7,10 @@ import type { ExportFormat, QueryFormat } from './formats.ts';
 import { jsonObject } from './jsonl.ts';
 import { tableText } from './text-table.ts';
 
-const batchRows = 200;
+const batchRows = () => 200;
+
+/** Lines of a table that are printed at a time. */
+const heldLines = 200;
 
 /** What the query prints, in pieces. Throws a UsageError for SQL that fails or would do more than read. */
 export async function* queryChunks(
@@ -66,7 +69,7 @@ function* tables({ columns, batches }: Rows): Generator<string> {
   for (const line of tableText(columns, oneByOne(batches(batchRows)))) {
     text += `${line}\n`;
     held += 1;
-    if (held < batchRows) continue;
+    if (held < heldLines) continue;
     yield text;
     text = '';
     held = 0;

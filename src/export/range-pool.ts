@@ -82,7 +82,7 @@ export async function agreeOnSnapshot(
 }
 
 /** Requests under way for each thread: enough that none waits, few enough that little is held. */
-const ahead = 3;
+const ahead = 2;
 
 /** Reads the ranges on all threads at once and gives them in their order. */
 export async function* readInOrder(

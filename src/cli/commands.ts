@@ -58,6 +58,19 @@ export const commands: readonly CommandRow[] = [
     load: () => import('./schema.ts'),
   },
   {
+    name: 'sandbox',
+    group: groups.sandbox,
+    summary: 'serve the API on this machine, with made-up data',
+    load: () => import('./sandbox.ts'),
+  },
+  {
+    name: 'demo',
+    group: groups.sandbox,
+    summary: 'show the main job against the sandbox',
+    load: () => import('./demo.ts'),
+    hidden: true,
+  },
+  {
     name: 'doctor',
     group: groups.about,
     summary: 'check settings, key, server and files, and say what is wrong',
@@ -74,18 +87,5 @@ export const commands: readonly CommandRow[] = [
     group: groups.about,
     summary: 'print the completion script of a shell',
     load: () => import('./completions.ts'),
-  },
-  {
-    name: 'sandbox',
-    group: groups.sandbox,
-    summary: 'serve the API on this machine, with made-up data',
-    load: () => import('./sandbox.ts'),
-  },
-  {
-    name: 'demo',
-    group: groups.sandbox,
-    summary: 'show the main job against the sandbox',
-    load: () => import('./demo.ts'),
-    hidden: true,
   },
 ];

@@ -166,7 +166,12 @@ function usageError(error: CommanderError): UsageError {
   const choice = /^(.*value '(.*)' is invalid.*)\. Allowed choices are (.*)\.$/.exec(first);
   if (choice !== null) {
     const [, what = '', given = '', allowed = ''] = choice;
-    return new UsageError(what.replaceAll("'", '"'), { advice: suggestion(given, allowed.split(', ')) });
+    return new UsageError(inOurQuotes(what), { advice: suggestion(given, allowed.split(', ')) });
   }
-  return new UsageError(first.replaceAll("'", '"'), { advice: near?.replace(/^\((.*)\)$/, '$1') ?? help });
+  return new UsageError(inOurQuotes(first), { advice: near?.replace(/^\((.*)\)$/, '$1') ?? help });
+}
+
+/** Commander quotes 'so'; every other message of ours quotes "so". An apostrophe stays one. */
+function inOurQuotes(text: string): string {
+  return text.replaceAll(/(?<=^|[\s(])'([^']*)'(?=$|[\s.,;)])/g, '"$1"');
 }

@@ -116,6 +116,10 @@ describe('completions', () => {
     expect(await complete('admin-mirror --config=sett')).toEqual(['settings.yaml']);
     expect(await complete('admin-mirror help conf')).toEqual(['config']);
     expect(await complete('admin-mirror --base-url ')).toEqual([]);
+    expect(await complete('admin-mirror sync coup')).toEqual(['coupons']);
+    expect(await complete('admin-mirror --json sync users --fu')).toEqual(['--full']);
+    expect(await complete('admin-mirror export --format=js')).toEqual(['jsonl']);
+    expect(await complete('admin-mirror dem')).toEqual([]);
   });
 
   test.each(['zsh', 'fish'])('the script of %s names the commands and their flags', async (shell) => {

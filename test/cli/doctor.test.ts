@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { runCli } from '../support/cli.ts';
+import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 interface Answer {
@@ -15,7 +16,7 @@ interface Answer {
 let sandbox: Sandbox;
 
 beforeAll(async () => {
-  sandbox = await openSandbox({ users: 20, packages: 3, emails: 5, coupons: 2 });
+  sandbox = await openSandbox({ users: 400, packages: 40, emails: 300, coupons: 60, now: sandboxNow });
 });
 
 afterAll(() => sandbox.close());
@@ -44,7 +45,6 @@ describe('doctor', () => {
     expect(of('key')).toMatch(/^ok: \*\*\*\*.{4} \(environment ADMIN_MIRROR_API_KEY\)$/);
     expect(of('server')).toMatch(/^ok: .* answers in \d+ ms$/);
     expect(of('key on the server')).toMatch(/^ok: accepted/);
-    expect(of('clock')).toBe('ok: the two clocks agree');
     expect(of('users list')).toMatch(/^ok: pages of 1000, sorts kept, date ranges in YYYY-MM-DD/);
     for (const resource of ['packages', 'emails', 'coupons']) expect(of(`${resource} list`)).toMatch(/^ok: pages of/);
     expect(of('mirror')).toMatch(/^ok: .*mirror\.db: not there yet/);
@@ -107,9 +107,11 @@ describe('doctor', () => {
     expect(all.of('coupons list')).toMatch(/^fail: .*403/);
   });
 
-  test('a clock that is wrong is a warning', async () => {
+  test('compares the clocks; one that is wrong is a warning', async () => {
+    onTestFinished(() => void sandbox.control.setClock(sandboxNow));
+    sandbox.control.setClock(Date.now());
+    expect((await doctor(temporaryFolder(), server())).of('clock')).toBe('ok: the two clocks agree');
     sandbox.control.setClock(Date.now() + 3_600_000);
-    onTestFinished(() => void sandbox.control.setClock(Date.now()));
     const { code, of } = await doctor(temporaryFolder(), server());
     expect(code).toBe(0);
     expect(of('clock')).toMatch(/^warn: the server's clock is 3[56]\d\d s ahead/);
@@ -133,6 +135,16 @@ describe('doctor', () => {
     expect(of('journal')).toMatch(/^fail: .*note\.txt/);
     expect(of('key')).toMatch(/^ok: .*\nwarn: .*chmod 600/);
     expect(of('settings')).toMatch(/warn: ADMIN_MIRROR_DBB .*ADMIN_MIRROR_DB/);
+  });
+
+  test('opens the mirror that a sync has made, and minds who can read it', async () => {
+    const folder = temporaryFolder();
+    await runCli(['sync', 'coupons', '--quiet'], { folder, environment: server() });
+    expect((await doctor(folder, server())).of('mirror')).toMatch(/^ok: .*mirror\.db: [\d.]+ MiB$/);
+    chmodSync(join(folder, 'data/mirror.db'), 0o644);
+    const { code, of } = await doctor(folder, server());
+    expect(code).toBe(0);
+    expect(of('mirror')).toMatch(/\nwarn: .*can be read by others Run: chmod 600/);
   });
 
   test('a wrong setting does not hide what else is wrong', async () => {

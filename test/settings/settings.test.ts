@@ -5,6 +5,7 @@ import { parseDocument } from 'yaml';
 import { settingsSchema } from '../../src/settings/kinds.ts';
 import { type FlagValue, readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { allSettings, settingTable } from '../../src/settings/table.ts';
+import { settingsDocument } from '../support/settings-document.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 interface Sources {
@@ -217,6 +218,10 @@ describe('mistakes', () => {
 describe('the table', () => {
   test('has exactly the settings of the schema', () => {
     expect(Object.keys(settingsSchema.shape)).toEqual(allSettings.map((each) => each.key));
+  });
+
+  test('is what docs/settings.md shows', async () => {
+    await expect(settingsDocument()).toMatchFileSnapshot('../../docs/settings.md');
   });
 
   const example = readFileSync(new URL('../../config/admin-mirror.yaml', import.meta.url), 'utf8');

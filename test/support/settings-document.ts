@@ -1,0 +1,40 @@
+/** docs/settings.md, written from the table of settings. */
+import { type Setting, settingTable } from '../../src/settings/table.ts';
+
+const head = `# Settings
+
+A flag outranks the environment, which outranks \`.env\` in the working folder, which outranks the config file, which
+outranks the default. \`admin-mirror config\` prints every setting with its value and where it came from.
+
+Durations are written \`500ms\`, \`30s\`, \`10m\`, \`48h\` or \`7d\`. Paths are relative to the working folder. An environment
+variable that is empty counts as left out. In the config file \`api.base_url\` is the key \`base_url\` under \`api\`; the
+example is [config/admin-mirror.yaml](../config/admin-mirror.yaml).
+
+`;
+
+/** The table alone, in Markdown: name, meaning, flag, variable, key, default. */
+export function settingsTable(): string {
+  const rows = settingTable.map((each: Setting) => [
+    each.title,
+    each.meaning,
+    code(each.flag?.split(' ')[0]),
+    code(each.env),
+    each.inFile ? code(each.key) : '',
+    defaultOf(each),
+  ]);
+  const heads = ['setting', 'meaning', 'flag', 'environment', 'config file', 'default'];
+  return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |\n`).join('');
+}
+
+export function settingsDocument(): string {
+  return `${head}${settingsTable()}`;
+}
+
+function defaultOf(setting: Setting): string {
+  if (setting.key === 'config') return '`config/admin-mirror.yaml` where it exists';
+  return setting.default === null ? '' : code(String(setting.default));
+}
+
+function code(text: string | undefined): string {
+  return text === undefined ? '' : `\`${text}\``;
+}

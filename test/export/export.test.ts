@@ -36,6 +36,16 @@ async function textOf(store: ReadingStore, asked: ExportRequest): Promise<string
   return (await bytesOf(store, asked)).toString('utf8');
 }
 
+/** Whether nobody reads an older state: the log of what was written since can be emptied. */
+function isReleased(file: string): boolean {
+  const writer = openMirrorFile(file);
+  writer.pragma('busy_timeout = 1000');
+  writer.exec("UPDATE users SET status = 'later' WHERE id = 1");
+  const [result] = writer.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
+  writer.close();
+  return result?.busy === 0;
+}
+
 function smallMirror(): ReadingStore {
   return openStore(
     mirrorFile((database) => {
@@ -131,6 +141,15 @@ describe('an export', () => {
     });
   });
 
+  test('holds on to the state that it reads until it ends', async () => {
+    const file = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(2_000)));
+    const chunks = exportChunks(openStore(file), request(), { signal: never, onRows: () => {} });
+    await chunks.next();
+    expect(isReleased(file)).toBe(false);
+    await chunks.return(undefined);
+    expect(isReleased(file)).toBe(true);
+  });
+
   test.each([false, true])(
     'that is stopped gives up between two pieces, and releases the mirror (gzip: %s)',
     async (gzip) => {
@@ -141,15 +160,8 @@ describe('an export', () => {
         signal: stop.signal,
         onRows: () => stop.abort(new Error('stopped')),
       });
-      await expect(
-        (async () => {
-          for await (const chunk of chunks) void chunk;
-        })(),
-      ).rejects.toThrow('stopped');
-      const writer = openMirrorFile(file);
-      // Busy while anyone still reads the old state.
-      expect(writer.pragma('wal_checkpoint(TRUNCATE)')).toEqual([expect.objectContaining({ busy: 0 })]);
-      writer.close();
+      await expect(Array.fromAsync(chunks)).rejects.toThrow('stopped');
+      expect(isReleased(file)).toBe(true);
     },
   );
 });
@@ -228,6 +240,16 @@ describe('a large table on several threads', () => {
     const text = await textOf({ ...store, commitMark: () => (marks += 1) }, asked);
     expect(marks).toBeGreaterThan(100);
     expect(text).toBe(await textOf(store, { ...asked, threads: 1 }));
+  });
+
+  test('that is stopped ends its threads, which release the mirror', async () => {
+    const file = largeMirror();
+    const store = openStore(file);
+    const stop = new AbortController();
+    const run = { signal: stop.signal, onRows: () => stop.abort(new Error('stopped')) };
+    const chunks = exportChunks(store, request({ threads: 2 }), run);
+    await expect(Array.fromAsync(chunks)).rejects.toThrow('stopped');
+    expect(isReleased(file)).toBe(true);
   });
 
   test('tells what a thread met, and ends', async () => {

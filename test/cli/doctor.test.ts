@@ -114,7 +114,7 @@ describe('doctor', () => {
     sandbox.control.setClock(Date.now() + 3_600_000);
     const { code, of } = await doctor(temporaryFolder(), server());
     expect(code).toBe(0);
-    expect(of('clock')).toMatch(/^warn: the server's clock is 3[56]\d\d s ahead/);
+    expect(of('clock')).toMatch(/^warn: the server's clock is 60 min ahead/);
   });
 
   test('files that are foreign, open to others or in a place that is no folder are found in one run', async () => {
@@ -157,6 +157,6 @@ describe('doctor', () => {
   test('prints a line a check, and how many are wrong', async () => {
     const { stdout } = await runCli(['doctor'], { folder: temporaryFolder(), environment: server() });
     expect(stdout).toMatch(/^ok {7}node /);
-    expect(stdout).toMatch(/\nnothing is wrong\n$/);
+    expect(stdout).toMatch(/\nnothing is wrong, 1 to look at\n$/);
   });
 });

@@ -7,7 +7,7 @@ import { type HttpAnswer, openHttp } from '../../api/http.ts';
 import { TransportError } from '../../api/transport-error.ts';
 import { operationOf } from '../../model/operations.ts';
 import type { Secret } from '../../model/secret.ts';
-import { type Clock, secondMs } from '../../model/time.ts';
+import { type Clock, dayMs, hourMs, minuteMs, secondMs } from '../../model/time.ts';
 import { version } from '../../model/version.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
 
@@ -97,10 +97,19 @@ function ownerOf(body: unknown): string {
 function checkClock(answer: HttpAnswer, clock: Clock): Check[] {
   const theirs = serverTimeOf(answer.headers);
   if (theirs === undefined) return [ok('clock', 'the server does not tell its time')];
-  const difference = Math.round((theirs - clock.now()) / secondMs);
-  if (Math.abs(difference) * secondMs <= largestDifferenceMs) return [ok('clock', 'the two clocks agree')];
-  const words = `the server's clock is ${Math.abs(difference)} s ${difference > 0 ? 'ahead of' : 'behind'} this machine's`;
+  const difference = theirs - clock.now();
+  if (Math.abs(difference) <= largestDifferenceMs) return [ok('clock', 'the two clocks agree')];
+  const side = difference > 0 ? 'ahead of' : 'behind';
+  const words = `the server's clock is ${lengthOf(Math.abs(difference))} ${side} this machine's`;
   return [warn('clock', words, "Check which of the two is wrong; sync goes by the server's.")];
+}
+
+/** In the largest unit that leaves at least two of it. */
+function lengthOf(ms: number): string {
+  if (ms >= 2 * dayMs) return `${Math.round(ms / dayMs)} days`;
+  if (ms >= 2 * hourMs) return `${Math.round(ms / hourMs)} h`;
+  if (ms >= 2 * minuteMs) return `${Math.round(ms / minuteMs)} min`;
+  return `${Math.round(ms / secondMs)} s`;
 }
 
 function checkRate(answer: HttpAnswer, clock: Clock): Check[] {

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, test, vi } from 'vitest';
@@ -106,6 +106,18 @@ describe('export', () => {
     expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(message) });
     expect(readFileSync(join(folder, 'out.csv'), 'utf8')).toBe('old');
     expect(readdirSync(folder)).toEqual(['out.csv']);
+  });
+
+  test('never replaces the mirror itself, by whatever name', async () => {
+    const folder = temporaryFolder();
+    const file = mirror();
+    const before = readFileSync(file);
+    symlinkSync(file, join(folder, 'link.csv'));
+    for (const name of [file, 'link.csv']) {
+      const result = await runCli(['export', 'users', '-o', name, '--db', file], { folder });
+      expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining('is a file of admin-mirror itself') });
+    }
+    expect(readFileSync(file).equals(before)).toBe(true);
   });
 
   test('does not mix rows and a report on standard output', async () => {

@@ -109,8 +109,15 @@ function defineHelp(program: Command): void {
       let command = program;
       for (const name of path) {
         const next = command.commands.find((each) => each.name() === name);
-        const known = command.commands.map((each) => each.name());
-        if (next === undefined) throw new UsageError(`unknown command "${name}"`, { advice: suggestion(name, known) });
+        const known = command.createHelp().visibleCommands(command);
+        if (next === undefined && known.length === 0) throw new UsageError(`"${command.name()}" has no parts`);
+        if (next === undefined) {
+          const advice = suggestion(
+            name,
+            known.map((each) => each.name()),
+          );
+          throw new UsageError(`unknown command "${name}"`, { advice });
+        }
         command = next;
       }
       command.outputHelp();

@@ -120,6 +120,7 @@ describe('wrong usage ends with 2 and names the nearest', () => {
   test.each([
     [['wrk'], 'unknown command "wrk"', 'Did you mean work?'],
     [['help', 'wrk'], 'unknown command "wrk"', 'Did you mean "work"?'],
+    [['help', 'work', 'more'], '"work" has no parts', ''],
     [['work', '--slowy'], 'unknown option "--slowy"', 'Did you mean --slowly?'],
     [['work', '--jsn'], 'unknown option "--jsn"', 'Did you mean --json?'],
     [['--base-ur', 'https://x', 'work'], 'unknown option "--base-ur"', 'Did you mean --base-url?'],

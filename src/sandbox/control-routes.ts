@@ -54,7 +54,8 @@ function* dumpPieces(state: SandboxState, resource: ResourceName): Generator<str
 }
 
 function send(reply: FastifyReply, value: unknown): FastifyReply {
-  return reply.header('content-type', 'application/json').send(toJson(value));
+  const json = reply.header('content-type', 'application/json');
+  return json.send(value instanceof Readable ? value : toJson(value));
 }
 
 /** Adds `/control/…` to the server. What it refuses, it answers with 400 and the reason. */
@@ -113,10 +114,6 @@ export function addControlRoutes(app: FastifyInstance, control: SandboxControl, 
   add('GET', '/ledger', () => control.ledger());
   add('GET', '/requests', () => control.requests());
   add('DELETE', '/requests', () => control.clearRequests());
-  app.get('/control/count/:resource', async (request, reply) =>
-    send(reply, { count: control.count(resourceIn(request.params)) }),
-  );
-  app.get('/control/dump/:resource', async (request, reply) =>
-    reply.header('content-type', 'application/json').send(Readable.from(dumpPieces(state, resourceIn(request.params)))),
-  );
+  add('GET', '/count/:resource', (_, params) => ({ count: control.count(resourceIn(params)) }));
+  add('GET', '/dump/:resource', (_, params) => Readable.from(dumpPieces(state, resourceIn(params))));
 }

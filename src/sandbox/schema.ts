@@ -147,7 +147,7 @@ function checkOurs(db: Db, file: string): void {
 export function openDatabase(file: string): Db {
   let db: Db | undefined;
   try {
-    db = new Database(file, { fileMustExist: true });
+    db = new Database(file, { fileMustExist: true, timeout: 0 });
     // Counts are remembered between writes, so nobody else may write.
     db.pragma('locking_mode = EXCLUSIVE');
     checkOurs(db, file);

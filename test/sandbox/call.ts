@@ -69,3 +69,16 @@ export async function column(sandbox: Sandbox, path: string, name: string): Prom
 export async function ids(sandbox: Sandbox, path: string): Promise<number[]> {
   return (await column(sandbox, path, 'id')) as number[];
 }
+
+/** What undici says of a connection that the other side broke. */
+export const broken = /ECONNRESET|other side closed|terminated|aborted/;
+
+/** Whether the text is JSON. */
+export function parses(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,92 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { switchNames } from '../../src/sandbox/behaviour.ts';
+
+const program = fileURLToPath(new URL('../../src/admin-mirror.js', import.meta.url));
+
+/** A sandbox in a process of its own, and the first line that it prints. */
+async function started(
+  ...flags: string[]
+): Promise<{ line: string; stop: (signal: NodeJS.Signals) => Promise<number | null> }> {
+  const child = spawn(process.execPath, [program, 'sandbox', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const lines = createInterface({ input: child.stdout });
+  const [line] = (await once(lines, 'line')) as [string];
+  return {
+    line,
+    async stop(signal) {
+      const ended = once(child, 'exit');
+      child.kill(signal);
+      return ((await ended) as [number | null])[0];
+    },
+  };
+}
+
+function run(...flags: string[]): { status: number | null; stdout: string; stderr: string } {
+  return spawnSync(process.execPath, [program, 'sandbox', ...flags], { encoding: 'utf8' });
+}
+
+describe('the sandbox command', () => {
+  test('prints one line of JSON when it is ready, serves, and ends with the signal', async () => {
+    const flags = ['--users', '20', '--coupons', '3', '--seed', '9', '--now', '2026-03-11', '--chaos', 'rough'];
+    const { line, stop } = await started(
+      ...flags,
+      '--behaviour',
+      'page_max=7',
+      '--behaviour',
+      'maintenance=off',
+      '--json',
+    );
+    const ready = JSON.parse(line) as { url: string; key: string; pid: number };
+    expect(ready).toEqual({
+      url: expect.stringContaining('http://127.0.0.1:'),
+      key: expect.any(String),
+      pid: expect.any(Number),
+    });
+    const read = async (path: string): Promise<unknown> => (await fetch(`${ready.url}${path}`)).json();
+    expect(await read('/control/count/users')).toEqual({ count: 20 });
+    expect(await read('/control/count/coupons')).toEqual({ count: 3 });
+    expect(await read('/control/behaviour')).toMatchObject({ page_max: 7, maintenance: false, sort_ties: 'random' });
+    const reply = await fetch(`${ready.url}/api/v1/users/999999`, {
+      headers: { authorization: `Bearer ${ready.key}x`, accept: 'application/json' },
+    }).catch(() => undefined);
+    expect(reply?.status).not.toBe(200);
+    expect(await stop('SIGTERM')).toBe(143);
+  });
+
+  test('says how to point the command line at it', async () => {
+    const { line, stop } = await started('--users', '5');
+    expect(line).toMatch(/^The sandbox serves http:\/\/127\.0\.0\.1:\d+ \(calm\)$/);
+    expect(await stop('SIGINT')).toBe(130);
+  });
+
+  test('lists every switch', () => {
+    const { stdout, status } = run('--switches');
+    expect(status).toBe(0);
+    expect(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split(' ')[0]),
+    ).toEqual(switchNames);
+    expect(Object.keys(JSON.parse(run('--switches', '--json').stdout) as object)).toEqual(switchNames);
+  });
+
+  const wrong = [
+    ['--users', 'many'],
+    ['--now', 'soon'],
+    ['--chaos', 'mild'],
+    ['--behaviour', 'page_max'],
+    ['--behaviour', 'page_maxx=1'],
+    ['--behaviour', 'date_end=noon'],
+    ['--file', '/nowhere/at/all.db'],
+  ] as const;
+  test.each(wrong)('refuses %s %s with exit code 2 and one message', (flag, value) => {
+    const { status, stderr } = run(flag, value);
+    expect(status).toBe(2);
+    expect(stderr).toMatch(/^error: .+\n.*\n?$/);
+  });
+});

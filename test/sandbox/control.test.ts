@@ -1,0 +1,217 @@
+import { describe, expect, test } from 'vitest';
+import { resourceNames } from '../../src/model/resources.ts';
+import { defaultBehaviour, readBehaviour, switches } from '../../src/sandbox/behaviour.ts';
+import { behaviourOf, chaosNames } from '../../src/sandbox/chaos.ts';
+import { sandboxNow, startSandbox } from '../support/sandbox.ts';
+import { broken, call, ids, json, page } from './call.ts';
+
+describe('switches', () => {
+  test('have a name, a meaning, and a default that they accept themselves', () => {
+    for (const [name, each] of Object.entries(switches)) {
+      expect(name).toMatch(/^[a-z0-9_]+$/);
+      expect(each.meaning).not.toBe('');
+      expect(readBehaviour({ [name]: each.default })).toEqual({ [name]: each.default });
+      expect(readBehaviour({ [name]: String(each.default) })).toEqual({ [name]: each.default });
+    }
+  });
+
+  test('are read from text', () => {
+    expect(
+      readBehaviour({ page_max: '20', read_html: '0.5', maintenance: 'on', date_end: 'day', timezone_minutes: '-90' }),
+    ).toEqual({ page_max: 20, read_html: 0.5, maintenance: true, date_end: 'day', timezone_minutes: -90 });
+  });
+
+  const wrong = [
+    [{ page_maxx: 1 }, 'page_max'],
+    [{ page_max: -1 }, '0 or more'],
+    [{ page_max: 1.5 }, 'whole number'],
+    [{ page_max: 'many' }, 'a number'],
+    [{ page_max: '' }, 'a number'],
+    [{ read_html: 1.1 }, 'between 0 and 1'],
+    [{ maintenance: 'perhaps' }, 'true or false'],
+    [{ date_end: 'noon' }, 'noon'],
+    [{ timezone_minutes: 9_999 }, '-840 to 840'],
+    [{ forbidden: 3 }, 'text'],
+  ] as const;
+  test.each(wrong)('refuse %o', (values, reason) => {
+    const problem = (): string => {
+      try {
+        readBehaviour(values);
+        return 'none';
+      } catch (error) {
+        return error instanceof Error ? `${error.message} ${String((error as { advice?: string }).advice)}` : '';
+      }
+    };
+    expect(problem()).toContain(reason);
+  });
+
+  test('of the presets are all known, and calm is the default', () => {
+    for (const chaos of chaosNames) {
+      const behaviour = behaviourOf(chaos);
+      expect(Object.keys(behaviour)).toEqual(Object.keys(switches));
+      expect(readBehaviour(behaviour)).toEqual(behaviour);
+    }
+    expect(behaviourOf('calm')).toEqual(defaultBehaviour);
+  });
+});
+
+describe('the control', () => {
+  test('sets some switches and leaves the others', async () => {
+    const sandbox = await startSandbox({ behaviour: { page_max: 7 } });
+    sandbox.control.setBehaviour({ maintenance: true });
+    expect(sandbox.control.behaviour()).toMatchObject({ page_max: 7, maintenance: true });
+    sandbox.control.setChaos('rough');
+    expect(sandbox.control.behaviour()).toEqual(behaviourOf('rough'));
+  });
+
+  test('moves the clock, which runs or stands', async () => {
+    const sandbox = await startSandbox({ now: () => sandboxNow });
+    expect(sandbox.control.advanceClock(5_000)).toEqual({ now: sandboxNow + 5_000, frozen: false });
+    expect(sandbox.control.setClock('2030-01-01', { frozen: true })).toEqual({
+      now: Date.UTC(2030, 0, 1),
+      frozen: true,
+    });
+    expect(sandbox.control.advanceClock(60_000).now).toBe(Date.UTC(2030, 0, 1) + 60_000);
+    expect(() => sandbox.control.setClock('soon')).toThrow('no time');
+  });
+
+  test('runs on from the time at the start', async () => {
+    const sandbox = await startSandbox({ now: sandboxNow });
+    expect(sandbox.control.clock().now).toBeGreaterThanOrEqual(sandboxNow);
+    expect(sandbox.control.clock().now).toBeLessThan(sandboxNow + 60_000);
+  });
+
+  test.each(resourceNames)('adds, changes and removes %s, and the API serves it', async (resource) => {
+    const sandbox = await startSandbox({ now: () => sandboxNow });
+    const made = sandbox.control.insert(resource);
+    const id = made['id'] as number;
+    expect(made['created_at']).toBe('2026-03-11T10:20:30.000000Z');
+    expect((await page(sandbox, `${resource}?paginate=500`)).data.at(-1)).toEqual(made);
+    sandbox.control.advanceClock(1_000);
+    const changed = sandbox.control.update(resource, id, { created_at: '2026-01-01T00:00:00.000000Z' });
+    expect(changed['updated_at']).toBe('2026-03-11T10:20:31.000000Z');
+    expect(await ids(sandbox, `${resource}?paginate=500&sort[created_at]=asc&date=2026-01-01,2026-01-01`)).toEqual([
+      id,
+    ]);
+    expect(sandbox.control.remove(resource, id)).toBe(true);
+    expect(sandbox.control.remove(resource, id)).toBe(false);
+    expect(sandbox.control.get(resource, id)).toBeUndefined();
+    expect(await ids(sandbox, `${resource}?date=2026-01-01,2026-01-01`)).toEqual([]);
+  });
+
+  test('takes a field away where it is set to undefined', async () => {
+    const sandbox = await startSandbox();
+    sandbox.control.update('users', 1, { avatar: undefined });
+    expect((await page(sandbox, 'users?paginate=1')).data[0]).not.toHaveProperty('avatar');
+  });
+
+  test('refuses records that cannot be', async () => {
+    const sandbox = await startSandbox();
+    expect(() => sandbox.control.insert('users', { id: 1 })).toThrow('already has');
+    expect(() => sandbox.control.update('users', 99, {})).toThrow('no record 99');
+    expect(() => sandbox.control.setRelated('users', 99, 'orders', [])).toThrow('no record 99');
+  });
+
+  test('counts what was asked', async () => {
+    const sandbox = await startSandbox();
+    sandbox.control.faultNext({ fault: 'error_500' });
+    await call(sandbox, '/api/v1/users?page=2');
+    await Promise.all(Array.from({ length: 4 }, () => call(sandbox, '/api/v1/packages')));
+    const counts = sandbox.control.requests();
+    expect(counts).toMatchObject({
+      total: 5,
+      byOperation: { 'users.list': 1, 'packages.list': 4 },
+      byStatus: { 500: 1, 200: 4 },
+      faults: { error_500: 1 },
+    });
+    expect(counts.mostAtOnce).toBeGreaterThan(0);
+    expect(counts.recent[0]).toMatchObject({
+      method: 'GET',
+      url: '/api/v1/users?page=2',
+      operation: 'users.list',
+      status: 500,
+      fault: 'error_500',
+      accept: 'application/json',
+    });
+    sandbox.control.clearRequests();
+    expect(sandbox.control.requests()).toMatchObject({ total: 0, byOperation: {}, recent: [] });
+  });
+});
+
+describe('the control routes', () => {
+  const put = (body: unknown) => ({ method: 'PUT', body }) as const;
+  const post = (body: unknown) => ({ method: 'POST', body }) as const;
+
+  test('need no key and lie outside the API', async () => {
+    const sandbox = await startSandbox();
+    const reply = await call(sandbox, '/control/behaviour', { headers: {} });
+    expect(JSON.parse(reply.text)).toEqual(sandbox.control.behaviour());
+    expect(await json(sandbox, '/control/switches')).toHaveProperty('page_max.meaning');
+  });
+
+  test('set switches, presets and the clock', async () => {
+    const sandbox = await startSandbox();
+    expect(await json(sandbox, '/control/behaviour', put({ page_max: 3 }))).toMatchObject({ page_max: 3 });
+    expect(sandbox.control.behaviour().page_max).toBe(3);
+    await json(sandbox, '/control/chaos', put({ chaos: 'storm' }));
+    expect(sandbox.control.behaviour()).toEqual(behaviourOf('storm'));
+    await json(sandbox, '/control/clock', post({ now: '2031-01-01', frozen: true }));
+    await json(sandbox, '/control/clock', post({ advance: 500 }));
+    expect(await json(sandbox, '/control/clock')).toEqual({ now: Date.UTC(2031, 0, 1) + 500, frozen: true });
+  });
+
+  test('dump and count what is there', async () => {
+    const sandbox = await startSandbox({ emails: 6_000 });
+    for (const resource of resourceNames) {
+      expect(await json(sandbox, `/control/dump/${resource}`)).toEqual(sandbox.control.dump(resource));
+      expect(await json(sandbox, `/control/count/${resource}`)).toEqual({ count: sandbox.control.count(resource) });
+    }
+  });
+
+  test('change records and what hangs on them', async () => {
+    const sandbox = await startSandbox();
+    const made = await json(sandbox, '/control/records/coupons', post({ code: 'NEW' }));
+    const place = `/control/records/coupons/${String(made['id'])}`;
+    expect(await json(sandbox, place, put({ code: 'NEWER' }))).toMatchObject({ code: 'NEWER' });
+    expect(await json(sandbox, place)).toMatchObject({ code: 'NEWER' });
+    expect(await json(sandbox, place, { method: 'DELETE' })).toEqual({ removed: true });
+    await json(sandbox, '/control/related/users/3/orders', put({ records: [{ status: 'active' }] }));
+    expect(await json(sandbox, '/control/related/users/3/orders')).toMatchObject([{ status: 'active' }]);
+    expect(await json(sandbox, '/control/churn/users', post({ inserts: 2 }))).toEqual({ changes: 2 });
+    expect(sandbox.control.count('users')).toBe(62);
+  });
+
+  test('ask for faults, and show the ledger and the requests', async () => {
+    const sandbox = await startSandbox();
+    await json(sandbox, '/control/faults', post({ faults: [{ fault: 'commit_late', match: { method: 'DELETE' } }] }));
+    sandbox.control.setBehaviour({ late_commit_ms: 600_000 });
+    const remove = call(sandbox, '/api/v1/users/3', { method: 'DELETE', body: { force: true } });
+    await expect(remove).rejects.toThrow(broken);
+    expect(await json(sandbox, '/control/late', { method: 'POST' })).toEqual({ committed: 1 });
+    expect(await json(sandbox, '/control/ledger')).toMatchObject([{ operation: 'users.delete', user_id: 3 }]);
+    expect(await json(sandbox, '/control/requests')).toMatchObject({ total: 1, faults: { commit_late: 1 } });
+    await json(sandbox, '/control/requests', { method: 'DELETE' });
+    expect(await json(sandbox, '/control/requests')).toMatchObject({ total: 0 });
+    await json(sandbox, '/control/faults', post({ faults: [{ fault: 'error_500' }] }));
+    await json(sandbox, '/control/faults', { method: 'DELETE' });
+    expect((await call(sandbox, '/api/v1/users')).status).toBe(200);
+  });
+
+  const wrong = [
+    ['/control/behaviour', put({ nonsense: 1 })],
+    ['/control/chaos', put({ chaos: 'mild' })],
+    ['/control/clock', post({ now: 'soon' })],
+    ['/control/faults', post({ faults: [{ fault: 'x' }] })],
+    ['/control/records/users/x', {}],
+    ['/control/records/invoices/1', {}],
+    ['/control/related/emails/1/orders', {}],
+    ['/control/dump/invoices', {}],
+    ['/control/count/invoices', {}],
+  ] as const;
+  test.each(wrong)('%s answers 400 with the reason to what cannot be', async (path, options) => {
+    const sandbox = await startSandbox();
+    const reply = await call(sandbox, path, options);
+    expect(reply.status).toBe(400);
+    expect(JSON.parse(reply.text)).toHaveProperty('message');
+  });
+});

@@ -1,0 +1,101 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { resourceNames } from '../../src/model/resources.ts';
+import { openSandbox } from '../../src/sandbox/sandbox.ts';
+import { startSandbox, withSandbox } from '../support/sandbox.ts';
+import { call, json } from './call.ts';
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'sandbox-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+describe('a sandbox in a file', () => {
+  test('holds the same data as one in memory', async () => {
+    const sandbox = await startSandbox({ file: join(folder(), 'sandbox.db') });
+    const memory = await startSandbox();
+    for (const resource of resourceNames) expect(sandbox.control.dump(resource)).toEqual(memory.control.dump(resource));
+  });
+
+  test('goes on with what is in the file', async () => {
+    const file = join(folder(), 'sandbox.db');
+    const before = await withSandbox({ file }, async (sandbox) => {
+      const body = { type: 'add', amount: 5, description: 'x' };
+      await call(sandbox, '/api/v1/users/3/update-balance', { method: 'PUT', body });
+      sandbox.control.insert('users');
+      sandbox.control.remove('users', 61);
+      return {
+        users: sandbox.control.dump('users'),
+        user: await json(sandbox, '/api/v1/users/3?orders=1&ips=1&balance_transactions=1'),
+      };
+    });
+    const sandbox = await startSandbox({ file, users: 5, seed: 99 });
+    expect(sandbox.control.dump('users')).toEqual(before.users);
+    expect(await json(sandbox, '/api/v1/users/3?orders=1&ips=1&balance_transactions=1')).toEqual(before.user);
+    expect(sandbox.control.ledger()).toHaveLength(1);
+    // An id that was given once is not given again, even after a restart.
+    expect(sandbox.control.insert('users')['id']).toBe(62);
+  });
+
+  test('leaves nothing beside the file when it is closed', async () => {
+    const path = folder();
+    await withSandbox({ file: join(path, 'sandbox.db') }, async (sandbox) => call(sandbox, '/api/v1/users'));
+    expect(readdirSync(path)).toEqual(['sandbox.db']);
+  });
+
+  test('leaves no file where its making is stopped', async () => {
+    const path = folder();
+    const stop = new AbortController();
+    const opening = openSandbox({ file: join(path, 'sandbox.db'), users: 200_000, signal: stop.signal });
+    setImmediate(() => stop.abort(new Error('stopped')));
+    await expect(opening).rejects.toThrow('stopped');
+    expect(readdirSync(path)).toEqual([]);
+  });
+
+  test('is refused where the file is something else, which stays as it was', async () => {
+    const path = folder();
+    const other = join(path, 'other.db');
+    new Database(other).exec('CREATE TABLE notes (text)').close();
+    await expect(openSandbox({ file: other })).rejects.toThrow('a database of something else');
+    const text = join(path, 'notes.txt');
+    writeFileSync(text, 'no database at all, and long enough to be looked at: '.repeat(100));
+    await expect(openSandbox({ file: text })).rejects.toThrow('cannot use');
+    await expect(openSandbox({ file: join(path, 'none', 'sandbox.db') })).rejects.toThrow('cannot use');
+    const check = new Database(other, { readonly: true });
+    expect(check.prepare('SELECT name FROM sqlite_schema').pluck().all()).toEqual(['notes']);
+    check.close();
+  });
+
+  test('is refused while another sandbox uses it', async () => {
+    const file = join(folder(), 'sandbox.db');
+    await startSandbox({ file });
+    await expect(openSandbox({ file })).rejects.toThrow('locked');
+  });
+});
+
+describe('starting a sandbox', () => {
+  test('is refused on a port that is taken', async () => {
+    const sandbox = await startSandbox();
+    await expect(openSandbox({ users: 1, port: Number(new URL(sandbox.url).port) })).rejects.toThrow('cannot listen');
+  });
+
+  test('is refused for counts and switches that cannot be', async () => {
+    await expect(openSandbox({ users: -1 })).rejects.toThrow('-1 users');
+    await expect(openSandbox({ users: 1, behaviour: { page_max: -1 } })).rejects.toThrow('page_max');
+  });
+
+  test('listens on this machine alone', async () => {
+    const sandbox = await startSandbox();
+    expect(new URL(sandbox.url).hostname).toBe('127.0.0.1');
+  });
+
+  test('can be ended twice', async () => {
+    const sandbox = await startSandbox();
+    await sandbox.close();
+    await expect(sandbox.close()).resolves.toBeUndefined();
+  });
+});

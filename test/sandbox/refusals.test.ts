@@ -1,0 +1,132 @@
+import { describe, expect, test } from 'vitest';
+import { operations } from '../../src/model/operations.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { call, json } from './call.ts';
+
+const accept = { accept: 'application/json' };
+
+describe('the key', () => {
+  const wrong = [{}, { authorization: 'Bearer no' }, { authorization: 'Basic x' }, { authorization: 'Bearer ' }];
+  test.each(wrong)('is asked for: %o', async (headers) => {
+    const sandbox = await startSandbox();
+    const reply = await call(sandbox, '/api/v1/users', { headers: { ...headers, ...accept } });
+    expect(reply.status).toBe(401);
+    expect(JSON.parse(reply.text)).toEqual({ message: 'Unauthenticated.' });
+  });
+
+  test.each(operations)('is asked for by $name', async ({ method, path }) => {
+    const sandbox = await startSandbox();
+    const reply = await call(sandbox, path.replace('{user}', '1'), { method, headers: accept });
+    expect(reply.status).toBe(401);
+    expect(sandbox.control.ledger()).toEqual([]);
+  });
+
+  test('can be chosen, and else follows from the seed', async () => {
+    expect((await startSandbox({ key: 'my-key' })).key).toBe('my-key');
+    const [one, two] = [await startSandbox({ seed: 3 }), await startSandbox({ seed: 3 })];
+    expect(one.key).toBe(two.key);
+    expect((await startSandbox({ seed: 4 })).key).not.toBe(one.key);
+  });
+});
+
+describe('what is not there', () => {
+  test('is answered with 404', async () => {
+    const sandbox = await startSandbox();
+    for (const path of ['/api/v1/invoices', '/api/v2/users', '/', '/api/v1/users/1/cars']) {
+      expect((await call(sandbox, path)).status).toBe(404);
+    }
+    expect(await json(sandbox, '/api/v1/invoices')).toEqual({
+      message: 'The route api/v1/invoices could not be found.',
+    });
+  });
+
+  test('under another method is answered with 405 and the methods that are there', async () => {
+    const sandbox = await startSandbox();
+    const reply = await call(sandbox, '/api/v1/users/1', { method: 'PATCH', body: {} });
+    expect(reply.status).toBe(405);
+    expect(reply.headers['allow']).toBe('GET, PUT, DELETE');
+    expect((await call(sandbox, '/api/v1/packages', { method: 'POST', body: {} })).status).toBe(405);
+  });
+
+  test('does not mind a slash at the end', async () => {
+    const sandbox = await startSandbox();
+    expect((await call(sandbox, '/api/v1/users/')).status).toBe(200);
+  });
+});
+
+describe('permissions', () => {
+  test('can be missing for a resource', async () => {
+    const sandbox = await startSandbox({ behaviour: { forbidden: 'packages, coupons' } });
+    expect((await call(sandbox, '/api/v1/packages')).status).toBe(403);
+    expect((await call(sandbox, '/api/v1/coupons')).status).toBe(403);
+    expect((await call(sandbox, '/api/v1/users')).status).toBe(200);
+  });
+
+  test('can be missing for an operation', async () => {
+    const sandbox = await startSandbox({ behaviour: { forbidden: 'users.delete' } });
+    expect((await call(sandbox, '/api/v1/users/1', { method: 'DELETE' })).status).toBe(403);
+    expect((await call(sandbox, '/api/v1/users/1')).status).toBe(200);
+  });
+});
+
+describe('refusals without Accept: application/json', () => {
+  const cases = [
+    ['/api/v1/users', {}, 302],
+    ['/api/v1/users/999', { authorization: 'Bearer k' }, 404],
+    ['/api/v1/users?date=x', { authorization: 'Bearer k' }, 302],
+    ['/api/v1/nothing', { authorization: 'Bearer k' }, 404],
+    ['/api/v1/users?sort[id]=asc', { authorization: 'Bearer k', accept: '*/*' }, 400],
+  ] as const;
+  test.each(cases)('%s with %o is HTML or a redirect', async (path, headers, status) => {
+    const sandbox = await startSandbox({ key: 'k' });
+    const reply = await call(sandbox, path, { headers });
+    expect(reply.status).toBe(status);
+    const isPage = String(reply.headers['content-type']).startsWith('text/html');
+    expect([isPage, reply.headers['location'] !== undefined]).toEqual([status !== 302, status === 302]);
+  });
+
+  test('are JSON by a switch', async () => {
+    const sandbox = await startSandbox({ behaviour: { missing_accept: 'json' } });
+    const reply = await call(sandbox, '/api/v1/users', { headers: {} });
+    expect(reply.status).toBe(401);
+    expect(reply.headers['content-type']).toContain('application/json');
+  });
+
+  test('leave good answers alone', async () => {
+    const sandbox = await startSandbox({ key: 'k' });
+    const reply = await call(sandbox, '/api/v1/users', { headers: { authorization: 'Bearer k' } });
+    expect(reply.status).toBe(200);
+    expect(JSON.parse(reply.text)).toMatchObject({ status: true });
+  });
+});
+
+describe('bodies', () => {
+  test('that are no JSON count as empty', async () => {
+    const sandbox = await startSandbox({ key: 'k' });
+    const headers = { authorization: 'Bearer k', accept: 'application/json', 'content-type': 'application/json' };
+    const reply = await fetch(`${sandbox.url}/api/v1/users`, { method: 'POST', headers, body: '{"first_name": ' });
+    expect(reply.status).toBe(422);
+    expect(((await reply.json()) as { message: string }).message).toContain('first name field is required');
+  });
+
+  test('can be written as a form', async () => {
+    const sandbox = await startSandbox({ key: 'k' });
+    const headers = { authorization: 'Bearer k', accept: 'application/json' };
+    const body = new URLSearchParams({
+      'address[city]': 'Lyon',
+      first_name: 'A',
+      last_name: 'B',
+      username: 'ab',
+      email: 'a@b.example',
+    });
+    expect((await fetch(`${sandbox.url}/api/v1/users`, { method: 'POST', headers, body })).status).toBe(201);
+    expect(sandbox.control.related('users', 61, 'address')).toMatchObject([{ city: 'Lyon' }]);
+  });
+});
+
+test('maintenance is answered with 503 and when to come back', async () => {
+  const sandbox = await startSandbox({ behaviour: { maintenance: true, retry_after_seconds: 9 } });
+  const reply = await call(sandbox, '/api/v1/users');
+  expect(reply.status).toBe(503);
+  expect(reply.headers['retry-after']).toBe('9');
+});

@@ -1,0 +1,360 @@
+import { describe, expect, test } from 'vitest';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { sandboxNow, startSandbox } from '../support/sandbox.ts';
+import { call, type Json, json, page } from './call.ts';
+
+const now = '2026-03-11T10:20:30.000000Z';
+const standing = { now: () => sandboxNow } as const;
+const someone = {
+  first_name: 'Ada',
+  last_name: 'Lovelace',
+  username: 'ada',
+  email: 'ada@mail.example',
+  password: 'secret-1',
+};
+
+const post = (sandbox: Sandbox, path: string, body: unknown) =>
+  call(sandbox, `/api/v1/${path}`, { method: 'POST', body });
+const put = (sandbox: Sandbox, path: string, body: unknown) =>
+  call(sandbox, `/api/v1/${path}`, { method: 'PUT', body });
+const errorsOf = (text: string): unknown => (JSON.parse(text) as Json)['errors'];
+
+describe('creating a user', () => {
+  test('answers 201 with the user, who then is in the list', async () => {
+    const sandbox = await startSandbox(standing);
+    const reply = await post(sandbox, 'users', someone);
+    expect(reply.status).toBe(201);
+    const { data } = JSON.parse(reply.text) as { data: Json };
+    expect(data).toMatchObject({
+      id: 61,
+      username: 'ada',
+      balance: 0,
+      status: 'active',
+      language: 'en',
+      created_at: now,
+    });
+    expect(data).toMatchObject({ email_verified_at: null, address: null });
+    const listed = (await page(sandbox, 'users?filter[email]=ada@mail.example')).data;
+    expect(listed).toEqual([sandbox.control.get('users', 61)]);
+    expect(sandbox.control.count('emails')).toBe(90);
+  });
+
+  test('keeps language, address and verification', async () => {
+    const sandbox = await startSandbox(standing);
+    const address = { street: 'Main Street 1', city: 'Köln', country: 'DE', zip_code: '50667' };
+    await post(sandbox, 'users', { ...someone, language: 'de', address, mark_email_verified: true });
+    expect((await json(sandbox, '/api/v1/users/61?address=1'))['data']).toMatchObject({
+      language: 'de',
+      email_verified_at: now,
+      address: { ...address, company_name: null, region: null, street2: null, user_id: 61 },
+    });
+  });
+
+  test.each([undefined, ''])('with the password %o sends a generated one by email', async (password) => {
+    const sandbox = await startSandbox();
+    await post(sandbox, 'users', { ...someone, password });
+    const emails = (await page(sandbox, 'emails?filter[user_id]=61')).data;
+    expect(emails).toHaveLength(1);
+    expect(emails[0]).toMatchObject({ receiver: 'ada@mail.example', subject: 'Your account password', is_sent: 1 });
+    expect(emails[0]?.['content']).toMatch(/Your password is <b>\w{8,}<\/b>/);
+  });
+
+  test('sends a welcome email where that is asked for', async () => {
+    const sandbox = await startSandbox();
+    await post(sandbox, 'users', { ...someone, welcome_email: true });
+    const emails = (await page(sandbox, 'emails?filter[user_id]=61')).data;
+    expect(emails.map((each) => each['subject'])).toEqual(['Welcome to your new account']);
+  });
+
+  test('asks for every required value', async () => {
+    const sandbox = await startSandbox();
+    const reply = await post(sandbox, 'users', {});
+    expect(reply.status).toBe(422);
+    expect(Object.keys(errorsOf(reply.text) as Json)).toEqual(['first_name', 'last_name', 'username', 'email']);
+    expect((JSON.parse(reply.text) as Json)['message']).toBe('The first name field is required. (and 3 more errors)');
+    expect(sandbox.control.count('users')).toBe(60);
+  });
+
+  test('refuses a name or address that is taken', async () => {
+    const sandbox = await startSandbox();
+    const { username, email } = sandbox.control.get('users', 4) ?? {};
+    const reply = await post(sandbox, 'users', { ...someone, username, email });
+    expect(errorsOf(reply.text)).toEqual({
+      username: ['The username has already been taken.'],
+      email: ['The email has already been taken.'],
+    });
+  });
+
+  const wrong: [string, Json][] = [
+    ['email', { email: 'nobody' }],
+    ['first_name', { first_name: 7 }],
+    ['language', { language: 'not a code' }],
+    ['welcome_email', { welcome_email: 'perhaps' }],
+    ['address', { address: 'Main Street' }],
+    ['address.country', { address: { country: '??' } }],
+  ];
+  test.each(wrong)('refuses a wrong %s', async (field, values) => {
+    const sandbox = await startSandbox();
+    const reply = await post(sandbox, 'users', { ...someone, ...values });
+    expect(reply.status).toBe(422);
+    expect(Object.keys(errorsOf(reply.text) as Json)).toEqual([field]);
+  });
+
+  test('never gives an id twice', async () => {
+    const sandbox = await startSandbox();
+    await post(sandbox, 'users', someone);
+    sandbox.control.remove('users', 61);
+    const again = JSON.parse((await post(sandbox, 'users', someone)).text) as { data: Json };
+    expect(again.data['id']).toBe(62);
+  });
+});
+
+describe('updating a user', () => {
+  test('changes only what is sent', async () => {
+    const sandbox = await startSandbox(standing);
+    const before = sandbox.control.get('users', 5) ?? {};
+    const reply = await put(sandbox, 'users/5', { first_name: 'Zoë', language: 'fr' });
+    expect(reply.status).toBe(200);
+    const expected = { ...before, first_name: 'Zoë', language: 'fr', updated_at: now };
+    expect((JSON.parse(reply.text) as Json)['data']).toEqual(expected);
+    expect(sandbox.control.get('users', 5)).toEqual(expected);
+  });
+
+  test('leaves everything as it was where nothing is sent', async () => {
+    const sandbox = await startSandbox(standing);
+    const before = sandbox.control.get('users', 5);
+    expect((await put(sandbox, 'users/5', {})).status).toBe(200);
+    expect((await put(sandbox, 'users/5', { first_name: before?.['first_name'] })).status).toBe(200);
+    expect(sandbox.control.get('users', 5)).toEqual(before);
+  });
+
+  test('ignores fields that are not among its parameters', async () => {
+    const sandbox = await startSandbox(standing);
+    const before = sandbox.control.get('users', 5);
+    await put(sandbox, 'users/5', { balance: 1_000_000, email: 'new@mail.example' });
+    expect(sandbox.control.get('users', 5)).toEqual(before);
+  });
+
+  test('refuses a username that is taken, and a value that is no text', async () => {
+    const sandbox = await startSandbox();
+    const { username } = sandbox.control.get('users', 4) ?? {};
+    expect((await put(sandbox, 'users/5', { username })).status).toBe(422);
+    expect((await put(sandbox, 'users/5', { first_name: null })).status).toBe(422);
+    expect((await put(sandbox, 'users/5', { last_name: ['x'] })).status).toBe(422);
+    expect((await put(sandbox, 'users/4', { username })).status).toBe(200);
+  });
+
+  test('answers 404 for nobody', async () => {
+    const sandbox = await startSandbox();
+    expect((await put(sandbox, 'users/99', { first_name: 'x' })).status).toBe(404);
+  });
+});
+
+describe('deleting a user', () => {
+  const remove = (sandbox: Sandbox, body?: Json) =>
+    call(sandbox, '/api/v1/users/9', { method: 'DELETE', ...(body === undefined ? {} : { body }) });
+  async function withParts(parts: Readonly<Record<string, readonly Json[]>>): Promise<Sandbox> {
+    const sandbox = await startSandbox();
+    for (const kind of ['orders', 'punishments']) sandbox.control.setRelated('users', 9, kind, parts[kind] ?? []);
+    return sandbox;
+  }
+
+  test('is for good', async () => {
+    const sandbox = await withParts({});
+    expect((await remove(sandbox)).status).toBe(200);
+    expect((await call(sandbox, '/api/v1/users/9')).status).toBe(404);
+    expect((await remove(sandbox)).status).toBe(404);
+  });
+
+  test.each(['active', 'suspended'])('is refused while there is an order that is %s', async (status) => {
+    const sandbox = await withParts({ orders: [{ status: 'cancelled' }, { status }] });
+    const reply = await remove(sandbox);
+    expect(reply.status).toBe(422);
+    expect(JSON.parse(reply.text)).toEqual({
+      success: false,
+      errors: ['The user has 1 active or suspended order(s) and cannot be deleted.'],
+    });
+    expect(sandbox.control.get('users', 9)).toBeDefined();
+    expect((await remove(sandbox, { force: false })).status).toBe(422);
+    expect((await remove(sandbox, { force: true })).status).toBe(200);
+  });
+
+  test('is refused while there is a punishment on record', async () => {
+    const sandbox = await withParts({ punishments: [{ type: 'warning' }] });
+    expect((await remove(sandbox)).text).toContain('punishment');
+    expect((await remove(sandbox, { force: true })).status).toBe(200);
+  });
+
+  test('is not held up by orders that are over', async () => {
+    const sandbox = await withParts({ orders: [{ status: 'cancelled' }, { status: 'terminated' }] });
+    expect((await remove(sandbox)).status).toBe(200);
+  });
+
+  test('can be refused with another status', async () => {
+    const sandbox = await withParts({ punishments: [{ type: 'warning' }] });
+    sandbox.control.setBehaviour({ refusal_status: 200 });
+    const reply = await remove(sandbox);
+    expect(reply.status).toBe(200);
+    expect(JSON.parse(reply.text)).toMatchObject({ success: false });
+  });
+
+  test('keeps the emails of the user, or takes them along by a switch', async () => {
+    const sandbox = await withParts({});
+    const emails = (): Json[] => sandbox.control.dump('emails').filter((each) => each['user_id'] === 9);
+    sandbox.control.insert('emails', { user_id: 9 });
+    await remove(sandbox);
+    expect(emails().length).toBeGreaterThan(0);
+    sandbox.control.setBehaviour({ delete_emails_with_user: true });
+    sandbox.control.insert('users', { id: 9 });
+    await remove(sandbox);
+    expect(emails()).toEqual([]);
+  });
+});
+
+describe('changing a balance', () => {
+  async function withBalance(balance: number, behaviour = {}): Promise<Sandbox> {
+    const sandbox = await startSandbox({ ...standing, behaviour });
+    sandbox.control.update('users', 5, { balance });
+    sandbox.control.setRelated('users', 5, 'balance_transactions', []);
+    return sandbox;
+  }
+  const change = (sandbox: Sandbox, body: Json) => put(sandbox, 'users/5/update-balance', body);
+  const balance = (sandbox: Sandbox): unknown => sandbox.control.get('users', 5)?.['balance'];
+
+  const cases = [
+    ['add', 12.5, 100, 112.5, '+'],
+    ['remove', 12.5, 100, 87.5, '-'],
+    ['set', 12.5, 100, 12.5, '='],
+    ['add', 0.2, 0.1, 0.3, '+'],
+    ['remove', 0.1, 0.3, 0.2, '-'],
+    ['remove', 200, 100, -100, '-'],
+    ['add', '1.005', 1, 2.01, '+'],
+    ['add', 0.01, 9_999_999_999.99, 10_000_000_000, '+'],
+  ] as const;
+  test.each(cases)('%s %s turns %s into %s', async (type, amount, before, after, result) => {
+    const sandbox = await withBalance(before);
+    const reply = await change(sandbox, { type, amount, description: 'Invoice 7 am:abcdefghijkl' });
+    expect(reply.status).toBe(200);
+    expect((JSON.parse(reply.text) as Json)['data']).toMatchObject({ id: 5, balance: after, updated_at: now });
+    expect(balance(sandbox)).toBe(after);
+    const { data } = (await json(sandbox, '/api/v1/users/5?balance_transactions=1')) as { data: Json };
+    expect(data['balance_transactions']).toEqual([
+      {
+        id: expect.any(Number),
+        user_id: 5,
+        payment_id: null,
+        result,
+        amount: amount === '1.005' ? 1.01 : amount,
+        balance_before_transaction: before,
+        description: 'Invoice 7 am:abcdefghijkl',
+        created_at: now,
+        updated_at: now,
+      },
+    ]);
+  });
+
+  test('needs no description', async () => {
+    const sandbox = await withBalance(1);
+    await change(sandbox, { type: 'add', amount: 1 });
+    expect(sandbox.control.related('users', 5, 'balance_transactions')).toMatchObject([{ description: null }]);
+  });
+
+  test('adds up without an error in a thousand steps', async () => {
+    const sandbox = await withBalance(0);
+    for (let step = 0; step < 200; step += 1) await change(sandbox, { type: 'add', amount: 0.07 });
+    expect(balance(sandbox)).toBe(14);
+  });
+
+  const wrong: [string, Json][] = [
+    ['amount', { type: 'add' }],
+    ['amount', { type: 'add', amount: 'much' }],
+    ['amount', { type: 'add', amount: -5 }],
+    ['amount', { type: 'add', amount: 1e20 }],
+    ['type', { amount: 5 }],
+    ['type', { type: 'double', amount: 5 }],
+  ];
+  test.each(wrong)('refuses a wrong %s in %o', async (field, body) => {
+    const sandbox = await withBalance(10);
+    const reply = await change(sandbox, body);
+    expect(reply.status).toBe(422);
+    expect(Object.keys(errorsOf(reply.text) as Json)).toEqual([field]);
+    expect(balance(sandbox)).toBe(10);
+  });
+
+  test('refuses to go below nothing by a switch', async () => {
+    const sandbox = await withBalance(10, { negative_balance: 'refused' });
+    const reply = await change(sandbox, { type: 'remove', amount: 10.01 });
+    expect(JSON.parse(reply.text)).toMatchObject({ success: false });
+    expect(balance(sandbox)).toBe(10);
+    expect((await change(sandbox, { type: 'remove', amount: 10 })).status).toBe(200);
+  });
+
+  test('answers 404 for nobody', async () => {
+    const sandbox = await startSandbox();
+    expect((await put(sandbox, 'users/99/update-balance', { type: 'add', amount: 1 })).status).toBe(404);
+  });
+});
+
+describe('writing to a user', () => {
+  test('an email becomes a record of its own', async () => {
+    const sandbox = await startSandbox(standing);
+    const reply = await post(sandbox, 'users/5/send-email', { subject: 'Hello', content: '<p>How are you?</p>' });
+    expect(reply.status).toBe(200);
+    const { email } = sandbox.control.get('users', 5) ?? {};
+    const expected = { user_id: 5, receiver: email, subject: 'Hello', content: '<p>How are you?</p>', created_at: now };
+    expect((await page(sandbox, 'emails?filter[user_id]=5&sort[id]=desc')).data[0]).toMatchObject(expected);
+    expect((await json(sandbox, '/api/v1/users/5?emails=1'))['data']).toMatchObject({
+      emails: expect.arrayContaining([expect.objectContaining(expected)]),
+    });
+  });
+
+  test('a notification hangs on the user', async () => {
+    const sandbox = await startSandbox(standing);
+    const body = { type: 'warning', icon: '<svg/>', message: 'Look here', url: 'https://hosting.example/' };
+    expect((await post(sandbox, 'users/5/send-notification', body)).status).toBe(200);
+    const { data } = (await json(sandbox, '/api/v1/users/5?notifications=1')) as { data: { notifications: Json[] } };
+    expect(data.notifications.at(-1)).toMatchObject({
+      type: 'warning',
+      icon: '<svg/>',
+      message: 'Look here',
+      user_id: 5,
+    });
+  });
+
+  const wrong: [string, string[], Json][] = [
+    ['send-email', ['subject', 'content'], {}],
+    ['send-email', ['content'], { subject: 'x', content: '' }],
+    ['send-notification', ['type', 'icon', 'message'], {}],
+    ['send-notification', ['type'], { type: 'info', icon: 'bx-bell', message: 'x' }],
+    ['send-notification', ['url'], { type: 'danger', icon: 'bx-bell', message: 'x', url: 'nowhere' }],
+  ];
+  test.each(wrong)('%s asks for %o', async (path, fields, body) => {
+    const sandbox = await startSandbox();
+    const reply = await post(sandbox, `users/5/${path}`, body);
+    expect(reply.status).toBe(422);
+    expect(Object.keys(errorsOf(reply.text) as Json)).toEqual(fields);
+  });
+
+  test('who is nobody is answered with 404', async () => {
+    const sandbox = await startSandbox();
+    expect((await post(sandbox, 'users/99/send-email', { subject: 'x', content: 'y' })).status).toBe(404);
+    expect((await post(sandbox, 'users/99/send-notification', {})).status).toBe(404);
+  });
+});
+
+test('the ledger holds every write that was made, and none that was refused', async () => {
+  const sandbox = await startSandbox(standing);
+  await post(sandbox, 'users', someone);
+  await post(sandbox, 'users', someone);
+  await put(sandbox, 'users/61/update-balance', { type: 'add', amount: 5, description: 'x' });
+  await put(sandbox, 'users/61/update-balance', { type: 'add', amount: -5 });
+  await call(sandbox, '/api/v1/users/61', { method: 'DELETE' });
+  const ledger = sandbox.control.ledger();
+  expect(ledger.map((each) => [each.operation, each.user_id])).toEqual([
+    ['users.create', 61],
+    ['users.update-balance', 61],
+    ['users.delete', 61],
+  ]);
+  expect(ledger[0]?.body).toMatchObject({ username: 'ada', password: '****' });
+  expect(ledger[1]?.effect).toMatchObject({ before_cents: 0, after_cents: 500 });
+});

@@ -13,32 +13,37 @@ const single = new Set(['affiliate', 'address', 'category']);
 /** A package can have sold more than an answer can carry. */
 const mostPackageOrders = 1_000;
 
+const place = 'parent = ? AND kind = ? AND parent_id = ?';
+
+/** Prepared once: a page of includes asks a thousand times. */
+function statementsOf(db: Db) {
+  return {
+    list: db.prepare<[Parent, string, number], string>(`SELECT body FROM related WHERE ${place} ORDER BY id`).pluck(),
+    isReplaced: db.prepare<[Parent, string, number]>(`SELECT 1 FROM related_replaced WHERE ${place}`),
+    add: db.prepare<[Parent, string, number]>(
+      "INSERT INTO related (parent, kind, parent_id, body) VALUES (?, ?, ?, '{}')",
+    ),
+    fill: db.prepare<[string, number | bigint]>('UPDATE related SET body = ? WHERE id = ?'),
+    remove: db.prepare<[Parent, string, number]>(`DELETE FROM related WHERE ${place}`),
+    replace: db.prepare<[Parent, string, number]>(
+      'INSERT OR IGNORE INTO related_replaced (parent, kind, parent_id) VALUES (?, ?, ?)',
+    ),
+    removeAll: db.prepare<[Parent, number]>('DELETE FROM related WHERE parent = ? AND parent_id = ?'),
+    forgetReplaced: db.prepare<[Parent, number]>('DELETE FROM related_replaced WHERE parent = ? AND parent_id = ?'),
+  };
+}
+
 export class Related {
-  readonly #db: Db;
+  readonly #statements: ReturnType<typeof statementsOf>;
   readonly #world: MadeWorld;
   readonly #users: RecordTable;
   readonly #emails: RecordTable;
 
   constructor(db: Db, world: MadeWorld, users: RecordTable, emails: RecordTable) {
-    this.#db = db;
+    this.#statements = statementsOf(db);
     this.#world = world;
     this.#users = users;
     this.#emails = emails;
-  }
-
-  #written(parent: Parent, id: number, kind: string): JsonRecord[] {
-    const rows = this.#db
-      .prepare<[string, string, number], string>(
-        'SELECT body FROM related WHERE parent = ? AND kind = ? AND parent_id = ? ORDER BY id',
-      )
-      .pluck()
-      .all(parent, kind, id);
-    return rows.map(fromJson);
-  }
-
-  #replaced(parent: Parent, id: number, kind: string): boolean {
-    const sql = 'SELECT 1 FROM related_replaced WHERE parent = ? AND parent_id = ? AND kind = ?';
-    return this.#db.prepare(sql).get(parent, id, kind) !== undefined;
   }
 
   #packageOrders(packageId: number): JsonRecord[] {
@@ -62,8 +67,8 @@ export class Related {
     if (parent === 'users' && kind === 'emails') {
       return this.#emails.bodies('WHERE user_id = ? ORDER BY id', [id]).map(fromJson);
     }
-    const written = this.#written(parent, id, kind);
-    if (this.#replaced(parent, id, kind)) return written;
+    const written = this.#statements.list.all(parent, kind, id).map(fromJson);
+    if (this.#statements.isReplaced.get(parent, kind, id) !== undefined) return written;
     if (parent === 'users') return [...madeUserParts(kind, this.#world, ownerOf(record)), ...written];
     if (kind === 'orders') return [...this.#packageOrders(id), ...written];
     const made = madePackagePart(kind, this.#world.seed, record);
@@ -79,28 +84,24 @@ export class Related {
 
   /** Adds a record of that kind and gives it back with its id. */
   add(parent: Parent, id: number, kind: string, body: JsonRecord): JsonRecord {
-    const row = this.#db
-      .prepare('INSERT INTO related (parent, parent_id, kind, body) VALUES (?, ?, ?, ?)')
-      .run(parent, id, kind, '{}');
+    const { lastInsertRowid: row } = this.#statements.add.run(parent, kind, id);
     // Far from the ids of what was made up.
-    const whole = { id: 9_000_000_000 + Number(row.lastInsertRowid), ...body };
-    this.#db.prepare('UPDATE related SET body = ? WHERE id = ?').run(toJson(whole), row.lastInsertRowid);
+    const whole = { id: 9_000_000_000 + Number(row), ...body };
+    this.#statements.fill.run(toJson(whole), row);
     return whole;
   }
 
   /** Puts exactly these records in the place of all of that kind, the made-up ones included. */
   replace(parent: Parent, id: number, kind: string, bodies: readonly JsonRecord[]): void {
-    this.#db.prepare('DELETE FROM related WHERE parent = ? AND parent_id = ? AND kind = ?').run(parent, id, kind);
-    this.#db
-      .prepare('INSERT OR IGNORE INTO related_replaced (parent, parent_id, kind) VALUES (?, ?, ?)')
-      .run(parent, id, kind);
+    this.#statements.remove.run(parent, kind, id);
+    this.#statements.replace.run(parent, kind, id);
     for (const body of bodies) this.add(parent, id, kind, body);
   }
 
   /** Forgets what was written for a parent that is gone. */
   removeAll(parent: Parent, id: number): void {
-    this.#db.prepare('DELETE FROM related WHERE parent = ? AND parent_id = ?').run(parent, id);
-    this.#db.prepare('DELETE FROM related_replaced WHERE parent = ? AND parent_id = ?').run(parent, id);
+    this.#statements.removeAll.run(parent, id);
+    this.#statements.forgetReplaced.run(parent, id);
   }
 }
 

@@ -48,13 +48,10 @@ export interface MeasureOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** The part of the client that measuring needs. */
-export type ListClient = Pick<Client, 'list' | 'rateLimit'>;
-
 /** Records asked for where the first and the last few are all that matters. */
 const sampleSize = 100;
 /** Fewer tries than usual: a server that fails on ranges fails on every one. */
-const patience = { attempts: 4 };
+const patience = { attempts: 3 };
 /** No record was created on it. */
 const farDay = '2099-01-01' as Day;
 
@@ -63,7 +60,7 @@ const farDay = '2099-01-01' as Day;
  * holds. Throws what `Client.list` throws where the plain list cannot be read.
  */
 export async function measureCapabilities(
-  client: ListClient,
+  client: MeasuredClient,
   resource: ResourceName,
   signal?: AbortSignal,
   options: MeasureOptions = {},
@@ -108,7 +105,7 @@ function ordered(direction: 'asc' | 'desc', paginate: number): ListOptions {
 
 /** The newest records, on the largest page that the server gives: a refused or unreadably large one is halved. */
 async function largestPage(
-  client: ListClient,
+  client: MeasuredClient,
   resource: ResourceName,
   first: number,
   signal: AbortSignal | undefined,

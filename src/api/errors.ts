@@ -10,7 +10,10 @@ import {
   UsageError,
 } from '../model/errors.ts';
 
-/** What the server answered, as it came. */
+/**
+ * What the server answered, as it came. Errors keep it out of sight of whoever prints or logs them: it may hold
+ * anything, even the key.
+ */
 export interface Answer {
   readonly status: number;
   /** The parsed JSON (numbers beyond 2^53 as bigints), or the text where it is none. */
@@ -27,23 +30,31 @@ interface ApiErrorOptions extends ErrorOptions {
 export class KeyRefused extends KeyRefusedError {
   override readonly name = 'KeyRefused';
   readonly status: number;
-  readonly answer: Answer | undefined;
+  readonly #answer: Answer | undefined;
 
   constructor(message: string, status: number, options: ApiErrorOptions = {}) {
     super(message, options);
     this.status = status;
-    this.answer = options.answer;
+    this.#answer = options.answer;
+  }
+
+  get answer(): Answer | undefined {
+    return this.#answer;
   }
 }
 
 /** 404: no such record. */
 export class NotFound extends UsageError {
   override readonly name = 'NotFound';
-  readonly answer: Answer | undefined;
+  readonly #answer: Answer | undefined;
 
   constructor(message: string, options: ApiErrorOptions = {}) {
     super(message, options);
-    this.answer = options.answer;
+    this.#answer = options.answer;
+  }
+
+  get answer(): Answer | undefined {
+    return this.#answer;
   }
 }
 
@@ -53,13 +64,17 @@ export class RefusedInput extends UsageError {
   readonly status: number;
   /** As the server words them, `field: message`. */
   readonly problems: readonly string[];
-  readonly answer: Answer | undefined;
+  readonly #answer: Answer | undefined;
 
   constructor(message: string, status: number, problems: readonly string[], options: ApiErrorOptions = {}) {
     super(message, options);
     this.status = status;
     this.problems = problems;
-    this.answer = options.answer;
+    this.#answer = options.answer;
+  }
+
+  get answer(): Answer | undefined {
+    return this.#answer;
   }
 }
 
@@ -70,7 +85,7 @@ export class ServerFailed extends UnreachableError {
   readonly status: number;
   /** How long the server asked to wait, ms. */
   readonly waitMs: number | undefined;
-  readonly answer: Answer | undefined;
+  readonly #answer: Answer | undefined;
 
   constructor(
     message: string,
@@ -80,7 +95,11 @@ export class ServerFailed extends UnreachableError {
     super(message, options);
     this.status = status;
     this.waitMs = options.waitMs;
-    this.answer = options.answer;
+    this.#answer = options.answer;
+  }
+
+  get answer(): Answer | undefined {
+    return this.#answer;
   }
 }
 
@@ -102,11 +121,14 @@ export class PageTooLarge extends UnreachableError {
 /** A write was sent and its answer was lost, or says nothing of what happened. */
 export class WriteOutcomeUnknown extends OutcomeUnknownError {
   override readonly name = 'WriteOutcomeUnknown';
-  /** Undefined where no answer came. */
-  readonly answer: Answer | undefined;
+  readonly #answer: Answer | undefined;
 
   constructor(message: string, options: ApiErrorOptions = {}) {
     super(message, options);
-    this.answer = options.answer;
+    this.#answer = options.answer;
+  }
+
+  get answer(): Answer | undefined {
+    return this.#answer;
   }
 }

@@ -6,6 +6,7 @@
 import { type Dispatcher, Pool } from 'undici';
 import type { HttpMethod } from '../model/operations.ts';
 import { secondMs } from '../model/time.ts';
+import { BodyBuffer } from './body-buffer.ts';
 import { type Redact, redactorOf } from './redact.ts';
 import { type TransportError, tooLarge, transportErrorOf, wasTimeout } from './transport-error.ts';
 
@@ -107,8 +108,7 @@ function exchange(
     let settled = false;
     let status = 0;
     let headers: HttpHeaders = {};
-    let size = 0;
-    const chunks: Buffer[] = [];
+    let body = new BodyBuffer(0);
 
     const settle = () => {
       settled = true;
@@ -136,20 +136,18 @@ function exchange(
       onResponseStart: (_, statusCode, received) => {
         status = statusCode;
         headers = received;
-        if (Number(received['content-length'] ?? 0) > limits.maxBodyBytes) {
-          failWith(tooLarge(limits.maxBodyBytes, context()));
-        }
+        const announced = Number(received['content-length'] ?? 0);
+        if (announced > limits.maxBodyBytes) failWith(tooLarge(limits.maxBodyBytes, context()));
+        else if (Number.isSafeInteger(announced)) body = new BodyBuffer(announced);
       },
       onResponseData: (_, chunk) => {
-        size += chunk.length;
-        if (size > limits.maxBodyBytes) failWith(tooLarge(limits.maxBodyBytes, context()));
-        else chunks.push(chunk);
+        if (body.length + chunk.length > limits.maxBodyBytes) failWith(tooLarge(limits.maxBodyBytes, context()));
+        else body.append(chunk);
       },
       onResponseEnd: () => {
         if (settled) return;
         settle();
-        const body = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, size);
-        resolve({ status, headers, body, milliseconds: performance.now() - started });
+        resolve({ status, headers, body: body.bytes(), milliseconds: performance.now() - started });
       },
       onResponseError: (_, error) => failWith(transportErrorOf(error, context())),
     });

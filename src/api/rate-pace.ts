@@ -55,7 +55,7 @@ export class Pace {
   #jitterMs = 0;
   /** Nothing goes out before. */
   #closedUntil = Number.NEGATIVE_INFINITY;
-  /** When the last refusal came; requests sent before it belong to it. */
+  /** When the last refusal came; requests sent until then belong to it. */
   #refusedAt = Number.NEGATIVE_INFINITY;
   /** The limit was hit and nobody said until when: one request at a time finds out. */
   #probing = false;
@@ -113,7 +113,9 @@ export class Pace {
   /** A request goes out. */
   sent(now: number): void {
     this.#sent.add(now);
-    if (this.#spacingMs > 0) this.#nextEvenly = Math.max(this.#nextEvenly, now - latenessMs) + this.#spacingMs;
+    if (this.#spacingMs > 0) {
+      this.#nextEvenly = (now - this.#nextEvenly > latenessMs ? now : this.#nextEvenly) + this.#spacingMs;
+    }
     if (this.#left !== undefined) this.#left -= 1;
     this.#windowStart ??= now;
     if (this.#windowMs !== undefined) this.#allowance.used();
@@ -131,7 +133,7 @@ export class Pace {
     if (status === 429) return this.#refused(now, sentAt, waitMs);
     this.#time(now - sentAt);
     if (status === 503 && waitMs !== undefined) this.#closedUntil = Math.max(this.#closedUntil, now + waitMs);
-    if (this.#probing && sentAt >= this.#refusedAt) this.#probeSucceeded(sentAt);
+    if (this.#probing && sentAt > this.#refusedAt) this.#probeSucceeded(sentAt);
     this.#accepted.add(sentAt);
     if (resetInMs !== undefined) this.#windowEnd = now + resetInMs;
     // Answers overtake each other; the word on the request sent last counts.
@@ -143,7 +145,9 @@ export class Pace {
     if (this.#remaining !== undefined && remaining > this.#remaining + underWay) this.#begin(sentAt);
     this.#remaining = remaining;
     this.#remainingAsOf = sentAt;
-    this.#left = remaining - this.#sent.after(sentAt);
+    // Of the requests under way, those that went out later are not counted in it, and some that went out before may not
+    // be either: they matter only while our own log does not keep the limit.
+    this.#left = remaining - (this.#windowMs === undefined ? underWay : this.#sent.since(sentAt) - 1);
     if (this.#windowEnd !== undefined || this.#windowMs === undefined || this.#windowStart === undefined) return;
     const end = this.#windowStart + this.#keptWindow(this.#windowMs);
     if (end > now) this.#windowEnd = end;
@@ -159,7 +163,7 @@ export class Pace {
   #refused(now: number, sentAt: number, waitMs: number | undefined): void {
     this.#sent.remove(sentAt);
     const wait = waitMs === undefined ? undefined : Math.max(waitMs, leastWaitMs);
-    if (sentAt < this.#refusedAt) {
+    if (sentAt <= this.#refusedAt) {
       if (wait !== undefined) this.#closedUntil = Math.max(this.#closedUntil, now + wait);
       return;
     }
@@ -173,7 +177,7 @@ export class Pace {
       this.#closedUntil = now + this.#probeMs;
       return;
     }
-    this.#learn(now, Math.max(0, wait - secondMs), wait + secondMs);
+    this.#learn(sentAt, now, Math.max(0, wait - secondMs), wait + secondMs);
     this.#calm();
     this.#closedUntil = now + wait;
     this.#begin(undefined);
@@ -188,7 +192,7 @@ export class Pace {
 
   #probeSucceeded(sentAt: number): void {
     // Refused until then, taken now: the window ended in between.
-    if (this.#blind) this.#learn(this.#refusedAt, 0, sentAt - this.#refusedAt);
+    if (this.#blind) this.#learn(this.#refusedAt, this.#refusedAt, 0, sentAt - this.#refusedAt);
     this.#calm();
     this.#begin(sentAt);
   }
@@ -199,8 +203,11 @@ export class Pace {
     this.#blind = false;
   }
 
-  /** Refused at `now` for the limit, in a window that ends between `least` and `most` ms later. */
-  #learn(now: number, least: number, most: number): void {
+  /**
+   * A request sent at `sentAt` was refused by `now` for the limit, in a window that ends between `least` and `most` ms
+   * later.
+   */
+  #learn(sentAt: number, now: number, least: number, most: number): void {
     const { announced, requests = 0 } = this.#allowance;
     const filled = (windowMs: number, limit: number) =>
       this.#accepted.since(now - this.#keptWindow(windowMs)) >= Math.floor(limit * enough);
@@ -210,11 +217,14 @@ export class Pace {
       return;
     }
     const start = this.#windowStart ?? now;
+    // The window began after its first request was sent, and the refusal was made before it came. A window taken for
+    // too short is refused again, and corrected; one taken for too long would never show.
+    const before = Math.max(0, sentAt - start - (this.#meanMs ?? 0));
     const past = now - start;
     const possible = usualWindowsMs.filter((each) => each > least && filled(each, announced ?? 0));
-    // Where windows went by unseen, the shortest that may be: one too short is refused again, and then corrected.
     const unseen = this.#windowMs !== undefined && this.#accepted.since(start) > 3 * requests;
-    const seen = unseen ? undefined : possible.find((each) => each > past + least && each <= past + most);
+    // Where windows went by unseen, the shortest that may be.
+    const seen = unseen ? undefined : possible.find((each) => each > before + least && each <= past + most);
     this.#windowMs = seen ?? possible[0] ?? past + most;
     this.#allowance.count(this.#accepted.since(Math.max(now - this.#windowMs, seen === undefined ? 0 : start)));
   }

@@ -68,7 +68,7 @@ export function openGate(options: GateOptions): Gate {
   const queue: Waiter[] = [];
   let allowed = Math.min(firstConcurrency, options.concurrency);
   let underWay = 0;
-  /** Requests sent before were overtaken by the last halving, and do not halve again. */
+  /** Requests sent until then were overtaken by the last halving, and do not halve again. */
   let halvedAt = Number.NEGATIVE_INFINITY;
   let alarm: { readonly at: number; readonly off: AbortController } | undefined;
 
@@ -135,7 +135,7 @@ export function openGate(options: GateOptions): Gate {
 
   function adapt(outcome: Outcome, sentAt: number): void {
     const overloaded = outcome.kind === 'timeout' || (outcome.kind === 'answer' && [429, 503].includes(outcome.status));
-    if (overloaded && sentAt >= halvedAt) {
+    if (overloaded && sentAt > halvedAt) {
       allowed = Math.max(1, allowed / 2);
       halvedAt = clock.now();
     } else if (outcome.kind === 'answer' && outcome.status < 400) {

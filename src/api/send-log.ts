@@ -26,11 +26,6 @@ export class SendLog {
     return this.#times.length - this.#firstFrom(time, false);
   }
 
-  /** How many lie after the time. */
-  after(time: number): number {
-    return this.#times.length - this.#firstFrom(time, true);
-  }
-
   /** The `count`-th time from the end: 1 is the last. Undefined where there are fewer. */
   fromEnd(count: number): number | undefined {
     return this.#times[this.#times.length - count];

@@ -28,6 +28,7 @@ interface Circumstances {
 }
 
 const words: Readonly<Record<string, string>> = {
+  HTTPParserError: 'the answer is not HTTP',
   ECONNREFUSED: 'the connection was refused',
   ENOTFOUND: 'the host name is not known',
   EAI_AGAIN: 'the host name could not be looked up',
@@ -53,7 +54,7 @@ function faultOf(code: string, sent: boolean): TransportFault {
   if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/.test(code)) return 'tls';
   if (!sent) return 'connect';
   if (timeouts.has(code)) return 'timeout';
-  return code.startsWith('HPE_') || code.startsWith('UND_ERR_RES') ? 'protocol' : 'reset';
+  return /^(HPE_|HTTPParserError$|UND_ERR_RES)/.test(code) ? 'protocol' : 'reset';
 }
 
 /** The error as one of ours; what it says and what caused it are free of the key. */
@@ -63,7 +64,8 @@ export function transportErrorOf(
   fault?: TransportFault,
 ): TransportError {
   const cause = causeOf(error, redact);
-  const code = codeOf(error) ?? '';
+  // Not every error of undici's parser has a code.
+  const code = codeOf(error) ?? (error instanceof Error && error.name === 'HTTPParserError' ? error.name : '');
   const text = words[code] ?? cause.message;
   return new TransportError(code === '' ? text : `${text} (${code})`, fault ?? faultOf(code, sent), sent, cause);
 }

@@ -1,0 +1,387 @@
+import { inspect } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import type { Client } from '../../src/api/client.ts';
+import { recordIn } from '../../src/api/envelope.ts';
+import { openClient } from '../../src/api/client.ts';
+import { OperatorError } from '../../src/model/errors.ts';
+import { silentLog } from '../../src/model/log.ts';
+import { parseMoney } from '../../src/model/money.ts';
+import { operations } from '../../src/model/operations.ts';
+import { systemClock } from '../../src/model/time.ts';
+import type { Fault } from '../../src/sandbox/sandbox.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import {
+  type Answerer,
+  clientOf,
+  emptyAddress,
+  envelopeOf,
+  json,
+  startPlainServer,
+  testKey,
+} from './support/plain-server.ts';
+import { virtualTime } from './support/virtual-time.ts';
+
+function moneyOf(text: string) {
+  const parsed = parseMoney(text);
+  if ('problem' in parsed) throw new Error(parsed.problem);
+  return parsed.money;
+}
+
+async function failureOf(work: Promise<unknown>): Promise<OperatorError> {
+  const error: unknown = await work.catch((each: unknown) => each);
+  expect(error).toBeInstanceOf(OperatorError);
+  return error as OperatorError;
+}
+
+const page = JSON.stringify(envelopeOf([{ id: 1 }]));
+
+describe('the fourteen operations', () => {
+  test('all work against the sandbox', async () => {
+    const sandbox = await startSandbox();
+    const client = clientOf(sandbox.url, { key: sandbox.key });
+    for (const resource of ['users', 'packages', 'emails', 'coupons'] as const) {
+      const { total, records } = await client.list(resource, { paginate: 5 });
+      expect(total).toBe(sandbox.control.count(resource));
+      expect(records).toHaveLength(5);
+    }
+    expect(recordIn((await client.auth()).body)).toHaveProperty('email');
+    const named = { first_name: 'Ada', last_name: 'Byron', username: 'ada.byron', email: 'ada@example.test' };
+    const created = await client.createUser({ ...named, address: { city: 'London' }, welcome_email: false });
+    const id = Number(recordIn(created.body)?.['id']);
+    expect(sandbox.control.get('users', id)).toMatchObject(named);
+    await client.updateUser(id, { first_name: 'Augusta' });
+    await client.updateBalance(id, { type: 'add', amount: moneyOf('12.50'), description: 'test' });
+    await client.sendEmail(id, { subject: 'Hello', content: '<p>Hello</p>' });
+    await client.sendNotification(id, { type: 'success', icon: 'star', message: 'Hello' });
+    const user = recordIn((await client.getUser(id, ['balance_transactions', 'notifications'])).body);
+    expect(user).toMatchObject({ first_name: 'Augusta', balance: 12.5 });
+    expect(user?.['balance_transactions']).toHaveLength(1);
+    expect(user?.['notifications']).toHaveLength(1);
+    expect((await client.orders(id)).status).toBe(200);
+    expect((await client.payments(id)).status).toBe(200);
+    await client.deleteUser(id, { force: true });
+    expect(sandbox.control.get('users', id)).toBe(undefined);
+    const used = new Set(sandbox.control.requests().recent.map(({ operation }) => operation));
+    expect(operations.map(({ name }) => name).filter((name) => !used.has(name))).toEqual([]);
+  });
+
+  test('send an amount digit for digit, and nothing that was not given', async () => {
+    const server = await startPlainServer((_, response) => json(response, 200, { ok: true }));
+    const client = clientOf(server.url);
+    const amount = '12.50' as ReturnType<typeof moneyOf>;
+    await client.updateBalance(7, { type: 'set', amount });
+    await client.deleteUser(7);
+    expect(server.received.map(({ method, url, body }) => [method, url, body])).toEqual([
+      ['PUT', '/api/v1/users/7/update-balance', '{"type":"set","amount":12.50}'],
+      ['DELETE', '/api/v1/users/7', '{}'],
+    ]);
+  });
+
+  test('give the answer of a write as it came', async () => {
+    const server = await startPlainServer((_, response) => response.writeHead(202).end('{"id":12345678901234567890}'));
+    expect(await clientOf(server.url).sendEmail(7, { subject: 'a', content: 'b' })).toEqual({
+      status: 202,
+      body: { id: 12_345_678_901_234_567_890n },
+      raw: Buffer.from('{"id":12345678901234567890}'),
+    });
+  });
+
+  test('refuse an id that is none before anything is sent', async () => {
+    const server = await startPlainServer((_, response) => json(response, 200, {}));
+    const client = clientOf(server.url);
+    for (const id of [0, -1, 1.5, Number.NaN]) await expect(client.getUser(id)).rejects.toThrow(/no user id/);
+    expect(server.received).toHaveLength(0);
+  });
+});
+
+test.each(['not a url', 'ftp://example.test', 'http://user:pw@127.0.0.1'])(
+  'the base address %s is refused',
+  (baseUrl) => {
+    expect(() => clientOf(baseUrl)).toThrow(/base address/);
+  },
+);
+
+test('a key that is none is refused without being shown', () => {
+  const open = () => clientOf('http://127.0.0.1:1', { key: 'two words\n' });
+  expect(open).toThrow(/the key is empty, or holds spaces/);
+  expect(open).not.toThrow(/two words/);
+});
+
+describe('a read', () => {
+  const faults: [string, (response: Parameters<Answerer>[1]) => void][] = [
+    ['a 500', (response) => json(response, 500, { message: 'no' })],
+    ['a 429', (response) => json(response, 429, {}, { 'retry-after': '1' })],
+    ['a reset', (response) => response.destroy()],
+    ['truncated JSON', (response) => response.end(page.slice(0, -9))],
+    ['an empty 200', (response) => response.end()],
+    ['a web page as JSON', (response) => response.setHeader('content-type', 'application/json').end('<html>')],
+    ['a refusal under 200', (response) => json(response, 200, { success: false, errors: ['Later.'] })],
+    ['another page', (response) => json(response, 200, envelopeOf([], 9))],
+  ];
+
+  test.each(faults)('goes on after %s', async (_, fault) => {
+    const time = virtualTime();
+    const server = await startPlainServer((_request, response, before) =>
+      before < 2 ? fault(response) : void response.end(page),
+    );
+    const client = clientOf(server.url, { clock: time.clock, sleep: time.sleep });
+    expect((await time.run(client.list('users'))).total).toBe(1);
+    expect(client.counters).toMatchObject({ requests: 3, retries: 2 });
+  });
+
+  test('goes on after a server that hangs', async () => {
+    const server = await startPlainServer((_, response, before) => void (before === 1 && response.end(page)));
+    expect((await clientOf(server.url, { timeoutMs: 40 }).list('users')).total).toBe(1);
+  });
+
+  test.each<[number, unknown, number, RegExp]>([
+    [401, { message: 'Unauthenticated.' }, 3, /the key was refused \(401\): Unauthenticated\./],
+    [403, { success: false, errors: ['No permission.'] }, 3, /refused \(403\): No permission\./],
+    [404, { message: 'No query results' }, 2, /not found \(404\): No query results/],
+    [422, { message: 'x', errors: { page: ['Too big.'] } }, 2, /refused \(422\): page: Too big\./],
+    [400, { message: 'Bad.' }, 2, /refused \(400\): Bad\./],
+  ])('answered with %i ends at once', async (status, body, exitCode, message) => {
+    const server = await startPlainServer((_, response) => json(response, status, body));
+    const error = await failureOf(clientOf(server.url).list('users'));
+    expect(error).toMatchObject({ exitCode });
+    expect(error.message).toMatch(message);
+    expect(error.message).toContain(`GET ${server.url}/api/v1/users`);
+    expect(server.received).toHaveLength(1);
+  });
+
+  test('that fails to the end says how often and for how long it was tried', async () => {
+    const server = await startPlainServer((_, response) => json(response, 502, { message: 'Bad gateway.' }));
+    const error = await failureOf(clientOf(server.url).list('users'));
+    expect(error).toMatchObject({ name: 'ServerFailed', exitCode: 4, status: 502 });
+    expect(error.message).toMatch(/failed \(502\): Bad gateway\., tried 4 times in \d+\.\d s$/);
+  });
+
+  test('of a web page says that this is not the API', async () => {
+    const server = await startPlainServer((_, response) => response.end('<!doctype html><title>Welcome'));
+    const error = await failureOf(clientOf(server.url).list('users'));
+    expect(error).toMatchObject({ name: 'NotTheApi', exitCode: 4 });
+    expect(error.advice).toMatch(/base address/);
+  });
+
+  test('that is redirected says where to, and goes there not even once', async () => {
+    const other = await startPlainServer((_, response) => response.end(page));
+    const server = await startPlainServer((_, response) =>
+      response.writeHead(302, { location: `${other.url}/login` }).end(),
+    );
+    const error = await failureOf(clientOf(server.url).list('users'));
+    expect(error.message).toContain(`redirected (302) to ${other.url}/login; redirects are not followed`);
+    expect([server.received.length, other.received.length]).toEqual([1, 0]);
+  });
+
+  test('of a body over the bound lets the caller ask for less', async () => {
+    const server = await startPlainServer((_, response) => response.end(' '.repeat(5_000)));
+    const error = await failureOf(clientOf(server.url, { maxBodyBytes: 4_000 }).list('users'));
+    expect(error.name).toBe('PageTooLarge');
+    expect(server.received).toHaveLength(1);
+  });
+
+  test('stops with the reason when it is told to, while it waits for its next try', async () => {
+    const stop = new AbortController();
+    const server = await startPlainServer((_, response) => {
+      json(response, 503, {}, { 'retry-after': '30' });
+      setImmediate(() => stop.abort(new Error('stopped by the test')));
+    });
+    const client = openClient({
+      baseUrl: server.url,
+      key: testKey,
+      timeoutMs: 5_000,
+      concurrency: 2,
+      attempts: 4,
+      pageSize: 10,
+      userAgent: 'tests',
+      log: silentLog,
+      clock: systemClock,
+    });
+    await expect(client.list('users', {}, stop.signal)).rejects.toThrow('stopped by the test');
+    await client.close();
+  });
+});
+
+test('nothing listening ends within 30 s by default, and says what was tried', async () => {
+  const time = virtualTime();
+  const address = await emptyAddress();
+  const client = clientOf(address, { attempts: 100, clock: time.clock, sleep: time.sleep, random: () => 0.99 });
+  const started = time.clock.now();
+  const error = await time.run(failureOf(client.list('users')));
+  expect(error).toMatchObject({ name: 'Unreachable', exitCode: 4 });
+  expect(error.message).toMatch(/ECONNREFUSED.*tried \d+ times in \d+ s/);
+  expect(error.message).toContain(address);
+  // A try may take another 8 s before it is known that nobody takes the connection.
+  expect(time.clock.now() - started).toBeLessThan(22_000);
+});
+
+describe('a write', () => {
+  const send = (client: Client) => client.updateUser(7, { first_name: 'Ada' });
+
+  test('A write is never retried by the transport', async () => {
+    const faults: Answerer[] = [
+      (_, response) => response.destroy(),
+      (_, response) => response.writeHead(200, { 'content-length': 99 }).write('{"id"'),
+      (_, response) => response.end(),
+      (_, response) => response.end('{"id":'),
+      (_, response) => response.end('<html>'),
+      () => {},
+      ...[408, 409, 425, 429, 500, 502, 503, 504, 520].map(
+        (status): Answerer =>
+          (_, response) =>
+            json(response, status, { message: 'no' }, { 'retry-after': '0' }),
+      ),
+    ];
+    const writes: ((client: Client) => Promise<unknown>)[] = [
+      send,
+      (client) => client.deleteUser(7, { force: true }),
+      (client) => client.sendEmail(7, { subject: 'a', content: 'b' }),
+      (client) => client.updateBalance(7, { type: 'add', amount: moneyOf('1') }),
+    ];
+    for (const fault of faults) {
+      for (const write of writes) {
+        const server = await startPlainServer(fault);
+        const client = clientOf(server.url, { timeoutMs: 60 });
+        await failureOf(write(client));
+        expect(server.received).toHaveLength(1);
+        expect(client.counters).toMatchObject({ requests: 1, retries: 0 });
+      }
+    }
+  });
+
+  test.each<[string, Answerer]>([
+    ['a reset', (_, response) => response.destroy()],
+    ['silence', () => {}],
+    ['a 500', (_, response) => json(response, 500, { message: 'Oops.' })],
+    ['a 409', (_, response) => json(response, 409, { message: 'Conflict.' })],
+    ['a 503 that names no wait', (_, response) => json(response, 503, {})],
+    ['an empty 200', (_, response) => response.end()],
+    ['a 200 cut short', (_, response) => response.end('{"id":7,')],
+    ['a web page with 200', (_, response) => response.end('<html>')],
+    ['a redirect to elsewhere', (_, response) => response.writeHead(302, { location: '/login' }).end()],
+  ])('answered with %s may have been done: exit 8, and the advice to look', async (_, answer) => {
+    const server = await startPlainServer(answer);
+    const error = await failureOf(send(clientOf(server.url, { timeoutMs: 60 })));
+    expect(error).toMatchObject({ name: 'WriteOutcomeUnknown', exitCode: 8 });
+    expect(error.advice).toMatch(/Read the user back before you send it again/);
+  });
+
+  test.each<[string, Answerer, object]>([
+    ['a 401', (_, response) => json(response, 401, {}), { name: 'KeyRefused', exitCode: 3, status: 401 }],
+    ['a 403', (_, response) => json(response, 403, {}), { name: 'KeyRefused', exitCode: 3, status: 403 }],
+    ['a 404', (_, response) => json(response, 404, {}), { name: 'NotFound', exitCode: 2 }],
+    [
+      'a 422',
+      (_, response) => json(response, 422, { errors: { email: ['Taken.'] } }),
+      { name: 'RefusedInput', exitCode: 2, problems: ['email: Taken.'] },
+    ],
+    [
+      'success: false',
+      (_, response) => json(response, 200, { success: false, errors: [] }),
+      { name: 'RefusedInput', exitCode: 2, status: 200 },
+    ],
+    [
+      'a 429',
+      (_, response) => json(response, 429, {}, { 'retry-after': '9' }),
+      { name: 'ServerFailed', exitCode: 4, waitMs: 9_000 },
+    ],
+    [
+      'a 503 that names a wait',
+      (_, response) => json(response, 503, {}, { 'retry-after': '9' }),
+      { name: 'ServerFailed', exitCode: 4, waitMs: 9_000 },
+    ],
+    [
+      'a redirect to a new address',
+      (_, response) => response.writeHead(301, { location: 'https://x.test/' }).end(),
+      { name: 'NotTheApi', exitCode: 4 },
+    ],
+  ])('answered with %s was not done', async (_, answer, expected) => {
+    const server = await startPlainServer(answer);
+    expect(await failureOf(send(clientOf(server.url)))).toMatchObject(expected);
+  });
+
+  test('that nobody took is known not to have been sent', async () => {
+    const error = await failureOf(send(clientOf(await emptyAddress())));
+    expect(error).toMatchObject({ name: 'Unreachable', exitCode: 4 });
+    expect(error.message).toMatch(/nothing was sent$/);
+  });
+
+  test('stopped after sending may have been done; stopped before, the reason is all there is', async () => {
+    const stop = new AbortController();
+    const server = await startPlainServer(() => stop.abort(new Error('enough')));
+    const client = clientOf(server.url);
+    expect((await failureOf(client.updateUser(7, {}, stop.signal))).exitCode).toBe(8);
+    await expect(client.updateUser(7, {}, stop.signal)).rejects.toThrow('enough');
+    expect(server.received).toHaveLength(1);
+  });
+
+  test('may answer 204 without a body', async () => {
+    const server = await startPlainServer((_, response) => response.writeHead(204).end());
+    expect(await send(clientOf(server.url))).toMatchObject({ status: 204, body: '' });
+  });
+});
+
+test('the key is in no error, even where the server sends it back', async () => {
+  const echoing: Answerer[] = [401, 404, 422, 500, 200].map((status) => (request, response) => {
+    json(response, status, { success: false, message: `got ${request.headers.authorization}`, errors: [testKey] });
+  });
+  echoing.push((_, response) => response.writeHead(302, { location: `/login?key=${testKey}` }).end());
+  for (const answer of echoing) {
+    const server = await startPlainServer(answer);
+    const client = clientOf(server.url, { attempts: 1 });
+    const filters = [{ key: 'email', value: testKey }] as const;
+    for (const work of [client.list('users', { filters }), client.updateUser(7, {})]) {
+      const error = await failureOf(work);
+      expect(inspect(error, { depth: 9, showHidden: true })).not.toContain(testKey);
+    }
+  }
+});
+
+describe('a walk over every page', () => {
+  test('gives each record once, in pages as large as the server allows', async () => {
+    const sandbox = await startSandbox({ users: 60 });
+    sandbox.control.setBehaviour({ page_max: 25 });
+    const client = clientOf(sandbox.url, { key: sandbox.key });
+    const ids: unknown[] = [];
+    for await (const { records } of client.pages('users', { sorts: [{ key: 'created_at', direction: 'asc' }] })) {
+      ids.push(...records.map(({ id }) => id));
+    }
+    expect(ids).toHaveLength(60);
+    expect(new Set(ids).size).toBe(60);
+    expect(client.counters.requests).toBe(3);
+  });
+
+  test('asks again for half of a page that is too large', async () => {
+    const records = Array.from({ length: 20 }, (_, index) => ({ id: index + 1, text: 'x'.repeat(100) }));
+    const server = await startPlainServer(({ url }, response) => {
+      const query = new URL(url, 'http://x').searchParams;
+      const [number, size] = [Number(query.get('page')), Number(query.get('paginate'))];
+      const some = records.slice((number - 1) * size, number * size);
+      json(response, 200, { ...envelopeOf(some, number, Math.ceil(20 / size), 20), per_page: size });
+    });
+    const seen: unknown[] = [];
+    for await (const { records: some } of clientOf(server.url, { maxBodyBytes: 1_000, pageSize: 20 }).pages('users')) {
+      seen.push(...some.map(({ id }) => id));
+    }
+    expect(seen).toEqual(records.map(({ id }) => id));
+  });
+
+  test('warns where the number of records changed', async () => {
+    const server = await startPlainServer((_, response, before) =>
+      json(response, 200, envelopeOf([{ id: before + 1 }], before + 1, 3, 30 + before)),
+    );
+    const warnings: unknown[] = [];
+    const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
+    for await (const each of clientOf(server.url, { log }).pages('users')) expect(each.records).toHaveLength(1);
+    expect(warnings).toEqual([{ resource: 'users', before: 30, now: 31 }]);
+  });
+});
+
+test('every fault of the sandbox in a row does not keep a read from its answer', async () => {
+  const sandbox = await startSandbox();
+  const faults: Fault[] = ['error_500', 'html', 'reset_before', 'reset_middle', 'truncated', 'empty_body'];
+  sandbox.control.faultNext(faults.map((fault) => ({ fault })));
+  const client = clientOf(sandbox.url, { key: sandbox.key, attempts: 7 });
+  expect((await client.list('users')).total).toBe(60);
+  expect(client.counters.retries).toBe(6);
+});

@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest';
+import { UnreadableAnswer, problemsIn } from '../../src/api/answer-body.ts';
+import { pageOf, recordIn } from '../../src/api/envelope.ts';
+import { hasLongNumber, parseExactly, stringifyExactly } from '../../src/api/exact-json.ts';
+import { envelopeOf } from './support/plain-server.ts';
+
+const answerOf = (text: string, headers: Record<string, string> = {}) => ({
+  status: 200,
+  headers,
+  body: Buffer.from(text),
+  milliseconds: 1,
+});
+const page = (body: unknown, asked = 1) => pageOf(answerOf(JSON.stringify(body)), asked);
+
+describe('a page', () => {
+  test('comes with its numbers, its records, its bytes and the time of the server', () => {
+    const text = JSON.stringify(envelopeOf([{ id: 1 }, { id: 2 }], 3, 7, 99));
+    expect(pageOf(answerOf(text, { date: 'Wed, 11 Mar 2026 10:00:00 GMT' }), 3)).toEqual({
+      page: 3,
+      perPage: 15,
+      lastPage: 7,
+      total: 99,
+      records: [{ id: 1 }, { id: 2 }],
+      bytes: Buffer.from(text),
+      milliseconds: 1,
+      serverTime: Date.parse('2026-03-11T10:00:00Z'),
+    });
+  });
+
+  test('may have its numbers as text', () => {
+    const body = { ...envelopeOf([]), current_page: '1', total: '12', per_page: '15', last_page: '1' };
+    expect(page(body)).toMatchObject({ page: 1, total: 12, perPage: 15 });
+  });
+
+  test('must be the one that was asked for', () => {
+    expect(() => page(envelopeOf([], 1), 4)).toThrow('page 4 was asked for and page 1 came');
+  });
+
+  test('is told from whatever else a server sends with 200', () => {
+    const other = ['', '<html>no</html>', '  <!doctype html>', '{"data":[', 'null', '[]', '{"data":{}}', '42'];
+    for (const text of other) expect(() => pageOf(answerOf(text), 1)).toThrow(UnreadableAnswer);
+    expect(() => page({ ...envelopeOf([]), data: [1] })).toThrow(UnreadableAnswer);
+    expect(() => page({ ...envelopeOf([]), total: -1 })).toThrow(/total/);
+    expect(() => page({ success: false, errors: ['No.'] })).toThrow('the server reports a failure');
+  });
+
+  test('is read as JSON whatever the content type says', () => {
+    expect(pageOf(answerOf(JSON.stringify(envelopeOf([])), { 'content-type': 'text/html' }), 1).total).toBe(0);
+  });
+});
+
+describe('numbers', () => {
+  test('beyond what a double holds are kept exactly, and others stay numbers', () => {
+    const text =
+      '{"a":9007199254740993,"b":-12345678901234567890,"c":0.12345678901234567,"d":12.50,"e":9007199254740991}';
+    const value = parseExactly(Buffer.from(text));
+    expect(value).toEqual({
+      a: 9_007_199_254_740_993n,
+      b: -12_345_678_901_234_567_890n,
+      c: '0.12345678901234567',
+      d: 12.5,
+      e: 9_007_199_254_740_991,
+    });
+    expect(stringifyExactly({ a: 9_007_199_254_740_993n })).toBe('{"a":9007199254740993}');
+  });
+
+  test('that are long decimals without a long part are kept, too', () => {
+    expect(parseExactly(Buffer.from('[1234567890.12345678]'))).toEqual(['1234567890.12345678']);
+    expect(parseExactly(Buffer.from('[0.1000000000000000000]'))).toEqual([0.1]);
+  });
+
+  test('are found wherever they stand in the bytes', () => {
+    for (let offset = 0; offset < 40; offset += 1) {
+      const around = ' '.repeat(offset);
+      expect(hasLongNumber(Buffer.from(`${around}1234567890123456`))).toBe(true);
+      expect(hasLongNumber(Buffer.from(`${around}123456789012345`))).toBe(false);
+    }
+    expect(hasLongNumber(Buffer.from('"2026-03-11T10:00:00.000000Z"'))).toBe(false);
+  });
+});
+
+test('problems are told in the words of either error shape, cut where they are long', () => {
+  expect(problemsIn({ success: false, errors: ['One.', 'Two.'] })).toEqual(['One.', 'Two.']);
+  const fields = { message: 'The given data was invalid.', errors: { email: ['Taken.'], username: 'Short.' } };
+  expect(problemsIn(fields)).toEqual(['email: Taken.', 'username: Short.']);
+  expect(problemsIn({ message: 'Unauthenticated.' })).toEqual(['Unauthenticated.']);
+  expect(problemsIn({ message: 'x'.repeat(9_000) })[0]).toHaveLength(500);
+  for (const none of [null, 'text', 3, [], {}]) expect(problemsIn(none)).toEqual([]);
+});
+
+test('one record is found bare, under data and under user', () => {
+  const user = { id: 7 };
+  for (const body of [user, { data: user }, { status: true, user }]) expect(recordIn(body)).toBe(user);
+  for (const body of [null, [], {}, { data: [user] }]) expect(recordIn(body)).toBe(undefined);
+});

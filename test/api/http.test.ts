@@ -1,0 +1,125 @@
+import { inspect } from 'node:util';
+import { expect, onTestFinished, test } from 'vitest';
+import { type Http, type HttpOptions, openHttp } from '../../src/api/http.ts';
+import type { TransportError } from '../../src/api/transport-error.ts';
+import { type Answerer, emptyAddress, startPlainServer, testKey } from './support/plain-server.ts';
+
+function httpOf(baseUrl: string, options: Partial<HttpOptions> = {}): Http {
+  const http = openHttp({
+    baseUrl,
+    key: testKey,
+    userAgent: 'tests',
+    timeoutMs: 5_000,
+    maxBodyBytes: 1_000_000,
+    connections: 2,
+    ...options,
+  });
+  onTestFinished(() => http.close());
+  return http;
+}
+
+const get = { method: 'GET', path: '/api/v1/users' } as const;
+
+async function failureOf(answer: Answerer, options: Partial<HttpOptions> = {}): Promise<TransportError> {
+  const server = await startPlainServer(answer);
+  const error: unknown = await httpOf(server.url, options)
+    .send(get)
+    .catch((each: unknown) => each);
+  return error as TransportError;
+}
+
+test('sends the key and the JSON headers, and gives status, headers, body and time', async () => {
+  const server = await startPlainServer((_, response) => response.writeHead(201, { 'x-one': 'two' }).end('{"a":1}'));
+  const answer = await httpOf(server.url).send(get);
+  expect(answer).toMatchObject({ status: 201, body: Buffer.from('{"a":1}') });
+  expect(answer.headers['x-one']).toBe('two');
+  expect(answer.milliseconds).toBeGreaterThan(0);
+  expect(server.received[0]?.headers).toMatchObject({
+    authorization: `Bearer ${testKey}`,
+    accept: 'application/json',
+    'content-type': 'application/json',
+    'user-agent': 'tests',
+  });
+});
+
+test.each(['/panel', '/panel/', '/a/b'])('puts the path %s of the base address before every path', async (prefix) => {
+  const server = await startPlainServer((_, response) => response.end('{}'));
+  const http = httpOf(`${server.url}${prefix}`);
+  await http.send({ method: 'GET', path: '/api/v1/users?page=2' });
+  const trimmed = prefix.replace(/\/$/, '');
+  expect(server.received[0]?.url).toBe(`${trimmed}/api/v1/users?page=2`);
+  expect(http.address).toBe(`${server.url}${trimmed}`);
+});
+
+test('a redirect is an answer, and nothing goes to where it points', async () => {
+  const other = await startPlainServer((_, response) => response.end('{}'));
+  const server = await startPlainServer((_, response) => response.writeHead(302, { location: other.url }).end());
+  expect(await httpOf(server.url).send(get)).toMatchObject({ status: 302, headers: { location: other.url } });
+  expect(other.received).toHaveLength(0);
+});
+
+test('reads keep their connection, a write gets one of its own', async () => {
+  const connections = new Set<unknown>();
+  const server = await startPlainServer((_, response) => {
+    connections.add(response.socket);
+    response.end('{}');
+  });
+  const http = httpOf(server.url, { connections: 1 });
+  for (let count = 0; count < 3; count += 1) await http.send(get);
+  expect(connections.size).toBe(1);
+  for (let count = 0; count < 2; count += 1) await http.send({ method: 'PUT', path: '/x', body: '{}' });
+  expect(connections.size).toBe(3);
+  expect(server.received.at(-1)?.headers['connection']).toBe('close');
+});
+
+test.each([
+  ['announced', (): Answerer => (_, response) => response.writeHead(200, { 'content-length': 2_000_000 }).write('{')],
+  ['sent piece by piece', (): Answerer => (_, response) => void response.write(Buffer.alloc(1_500_000))],
+])('a body over the bound, %s, ends the exchange', async (_, answerer) => {
+  expect(await failureOf(answerer())).toMatchObject({ fault: 'too-large', sent: true });
+});
+
+test('silence ends after the timeout, before the answer and in its middle', async () => {
+  expect(await failureOf(() => {}, { timeoutMs: 40 })).toMatchObject({ fault: 'timeout', sent: true });
+  const dripping: Answerer = (_, response) => {
+    const timer = setInterval(() => response.write(' '), 5);
+    response.on('close', () => clearInterval(timer));
+  };
+  expect(await failureOf(dripping, { timeoutMs: 60 })).toMatchObject({ fault: 'timeout', sent: true });
+});
+
+test('a connection that breaks is told from one that was never taken', async () => {
+  expect(await failureOf((_, response) => response.destroy())).toMatchObject({ fault: 'reset', sent: true });
+  const cut: Answerer = (_, response) => {
+    response.writeHead(200, { 'content-length': 100 }).write('{"data":');
+    setImmediate(() => response.destroy());
+  };
+  expect(await failureOf(cut)).toMatchObject({ sent: true });
+  const refused = httpOf(await emptyAddress()).send(get);
+  await expect(refused).rejects.toMatchObject({ fault: 'connect', sent: false });
+  await expect(refused).rejects.toThrow(/refused \(ECONNREFUSED\)/);
+});
+
+test('TLS on a port that speaks none is named', async () => {
+  const server = await startPlainServer((_, response) => response.end('{}'));
+  const http = httpOf(server.url.replace('http:', 'https:'));
+  await expect(http.send(get)).rejects.toMatchObject({ fault: 'tls', sent: false });
+});
+
+test('aborting gives the reason before sending, and says that it was sent afterwards', async () => {
+  const reason = new Error('stopped by the test');
+  const server = await startPlainServer(() => stop.abort(reason));
+  const stop = new AbortController();
+  const http = httpOf(server.url);
+  await expect(http.send(get, AbortSignal.abort(reason))).rejects.toBe(reason);
+  expect(server.received).toHaveLength(0);
+  await expect(http.send(get, stop.signal)).rejects.toMatchObject({ fault: 'aborted', sent: true });
+});
+
+test('the key is in no error, whatever the server does with it', async () => {
+  const echoing: Answerer = ({ headers }, response) =>
+    response.socket?.end(`HTTP/1.1 200 OK\r\n${headers.authorization}\r\n\r\n`);
+  const error = await failureOf(echoing);
+  expect(error.fault).toBe('protocol');
+  expect(inspect(error, { depth: 10, showHidden: true })).not.toContain(testKey);
+});

@@ -1,0 +1,107 @@
+import { describe, expect, test } from 'vitest';
+import { ClosedForLong, type Gate, openGate, type Outcome } from '../../src/api/rate.ts';
+import { type Headers, spend, type Window } from './support/limited-server.ts';
+import { virtualTime } from './support/virtual-time.ts';
+
+const good: Outcome = { kind: 'answer', status: 200, headers: {} };
+const refused = (headers: Record<string, string>): Outcome => ({ kind: 'answer', status: 429, headers });
+
+function gateOf(options: { concurrency?: number; requestsPerSecond?: number; maxWaitMs?: number } = {}) {
+  const time = virtualTime();
+  const gate = openGate({ concurrency: 8, maxWaitMs: 300_000, clock: time.clock, sleep: time.sleep, ...options });
+  return { gate, time };
+}
+
+async function use(gate: Gate, outcome: Outcome, times = 1): Promise<void> {
+  for (let count = 0; count < times; count += 1) (await gate.enter()).leave(outcome);
+}
+
+describe('a limit of 20 a second, announced or not', () => {
+  const windows: Window[] = ['from the first request', 'by the clock', 'sliding', 'bucket'];
+  const headers: Headers[] = ['quota and wait', 'wait', 'none'];
+  const cases = windows.flatMap((window) => headers.map((each) => [window, each] as const));
+
+  test.each(cases)('counted %s, with headers: %s, is used to 90 % and overrun by 2 %', async (window, each) => {
+    const spent = await spend({ limit: 20, windowMs: 1_000, window, headers: each, latencyMs: 10 }, 800);
+    expect(spent.refused).toBeLessThanOrEqual(0.02);
+    expect(spent.used).toBeGreaterThanOrEqual(0.9);
+  });
+});
+
+test('a limit of 60 a minute costs the first minute nothing, and one refusal to be learnt', async () => {
+  const server = { limit: 60, windowMs: 60_000, window: 'from the first request', latencyMs: 20 } as const;
+  const short = await spend({ ...server, headers: 'quota and wait' }, 50);
+  expect(short.refused).toBe(0);
+  expect(short.seconds).toBeLessThan(2);
+  const long = await spend({ ...server, headers: 'quota and wait' }, 300);
+  expect(long.refused * 300).toBeLessThan(1.5);
+  expect(long.seconds).toBeLessThan(5 * 60 + 15);
+  expect(long.limit).toEqual({ limit: 60, windowSeconds: 60 });
+});
+
+test('lets no more through at once than was asked for, and grows to that by one for some good answers', async () => {
+  const { gate } = gateOf({ concurrency: 4 });
+  expect(gate.allowed()).toBe(2);
+  await use(gate, good, 100);
+  expect(gate.allowed()).toBe(4);
+  const passes = await Promise.all([gate.enter(), gate.enter(), gate.enter(), gate.enter()]);
+  let fifth = false;
+  const waiting = gate.enter().then((pass) => {
+    fifth = true;
+    return pass;
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(fifth).toBe(false);
+  passes[0]?.leave(good);
+  await waiting;
+});
+
+test.each([
+  ['429', refused({ 'retry-after': '1' })],
+  ['503', { kind: 'answer', status: 503, headers: {} }],
+  ['a timeout', { kind: 'timeout' }],
+] satisfies [string, Outcome][])(
+  '%s halves what is let through at once, once for all that were under way',
+  async (_, outcome) => {
+    const { gate } = gateOf();
+    await use(gate, good, 100);
+    expect(gate.allowed()).toBe(8);
+    const passes = await Promise.all(Array.from({ length: 8 }, () => gate.enter()));
+    for (const pass of passes) pass.leave(outcome);
+    expect(gate.allowed()).toBe(4);
+  },
+);
+
+test('nobody passes while the server has asked to wait', async () => {
+  const { gate, time } = gateOf();
+  const started = time.clock.now();
+  await use(gate, refused({ 'retry-after': '7' }));
+  await time.run(gate.enter());
+  expect(time.clock.now() - started).toBe(7_000);
+});
+
+test('a wait that is longer than anybody will wait is told at once', async () => {
+  const { gate } = gateOf({ maxWaitMs: 60_000 });
+  await use(gate, refused({ 'retry-after': '3600' }));
+  await expect(gate.enter()).rejects.toBeInstanceOf(ClosedForLong);
+});
+
+test('a rate of our own is kept evenly', async () => {
+  const { gate, time } = gateOf({ requestsPerSecond: 5 });
+  const started = time.clock.now();
+  await time.run(use(gate, good, 21));
+  expect(time.clock.now() - started).toBe(4_000);
+});
+
+test('whoever stops waiting leaves the queue with the reason, and lets the others go on', async () => {
+  const { gate, time } = gateOf({ concurrency: 1 });
+  const first = await gate.enter();
+  const stop = new AbortController();
+  const second = gate.enter(stop.signal);
+  const third = gate.enter();
+  stop.abort(new Error('enough'));
+  await expect(second).rejects.toThrow('enough');
+  first.leave(good);
+  await time.run(third);
+  await expect(gate.enter(stop.signal)).rejects.toThrow('enough');
+});

@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest';
+import { decideRetry, defaultRetryLimits, type Failure, fullJitter } from '../../src/api/retry.ts';
+import { retryAfterOf, rateHeadersOf, waitAskedOf } from '../../src/api/answer-headers.ts';
+
+const half = () => 0.5;
+const early = { attempt: 1, elapsedMs: 0 };
+const status = (code: number, waitMs?: number): Failure => ({ kind: 'status', status: code, waitMs });
+const decide = (failure: Failure, effort = early) => decideRetry(failure, effort, defaultRetryLimits, half);
+
+test.each([408, 425, 429, 500, 502, 503, 504, 520, 599])('a read answered with %i is tried again', (code) => {
+  expect(decide(status(code)).again).toBe(true);
+});
+
+test.each([400, 401, 403, 404, 409, 419, 422, 301])('a read answered with %i is not', (code) => {
+  expect(decide(status(code))).toEqual({ again: false, because: 'final' });
+});
+
+test.each(['connect', 'reset', 'timeout', 'protocol'] as const)('a read lost to %s is tried again', (fault) => {
+  expect(decide({ kind: 'transport', fault }).again).toBe(true);
+});
+
+test.each(['tls', 'too-large', 'aborted'] as const)('a read lost to %s is not', (fault) => {
+  expect(decide({ kind: 'transport', fault })).toEqual({ again: false, because: 'final' });
+});
+
+test('an answer that cannot be read is asked for again', () => {
+  expect(decide({ kind: 'unreadable' }).again).toBe(true);
+});
+
+test('pauses are drawn from a range that doubles up to its bound', () => {
+  const bounds = [1, 2, 3, 4, 20].map((attempt) => fullJitter(attempt, defaultRetryLimits, () => 1));
+  expect(bounds).toEqual([300, 600, 1_200, 2_400, 20_000]);
+  expect(fullJitter(5, defaultRetryLimits, () => 0)).toBe(0);
+});
+
+test('the wait that the server asks for is kept to the millisecond', () => {
+  expect(decide(status(503, 7_000))).toEqual({ again: true, delayMs: 7_000 });
+});
+
+test('tries end by their number, and by the deadline where the next would begin after it', () => {
+  expect(decide(status(500), { attempt: 6, elapsedMs: 0 })).toEqual({ again: false, because: 'attempts' });
+  expect(decide(status(503, 10_000), { attempt: 1, elapsedMs: 295_000 })).toEqual({
+    again: false,
+    because: 'deadline',
+  });
+});
+
+test('being told to slow down uses up no try', () => {
+  expect(decide(status(429, 1_000), { attempt: 6, elapsedMs: 0 })).toEqual({ again: true, delayMs: 1_000 });
+});
+
+test('where nobody takes the connection, tries end early enough for thirty seconds', () => {
+  const failure: Failure = { kind: 'transport', fault: 'connect' };
+  expect(decide(failure, { attempt: 2, elapsedMs: 21_000 })).toEqual({ again: false, because: 'deadline' });
+  expect(decide({ kind: 'transport', fault: 'timeout' }, { attempt: 2, elapsedMs: 21_000 }).again).toBe(true);
+});
+
+const now = Date.parse('2026-03-11T10:00:00Z');
+
+test('Retry-After is read as seconds and as a date, by the clock of the server', () => {
+  expect(retryAfterOf({ 'retry-after': '3' }, now)).toBe(3_000);
+  expect(retryAfterOf({ 'retry-after': 'Wed, 11 Mar 2026 10:00:05 GMT' }, now)).toBe(5_000);
+  const ahead = { date: 'Wed, 11 Mar 2026 11:00:00 GMT', 'retry-after': 'Wed, 11 Mar 2026 11:00:09 GMT' };
+  expect(retryAfterOf(ahead, now)).toBe(9_000);
+  expect(retryAfterOf({ 'retry-after': 'Wed, 11 Mar 2026 09:00:00 GMT' }, now)).toBe(0);
+  for (const text of ['', 'soon', '-1', '1e3']) expect(retryAfterOf({ 'retry-after': text }, now)).toBe(undefined);
+});
+
+test('X-RateLimit-Reset is read as seconds from now and as a time, and stands in for Retry-After', () => {
+  const reset = (text: string) => rateHeadersOf({ 'x-ratelimit-reset': text }, now).resetInMs;
+  expect(reset('30')).toBe(30_000);
+  expect(reset(String(now / 1_000 + 12))).toBe(12_000);
+  expect(reset(String(now + 12_000))).toBe(12_000);
+  expect(waitAskedOf({ 'x-ratelimit-reset': '4' }, now)).toBe(4_000);
+  expect(waitAskedOf({ 'x-ratelimit-reset': '4', 'retry-after': '2' }, now)).toBe(2_000);
+});

@@ -101,7 +101,6 @@ function unreadableError(error: UnreadableAnswer, answer: HttpAnswer, name: Requ
   const words = refusal.length === 0 ? '' : `: ${name.redact(refusal.join('; '))}`;
   return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, answer.status, {
     answer: answerOf(answer),
-    cause: error,
     advice: 'The server has trouble, or is not the API that is expected: try again later.',
   });
 }

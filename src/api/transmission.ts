@@ -47,7 +47,8 @@ const longestName = 300;
 
 /** The request as an error or a log line names it. */
 export function nameOf(line: Line, message: Message): string {
-  return line.http.redact(`${message.method} ${line.http.address}${message.path}`).slice(0, longestName);
+  const path = message.path.replaceAll('%5B', '[').replaceAll('%5D', ']').replaceAll('%3E', '>');
+  return line.http.redact(`${message.method} ${line.http.address}${path}`).slice(0, longestName);
 }
 
 async function pass(line: Line, message: Message, signal: AbortSignal | undefined): Promise<Pass> {

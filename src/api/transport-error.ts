@@ -66,8 +66,9 @@ export function transportErrorOf(
   const cause = causeOf(error, redact);
   // Not every error of undici's parser has a code.
   const code = codeOf(error) ?? (error instanceof Error && error.name === 'HTTPParserError' ? error.name : '');
-  const text = words[code] ?? cause.message;
-  return new TransportError(code === '' ? text : `${text} (${code})`, fault ?? faultOf(code, sent), sent, cause);
+  const known = words[code];
+  const text = known === undefined ? cause.message : `${known} (${code})`;
+  return new TransportError(text, fault ?? faultOf(code, sent), sent, cause);
 }
 
 export function wasTimeout(ms: number, { sent }: Circumstances): TransportError {

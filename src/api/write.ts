@@ -66,7 +66,7 @@ function succeeded(answer: HttpAnswer, { request, redact }: RequestName): Answer
     bodyOf(answer);
   } catch (error) {
     if (!(error instanceof UnreadableAnswer)) throw error;
-    const options = { answer: answerOf(answer), cause: error };
+    const options = { answer: answerOf(answer) };
     if (error.refusal !== undefined) {
       const problems = error.refusal.map(redact);
       const words = problems.length === 0 ? '' : `: ${problems.join('; ')}`;

@@ -330,8 +330,8 @@ test('the key is in no error, even where the server sends it back', async () => 
     const server = await startPlainServer(answer);
     const client = clientOf(server.url, { attempts: 1 });
     const filters = [{ key: 'email', value: testKey }] as const;
-    for (const work of [client.list('users', { filters }), client.updateUser(7, {})]) {
-      const error = await failureOf(work);
+    for (const work of [() => client.list('users', { filters }), () => client.updateUser(7, {})]) {
+      const error = await failureOf(work());
       expect(inspect(error, { depth: 9, showHidden: true })).not.toContain(testKey);
     }
   }

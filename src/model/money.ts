@@ -9,7 +9,7 @@ export type Money = string & { readonly [brand]: 'Money' };
 const plainDecimal = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/;
 
 /**
- * The text as an exact amount, or the reason why it is none: at most `decimals` places and 15 significant digits, so
+ * The text as an exact amount with the places it was written with, or the reason why it is none: at most `decimals` places and 15 significant digits, so
  * that a server that keeps doubles cannot change it.
  */
 export function parseMoney(text: string, decimals = 2): { money: Money } | { problem: string } {
@@ -19,5 +19,5 @@ export function parseMoney(text: string, decimals = 2): { money: Money } | { pro
   const places = trimmed.split('.')[1]?.length ?? 0;
   if (places > decimals) return { problem: `"${text}" has ${places} decimal places; at most ${decimals} are allowed` };
   if (value.c.length > 15) return { problem: `"${text}" has more than 15 significant digits` };
-  return { money: value.toFixed() as Money };
+  return { money: value.toFixed(places) as Money };
 }

@@ -72,15 +72,25 @@ export function problemsIn(body: unknown): string[] {
       ? Object.entries(errors).flatMap(([field, texts]) => textsIn(texts).map((text) => `${field}: ${text}`))
       : textsIn(errors);
   const said = fields.length > 0 ? fields : [...textsIn(message), ...textsIn(error)];
-  return said.filter((text) => text !== '').map((text) => text.slice(0, longestProblem));
+  return said.filter((text) => text !== '').map(shortLine);
 }
 
-/** The same of an answer whose body may be anything. */
+/** One line of bounded length without control characters, which could command the terminal that shows it. */
+export function shortLine(text: string): string {
+  return text
+    .slice(0, longestProblem)
+    .replaceAll(/\p{Cc}+/gu, ' ')
+    .trim();
+}
+
+/** The same of an answer whose body may be anything: what is neither shape, nor a web page, is told as it stands. */
 export function problemsOf(answer: Pick<HttpAnswer, 'body' | 'headers'>): string[] {
   if (answer.body.length === 0 || isHtml(answer)) return [];
+  const asItStands = [shortLine(answer.body.toString('utf8'))];
   try {
-    return problemsIn(parseExactly(answer.body));
+    const problems = problemsIn(parseExactly(answer.body));
+    return problems.length > 0 ? problems : asItStands;
   } catch {
-    return [];
+    return asItStands;
   }
 }

@@ -1,6 +1,6 @@
 /** The error behind an answer that is no success, for reads and writes alike. */
 import { secondMs } from '../model/time.ts';
-import { isHtml, problemsOf } from './answer-body.ts';
+import { isHtml, problemsOf, shortLine } from './answer-body.ts';
 import { locationOf } from './answer-headers.ts';
 import { type Answer, KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { parseExactly } from './exact-json.ts';
@@ -46,7 +46,7 @@ export function isRedirect(status: number): boolean {
 /** The error for a redirect: where it points to is said, and not followed. */
 export function redirectError(answer: HttpAnswer, { request, redact }: RequestName): NotTheApi {
   const location = locationOf(answer.headers);
-  const target = location === undefined ? '' : ` to ${redact(location).slice(0, 300)}`;
+  const target = location === undefined ? '' : ` to ${shortLine(redact(location))}`;
   return new NotTheApi(`${request} was redirected (${answer.status})${target}; redirects are not followed`, {
     advice: addressAdvice,
   });

@@ -136,6 +136,8 @@ export interface Client {
   rateLimit(): RateLimit | undefined;
   /** The base address, for messages. */
   readonly address: string;
+  /** The text without the key, for what a server sent back. */
+  redact(text: string): string;
   /** Breaks every connection. */
   close(): Promise<void>;
 }
@@ -238,6 +240,7 @@ export function openClient(options: ClientOptions): Client {
     counters,
     rateLimit: () => gate.limit(),
     address: http.address,
+    redact: http.redact,
     close: async () => {
       gate.close();
       await http.close();

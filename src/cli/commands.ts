@@ -71,6 +71,30 @@ export const commands: readonly CommandRow[] = [
     hidden: true,
   },
   {
+    name: 'users',
+    group: groups.api,
+    summary: 'every operation on users, on the server itself',
+    load: () => import('./resources.ts'),
+  },
+  {
+    name: 'packages',
+    group: groups.api,
+    summary: 'list the packages of the server',
+    load: () => import('./resources.ts'),
+  },
+  {
+    name: 'emails',
+    group: groups.api,
+    summary: 'list the emails of the server',
+    load: () => import('./resources.ts'),
+  },
+  {
+    name: 'coupons',
+    group: groups.api,
+    summary: 'list the coupons of the server',
+    load: () => import('./resources.ts'),
+  },
+  {
     name: 'doctor',
     group: groups.about,
     summary: 'check settings, key, server and files, and say what is wrong',

@@ -1,0 +1,32 @@
+/** The question before something is sent that cannot be taken back or reaches a person. */
+import { InterruptedError, UsageError } from '../model/errors.ts';
+import type { CliContext } from './context.ts';
+
+export interface Question {
+  /** What is about to be done, to whom and where: `email user 7 at https://…`. */
+  readonly doing: string;
+  /** What must be typed for it; without it, yes or no is asked. */
+  readonly typed?: string;
+}
+
+/**
+ * Asks on the terminal; `yes` stands for an answer given beforehand. Throws a UsageError where the answer is no, or where
+ * nobody can be asked, and an InterruptedError where the question is broken off.
+ */
+export async function askConsent(context: CliContext, { doing, typed }: Question, yes: boolean): Promise<void> {
+  if (yes) return;
+  if (!context.stdin.isTTY || !context.stderr.isTTY) {
+    throw new UsageError(`to ${doing} must be confirmed, and nobody can be asked here`, {
+      advice: 'Run it on a terminal, or add --yes.',
+    });
+  }
+  const { confirm, isCancel, text } = await import('@clack/prompts');
+  const options = { input: context.stdin, output: context.stderr, signal: context.signal };
+  const answer =
+    typed === undefined
+      ? await confirm({ ...options, message: `Shall I ${doing}?`, initialValue: false })
+      : await text({ ...options, message: `To ${doing}, type ${typed}` });
+  context.signal.throwIfAborted();
+  if (isCancel(answer)) throw new InterruptedError('SIGINT');
+  if (answer !== (typed ?? true)) throw new UsageError('it was not confirmed; nothing was sent');
+}

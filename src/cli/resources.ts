@@ -1,0 +1,195 @@
+/** `users`, `packages`, `emails`, `coupons`: every operation of the live API, from the descriptors. */
+import type { Command } from 'commander';
+import type { BalanceChange, Client, EmailMessage, NewUser, Notification } from '../api/client.ts';
+import type { Answer } from '../api/errors.ts';
+import { OperatorError, UsageError } from '../model/errors.ts';
+import { suggestion } from '../model/nearest.ts';
+import { type Operation, type OperationName, operations } from '../model/operations.ts';
+import { type Resource, resourceNames, resourceOf, type UserRelation } from '../model/resources.ts';
+import { systemClock } from '../model/time.ts';
+import { askConsent } from './consent.ts';
+import type { CliContext } from './context.ts';
+import { addListFlags, type ListFlags, listWordsOf } from './list-flags.ts';
+import { addParameterFlags, bodyOf, type ParameterFlags } from './parameter-flags.ts';
+
+export function define(program: Command, context: CliContext): void {
+  for (const name of resourceNames) defineResource(program, context, resourceOf(name));
+}
+
+function defineResource(program: Command, context: CliContext, resource: Resource): void {
+  const own = operations.filter((each) => each.resource === resource.name);
+  const what = own.length === 1 ? 'List' : 'List, show and change';
+  const parent = program
+    .command(resource.name)
+    .description(`${what} the ${resource.name} of the server itself, not of the mirror.`);
+  for (const operation of own) defineOperation(parent, context, resource, operation);
+}
+
+function defineOperation(parent: Command, context: CliContext, resource: Resource, operation: Operation): void {
+  const command = parent.command(operation.command).description(descriptionOf(operation));
+  if (operation.paginated) {
+    addListFlags(command, resource);
+    command.action((flags: ListFlags) => runList(context, resource, flags));
+    return;
+  }
+  const ofOne = operation.path.includes('{user}');
+  if (ofOne) command.argument('<id>', "the user's id");
+  if (operation.relations.length > 0) {
+    const meaning = `related records that come along, separated by commas: ${operation.relations.join(', ')}`;
+    command.option('--with <names>', meaning);
+  }
+  addParameterFlags(command, operation);
+  if (operation.confirm) command.option('--yes', 'do not ask before it is sent');
+  command.action((...given: unknown[]) => {
+    const [id, flags] = ofOne ? [String(given[0]), given[1]] : [undefined, given[0]];
+    return runOperation(context, operation, id, flags as ParameterFlags);
+  });
+}
+
+function descriptionOf({ summary, rules }: Operation): string {
+  return [`${summary}.`, ...rules.map((rule) => rule.replaceAll('`', ''))].join(' ');
+}
+
+/** Runs the work with a client. What the server answered to a refused request is printed, too, under `--json`. */
+async function withClient(context: CliContext, work: (client: Client) => Promise<void>): Promise<void> {
+  const [{ openApi, withReleases }, { openLog }] = await Promise.all([import('../app.ts'), import('./logger.ts')]);
+  const settings = context.settings();
+  const log = await openLog(context);
+  await withReleases(async (releases) => {
+    const client = await openApi({ settings, log, clock: systemClock }, releases);
+    try {
+      await work(client);
+    } catch (error) {
+      if (context.json() && error instanceof OperatorError) await printRefusal(context, client, error);
+      throw error;
+    }
+  });
+}
+
+async function printRefusal(context: CliContext, client: Client, error: OperatorError): Promise<void> {
+  const answer = (error as { readonly answer?: Answer | undefined }).answer;
+  if (answer === undefined) return;
+  const { jsonText } = await import('./answers.ts');
+  context.stdout.write(client.redact(jsonText(answer.raw)));
+}
+
+async function runList(context: CliContext, resource: Resource, flags: ListFlags): Promise<void> {
+  const words = listWordsOf(flags);
+  const [{ checkedListOptions }, { printPage, printPages }] = await Promise.all([
+    import('../api/list-query.ts'),
+    import('./answers.ts'),
+  ]);
+  const options = checkedListOptions(resource.name, words);
+  const include = words.include ?? [];
+  await withClient(context, async (client) => {
+    if (flags.all === true) {
+      await printPages(context, resource, include, client.pages(resource.name, options, context.signal));
+    } else {
+      printPage(context, resource, include, await client.list(resource.name, options, context.signal));
+    }
+  });
+}
+
+async function runOperation(
+  context: CliContext,
+  operation: Operation,
+  idText: string | undefined,
+  flags: ParameterFlags,
+): Promise<void> {
+  const id = idText === undefined ? 0 : idOf(idText);
+  const relations = relationsOf(operation, flags['with']);
+  const body = await bodyOf(operation, flags, context.stdin);
+  checkBody(operation, body);
+  await withClient(context, async (client) => {
+    if (operation.confirm) {
+      const doing = `${doingOf(operation, id, body)} at ${client.address}`;
+      const typed = operation.name === 'users.delete' ? { typed: String(id) } : {};
+      await askConsent(context, { doing, ...typed }, flags['yes'] === true);
+    }
+    const answer = await callOf(operation.name)(client, { id, relations, body, signal: context.signal });
+    const { printAnswer } = await import('./answers.ts');
+    printAnswer(context, answer);
+  });
+}
+
+function idOf(text: string): number {
+  const id = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(id) && id > 0) return id;
+  throw new UsageError(`"${text}" is no user id`, { advice: 'An id is a whole number above 0.' });
+}
+
+function relationsOf({ relations }: Operation, given: unknown): UserRelation[] {
+  const names = typeof given === 'string' ? given.split(',').map((each) => each.trim()) : [];
+  for (const name of names) {
+    if (relations.includes(name)) continue;
+    throw new UsageError(`a user has no related records "${name}"`, { advice: suggestion(name, relations) });
+  }
+  return names as UserRelation[];
+}
+
+/** What commander cannot see: a change that changes nothing, an amount below zero. */
+function checkBody({ name, parameters }: Operation, body: Readonly<Record<string, unknown>>): void {
+  if (name === 'users.update' && Object.keys(body).length === 0) {
+    const flags = parameters.map((each) => `--${each.name.replaceAll('_', '-')}`).join(', ');
+    throw new UsageError('there is nothing to change', { advice: `Give one of ${flags}.` });
+  }
+  const amount = body['amount'];
+  if (
+    name === 'users.update-balance' &&
+    typeof amount === 'string' &&
+    amount.startsWith('-') &&
+    body['type'] !== 'set'
+  ) {
+    throw new UsageError(`--amount ${amount} is below zero`, {
+      advice: 'Say --type remove and the amount without its sign.',
+    });
+  }
+}
+
+/** What is about to be done, for the question. */
+function doingOf({ name, summary }: Operation, id: number, body: Readonly<Record<string, unknown>>): string {
+  const { type, amount, subject, email } = body as Readonly<Record<string, string | undefined>>;
+  if (name === 'users.update-balance') {
+    return type === 'set'
+      ? `set the balance of user ${id} to ${amount}`
+      : `${type} ${amount} ${type === 'add' ? 'to' : 'from'} the balance of user ${id}`;
+  }
+  if (name === 'users.send-email') return `email user ${id} "${subject}"`;
+  if (name === 'users.send-notification') return `notify user ${id}`;
+  if (name === 'users.create') return `create the user ${email}, who may get an email,`;
+  if (name === 'users.delete')
+    return `delete user ${id} for good${body['force'] === true ? ', whatever orders there are,' : ''}`;
+  return summary.toLowerCase();
+}
+
+interface Call {
+  readonly id: number;
+  readonly relations: readonly UserRelation[];
+  /** By the API's names; its required parameters are there and its words are valid. */
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly signal: AbortSignal;
+}
+
+type Operate = (client: Client, call: Call) => Promise<Answer>;
+
+/** The client's function for an operation about single users. The flags were checked against the same descriptor. */
+function callOf(name: OperationName): Operate {
+  const found = calls[name];
+  if (found === undefined) throw new Error(`${name} is not about a single user`);
+  return found;
+}
+
+const calls: Partial<Record<OperationName, Operate>> = {
+  'users.auth': (client, { signal }) => client.auth(signal),
+  'users.get': (client, { id, relations, signal }) => client.getUser(id, relations, signal),
+  'users.orders': (client, { id, signal }) => client.orders(id, signal),
+  'users.payments': (client, { id, signal }) => client.payments(id, signal),
+  'users.create': (client, { body, signal }) => client.createUser(body as unknown as NewUser, signal),
+  'users.update': (client, { id, body, signal }) => client.updateUser(id, body, signal),
+  'users.delete': (client, { id, body, signal }) => client.deleteUser(id, body, signal),
+  'users.update-balance': (client, { id, body, signal }) =>
+    client.updateBalance(id, body as unknown as BalanceChange, signal),
+  'users.send-email': (client, { id, body, signal }) => client.sendEmail(id, body as unknown as EmailMessage, signal),
+  'users.send-notification': (client, { id, body, signal }) =>
+    client.sendNotification(id, body as unknown as Notification, signal),
+};

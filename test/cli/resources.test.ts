@@ -1,0 +1,320 @@
+import { createServer } from 'node:http';
+import { PassThrough } from 'node:stream';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { run } from '../../src/cli/program.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { runCli } from '../support/cli.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+interface Options {
+  /** A terminal of so many columns. */
+  readonly terminal?: number;
+  /** What is typed, or given on standard input. */
+  readonly input?: string;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+function output(terminal: number | undefined) {
+  const stream = Object.assign(new PassThrough(), { isTTY: terminal !== undefined, columns: terminal, rows: 40 });
+  let text = '';
+  stream.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+  return { stream: stream as unknown as NodeJS.WriteStream, text: () => text };
+}
+
+/** Runs the command in this process, against the server. */
+async function invoke(server: { url: string; key: string }, argv: readonly string[], options: Options = {}) {
+  const stdout = output(options.terminal);
+  const stderr = output(options.terminal);
+  const stdin = Object.assign(new PassThrough(), { isTTY: options.terminal !== undefined, setRawMode: () => stdin });
+  const typed = options.input ?? '';
+  if (options.terminal === undefined) stdin.end(typed);
+  else setTimeout(() => void stdin.write(typed), 50);
+  const code = await run(argv, {
+    stdout: stdout.stream,
+    stderr: stderr.stream,
+    stdin: stdin as unknown as NodeJS.ReadStream,
+    signal: new AbortController().signal,
+    environment: { ADMIN_MIRROR_BASE_URL: server.url, ADMIN_MIRROR_API_KEY: server.key, ...options.environment },
+    folder: temporaryFolder(),
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  return { code, stdout: stdout.text(), stderr: stderr.text() };
+}
+
+/** Arguments without spaces in them. */
+function words(...lines: string[]): string[] {
+  return lines.flatMap((line) => line.split(' '));
+}
+
+function urlsOf(sandbox: Sandbox): string[] {
+  return sandbox.control.requests().recent.map(({ method, url }) => `${method} ${decodeURIComponent(url)}`);
+}
+
+describe('a list', () => {
+  test('is a table on a terminal, as wide as there is room, that says what it left out', async () => {
+    const sandbox = await startSandbox();
+    const { code, stdout, stderr } = await invoke(sandbox, ['users', 'list', '--paginate', '5'], { terminal: 90 });
+    expect(code).toBe(0);
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines).toHaveLength(7);
+    expect(lines[0]).toMatch(/^id {2}username +email +first_name/);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(90);
+    expect(stderr).toMatch(/Page 1 of 12, 60 users in all\./);
+    expect(stderr).toMatch(/No room for .*updated_at: widen the terminal, or use --json/);
+  });
+
+  test('has every column where nobody looks at a terminal', async () => {
+    const sandbox = await startSandbox();
+    const { stdout } = await invoke(sandbox, ['coupons', 'list']);
+    expect(stdout.split('\n')[0]).toMatch(/^id +code .* created_at +updated_at$/);
+  });
+
+  test('is what the server sent under --json, byte for byte', async () => {
+    const body =
+      '{"status":true, "current_page":1,"data":[{"id":12345678901234567890}],"last_page":1,"per_page":15,"total":1}';
+    const server = createServer((_, response) => response.end(body));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const { stdout, stderr } = await invoke({ url, key: 'some-key' }, ['users', 'list', '--json']);
+    expect(stdout).toBe(`${body}\n`);
+    expect(stderr).toBe('');
+    const table = await invoke({ url, key: 'some-key' }, ['users', 'list']);
+    expect(table.stdout).toContain('12345678901234567890');
+  });
+
+  test('takes every common parameter', async () => {
+    const sandbox = await startSandbox();
+    const argv = words(
+      'packages list --page 2 --paginate 3 --include prices,category --include features',
+      '--filter require_domain=0 --filter data->note=a=b --sort name:desc,id --date 90days',
+    );
+    expect((await invoke(sandbox, argv)).code).toBe(0);
+    expect(urlsOf(sandbox)).toEqual([
+      'GET /api/v1/packages?paginate=3&page=2&include=prices,category,features&filter[require_domain]=0' +
+        '&filter[data->note]=a=b&sort[name]=desc&sort[id]=asc&date=90days',
+    ]);
+  });
+
+  test('shows related records that were asked for', async () => {
+    const sandbox = await startSandbox();
+    const { stdout } = await invoke(sandbox, ['emails', 'list', '--include', 'user', '--paginate', '1']);
+    expect(stdout.split('\n')[0]).toMatch(/ user$/);
+    expect(stdout.split('\n')[2]).toMatch(/\{"id":\d+,/);
+  });
+
+  test('cannot command the terminal', async () => {
+    const sandbox = await startSandbox();
+    sandbox.control.insert('users', { username: 'evil\u001B[2Jname\nnext', created_at: '2030-01-01T00:00:00.000000Z' });
+    const { stdout } = await invoke(sandbox, ['users', 'list', '--sort', 'created_at:desc', '--paginate', '1']);
+    expect(stdout).toContain('evil [2Jname next');
+  });
+
+  test.each([
+    [[], 1],
+    [['--paginate', '25'], 3],
+  ])('is walked to its end by --all %j', async (flags, requests) => {
+    const sandbox = await startSandbox();
+    const json = await invoke(sandbox, ['users', 'list', '--all', '--json', ...flags]);
+    const records = JSON.parse(json.stdout) as { id: number }[];
+    expect(records.map(({ id }) => id).sort((a, b) => a - b)).toEqual(
+      sandbox.control.dump('users').map(({ id }) => id),
+    );
+    expect(sandbox.control.requests().total).toBe(requests);
+    const table = await invoke(sandbox, ['users', 'list', '--all', ...flags]);
+    expect(table.stdout.trimEnd().split('\n')).toHaveLength(62);
+    expect(table.stderr).toBe('60 users.\n');
+  });
+
+  test('that is empty is an empty array, or a heading', async () => {
+    const sandbox = await startSandbox({ coupons: 0 });
+    expect((await invoke(sandbox, ['coupons', 'list', '--all', '--json'])).stdout).toBe('[]\n');
+    expect((await invoke(sandbox, ['coupons', 'list', '--all'])).stdout).toMatch(/^id {2}code/);
+  });
+});
+
+describe('what cannot be meant', () => {
+  test.each([
+    [['users', 'list', '--filter', 'emial=x'], /no filter key "emial"[^]*Did you mean "email"/],
+    [['users', 'list', '--sort', 'created'], /no sort key "created"[^]*created_at/],
+    [['users', 'list', '--include', 'order'], /no include "order"[^]*"orders"/],
+    [['users', 'list', '--date', 'yestreday'], /Did you mean "yesterday"/],
+    [['users', 'list', '--page', '0'], /--page must be a whole number above 0/],
+    [['users', 'list', '--filter', 'email'], /has no value/],
+    [['users', 'list', '--all', '--sort', 'email:random'], /do not go together/],
+    [['users', 'lsit'], /unknown command "lsit"[^]*list/],
+    [['users', 'get', 'seven'], /"seven" is no user id/],
+    [['users', 'get', '7', '--with', 'suborder'], /no related records "suborder"[^]*"suborders"/],
+    [['users', 'update', '7'], /nothing to change[^]*--first-name/],
+    [['users', 'send-email', '7', '--subject', 'x', '--yes'], /--content <text>" not specified/],
+    [['users', 'update-balance', '7', '--type', 'ad', '--amount', '1', '--yes'], /cannot be "ad"[^]*"add"/],
+    [['users', 'update-balance', '7', '--type', 'add', '--amount', '1.234', '--yes'], /3 decimal places/],
+    [['users', 'update-balance', '7', '--type', 'add', '--amount', '-1', '--yes'], /below zero[^]*--type remove/],
+    [
+      ['users', 'send-notification', '7', '--type', 'danger', '--icon', 'x', '--message', 'x', '--url', 'x y', '--yes'],
+      /"x y" is no address/,
+    ],
+  ])('%j ends with 2 and what is near, and sends nothing', async (argv, expected) => {
+    const sandbox = await startSandbox();
+    const { code, stderr, stdout } = await invoke(sandbox, argv);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(expected);
+    expect(stdout).toBe('');
+    expect(sandbox.control.requests().total).toBe(0);
+  });
+});
+
+describe('one user', () => {
+  test('is shown line by line, with related records, or as it came', async () => {
+    const sandbox = await startSandbox();
+    const lines = await invoke(sandbox, ['users', 'get', '7', '--with', 'orders,payments']);
+    expect(lines.stdout).toMatch(/^id +7\n/m);
+    expect(lines.stdout).toMatch(/^orders +\[/m);
+    expect(urlsOf(sandbox)).toEqual(['GET /api/v1/users/7?orders=1&payments=1']);
+    const json = await invoke(sandbox, ['users', 'get', '7', '--json']);
+    expect(JSON.parse(json.stdout)).toMatchObject({ data: { id: 7 } });
+  });
+
+  test('that owns the key, orders and payments are shown', async () => {
+    const sandbox = await startSandbox();
+    expect((await invoke(sandbox, ['users', 'auth'])).stdout).toMatch(/^username +\S+$/m);
+    sandbox.control.setRelated('users', 7, 'orders', [{ id: 'a1', name: 'Large' }]);
+    expect((await invoke(sandbox, ['users', 'orders', '7'])).stdout).toMatch(/^id +name\n-+ {2}-+\na1 +Large\n/);
+    expect((await invoke(sandbox, ['users', 'payments', '7', '--json'])).code).toBe(0);
+  });
+
+  test('that is not there ends with 2, and the answer as it came under --json', async () => {
+    const sandbox = await startSandbox();
+    const { code, stdout, stderr } = await invoke(sandbox, ['users', 'get', '999', '--json']);
+    expect(code).toBe(2);
+    expect(JSON.parse(stdout)).toHaveProperty('message', expect.stringContaining('No query results'));
+    expect(stderr).toMatch(/not found \(404\): No query results/);
+  });
+});
+
+describe('a write', () => {
+  test('sends what its flags say, and prints the answer', async () => {
+    const sandbox = await startSandbox();
+    const creating = words(
+      'users create --first-name Ada --last-name Byron --username ada --email ada@example.test --yes --json',
+      '--address-city London --address-zip-code W1 --no-welcome-email',
+    );
+    const create = await invoke(sandbox, creating);
+    expect(create.code).toBe(0);
+    const { data } = JSON.parse(create.stdout) as { data: { id: number } };
+    const id = String(data.id);
+    expect(sandbox.control.get('users', data.id)).toMatchObject({ first_name: 'Ada', email: 'ada@example.test' });
+    const answers = [
+      await invoke(sandbox, ['users', 'update', id, '--first-name', 'Augusta']),
+      await invoke(sandbox, ['users', 'update-balance', id, '--type', 'add', '--amount', '12.50', '--yes']),
+      await invoke(sandbox, ['users', 'send-email', id, '--subject', 'Hi', '--content', '-', '--yes'], {
+        input: '<p>long\ntext</p>\n',
+      }),
+      await invoke(
+        sandbox,
+        words(
+          `users send-notification ${id} --type success --icon star --message Hi`,
+          '--url https://example.test/x --yes',
+        ),
+      ),
+    ];
+    expect(answers.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+    expect(sandbox.control.get('users', data.id)).toMatchObject({ first_name: 'Augusta', balance: 12.5 });
+    expect(sandbox.control.dump('emails').at(-1)).toMatchObject({ subject: 'Hi', content: '<p>long\ntext</p>' });
+    expect(sandbox.control.related('users', data.id, 'notifications')).toHaveLength(1);
+    expect((await invoke(sandbox, ['users', 'delete', id, '--force', '--yes'])).code).toBe(0);
+    expect(sandbox.control.get('users', data.id)).toBe(undefined);
+  });
+
+  test('that is refused ends with 2 and every message of the server', async () => {
+    const sandbox = await startSandbox();
+    const taken = String(sandbox.control.get('users', 7)?.['email']);
+    const argv = words(`users create --first-name A --last-name B --username ab --email ${taken} --yes`);
+    const { code, stderr } = await invoke(sandbox, argv);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/refused \(422\): email: .*taken/);
+  });
+
+  test('whose answer is lost ends with 8, and the advice to look', async () => {
+    const sandbox = await startSandbox();
+    sandbox.control.faultNext({ fault: 'commit_reset' });
+    const argv = ['users', 'update-balance', '7', '--type', 'add', '--amount', '5', '--yes'];
+    const { code, stderr } = await invoke(sandbox, argv);
+    expect(code).toBe(8);
+    expect(stderr).toMatch(/answer was lost[^]*Read the user back before you send it again/);
+    expect(sandbox.control.ledger()).toHaveLength(1);
+  });
+
+  const asking: string[][] = [
+    ['delete', '7'],
+    ['update-balance', '7', '--type', 'add', '--amount', '5'],
+    ['send-email', '7', '--subject', 'a', '--content', 'b'],
+    ['send-notification', '7', '--type', 'success', '--icon', 'a', '--message', 'b'],
+    ['create', '--first-name', 'A', '--last-name', 'B', '--username', 'ab', '--email', 'a@b.test'],
+  ];
+
+  test.each(asking.map((argv) => [argv]))('%j is not sent where nobody can be asked', async (argv) => {
+    const sandbox = await startSandbox();
+    const { code, stderr } = await invoke(sandbox, ['users', ...argv]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/must be confirmed, and nobody can be asked here[^]*--yes/);
+    expect(sandbox.control.requests().total).toBe(0);
+  });
+
+  test('is sent after a yes, and not after a no', async () => {
+    const sandbox = await startSandbox();
+    const argv = ['users', 'send-email', '7', '--subject', 'Hello', '--content', 'b'];
+    const no = await invoke(sandbox, argv, { terminal: 100, input: '\r' });
+    expect(no.code).toBe(2);
+    expect(no.stderr).toMatch(/email user 7 "Hello" at http/);
+    expect(no.stderr).toMatch(/not confirmed; nothing was sent/);
+    expect(sandbox.control.requests().total).toBe(0);
+    const yes = await invoke(sandbox, argv, { terminal: 100, input: 'y' });
+    expect(yes.code).toBe(0);
+    expect(sandbox.control.requests().total).toBe(1);
+  });
+
+  test('that deletes asks for the id to be typed', async () => {
+    const sandbox = await startSandbox();
+    sandbox.control.setRelated('users', 7, 'orders', []);
+    sandbox.control.setRelated('users', 7, 'punishments', []);
+    const wrong = await invoke(sandbox, ['users', 'delete', '7'], { terminal: 100, input: 'yes\r' });
+    expect(wrong.code).toBe(2);
+    expect(sandbox.control.requests().total).toBe(0);
+    const right = await invoke(sandbox, ['users', 'delete', '7'], { terminal: 100, input: '7\r' });
+    expect(right.code).toBe(0);
+    expect(sandbox.control.get('users', 7)).toBe(undefined);
+  });
+
+  test('is not sent where the question is broken off', async () => {
+    const sandbox = await startSandbox();
+    const { code } = await invoke(sandbox, ['users', 'delete', '7'], { terminal: 100, input: '\u0003' });
+    expect(code).toBe(130);
+    expect(sandbox.control.requests().total).toBe(0);
+  });
+});
+
+test('a refused key ends with 3, and is not shown', async () => {
+  const sandbox = await startSandbox();
+  const { code, stderr, stdout } = await invoke({ url: sandbox.url, key: 'wrong-key-0000' }, [
+    'users',
+    'list',
+    '--json',
+  ]);
+  expect(code).toBe(3);
+  expect(stderr).toMatch(/the key was refused \(401\)[^]*ADMIN_MIRROR_API_KEY/);
+  expect(`${stderr}${stdout}`).not.toContain('wrong-key-0000');
+});
+
+test('the commands run as a process of their own', async () => {
+  const sandbox = await startSandbox();
+  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const { code, stdout, stderr } = await runCli(['users', 'list', '--all', '--json'], {
+    folder: temporaryFolder(),
+    environment,
+  });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(JSON.parse(stdout)).toHaveLength(60);
+});

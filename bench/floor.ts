@@ -33,6 +33,7 @@ async function page(range: string, number: number): Promise<void> {
   database.exec('COMMIT');
 }
 
+const count = database.prepare<[], number>('SELECT count(*) FROM users').pluck();
 const windows = new SqliteDatabase(mirror, { readonly: true })
   .prepare<[], { from_day: string; to_day: string; server_total: number }>(
     `SELECT from_day, to_day, server_total FROM mirror_windows WHERE resource = 'users' AND server_total > 0`,
@@ -46,6 +47,6 @@ await Promise.all(
     ),
   ),
 );
-process.stdout.write(`${database.prepare('SELECT count(*) FROM users').pluck().get()}\n`);
+process.stdout.write(`${count.get() ?? 0}\n`);
 database.close();
 await agent.close();

@@ -1,4 +1,5 @@
 /** How a sync is watched: a line a resource that redraws itself on a terminal, log lines elsewhere. */
+import type { ListrDefaultRendererLogLevels } from 'listr2';
 import type { ResourceName } from '../model/resources.ts';
 import { minuteMs, secondMs, type Clock } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
@@ -92,6 +93,9 @@ function loggedWatch(log: Log, clock: Clock): SyncWatch {
 
 async function drawnWatch(context: CliContext, clock: Clock, resources: readonly ResourceName[]): Promise<SyncWatch> {
   const { Listr, ListrLogger, ProcessOutput } = await import('listr2');
+  const logger = new ListrLogger<ListrDefaultRendererLogLevels>({
+    processOutput: new ProcessOutput(context.stderr, context.stderr),
+  });
   const tallies = new Tallies(clock);
   const rows = new Map(resources.map((resource) => [resource, new Row()]));
   const tasks = new Listr(
@@ -111,7 +115,7 @@ async function drawnWatch(context: CliContext, clock: Clock, resources: readonly
       renderer: 'default',
       // Standard output is the answer's.
       rendererOptions: {
-        logger: new ListrLogger({ processOutput: new ProcessOutput(context.stderr, context.stderr) }),
+        logger,
       },
     },
   );

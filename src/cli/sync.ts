@@ -41,26 +41,23 @@ export function define(program: Command, context: CliContext): void {
 async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const only = rangeOf(flags);
   const settings = context.settings();
-  const [{ openSync, withReleases }, { openLog }, { openSyncWatch }] = await Promise.all([
+  const [{ withReleases }, { openLog }, { openSyncWatch }, { runSyncThread }] = await Promise.all([
     import('../app.ts'),
     import('./logger.ts'),
     import('./sync-progress.ts'),
+    import('./sync-engine.ts'),
   ]);
   const log = await openLog(context);
-  const clock = systemClock;
+  const request = {
+    resources,
+    mode: modeOf(flags),
+    only,
+    allowDeletions: flags.allowDeletions ?? false,
+    requestsPerRun: flags.maxRequests ?? settings.sync.requestsPerRun,
+  };
   const { report, error } = await withReleases(async (releases) => {
-    const run = await openSync({ settings, log, clock, signal: context.signal }, releases);
-    const watch = releases.add(await openSyncWatch(context, log, clock, resources));
-    return run(
-      {
-        resources,
-        mode: modeOf(flags),
-        only,
-        allowDeletions: flags.allowDeletions ?? false,
-        requestsPerRun: flags.maxRequests ?? settings.sync.requestsPerRun,
-      },
-      watch.progress,
-    );
+    const { progress } = releases.add(await openSyncWatch(context, log, systemClock, resources));
+    return runSyncThread(settings, request, { log, progress, signal: context.signal });
   });
   if (context.json()) printJson(context, report);
   else for (const line of reportLines(report)) printLine(context, line);

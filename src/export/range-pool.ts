@@ -1,7 +1,8 @@
 /** Worker threads that read one table side by side, all from the same state of the mirror. */
 import { Worker } from 'node:worker_threads';
+import { errorOf } from '../model/failure.ts';
 import type { IdRange, ReadingStore, Snapshot } from '../store/ports/reading.ts';
-import { type EncodedRange, errorOf, type RangeReply, type RangeRequest, type RangeTask } from './range-task.ts';
+import type { EncodedRange, RangeReply, RangeRequest, RangeTask } from './range-task.ts';
 
 // In a clone the threads run this folder's .ts files, in the package its .js files.
 const workerUrl = new URL(`range-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);

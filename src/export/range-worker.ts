@@ -2,7 +2,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { RangedRows, ReadingModule, ReadingStore, Snapshot } from '../store/ports/reading.ts';
 import { tableLines, type Lines } from './encoder.ts';
-import { type EncodedRange, failureOf, type RangeReply, type RangeRequest, type RangeTask } from './range-task.ts';
+import { failureOf } from '../model/failure.ts';
+import type { EncodedRange, RangeReply, RangeRequest, RangeTask } from './range-task.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('range-worker runs as a worker thread only');

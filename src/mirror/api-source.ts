@@ -68,7 +68,7 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
         asked.set(resource, (asked.get(resource) ?? 0) + 1);
         return isAbsentUser(client, id, signal);
       }
-      const page = await list(resource, { filters: [{ key: 'id', value: id }], paginate: 1 } as ListOptions, signal);
+      const page = await list(resource, { filters: [{ key: 'id', value: id }], paginate: 1 }, signal);
       return page.total === 0;
     },
   };

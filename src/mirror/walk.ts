@@ -28,42 +28,44 @@ export type Verdict =
   /** `constant`: the totals agreed, so it is the order of the records that does not hold still. */
   | { readonly kind: 'unstable'; readonly total: number; readonly constant: boolean; readonly problem: string };
 
+/** A page without its records: those of a page that was kept must not stay in memory for the rest of the walk. */
+type Size = Pick<Page, 'total' | 'lastPage' | 'perPage'>;
+
 /** What one way through the pages has shown. */
 class Pass {
   readonly startedAt: Timestamp;
   readonly seen = new Set<number>();
   #unusable = 0;
   #constant = true;
-  #total: number;
+  #total: number | undefined;
   readonly #ports: WalkPorts;
 
-  constructor(ports: WalkPorts, startedAt: Timestamp, first: Page) {
+  constructor(ports: WalkPorts) {
     this.#ports = ports;
-    this.startedAt = startedAt;
-    this.#total = first.total;
-    this.#keep(first);
+    // Before the first request: what the server sends is at least as young as this.
+    this.startedAt = timestampOf(ports.clock.now());
   }
 
+  /** Whether every page told the same total. */
   get constant(): boolean {
     return this.#constant;
   }
 
-  async take(number: number): Promise<Page> {
+  /** Reads a page and keeps it, unless the window turns out to have more than `most` records. */
+  async take(number: number, most = Infinity): Promise<Size> {
     const page = await this.#ports.read(number);
-    if (page.total !== this.#total) this.#constant = false;
-    this.#total = page.total;
-    this.#keep(page);
-    return page;
-  }
-
-  #keep(page: Page): void {
-    this.#unusable += this.#ports.record(page);
-    addIds(this.seen, page);
+    if (page.total <= most) {
+      this.#constant &&= this.#total === undefined || this.#total === page.total;
+      this.#total = page.total;
+      this.#unusable += this.#ports.record(page);
+      addIds(this.seen, page);
+    }
+    return { total: page.total, lastPage: page.lastPage, perPage: page.perPage };
   }
 
   verdict(): Verdict {
     const { seen, startedAt } = this;
-    const total = this.#total;
+    const total = this.#total ?? 0;
     const constant = this.#constant;
     if (this.#unusable > 0) {
       const problem = `${this.#unusable} records have no usable id; they stand in mirror_events`;
@@ -80,24 +82,21 @@ class Pass {
  * @param most records beyond which the window is too large to be walked and should be cut
  */
 export async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict> {
-  // Before the first request: what the server sends is at least as young as this.
-  const startedAt = timestampOf(ports.clock.now());
-  const first = await ports.read(1);
+  const pass = new Pass(ports);
+  const first = await pass.take(1, most);
   if (first.total > most) return { kind: 'large', total: first.total };
-  const pass = new Pass(ports, startedAt, first);
-  let last = first;
   // One after another on purpose: the order is what makes a deletion harmless.
   for (let number = first.lastPage; number >= 2; number -= 1) {
-    last = await pass.take(number);
-    if (last.perPage !== first.perPage) {
-      const problem = `the page size changed from ${first.perPage} to ${last.perPage} during the walk`;
-      return { kind: 'unstable', total: last.total, constant: false, problem };
+    const page = await pass.take(number);
+    if (page.perPage !== first.perPage) {
+      const problem = `the page size changed from ${first.perPage} to ${page.perPage} during the walk`;
+      return { kind: 'unstable', total: page.total, constant: false, problem };
     }
   }
   if (!pass.constant) {
-    last = await pass.take(1);
+    const { lastPage } = await pass.take(1);
     // What was added meanwhile stands at the end, from the page that was the last one on.
-    for (let number = Math.max(2, first.lastPage); number <= last.lastPage; number += 1) await pass.take(number);
+    for (let number = Math.max(2, first.lastPage); number <= lastPage; number += 1) await pass.take(number);
   }
   return pass.verdict();
 }

@@ -9,7 +9,7 @@ import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
 import { ContradictionError } from './contradiction.ts';
 import type { SyncProgress } from './progress.ts';
-import { askedRange, breaksRange } from './range.ts';
+import { askedRange, rangeBreaker } from './range.ts';
 import { reconcile } from './reconcile.ts';
 import type { Source } from './source.ts';
 import { collectWindow, walkWindow, type Verdict, type WalkPorts } from './walk.ts';
@@ -196,11 +196,12 @@ export class WindowVisitor {
   #walkPorts(window: Window, paginate: number): WalkPorts {
     const { source, store, run, resource, capabilities, clock, progress } = this.#ports;
     const range = askedRange(window, capabilities);
+    const breaksRange = range === null ? () => false : rangeBreaker(range);
     return {
       clock,
       read: (page) => source.page(resource, { page, paginate, range }, capabilities, this.#signal),
       record: (page) => {
-        if (range !== null && page.records.some((record) => breaksRange(range, record['created_at']))) {
+        if (range !== null && page.records.some((record) => breaksRange(record['created_at']))) {
           throw new ContradictionError(
             `the server answered with records created outside of ${range.from}..${range.to}`,
           );

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Capabilities } from '../../src/api/capabilities.ts';
 import { eraEnd, eraStart, everything, outsideEra } from '../../src/model/era.ts';
 import type { Day } from '../../src/model/time.ts';
-import { askedRange, breaksRange } from '../../src/mirror/range.ts';
+import { askedRange, rangeBreaker } from '../../src/mirror/range.ts';
 
 const window = { from: '2026-03-01' as Day, to: '2026-04-01' as Day };
 
@@ -45,11 +45,20 @@ describe('a window is asked for', () => {
   });
 });
 
-test('a record days outside of what was asked for shows that the server keeps to no range', () => {
-  expect(breaksRange(window, '2026-02-28T10:00:00.000000Z')).toBe(false);
-  expect(breaksRange(window, '2026-02-27T10:00:00.000000Z')).toBe(true);
-  expect(breaksRange(window, '2026-04-02T10:00:00.000000Z')).toBe(false);
-  expect(breaksRange(window, '2026-04-03T10:00:00.000000Z')).toBe(true);
-  expect(breaksRange(window, 'soon')).toBe(false);
-  expect(breaksRange({ from: window.from, to: eraEnd }, '2026-04-03T10:00:00.000000Z')).toBe(false);
+describe('a record days outside of what was asked for shows that the server keeps to no range', () => {
+  test.each([
+    ['2026-02-28T10:00:00.000000Z', false],
+    ['2026-02-27T10:00:00.000000Z', true],
+    ['2026-04-02T10:00:00.000000Z', false],
+    ['2026-04-03T10:00:00.000000Z', true],
+    ['soon', false],
+    [null, false],
+  ])('%j: %s', (createdAt, breaks) => {
+    expect(rangeBreaker(window)(createdAt)).toBe(breaks);
+  });
+
+  test('but not where the range has no end', () => {
+    expect(rangeBreaker({ from: window.from, to: eraEnd })('2026-04-03T10:00:00.000000Z')).toBe(false);
+    expect(rangeBreaker({ from: eraStart, to: window.to })('0001-04-03T10:00:00.000000Z')).toBe(false);
+  });
 });

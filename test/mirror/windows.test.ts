@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import { assert, integer, option, property, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { eraEnd, eraStart, everything, outsideEra, owns } from '../../src/model/era.ts';
 import { addDays, type Day, type Timestamp } from '../../src/model/time.ts';
@@ -59,16 +59,15 @@ describe('the day to cut at', () => {
   });
 
   test('always lies inside the window, whatever the extent, until the window is a single day', () => {
-    const days = fc.integer({ min: 0, max: 20_000 }).map((count) => addDays(day('1990-01-01'), count));
-    fc.assert(
-      fc.property(
-        fc.tuple(days, days).filter(([a, b]) => a < b),
-        fc.option(days),
-        fc.option(days),
+    const days = integer({ min: 0, max: 20_000 }).map((count) => addDays(day('1990-01-01'), count));
+    assert(
+      property(
+        tuple(days, days).filter(([a, b]) => a < b),
+        option(days),
+        option(days),
         ([from, to], oldest, newest) => {
           const at = splitDay({ from, to }, { oldest, newest });
-          if (at === undefined) expect(addDays(from, 1)).toBe(to);
-          else expect(from < at && at < to).toBe(true);
+          expect(at === undefined ? addDays(from, 1) === to : from < at && at < to).toBe(true);
         },
       ),
     );

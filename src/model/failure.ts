@@ -1,0 +1,36 @@
+/** An error on its way between threads, where it loses its class: what an operator is told of it stays. */
+import { type ExitCode, OperatorError } from './errors.ts';
+
+/** Plain data. `operator` is null for a bug. */
+export interface Failure {
+  readonly name: string;
+  readonly message: string;
+  readonly stack: string | undefined;
+  readonly operator: { readonly exitCode: ExitCode; readonly advice: string | undefined } | null;
+}
+
+/** An error for the operator that was thrown in another thread. */
+class RelayedError extends OperatorError {
+  override readonly name: string;
+  override readonly exitCode: ExitCode;
+
+  constructor(failure: Failure, operator: NonNullable<Failure['operator']>) {
+    super(failure.message, { advice: operator.advice });
+    this.name = failure.name;
+    this.exitCode = operator.exitCode;
+  }
+}
+
+export function failureOf(error: unknown): Failure {
+  const known = error instanceof Error ? error : new Error(String(error));
+  const operator = known instanceof OperatorError ? { exitCode: known.exitCode, advice: known.advice } : null;
+  return { name: known.name, message: known.message, stack: known.stack, operator };
+}
+
+export function errorOf(failure: Failure): Error {
+  if (failure.operator !== null) return new RelayedError(failure, failure.operator);
+  const bug = new Error(failure.message);
+  bug.name = failure.name;
+  if (failure.stack !== undefined) bug.stack = failure.stack;
+  return bug;
+}

@@ -1,0 +1,64 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { RunReport } from '../../src/store/ports/mirror-store.ts';
+import { finished, runCli, startCli } from '../support/cli.ts';
+import { expectMirrored } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const kills = 10;
+
+/** Small pages and windows, so that there are many moments to be killed at. */
+function environmentOf(sandbox: Sandbox, file: string): Record<string, string> {
+  return {
+    ADMIN_MIRROR_BASE_URL: sandbox.url,
+    ADMIN_MIRROR_API_KEY: sandbox.key,
+    ADMIN_MIRROR_DB: file,
+    ADMIN_MIRROR_API_PAGE_SIZE: '25',
+    ADMIN_MIRROR_SYNC_WINDOW_PAGES: '4',
+  };
+}
+
+async function killAfter(requests: number, sandbox: Sandbox, file: string, folder: string): Promise<void> {
+  const child = startCli(['sync', '--quiet'], { folder, environment: environmentOf(sandbox, file) });
+  const ended = finished(child);
+  const before = sandbox.control.requests().total;
+  while (sandbox.control.requests().total < before + requests && child.exitCode === null) await turn();
+  child.kill('SIGKILL');
+  await ended;
+}
+
+// One seed a test; the moments are spread over the whole of a run, the first contact included.
+test.each([1, 2])('a sync that is killed at ten moments and run again ends equal to the server (%i)', async (seed) => {
+  const sandbox = await startSandbox({
+    users: 600,
+    packages: 40,
+    emails: 800,
+    coupons: 60,
+    chaos: seed === 1 ? 'calm' : 'rough',
+  });
+  const folder = temporaryFolder();
+  const file = `${folder}/mirror.db`;
+  for (let kill = 0; kill < kills; kill += 1) await killAfter(3 + ((kill * 37 * seed) % 60), sandbox, file, folder);
+  const last = await runCli(['sync', '--json', '--quiet'], { folder, environment: environmentOf(sandbox, file) });
+  expect((JSON.parse(last.stdout) as RunReport).status).toBe('complete');
+  expect(last.code).toBe(0);
+  expectMirrored(sandbox, file);
+});
+
+test('a sync that is stopped by SIGINT says so, prints its report and ends with 130', async () => {
+  const sandbox = await startSandbox({ users: 600, behaviour: { latency: 20 } });
+  const folder = temporaryFolder();
+  const file = `${folder}/mirror.db`;
+  const child = startCli(['sync', '--json'], { folder, environment: environmentOf(sandbox, file) });
+  const ended = finished(child);
+  while (sandbox.control.requests().total < 30 && child.exitCode === null) await turn();
+  child.kill('SIGINT');
+  const { code, stdout } = await ended;
+  expect(code).toBe(130);
+  expect((JSON.parse(stdout) as RunReport).status).toBe('interrupted');
+  const again = await runCli(['sync', '--quiet'], { folder, environment: environmentOf(sandbox, file) });
+  expect(again.code).toBe(0);
+  expectMirrored(sandbox, file);
+});

@@ -60,6 +60,8 @@ export class Pace {
   /** The limit was hit and nobody said until when: one request at a time finds out. */
   #probing = false;
   #probeMs = firstProbeMs;
+  /** Answers of 503 in a row. */
+  #unavailable = 0;
   /** The last refusal named no wait. */
   #blind = false;
   /** Requests left in the server's window, by its last word less what was sent since. */
@@ -132,7 +134,9 @@ export class Pace {
     if (limit !== undefined) this.#allowance.announce(limit);
     if (status === 429) return this.#refused(now, sentAt, waitMs);
     this.#time(now - sentAt);
-    if (status === 503 && waitMs !== undefined) this.#closedUntil = Math.max(this.#closedUntil, now + waitMs);
+    this.#unavailable = status === 503 ? this.#unavailable + 1 : 0;
+    // One server of several may be down; when nobody else is there either, everybody waits.
+    if (this.#unavailable > 1 && waitMs !== undefined) this.#closedUntil = Math.max(this.#closedUntil, now + waitMs);
     if (this.#probing && sentAt > this.#refusedAt) this.#probeSucceeded(sentAt);
     this.#accepted.add(sentAt);
     if (resetInMs !== undefined) this.#windowEnd = now + resetInMs;
@@ -163,7 +167,7 @@ export class Pace {
   #refused(now: number, sentAt: number, waitMs: number | undefined): void {
     this.#sent.remove(sentAt);
     const wait = waitMs === undefined ? undefined : Math.max(waitMs, leastWaitMs);
-    if (sentAt <= this.#refusedAt) {
+    if (sentAt <= this.#refusedAt || (wait !== undefined && this.#hasLeft())) {
       if (wait !== undefined) this.#closedUntil = Math.max(this.#closedUntil, now + wait);
       return;
     }
@@ -181,6 +185,12 @@ export class Pace {
     this.#calm();
     this.#closedUntil = now + wait;
     this.#begin(undefined);
+  }
+
+  /** Whether much of the announced limit was left: then it is not why a request was refused. */
+  #hasLeft(): boolean {
+    const { announced } = this.#allowance;
+    return announced !== undefined && this.#left !== undefined && this.#left > announced * (1 - enough);
   }
 
   /** When to test a refusal that names no wait: when our own log has room again, as far as a window is known. */

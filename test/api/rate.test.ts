@@ -80,6 +80,28 @@ test('nobody passes while the server has asked to wait', async () => {
   expect(time.clock.now() - started).toBe(7_000);
 });
 
+test('one 503 holds up nobody else, a second in a row does', async () => {
+  const { gate, time } = gateOf();
+  const down: Outcome = { kind: 'answer', status: 503, headers: { 'retry-after': '5' } };
+  const started = time.clock.now();
+  await time.run(use(gate, down));
+  await time.run(use(gate, good));
+  await time.run(use(gate, down));
+  expect(time.clock.now() - started).toBe(0);
+  await time.run(use(gate, down));
+  await time.run(use(gate, good));
+  expect(time.clock.now() - started).toBe(5_000);
+});
+
+test('a refusal while most of the announced limit is left says nothing of the limit', async () => {
+  const { gate, time } = gateOf();
+  const quota = { 'x-ratelimit-limit': '600', 'x-ratelimit-remaining': '590' };
+  await time.run(use(gate, { kind: 'answer', status: 200, headers: quota }, 10));
+  await time.run(use(gate, refused({ ...quota, 'retry-after': '1' })));
+  await time.run(use(gate, good));
+  expect(gate.limit()).toEqual({ limit: 600 });
+});
+
 test('a wait that is longer than anybody will wait is told at once', async () => {
   const { gate } = gateOf({ maxWaitMs: 60_000 });
   await use(gate, refused({ 'retry-after': '3600' }));

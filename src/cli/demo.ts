@@ -1,12 +1,25 @@
 /** `demo`: the main job from beginning to end, against the sandbox, by the very commands that an operator would type. */
-import { mkdirSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Command } from 'commander';
+import { type ExitCode, OperatorError } from '../model/errors.ts';
+import { settingTable } from '../settings/table.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { CliContext } from './context.ts';
 import { paint } from './output.ts';
 
 const size = { users: 1_000, packages: 40, emails: 3_000, coupons: 60, seed: 7 } as const;
+
+/** One of the demo's own commands failed; what failed has been said by it. */
+class DemoStoppedError extends OperatorError {
+  override readonly name = 'DemoStoppedError';
+  override readonly exitCode: ExitCode;
+
+  constructor(command: string, exitCode: ExitCode) {
+    super(`the demo stopped, because its command "${command}" ended with exit code ${exitCode}`);
+    this.exitCode = exitCode;
+  }
+}
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -25,13 +38,16 @@ async function demo(context: CliContext): Promise<void> {
   const { openSandbox } = await import('../sandbox/sandbox.ts');
   const sandbox = await openSandbox({ ...size, signal: context.signal });
   try {
-    say(context, `The sandbox is the Administration API itself, with made-up data, at ${sandbox.url}:`);
-    say(context, `${size.users} users, ${size.packages} packages, ${size.emails} emails, ${size.coupons} coupons.`);
+    const counts = (['users', 'packages', 'emails', 'coupons'] as const)
+      .map((each) => `${size[each].toLocaleString('en')} ${each}`)
+      .join(', ');
+    say(context, `The sandbox serves the whole Administration API at ${sandbox.url}, on this machine alone.`);
+    say(context, `Its data is made up: ${counts}.`);
     await mainJob(context, sandbox, folder);
   } finally {
     await sandbox.close();
   }
-  farewell(context, folder);
+  farewell(context, relative(context.folder, folder));
 }
 
 async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): Promise<void> {
@@ -40,28 +56,23 @@ async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): P
   await shell('sync');
 
   heading(context, 'Then the server changes');
-  const changed = changeServer(sandbox);
-  say(context, `${changed.join(', ')}.`);
+  say(context, `${changeServer(sandbox).join(', ')}.`);
 
   heading(context, 'The second sync finds what is new, what changed and what is gone');
   await shell('sync');
   await shell('status');
 
   heading(context, 'An analyst asks the mirror, not the server');
-  await shell(
-    'query',
-    'SELECT substr(created_at, 1, 7) AS month, count(*) AS signups, sum(email_verified_at IS NOT NULL) AS verified FROM users GROUP BY month ORDER BY month DESC LIMIT 6',
-  );
+  await shell('query', 'SELECT status, count(*) AS users, round(sum(balance), 2) AS balance FROM users GROUP BY 1');
 
   heading(context, 'Files for reporting');
-  for (const [what, file, ...more] of [
-    ['users', 'users.csv', '--columns', 'id,username,email,status,balance,created_at'],
-    ['emails', 'unsent-emails.csv', '--where', 'is_sent = 0', '--order', 'scheduled_at'],
-    ['coupons', 'coupons.jsonl', '--format', 'jsonl'],
-  ] as const) {
-    await shell('export', what, ...more, '-o', join(folder, file));
-    say(context, `${relative(context.folder, join(folder, file))}: ${statSync(join(folder, file)).size} bytes`);
-  }
+  const place = relative(context.folder, folder);
+  const columns = 'id,username,status,balance,created_at';
+  await shell('export', 'users', '--columns', columns, '-o', join(place, 'users.csv'));
+  await shell('export', 'emails', '--where', 'is_sent = 0', '--order', 'id', '-o', join(place, 'unsent-emails.csv'));
+  await shell('export', 'coupons', '--format', 'jsonl', '-o', join(place, 'coupons.jsonl'));
+  say(context, `\nThe first lines of ${join(place, 'users.csv')}:`);
+  for (const line of readFileSync(join(folder, 'users.csv'), 'utf8').split('\n').slice(0, 4)) say(context, `  ${line}`);
 }
 
 /** Makes the changes that a day brings; says what they were. */
@@ -86,21 +97,24 @@ type Shell = (...words: string[]) => Promise<void>;
 
 /** Runs a command as if it had been typed, with the sandbox's address and key in its environment. */
 function shellOf(context: CliContext, sandbox: Sandbox, folder: string): Shell {
+  // A server, a key or files that the shell is set up for are not the demo's.
+  const own = new Set<string>(settingTable.map(({ env }) => env));
   const environment = {
-    ...context.environment,
+    ...Object.fromEntries(Object.entries(context.environment).filter(([name]) => !own.has(name))),
     ADMIN_MIRROR_BASE_URL: sandbox.url,
     ADMIN_MIRROR_API_KEY: sandbox.key,
     ADMIN_MIRROR_DB: join(folder, 'mirror.db'),
     ADMIN_MIRROR_JOURNAL: join(folder, 'journal.db'),
     ADMIN_MIRROR_LOG_LEVEL: 'warn',
+    ...(context.color() ? {} : { NO_COLOR: '1' }),
   };
   return async (...words) => {
     const { run } = await import('./program.ts');
     const shown = words.map((word) => (/^[\w./:,=-]+$/.test(word) ? word : JSON.stringify(word)));
-    context.stdout.write(`\n${paint(context, 'bold', `$ admin-mirror ${shown.join(' ')}`)}\n`);
+    context.stdout.write(`\n${paint(context, 'bold', `$ npx admin-mirror ${shown.join(' ')}`)}\n`);
     const code = await run(words, { ...context, environment });
     context.signal.throwIfAborted();
-    if (code !== 0) throw new Error(`the demo's command "${words[0]}" ended with exit code ${code}`);
+    if (code !== 0) throw new DemoStoppedError(String(words[0]), code);
   };
 }
 
@@ -112,15 +126,15 @@ function say(context: CliContext, text: string): void {
   context.stdout.write(`${text}\n`);
 }
 
-function farewell(context: CliContext, folder: string): void {
-  const place = relative(context.folder, folder);
+function farewell(context: CliContext, place: string): void {
   heading(context, 'Done. What to try next');
-  say(context, `The mirror is ${place}/mirror.db: open it with any SQLite tool, or ask it here:`);
+  say(context, `The mirror is ${place}/mirror.db. Open it with any SQLite tool, or ask it here:`);
   say(context, `  npx admin-mirror query "SELECT * FROM mirror_freshness" --db ${place}/mirror.db`);
-  say(context, `  npx admin-mirror schema users`);
-  say(context, 'A server of your own that misbehaves, in a second terminal:');
+  say(context, `  npx admin-mirror schema users --db ${place}/mirror.db`);
+  say(context, 'A server to play with, that misbehaves as real ones do, in a second terminal:');
   say(context, '  npx admin-mirror sandbox --chaos rough');
   say(context, 'Your own server:');
   say(context, '  export ADMIN_MIRROR_BASE_URL=https://… ADMIN_MIRROR_API_KEY_FILE=…');
   say(context, '  npx admin-mirror doctor && npx admin-mirror sync');
+  say(context, 'Everything else: README.md');
 }

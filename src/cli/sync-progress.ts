@@ -35,12 +35,21 @@ function bar(share: number): string {
 export function progressLine(resource: ResourceName, tally: Tally, now: number): string {
   const seconds = Math.max(0.001, (now - tally.startedAt) / secondMs);
   const rate = tally.records / seconds;
-  // Windows that are read twice, or overlap by a day, can bring more records than were expected.
-  const expected = Math.max(tally.expected, tally.records);
-  const share = expected === 0 ? 0 : tally.records / expected;
-  const left = rate === 0 ? '' : `   ${durationText(((expected - tally.records) / rate) * secondMs)} left`;
+  const { records, expected } = tally;
   const name = resource.padEnd(9);
-  return `${name} ${bar(share)}  ${count.format(tally.records)} of ${count.format(expected)}   ${count.format(Math.round(rate))}/s${left}`;
+  const speed = `${count.format(Math.round(rate))}/s`;
+  // Windows that are read twice, or overlap by a day, bring more records than were expected; how many more is not known.
+  if (records > expected) return `${name} ${bar(1)}  ${count.format(records)} read   ${speed}`;
+  const share = expected === 0 ? 0 : records / expected;
+  const left = rate === 0 ? '' : `   ${durationText(((expected - records) / rate) * secondMs)} left`;
+  return `${name} ${bar(share)}  ${count.format(records)} of ${count.format(expected)}   ${speed}${left}`;
+}
+
+/** `users     1,000,204 records read in 0:19`, pages that were read twice counted twice. */
+export function endLine(resource: ResourceName, tally: Tally, now: number): string {
+  const took = now - tally.startedAt;
+  const time = took < 10 * secondMs ? `${(took / secondMs).toFixed(1)} s` : durationText(took);
+  return `${resource.padEnd(9)} ${count.format(tally.records)} ${tally.records === 1 ? 'record' : 'records'} read in ${time}`;
 }
 
 export interface SyncWatch {
@@ -124,7 +133,8 @@ async function drawnWatch(context: CliContext, clock: Clock, resources: readonly
     progress: (event) => {
       const tally = tallies.take(event);
       const row = rows.get(event.resource);
-      row?.show(progressLine(event.resource, tally, clock.now()));
+      const line = event.kind === 'end' ? endLine : progressLine;
+      row?.show(line(event.resource, tally, clock.now()));
       if (event.kind !== 'end') return;
       if (event.problem === null) row?.resolve();
       else row?.reject(new Error(`${event.resource}: ${event.problem}`));

@@ -1,0 +1,77 @@
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { runCli } from '../support/cli.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+/** Whether anything takes a connection at the address. */
+function isServed(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    const socket = connect({ host: hostname, port: Number(port) });
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    socket.once('close', () => socket.destroy());
+  });
+}
+
+describe('the demo', () => {
+  test('writes the files that it names, says commands that work, and leaves nothing running', async () => {
+    const folder = temporaryFolder();
+    const { code, stdout, stderr } = await runCli(['demo'], { folder });
+    expect(stderr.replaceAll(/^[\d,]+ rows written to data\/demo\/[\w.-]+\n/gm, '')).toBe('');
+    expect(code).toBe(0);
+
+    const named = new Set(stdout.match(/data\/demo\/[\w-]+\.\w+/g));
+    expect([...named].sort()).toEqual([
+      'data/demo/coupons.jsonl',
+      'data/demo/mirror.db',
+      'data/demo/unsent-emails.csv',
+      'data/demo/users.csv',
+    ]);
+    for (const file of named) expect(statSync(join(folder, file)).size).toBeGreaterThan(1_000);
+    // Paths are told as a person would type them.
+    expect(stdout).not.toContain(folder);
+    expect(readFileSync(join(folder, 'data/demo/users.csv'), 'utf8')).toContain(
+      /The first lines of .*:\n {2}.*\n {2}(.*)\n/.exec(stdout)?.[1] ?? 'no line shown',
+    );
+
+    const [, advice = ''] = stdout.split('What to try next');
+    const commands = [...advice.matchAll(/^ {2}npx admin-mirror (query|schema) (.*)$/gm)];
+    expect(commands).toHaveLength(2);
+    for (const [, name = '', rest = ''] of commands) {
+      const args = [...rest.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+      expect(await runCli([name, ...args], { folder })).toMatchObject({ code: 0, stderr: '' });
+    }
+
+    expect(await isServed(/http:\/\/127\.0\.0\.1:\d+/.exec(stdout)?.[0] ?? '')).toBe(false);
+  });
+
+  test('shows the same again, from the start, whatever the shell is set up for', async () => {
+    const folder = temporaryFolder();
+    const environment = {
+      ADMIN_MIRROR_BASE_URL: 'https://panel.example.com',
+      ADMIN_MIRROR_API_KEY_FILE: 'none',
+      ADMIN_MIRROR_DB: 'mine.db',
+      ADMIN_MIRROR_API_PAGE_SIZE: '3',
+    };
+    const told = ({ stdout }: { stdout: string }) => stdout.match(/^(users|packages|emails|coupons) .*complete.*\d/gm);
+    const first = await runCli(['demo'], { folder, environment });
+    const second = await runCli(['demo'], { folder });
+    expect([first.code, second.code]).toEqual([0, 0]);
+    const counts = (lines: string[] | null) => lines?.map((line) => line.split(/ +/).slice(0, 6));
+    expect(counts(told(first))).toHaveLength(8);
+    expect(counts(told(second))).toEqual(counts(told(first)));
+    expect(readdirSync(folder)).toEqual(['data']);
+  });
+
+  test('that cannot go on says which of its commands failed, and ends as that did', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config'));
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'api:\n  timeout: soon\n');
+    const { code, stderr } = await runCli(['demo'], { folder });
+    expect(code).toBe(2);
+    expect(stderr).toContain('timeout');
+    expect(stderr).toContain('error: the demo stopped, because its command "sync" ended with exit code 2\n');
+  });
+});

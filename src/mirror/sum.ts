@@ -37,12 +37,29 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
     total = await visitor.total(null);
     live = store.liveCount(resource);
     if (live !== total && live === before.live && total === before.total) {
-      if (!(await readOutside(ports, live, total))) break;
+      if (!(await readOutside(ports, live, total))) {
+        distrust(ports, live, total);
+        break;
+      }
       live = store.liveCount(resource);
     }
   }
   if (live === total) return { total, problem: null };
   return { total, problem: `the mirror has ${live} records and the server counts ${total}` };
+}
+
+/**
+ * Nothing changed between two looks, everything was read, and still records are missing: then the walks that seemed
+ * consistent were not, and what they showed is no ground for saying how fresh the rows are.
+ */
+function distrust({ store, resource, only }: SumPorts, live: number, total: number): void {
+  if (only !== null || live >= total) return;
+  const problem = `${total - live} records of the server are in no range of days`;
+  const windows = store.windows(resource);
+  store.resetWindows(
+    resource,
+    windows.map(({ from, to }) => ({ from, to, state: 'unsettled', problem })),
+  );
 }
 
 /** Windows that may hold the difference: those still open, those not settled, and those whose count is another now. */

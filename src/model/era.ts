@@ -3,8 +3,8 @@ import type { Day } from './time.ts';
 
 /** MySQL's earliest date. A window from here on reaches back to the first record. */
 export const eraStart = '1000-01-01' as Day;
-/** Nothing is created after this. */
-export const eraEnd = '9999-12-31' as Day;
+/** Far enough for what is really created, and not so far that a server's own arithmetic leaves its calendar. */
+export const eraEnd = '3000-01-01' as Day;
 /** Before all days: a window from here on is not one of days. */
 export const outsideStart = '0000-01-01' as Day;
 

@@ -24,7 +24,7 @@ const sealedFresh = window('2026-02-01', '2026-03-01');
 const unfinished = window('2026-03-01', '2026-04-01', { state: 'walking' });
 const unsettled = window('2026-04-01', '2026-05-01', { state: 'unsettled' });
 const pending = window('2026-05-01', '2026-06-01', { state: 'pending', freshAsOf: null });
-const open = window('2026-11-19', '9999-12-31');
+const open = window('2026-11-19', '3000-01-01');
 const windows = [sealedStale, sealedFresh, unfinished, unsettled, pending, open];
 
 function plan(input: Partial<PlanInput>): (readonly [from: string, reason: string])[] {

@@ -5,7 +5,13 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
 export function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-test-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
+  const folder = temporaryFolderNow();
+  onTestFinished(() => folder.remove());
+  return folder.path;
+}
+
+/** The same for what is not a test: whoever makes it removes it. */
+export function temporaryFolderNow(): { readonly path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'admin-mirror-test-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }

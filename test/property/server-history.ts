@@ -1,0 +1,151 @@
+/**
+ * A server that changes while it is read, and the memory of what it was when: made by a seed, so that a failure can be
+ * run again.
+ */
+import SqliteDatabase from 'better-sqlite3';
+import type { ResourceName } from '../../src/model/resources.ts';
+import { addDays, dayMs, dayOf } from '../../src/model/time.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+
+/** A small generator of its own: fast-check gives the seed, the run must not depend on how often it is asked. */
+export function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/** A clock that moves by a millisecond each time it is looked at, so that no two moments are the same. */
+export class StepClock {
+  #ms: number;
+
+  constructor(start: number) {
+    this.#ms = start;
+  }
+
+  now(): number {
+    this.#ms += 1;
+    return this.#ms;
+  }
+
+  advance(ms: number): void {
+    this.#ms += ms;
+  }
+}
+
+export type Change = 'insert' | 'backdate' | 'update' | 'remove' | 'import' | 'ancient';
+export const changes: readonly Change[] = ['insert', 'backdate', 'update', 'remove', 'import', 'ancient'];
+
+export class ServerHistory {
+  readonly #sandbox: Sandbox;
+  readonly #resource: ResourceName;
+  readonly #clock: StepClock;
+  readonly #random: () => number;
+  /** When a record was last touched, and when one was taken away, by the step clock. */
+  readonly touched = new Map<number, number>();
+  readonly removed = new Map<number, number>();
+
+  constructor(sandbox: Sandbox, resource: ResourceName, clock: StepClock, seed: number) {
+    this.#sandbox = sandbox;
+    this.#resource = resource;
+    this.#clock = clock;
+    this.#random = randomFrom(seed);
+  }
+
+  /** Changes the server once with the given chance. */
+  maybe(chance: number): void {
+    if (this.#random() < chance) this.change(changes[Math.floor(this.#random() * changes.length)] ?? 'insert');
+  }
+
+  change(kind: Change): void {
+    const { control } = this.#sandbox;
+    switch (kind) {
+      case 'insert':
+        this.#touch(control.insert(this.#resource, { created_at: this.#timestamp(this.#clock.now()) }));
+        break;
+      case 'backdate':
+        this.#insertAt(dayMs * 900 * this.#random());
+        break;
+      case 'ancient':
+        this.#insertAt(dayMs * 365 * 50);
+        break;
+      case 'import': {
+        // Many on one second of one day, a leap day among them.
+        const at = Date.parse('2024-02-29T12:00:00Z');
+        for (let count = 0; count < 12; count += 1) {
+          this.#touch(control.insert(this.#resource, { created_at: this.#timestamp(at) }));
+        }
+        break;
+      }
+      case 'update': {
+        const id = this.#anyId();
+        if (id !== undefined) this.#touch(control.update(this.#resource, id, this.#newValue()));
+        break;
+      }
+      case 'remove': {
+        const id = this.#anyId();
+        if (id === undefined) break;
+        control.remove(this.#resource, id);
+        this.touched.delete(id);
+        this.removed.set(id, this.#clock.now());
+      }
+    }
+  }
+
+  #insertAt(agoMs: number): void {
+    this.#touch(
+      this.#sandbox.control.insert(this.#resource, { created_at: this.#timestamp(this.#clock.now() - agoMs) }),
+    );
+  }
+
+  #timestamp(ms: number): string {
+    // Whole seconds, as such servers keep them.
+    return `${new Date(ms).toISOString().slice(0, 19)}.000000Z`;
+  }
+
+  #newValue(): Record<string, unknown> {
+    const value = `changed ${Math.floor(this.#random() * 1e9)}`;
+    return this.#resource === 'users' ? { first_name: value } : { sender: value };
+  }
+
+  #anyId(): number | undefined {
+    const records = this.#sandbox.control.dump(this.#resource);
+    const record = records[Math.floor(this.#random() * records.length)];
+    return record === undefined ? undefined : Number(record['id']);
+  }
+
+  #touch(record: Readonly<Record<string, unknown>>): void {
+    const id = Number(record['id']);
+    this.touched.set(id, this.#clock.now());
+    this.removed.delete(id);
+  }
+}
+
+/** Rows of the mirror by id, as text that two equal records share. */
+export function rowsOf(file: string, resource: ResourceName, fields: readonly string[]): Map<number, string> {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    const rows = database.prepare<[], Record<string, unknown>>(`SELECT * FROM "${resource}"`).all();
+    return new Map(rows.map((row) => [Number(row['id']), textOf(row, fields)]));
+  } finally {
+    database.close();
+  }
+}
+
+/** The record's fields as text; JSON columns are text in the mirror already. */
+export function textOf(record: Readonly<Record<string, unknown>>, fields: readonly string[]): string {
+  return JSON.stringify(
+    fields.map((field) => {
+      const value = record[field] ?? null;
+      return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
+    }),
+  );
+}
+
+/** Days between which a made-up creation time may lie; for messages of failed runs. */
+export function dayBefore(ms: number, days: number): string {
+  return addDays(dayOf(ms), -days);
+}

@@ -1,0 +1,163 @@
+/**
+ * The property that the mirror is built for: whatever a server does while it is read, nothing that it still has is
+ * removed, nothing is called fresh or complete that is not, and once it is quiet one run makes the mirror equal.
+ * `npm run soak` runs it some thousand times.
+ */
+import { array, assert, asyncProperty, boolean, constantFrom, integer, record, subarray } from 'fast-check';
+import { expect, test } from 'vitest';
+import { InterruptedError } from '../../src/model/errors.ts';
+import { resourceOf, type ResourceName } from '../../src/model/resources.ts';
+import { dayMs, parseInstant } from '../../src/model/time.ts';
+import { openSandbox, type Behaviour, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { temporaryFolderNow } from '../support/temporary-folder.ts';
+import { rowsOf, ServerHistory, StepClock, textOf } from './server-history.ts';
+
+const runs = Number(process.env['PROPERTY_RUNS'] ?? 100);
+
+const switches: readonly Partial<Behaviour>[] = [
+  { page_max: 7 },
+  { page_max: 30, page_over: 'refuse' },
+  { date_end: 'day' },
+  { date_end: 'exclusive' },
+  { date_format: 'dmy' },
+  { date_ranges: 'ignored' },
+  { date_ranges: 'error' },
+  { timezone_minutes: 330 },
+  { timezone_minutes: -480 },
+  { sorts: 'ignored' },
+  { sort_ties: 'random' },
+  { ties: 0.8 },
+  { numbers_as_strings: 0.5 },
+  { flags_as_booleans: 0.5 },
+  { unknown_fields: 0.3 },
+  { rate_limit: 10_000, rate_headers: true },
+];
+
+const faults: Partial<Behaviour> = {
+  read_error_500: 0.03,
+  read_html: 0.03,
+  read_reset_before: 0.03,
+  read_reset_middle: 0.03,
+  read_truncated: 0.03,
+  read_empty_body: 0.02,
+  fault_streak: 3,
+};
+
+const step = record({
+  /** Chance of a change of the server after each page. */
+  churn: constantFrom(0, 0.2, 0.6),
+  faults: boolean(),
+  /** Pages after which the run is stopped; beyond the last page it is not. */
+  stopAfter: constantFrom(3, 9, 30, 10_000, 10_000),
+  mode: constantFrom('default', 'quick', 'full'),
+  /** Changes while nobody reads, then days that pass. */
+  changesBefore: integer({ min: 0, max: 5 }),
+  days: constantFrom(0, 0, 1, 4),
+});
+
+const world = record({
+  seed: integer({ min: 1, max: 1_000_000 }),
+  resource: constantFrom<ResourceName>('users', 'emails'),
+  size: constantFrom(0, 1, 60, 150),
+  switches: subarray([...switches], { maxLength: 4 }),
+  pageSize: constantFrom(9, 20, 50),
+  windowPages: constantFrom(2, 5),
+  budget: constantFrom(3, 1_000),
+  steps: array(step, { minLength: 1, maxLength: 4 }),
+});
+
+type World = typeof world extends { generate(...args: never[]): { value: infer T } } ? T : never;
+
+async function live(world: World, sandbox: Sandbox, file: string): Promise<void> {
+  const { resource } = world;
+  const clock = new StepClock(sandboxNow);
+  const history = new ServerHistory(sandbox, resource, clock, world.seed);
+  const shape = { resources: [resource], pageSize: world.pageSize, windowPages: world.windowPages, clock } as const;
+  const behaviour = sandbox.control.behaviour();
+  for (const { churn, faults: faulty, stopAfter, mode, changesBefore, days } of world.steps) {
+    clock.advance(days * dayMs);
+    sandbox.control.advanceClock(days * dayMs);
+    for (let count = 0; count < changesBefore; count += 1) history.maybe(1);
+    sandbox.control.setBehaviour({ ...behaviour, ...(faulty ? faults : {}) });
+    const stop = new AbortController();
+    let pages = 0;
+    const onEvent: SyncTry['onEvent'] = ({ kind }) => {
+      if (kind !== 'page') return;
+      history.maybe(churn);
+      pages += 1;
+      if (pages === stopAfter) stop.abort(new InterruptedError('SIGINT'));
+    };
+    const { report } = await sync(sandbox, file, {
+      ...shape,
+      mode,
+      requestsPerRun: world.budget,
+      signal: stop.signal,
+      onEvent,
+    });
+    sandbox.control.setBehaviour(behaviour);
+    expectTrue(sandbox, file, resource, history, report.resources[resource]);
+  }
+  const { report } = await sync(sandbox, file, { ...shape, allowDeletions: true });
+  expect(report.resources[resource]).toMatchObject({ status: 'complete', problem: null });
+  expectMirrored(sandbox, file, [resource]);
+}
+
+/** What must hold after every run, whatever happened in it. */
+function expectTrue(
+  sandbox: Sandbox,
+  file: string,
+  resource: ResourceName,
+  history: ServerHistory,
+  report: { status: string; live: number; fresh_as_of: string | null } | undefined,
+): void {
+  const fields = resourceOf(resource).fields.map(({ name }) => name);
+  const rows = rowsOf(file, resource, fields);
+  const server = new Map(sandbox.control.dump(resource).map((each) => [Number(each['id']), textOf(each, fields)]));
+  const fresh = parseInstant(report?.fresh_as_of);
+  if (report?.status === 'complete') expect(report.live).toBe(rows.size);
+  if (fresh === undefined) {
+    expect(report?.status).not.toBe('complete');
+    return;
+  }
+  for (const [id, text] of server) {
+    // What nobody has touched since then must be there, and as it is.
+    if ((history.touched.get(id) ?? 0) < fresh) expect([id, rows.get(id)]).toEqual([id, text]);
+  }
+  for (const id of rows.keys()) {
+    if (server.has(id)) continue;
+    expect(history.removed.get(id) ?? 0, `record ${id} was gone before ${report?.fresh_as_of}`).toBeGreaterThanOrEqual(
+      fresh,
+    );
+  }
+}
+
+test(
+  'after any history of the server, its switches, faults and stops, one quiet run makes the mirror equal',
+  { timeout: 3_600_000 },
+  async () => {
+    await assert(
+      asyncProperty(world, async (drawn) => {
+        const behaviour: Partial<Behaviour> = Object.assign({}, ...drawn.switches);
+        const sandbox = await openSandbox({
+          users: drawn.resource === 'users' ? drawn.size : 3,
+          emails: drawn.resource === 'emails' ? drawn.size : 0,
+          packages: 0,
+          coupons: 0,
+          seed: drawn.seed,
+          now: sandboxNow,
+          behaviour,
+        });
+        const folder = temporaryFolderNow();
+        try {
+          await live(drawn, sandbox, `${folder.path}/mirror.db`);
+        } finally {
+          folder.remove();
+          await sandbox.close();
+        }
+      }),
+      { numRuns: runs, ...(process.env['PROPERTY_SEED'] ? { seed: Number(process.env['PROPERTY_SEED']) } : {}) },
+    );
+  },
+);

@@ -1,7 +1,7 @@
 /** Reads windows until each is settled, cut into smaller ones, or left unsettled with the reason on record. */
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
-import { KeyRefused, NotTheApi, PageTooLarge, Unreachable } from '../api/errors.ts';
+import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, owns, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -12,7 +12,8 @@ import type { SyncProgress } from './progress.ts';
 import { askedRange, rangeBreaker } from './range.ts';
 import { reconcile } from './reconcile.ts';
 import type { Source } from './source.ts';
-import { collectWindow, walkWindow, type Verdict, type WalkPorts } from './walk.ts';
+import type { Verdict, WalkPorts } from './walk.ts';
+import { insistOnWindow, walkInReadablePages } from './whole-walk.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
 
 export interface VisitPorts {
@@ -34,9 +35,6 @@ export interface VisitPorts {
   /** Records beyond which a window is cut. */
   readonly most: number;
 }
-
-/** Passes over a window of one day whose order changes with every request, before it is left unsettled. */
-const collectPasses = 40;
 
 /** Windows that may fail one after another before the resource is given up for this run. */
 const failuresInARow = 3;
@@ -116,22 +114,14 @@ export class WindowVisitor {
     return [];
   }
 
-  /** Walks the window, in smaller pages where the answers are too large to be taken. */
-  async #walk(window: Window, most: number): Promise<Verdict> {
-    for (let pageSize = this.#ports.capabilities.pageSize; ; pageSize = Math.ceil(pageSize / 2)) {
-      try {
-        return await walkWindow(this.#walkPorts(window, pageSize), most);
-      } catch (error) {
-        if (!(error instanceof PageTooLarge) || pageSize === 1) throw error;
-      }
-    }
+  #walk(window: Window, most: number): Promise<Verdict> {
+    const { pageSize } = this.#ports.capabilities;
+    return walkInReadablePages((size) => this.#walkPorts(window, size), pageSize, most);
   }
 
-  /** What is left to try with a window that cannot be cut: read it though it is large, unite what many passes show. */
-  async #insist(window: Window, verdict: Verdict): Promise<Verdict> {
-    const walked = verdict.kind === 'large' ? await this.#walk(window, Infinity) : verdict;
-    if (walked.kind !== 'unstable' || !walked.constant) return walked;
-    return collectWindow(this.#walkPorts(window, this.#ports.capabilities.pageSize), collectPasses);
+  #insist(window: Window, verdict: Verdict): Promise<Verdict> {
+    const { pageSize } = this.#ports.capabilities;
+    return insistOnWindow((size) => this.#walkPorts(window, size), pageSize, verdict);
   }
 
   async #conclude(window: Window, verdict: Verdict): Promise<void> {

@@ -5,6 +5,7 @@ import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Day } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError } from './contradiction.ts';
 import { planSteps, type Mode, type Step } from './plan.ts';
 import { proveSum } from './sum.ts';
@@ -38,8 +39,6 @@ const wholeResources: ReadonlySet<ResourceName> = new Set(['packages', 'coupons'
 /** A merged window is left room to grow without being cut again. */
 const mergedShare = 0.5;
 
-const capabilityName = 'lists';
-
 export type ResourcePorts = Omit<VisitPorts, 'capabilities' | 'seal' | 'most' | 'trusting' | 'options'> & {
   readonly options: SyncOptions;
 };
@@ -48,7 +47,7 @@ export type ResourcePorts = Omit<VisitPorts, 'capabilities' | 'seal' | 'most' | 
 export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
   const { store, resource, signal } = ports;
   try {
-    const stored = store.capability(capabilityName, resource)?.value as Capabilities | undefined;
+    const stored = storedCapabilities(store, resource)?.capabilities;
     if (stored === undefined) return await readResource(ports, await measure(ports), false);
     try {
       return await readResource(ports, stored, true);
@@ -60,32 +59,25 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
         subject: ports.run,
         detail: error.message,
       });
-      const measured = await measure(ports);
-      // What was read under a wrong rule may lack records: nothing of it counts as read.
-      if (!sameRules(stored, measured)) forgetWindows(store, resource);
-      return await readResource(ports, measured, false);
+      return await readResource(ports, await measure(ports), false);
     }
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof OperatorError)) throw error;
-    const read = store.windows(resource).some(({ state }) => state === 'settled');
-    return { status: read ? 'partial' : 'failed', serverTotal: null, problem: error.message, error };
+    return endedBy(error, store, resource);
   }
+}
+
+/** How the resource ends where nothing more of it could be read. */
+export function endedBy(error: OperatorError, store: MirrorStore, resource: ResourceName): ResourceEnd {
+  const read = store.windows(resource).some(({ state }) => state === 'settled');
+  return { status: read ? 'partial' : 'failed', serverTotal: null, problem: error.message, error };
 }
 
 async function measure({ source, store, resource, signal }: ResourcePorts): Promise<Capabilities> {
   const measured = await source.measure(resource, signal);
-  store.recordCapability(capabilityName, resource, measured);
+  recordCapabilities(store, resource, measured);
   return measured;
-}
-
-function sameRules(a: Capabilities, b: Capabilities): boolean {
-  return a.ranges === b.ranges && a.rangeEnd === b.rangeEnd && a.dayShiftMinutes === b.dayShiftMinutes;
-}
-
-function forgetWindows(store: MirrorStore, resource: ResourceName): void {
-  const days = store.windows(resource).map(({ from, to }) => ({ from, to }));
-  store.resetWindows(resource, days);
 }
 
 /** @param trusting whether the capabilities come from an earlier run, so that a contradiction is worth measuring again */

@@ -1,0 +1,44 @@
+/** What was measured of the server's lists, as the mirror keeps it. Section "Capabilities" of docs/architecture.md. */
+import type { Capabilities } from '../api/capabilities.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { Timestamp } from '../model/time.ts';
+import type { MirrorStore } from '../store/ports/mirror-store.ts';
+
+const name = 'lists';
+
+export interface MeasuredCapabilities {
+  readonly capabilities: Capabilities;
+  readonly measuredAt: Timestamp;
+}
+
+/** What is on record for the resource; undefined where its list was never measured. */
+export function storedCapabilities(
+  store: Pick<MirrorStore, 'capability'>,
+  resource: ResourceName,
+): MeasuredCapabilities | undefined {
+  const stored = store.capability(name, resource);
+  if (stored === undefined) return undefined;
+  return { capabilities: stored.value as Capabilities, measuredAt: stored.measuredAt };
+}
+
+/** Puts the measured on record. Where the rules of ranges are others than before, every window is to be read again. */
+export function recordCapabilities(
+  store: Pick<MirrorStore, 'capability' | 'recordCapability' | 'windows' | 'resetWindows'>,
+  resource: ResourceName,
+  measured: Capabilities,
+): void {
+  const before = storedCapabilities(store, resource)?.capabilities;
+  // What was read under a wrong rule may lack records. In this order a stop in between loses nothing but time.
+  if (before !== undefined && !sameRules(before, measured)) forgetReading(store, resource);
+  store.recordCapability(name, resource, measured);
+}
+
+/** From now on nothing of the resource counts as read; its rows stay. */
+export function forgetReading(store: Pick<MirrorStore, 'windows' | 'resetWindows'>, resource: ResourceName): void {
+  const days = store.windows(resource).map(({ from, to }) => ({ from, to }));
+  store.resetWindows(resource, days);
+}
+
+function sameRules(a: Capabilities, b: Capabilities): boolean {
+  return a.ranges === b.ranges && a.rangeEnd === b.rangeEnd && a.dayShiftMinutes === b.dayShiftMinutes;
+}

@@ -1,0 +1,79 @@
+import { describe, expect, test } from 'vitest';
+import { documentNames, filesUnder, headingsOf, sectionOf, textOf } from '../support/documents.ts';
+
+/** A file's words in one line: comment marks and line breaks are not part of what it says. */
+function wordsOf(path: string): string {
+  return textOf(path)
+    .replaceAll(/\n\s*(?:\*|\/\/)?\s*/g, ' ')
+    .replaceAll(/\s+/g, ' ');
+}
+
+const sources = [...['src', 'test', 'bench'].flatMap(filesUnder), '.oxlintrc.json'].filter((path) =>
+  /\.(ts|js|json)$/.test(path),
+);
+
+interface Mention {
+  readonly source: string;
+  readonly document: string;
+  readonly section: string;
+}
+
+/** `Section "Requests" of docs/architecture.md`, `docs/architecture.md, "The musts"`, `(docs/architecture.md, The house)`. */
+function mentionsIn(source: string): Mention[] {
+  const words = wordsOf(source);
+  const document = String.raw`(docs/[\w-]+\.md|README\.md)`;
+  return [
+    ...[...words.matchAll(new RegExp(String.raw`[Ss]ection "([^"]+)" of ${document}`, 'g'))].map(
+      ([, section = '', name = '']) => ({ source, document: name, section }),
+    ),
+    ...[...words.matchAll(new RegExp(String.raw`${document}, "([^"]+)"`, 'g'))].map(([, name = '', section = '']) => ({
+      source,
+      document: name,
+      section,
+    })),
+    ...[...words.matchAll(new RegExp(String.raw`\(${document}, ([A-Z][^)"]*)\)`, 'g'))].map(
+      ([, name = '', section = '']) => ({ source, document: name, section }),
+    ),
+  ];
+}
+
+describe('the sections that the code refers to', () => {
+  // This file's own examples are no references.
+  const mentions = sources.filter((path) => !path.startsWith('test/docs/')).flatMap(mentionsIn);
+
+  test('are found in the code', () => {
+    expect(mentions.length).toBeGreaterThan(15);
+    expect(mentions.map(({ source }) => source)).toContain('.oxlintrc.json');
+  });
+
+  test('exist', () => {
+    const missing = mentions.filter(
+      ({ document, section }) => !documentNames.includes(document) || !headingsOf(document).includes(section),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test('stand in documents that exist', () => {
+    const named = sources.flatMap((path) => textOf(path).match(/\bdocs\/[\w-]+\.md\b/g) ?? []);
+    expect([...new Set(named)].filter((name) => !documentNames.includes(name))).toEqual([]);
+  });
+});
+
+describe('the musts', () => {
+  const items = sectionOf('docs/architecture.md', 'The musts')
+    .split(/^\d+\. /m)
+    .slice(1)
+    .map((item) => item.replaceAll(/\s+/g, ' '));
+
+  test('are many', () => {
+    expect(items.length).toBeGreaterThan(10);
+  });
+
+  test.each(items)('%s', (item) => {
+    const tests = [...item.matchAll(/`(test\/[\w./-]+\.test\.ts)`((?:,? "[^"]+")+)/g)];
+    expect(tests.length, 'names a test').toBeGreaterThan(0);
+    for (const [, file = '', titles = ''] of tests) {
+      for (const [, title = ''] of titles.matchAll(/"([^"]+)"/g)) expect(textOf(file)).toContain(title);
+    }
+  });
+});

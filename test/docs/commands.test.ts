@@ -1,0 +1,39 @@
+import { spawnSync } from 'node:child_process';
+import { describe, expect, test } from 'vitest';
+import { documentNames } from '../support/documents.ts';
+import { freePort } from '../support/free-port.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { makeClone, runShell, type ShellCommand, shellCommands } from '../support/shell-blocks.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+/** The port that the documents use for a sandbox; here another may stand at it. */
+const shownPort = '8123';
+
+/** Tools that a reader may have and a clone does not bring: a command of one that is missing here is not run. */
+const missingTools = ['sqlite3', 'curl'].filter((tool) => spawnSync(tool, ['--version']).error !== undefined);
+
+function isRunnable({ text }: ShellCommand): boolean {
+  return !missingTools.some((tool) => text.startsWith(`${tool} `));
+}
+
+const documents = documentNames.filter((name) => shellCommands(name).length > 0);
+
+describe('the commands shown in', () => {
+  test.each(documents)('%s work, one after the other', { timeout: 300_000 }, async (document) => {
+    const port = String(await freePort());
+    const commands = shellCommands(document)
+      .filter(isRunnable)
+      .map((each) => ({ ...each, text: each.text.replaceAll(shownPort, port) }));
+    // README starts a server of its own; what else is shown is for readers who have one.
+    const sandbox = document === 'README.md' ? undefined : await startSandbox({ users: 200 });
+    const server =
+      sandbox === undefined ? {} : { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+    const folder = temporaryFolder();
+    const { ran, output } = await runShell(commands, folder, { ...makeClone(folder), ...server });
+    expect(ran, output.slice(-4_000)).toEqual(commands.map(({ place }) => place));
+  });
+
+  test('README.md begin with the demo', () => {
+    expect(shellCommands('README.md')[0]?.text).toBe('npm run demo');
+  });
+});

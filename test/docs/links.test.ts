@@ -1,0 +1,42 @@
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { codeSpansOf, documentNames, filesUnder, headingsOf, projectFolder, proseOf } from '../support/documents.ts';
+
+/** How a heading is named in a link. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+    .replaceAll(' ', '-');
+}
+
+const folders = ['src', 'test', 'docs', 'config', 'bench', '.ci'];
+const known = new Set(folders.flatMap(filesUnder));
+
+/** `src/mirror/`, `test/docs/links.test.ts`: names of files and folders that are kept in version control. */
+function namesIn(path: string): string[] {
+  const pattern = /^(?:src|test|docs|config|bench|\.ci)\/[\w./-]*$/;
+  return codeSpansOf(path).filter((text) => pattern.test(text));
+}
+
+describe.each(documentNames)('%s', (name) => {
+  test('links only to files and sections that exist', () => {
+    const targets = [...proseOf(name).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
+    const broken = targets.filter((target) => {
+      if (/^https?:/.test(target)) return false;
+      const [file = '', anchor] = target.split('#');
+      const path = file === '' ? name : join(dirname(name), file);
+      if (!existsSync(join(projectFolder, path))) return true;
+      return anchor !== undefined && !headingsOf(path).map(anchorOf).includes(anchor);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  test('names only files and folders that exist', () => {
+    const missing = namesIn(name).filter(
+      (path) => !known.has(path) && !existsSync(join(projectFolder, path.replace(/\/$/, ''))),
+    );
+    expect(missing).toEqual([]);
+  });
+});

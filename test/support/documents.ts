@@ -1,0 +1,94 @@
+/** The project's own documents as the tests of the docs read them: headings, blocks of code, links, files named. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Every document by its path from the project's folder. */
+export const documentNames: readonly string[] = [
+  'README.md',
+  'CHANGELOG.md',
+  ...readdirSync(join(projectFolder, 'docs'))
+    .filter((name) => name.endsWith('.md'))
+    .sort()
+    .map((name) => `docs/${name}`),
+];
+
+/** The text of a file of the project. */
+export function textOf(path: string): string {
+  return readFileSync(join(projectFolder, path), 'utf8');
+}
+
+export interface Block {
+  /** The word after the opening fence; empty where there is none. */
+  readonly language: string;
+  /** Line of the file at which the first line of the text stands, counted from 1. */
+  readonly line: number;
+  readonly lines: readonly string[];
+}
+
+/** The fenced blocks of a document. */
+export function blocksOf(path: string): Block[] {
+  const blocks: Block[] = [];
+  let open: { language: string; line: number; lines: string[] } | undefined;
+  for (const [index, text] of textOf(path).split('\n').entries()) {
+    const fence = /^\s*```(\w*)\s*$/.exec(text);
+    if (fence === null) {
+      open?.lines.push(text);
+    } else if (open === undefined) {
+      open = { language: fence[1] ?? '', line: index + 2, lines: [] };
+    } else {
+      blocks.push(open);
+      open = undefined;
+    }
+  }
+  if (open !== undefined) throw new Error(`${path}:${open.line}: a block is not closed`);
+  return blocks;
+}
+
+/** The document without its fenced blocks. */
+export function proseOf(path: string): string {
+  return textOf(path).replaceAll(/^```[^]*?^```$/gm, '');
+}
+
+/** The headings of a document, without their marks. */
+export function headingsOf(path: string): string[] {
+  return [...proseOf(path).matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = '']) => heading.trim());
+}
+
+/** What stands between the heading and the next of the same or a higher level. Throws where there is no such heading. */
+export function sectionOf(path: string, heading: string): string {
+  const lines = textOf(path).split('\n');
+  const start = lines.findIndex((line) => /^#+ /.test(line) && line.replace(/^#+ /, '') === heading);
+  if (start === -1) throw new Error(`${path} has no section "${heading}"`);
+  const level = lines[start]?.indexOf(' ') ?? 1;
+  const length = lines.slice(start + 1).findIndex((line) => /^#+ /.test(line) && line.indexOf(' ') <= level);
+  return lines.slice(start + 1, length === -1 ? undefined : start + 1 + length).join('\n');
+}
+
+/** The rows of the first table in the text, its head and the line below it left out. */
+export function tableRows(text: string): string[][] {
+  const lines = text.split('\n');
+  const start = lines.findIndex((line) => line.startsWith('|'));
+  if (start === -1) return [];
+  const end = lines.findIndex((line, index) => index > start && !line.startsWith('|'));
+  return lines.slice(start + 2, end === -1 ? undefined : end).map((line) =>
+    line
+      .split(/(?<!\\)\|/)
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+
+/** What stands between single backticks in the prose. */
+export function codeSpansOf(path: string): string[] {
+  return [...proseOf(path).matchAll(/`([^`]+)`/g)].map(([, text = '']) => text.replaceAll('\n', ' '));
+}
+
+/** The files of a folder of the project, and of the folders in it, by their paths from the project's folder. */
+export function filesUnder(folder: string): string[] {
+  return readdirSync(join(projectFolder, folder), { recursive: true, withFileTypes: true })
+    .filter((each) => each.isFile())
+    .map((each) => join(each.parentPath, each.name).slice(projectFolder.length).replace(/^\//, ''));
+}

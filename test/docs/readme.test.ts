@@ -55,16 +55,11 @@ function firstCells(section: string): string[] {
 
 describe('README.md', () => {
   test('shows the settings as they are (UPDATE_DOCS=1 writes them anew)', () => {
-    const section = sectionOf('README.md', 'Settings');
-    const shown = /^\|[^]*?(?=^(?!\|))/m.exec(section)?.[0] ?? '';
+    const shown = () => /^\|[^]*?(?=^(?!\|))/m.exec(sectionOf('README.md', 'Settings'))?.[0] ?? '';
     if (process.env['UPDATE_DOCS'] === '1') {
-      writeFileSync(
-        join(projectFolder, 'README.md'),
-        textOf('README.md').replace(shown, () => settingsTable()),
-      );
-    } else {
-      expect(shown).toBe(settingsTable());
+      writeFileSync(join(projectFolder, 'README.md'), textOf('README.md').replace(shown(), settingsTable));
     }
+    expect(shown()).toBe(settingsTable());
   });
 
   test('explains every exit code, and no other', () => {

@@ -7,6 +7,7 @@ import type { Client } from './api/client.ts';
 import type { SyncProgress } from './mirror/progress.ts';
 import type { SyncRequest, SyncResult } from './mirror/run.ts';
 import type { MirrorStatus } from './mirror/status.ts';
+import type { VerifyRequest, VerifyResult } from './mirror/verify.ts';
 import type { Log } from './model/log.ts';
 import type { Clock } from './model/time.ts';
 import { version } from './model/version.ts';
@@ -98,6 +99,25 @@ export async function openSync(
       { source, store, clock, signal, progress, counts: () => client.counters },
       { ...request, graceMs, windowPages, concurrency: settings.api.concurrency },
     );
+}
+
+/** The comparison of the mirror with the server, wired; the mirror is opened so that it cannot be written to. */
+export async function openVerify(
+  surroundings: Surroundings,
+  releases: Releases,
+): Promise<(request: Omit<VerifyRequest, 'concurrency'>, progress: SyncProgress) => Promise<VerifyResult>> {
+  const [{ apiSource }, { verify }, { openVerifyStore }] = await Promise.all([
+    import('./mirror/api-source.ts'),
+    import('./mirror/verify.ts'),
+    import('./store/sqlite/verify-store.ts'),
+  ]);
+  const { settings, clock, signal } = surroundings;
+  const store = releases.add(openVerifyStore(settings.store.mirror));
+  const client = await openApi(surroundings, releases);
+  const source = apiSource(client, settings.api.pageSize, clock);
+  const { concurrency } = settings.api;
+  return (request, progress) =>
+    verify({ source, store, clock, signal, progress, counts: () => client.counters }, { ...request, concurrency });
 }
 
 /** What the mirror says of itself. Throws a FileError where there is none. */

@@ -25,7 +25,7 @@ export const groups = {
   about: 'Settings and help:',
 } as const;
 
-/** In the order of the help: sync, status · export, query, schema · users … coupons · sandbox · doctor, config, … */
+/** In the order of the help: sync, status, verify · export, query, changes, schema · users … coupons · sandbox · doctor, config, … */
 export const commands: readonly CommandRow[] = [
   {
     name: 'sync',
@@ -38,6 +38,12 @@ export const commands: readonly CommandRow[] = [
     group: groups.mirror,
     summary: 'show how fresh the mirror is and what is wrong',
     load: () => import('./status.ts'),
+  },
+  {
+    name: 'verify',
+    group: groups.mirror,
+    summary: 'compare the mirror with the server, and change neither',
+    load: () => import('./verify.ts'),
   },
   {
     name: 'export',

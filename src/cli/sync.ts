@@ -45,7 +45,7 @@ async function sync(context: CliContext, resources: readonly ResourceName[], fla
     import('../app.ts'),
     import('./logger.ts'),
     import('./sync-progress.ts'),
-    import('./sync-engine.ts'),
+    import('./engine.ts'),
   ]);
   const log = await openLog(context);
   const request = {

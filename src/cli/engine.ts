@@ -1,18 +1,26 @@
-/** Runs a sync in a thread of its own and brings what it tells back here. */
+/** Runs a sync or a comparison in a thread of its own and brings what it tells back here. */
 import { Worker } from 'node:worker_threads';
 import { IncompleteError, type OperatorError } from '../model/errors.ts';
 import { errorOf, type Failure } from '../model/failure.ts';
 import type { Log } from '../model/log.ts';
 import type { SyncEvent, SyncProgress } from '../mirror/progress.ts';
 import type { SyncRequest } from '../mirror/run.ts';
+import type { VerifyReport, VerifyRequest } from '../mirror/verify.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { RunReport } from '../store/ports/mirror-store.ts';
 
+type SyncJob = Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>;
+type VerifyJob = Omit<VerifyRequest, 'concurrency'>;
+
+export type Job =
+  | { readonly kind: 'sync'; readonly request: SyncJob }
+  | { readonly kind: 'verify'; readonly request: VerifyJob };
+
 /** What the thread is started with; plain data, the key apart. */
-export interface SyncTask {
+export interface EngineTask {
   readonly settings: Omit<Settings, 'api'> & { readonly api: Omit<Settings['api'], 'key'> };
   readonly key: string | undefined;
-  readonly request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>;
+  readonly job: Job;
 }
 
 export type FromThread =
@@ -23,7 +31,7 @@ export type FromThread =
       readonly fields: Readonly<Record<string, unknown>>;
       readonly text: string;
     }
-  | { readonly kind: 'end'; readonly report: RunReport; readonly failure: Failure | null }
+  | { readonly kind: 'end'; readonly report: unknown; readonly failure: Failure | null }
   | { readonly kind: 'failed'; readonly failure: Failure };
 
 export interface ToThread {
@@ -38,22 +46,38 @@ export interface ToThread {
 const resourceLimits = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 768 };
 
 // In a clone the thread runs the .ts file, in the package the .js file.
-const threadUrl = new URL(`../sync-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
+const threadUrl = new URL(`../engine-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
 
-export interface EngineEnd {
-  readonly report: RunReport;
-  /** Why the run is not complete. */
+export interface EngineEnd<Report> {
+  readonly report: Report;
+  /** Why not everything was done. */
   readonly error: Error | null;
 }
 
-/** Runs the sync to its end; the signal stops it in order. Throws what the engine throws. */
-export function runSyncThread(
+export interface EnginePorts {
+  readonly log: Log;
+  readonly progress: SyncProgress;
+  /** Stops the work in order. */
+  readonly signal: AbortSignal;
+}
+
+/** Runs the sync to its end. Throws what the engine throws. */
+export function runSyncThread(settings: Settings, request: SyncJob, ports: EnginePorts): Promise<EngineEnd<RunReport>> {
+  return runThread(settings, { kind: 'sync', request }, ports) as Promise<EngineEnd<RunReport>>;
+}
+
+/** Runs the comparison to its end. Throws what the engine throws. */
+export function runVerifyThread(
   settings: Settings,
-  request: SyncTask['request'],
-  ports: { readonly log: Log; readonly progress: SyncProgress; readonly signal: AbortSignal },
-): Promise<EngineEnd> {
+  request: VerifyJob,
+  ports: EnginePorts,
+): Promise<EngineEnd<VerifyReport>> {
+  return runThread(settings, { kind: 'verify', request }, ports) as Promise<EngineEnd<VerifyReport>>;
+}
+
+function runThread(settings: Settings, job: Job, ports: EnginePorts): Promise<EngineEnd<unknown>> {
   const { key, ...api } = settings.api;
-  const task: SyncTask = { settings: { ...settings, api }, key: key?.reveal(), request };
+  const task: EngineTask = { settings: { ...settings, api }, key: key?.reveal(), job };
   return new Promise((resolve, reject) => {
     const thread = new Worker(threadUrl, { workerData: task, resourceLimits });
     const onAbort = (): void => {
@@ -63,7 +87,7 @@ export function runSyncThread(
     };
     if (ports.signal.aborted) onAbort();
     else ports.signal.addEventListener('abort', onAbort, { once: true });
-    let end: EngineEnd | undefined;
+    let end: EngineEnd<unknown> | undefined;
     thread.on('message', (message: FromThread) => {
       switch (message.kind) {
         case 'progress':
@@ -82,7 +106,7 @@ export function runSyncThread(
     thread.on('error', (error: Error & { code?: string }) => reject(outOfMemory(error) ?? error));
     thread.on('exit', () => {
       ports.signal.removeEventListener('abort', onAbort);
-      if (end === undefined) reject(new Error('the sync thread ended without an answer'));
+      if (end === undefined) reject(new Error('the thread ended without an answer'));
       else resolve(end);
     });
   });
@@ -91,7 +115,7 @@ export function runSyncThread(
 function outOfMemory(error: Error & { code?: string }): OperatorError | undefined {
   if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') return undefined;
   return new IncompleteError('the pages of this server are too large to be held in memory; what was read is kept', {
-    advice: 'Set api.page_size to a tenth of what it is, and run `admin-mirror sync` again.',
+    advice: 'Set api.page_size to a tenth of what it is, and run the command again.',
     cause: error,
   });
 }

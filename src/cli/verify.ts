@@ -1,0 +1,104 @@
+/** `verify`: whether the mirror holds what the server has. Changes neither. */
+import { Argument, type Command } from 'commander';
+import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { systemClock } from '../model/time.ts';
+import type { VerifyReport } from '../mirror/verify.ts';
+import type { DifferingCount } from '../mirror/verify-counts.ts';
+import type { ResourceVerdict } from '../mirror/verify-resource.ts';
+import type { CliContext } from './context.ts';
+import { paint, printJson, printLine } from './output.ts';
+
+interface Flags {
+  readonly deep?: true;
+}
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('verify')
+    .description(
+      'Compare the mirror with the server: the number of records by window of creation time, and the records themselves ' +
+        'where the numbers differ. Changes nothing, and may run beside a sync.\n' +
+        'Ends with 0 where all is equal, 6 where anything differs, 5 where something could not be compared.',
+    )
+    .addArgument(
+      new Argument('[resource...]', 'what to compare; everything where none is named').choices(resourceNames),
+    )
+    .option('--deep', 'compare every record, field by field')
+    .action(async (resources: readonly ResourceName[], flags: Flags) => {
+      await verify(context, resources.length === 0 ? resourceNames : [...new Set(resources)], flags);
+    });
+}
+
+async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
+  const settings = context.settings();
+  const [{ withReleases }, { openLog }, { openSyncWatch }, { runVerifyThread }] = await Promise.all([
+    import('../app.ts'),
+    import('./logger.ts'),
+    import('./sync-progress.ts'),
+    import('./engine.ts'),
+  ]);
+  const log = await openLog(context);
+  const request = { resources, deep: flags.deep ?? false };
+  const { report, error } = await withReleases(async (releases) => {
+    const { progress } = releases.add(await openSyncWatch(context, log, systemClock, resources));
+    return runVerifyThread(settings, request, { log, progress, signal: context.signal });
+  });
+  if (context.json()) printJson(context, report);
+  else for (const line of linesOf(context, report)) printLine(context, line);
+  if (error !== null) throw error;
+  if (report.status === 'different') context.exit(6);
+}
+
+const number = new Intl.NumberFormat('en-US');
+
+/** Ids and windows that are shown of each kind; --json has all. */
+const shown = 20;
+
+const styles = { equal: 'green', different: 'red', incomplete: 'yellow' } as const;
+
+function linesOf(context: CliContext, report: VerifyReport): string[] {
+  const lines = Object.entries(report.resources).flatMap(([name, each]) => [
+    `${name.padEnd(9)} ${paint(context, styles[each.status], each.status.padEnd(10))}  ${sizes(each)}`,
+    ...detailsOf(each).map((line) => `  ${line}`),
+  ]);
+  const since =
+    report.fresh_as_of === null
+      ? 'Not all of the mirror was ever read whole.'
+      : `The mirror is as of ${report.fresh_as_of}: what changed on the server since then counts as a difference.`;
+  return [...lines, ...(report.status === 'equal' ? [] : [since]), `${report.status}, ${report.requests} requests`];
+}
+
+function sizes({ live, server_total: total, windows, rough_windows: rough }: ResourceVerdict): string {
+  const server = total === null ? 'not counted on the server' : `${number.format(total)} on the server`;
+  const roughly = rough === 0 ? '' : `, ${rough} of them roughly`;
+  return `${number.format(live)} in the mirror, ${server}, ${windows === 1 ? '1 window' : `${windows} windows`} compared${roughly}`;
+}
+
+function detailsOf(each: ResourceVerdict): string[] {
+  const { missing, extra, different, differing_windows: counts, problem } = each;
+  const listed = missing.length + extra.length + different.length;
+  const unexplained = each.status === 'different' && listed === 0;
+  return [
+    ...listOf('windows whose numbers differ', counts.map(countWords), '; '),
+    ...listOf('missing, on the server only', missing.map(String)),
+    ...listOf('extra, in the mirror only', extra.map(String)),
+    ...listOf(
+      'different',
+      different.map(({ id, fields }) => `${id} (${fields.join(', ')})`),
+    ),
+    ...(unexplained ? ['the numbers differ, and no window shows by which record'] : []),
+    ...(problem === null ? [] : [`not compared: ${problem}`]),
+  ];
+}
+
+function listOf(title: string, items: readonly string[], separator = ', '): string[] {
+  if (items.length === 0) return [];
+  const rest = items.length > shown ? `${separator}and ${number.format(items.length - shown)} more` : '';
+  return [`${title} (${number.format(items.length)}): ${items.slice(0, shown).join(separator)}${rest}`];
+}
+
+function countWords({ from, to, server, mirror }: DifferingCount): string {
+  const rows =
+    typeof mirror === 'number' ? number.format(mirror) : mirror.map((each) => number.format(each)).join(' to ');
+  return `${from}..${to} has ${number.format(server)} on the server, ${rows} in the mirror`;
+}

@@ -1,0 +1,187 @@
+/** One resource of the mirror against the server: counts by window, or every record. Records nothing. */
+import type { LimitFunction } from 'p-limit';
+import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
+import { coverageOf, outsideEra } from '../model/era.ts';
+import { OperatorError } from '../model/errors.ts';
+import type { Timestamp } from '../model/time.ts';
+import type { Window } from '../store/ports/mirror-store.ts';
+import { storedCapabilities } from './capability-record.ts';
+import {
+  countWindows,
+  differingCount,
+  differs,
+  isRough,
+  mostSuspicious,
+  serverTotal,
+  type DifferingCount,
+} from './verify-counts.ts';
+import { Findings, type Difference } from './verify-findings.ts';
+import { compareWindow, type ComparePorts } from './verify-window.ts';
+
+/** A resource's part of the answer of `verify`. */
+export interface ResourceVerdict {
+  readonly status: 'equal' | 'different' | 'incomplete';
+  readonly live: number;
+  /** Null where the server could not be asked. */
+  readonly server_total: number | null;
+  readonly fresh_as_of: Timestamp | null;
+  /** Windows that were compared, by their numbers of records, or by the records themselves. */
+  readonly windows: number;
+  /** How many of them by numbers that leave room for a few records: the server's rules are not known exactly. */
+  readonly rough_windows: number;
+  readonly differing_windows: readonly DifferingCount[];
+  readonly missing: readonly number[];
+  readonly extra: readonly number[];
+  readonly different: readonly Difference[];
+  /** What could not be compared, and why. */
+  readonly problem: string | null;
+}
+
+export interface VerifyEnd {
+  readonly verdict: ResourceVerdict;
+  /** What ended the comparison before its time, where something did. */
+  readonly error: OperatorError | null;
+}
+
+export type VerifyResourcePorts = Omit<ComparePorts, 'capabilities'> & {
+  /** Shared by all resources: the windows that are looked at at the same time. */
+  readonly limit: LimitFunction;
+  /** Every record is compared, and not only the counts. */
+  readonly deep: boolean;
+};
+
+type Ports = VerifyResourcePorts & Pick<ComparePorts, 'capabilities'>;
+
+/** What is known so far, so that a comparison that is broken off tells what it has found. */
+class Course {
+  readonly findings = new Findings();
+  readonly counts: DifferingCount[] = [];
+  readonly problems: string[] = [];
+  windows = 0;
+  rough = 0;
+  total: number | null = null;
+  /** The sums differ, and no records that were compared tell why. */
+  unexplained = false;
+}
+
+/** Compares one resource. Problems and a stop are its result, with what was found by then; it rejects for a bug. */
+export async function verifyResource(ports: VerifyResourcePorts): Promise<VerifyEnd> {
+  const { store, resource, signal } = ports;
+  const course = new Course();
+  let error: OperatorError | null = null;
+  try {
+    const stored = storedCapabilities(store, resource);
+    const windows = store.windows(resource);
+    if (stored === undefined || windows.length === 0) {
+      course.problems.push(`the mirror has never read the ${resource}`);
+    } else {
+      const all = { ...ports, capabilities: stored.capabilities };
+      course.total = await serverTotal(all);
+      await (ports.deep ? compareRecords(all, windows, course) : compareCounts(all, windows, course));
+    }
+  } catch (thrown) {
+    if (!signal.aborted && !(thrown instanceof OperatorError)) throw thrown;
+    error = signal.aborted ? null : (thrown as OperatorError);
+    course.problems.push(signal.aborted ? 'interrupted' : (thrown as OperatorError).message);
+  }
+  return { verdict: verdictOf(ports, course), error };
+}
+
+async function compareCounts(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
+  const { store, resource } = ports;
+  const counts = await countWindows(ports, windows);
+  const differing = counts.filter(differs);
+  course.windows = windows.length;
+  course.rough = counts.filter(isRough).length;
+  course.counts.push(...differing.map(differingCount));
+  await compareWindows(
+    ports,
+    differing.map(({ window }) => window),
+    course,
+  );
+  // A sync that goes on beside changes the number of rows: the server is asked anew where the sums differ.
+  const accounted = () => store.accountedCount(resource);
+  const explained = () => accounted() + course.findings.missing.size - course.findings.extra.size;
+  if (course.total !== explained()) course.total = await serverTotal(ports);
+  const rest = windows.filter((window) => !differing.some((count) => count.window === window));
+  for (const window of [...mostSuspicious(rest, counts), ...outsideOf(ports, windows)]) {
+    if (course.total === explained() || course.problems.length > 0) break;
+    await compareWindows(ports, [window], course);
+  }
+  course.unexplained = course.total !== explained();
+}
+
+async function compareRecords(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
+  const { store, resource } = ports;
+  ports.progress({ kind: 'expected', resource, records: course.total ?? 0 });
+  await compareWindows(ports, windows, course);
+  course.windows = windows.length;
+  const { findings } = course;
+  /** Records that the server must have, if nothing but what was found is different. */
+  const explained = () =>
+    store.liveCount(resource) - findings.extra.size + findings.missing.size + findings.hidden.size;
+  course.total = await serverTotal(ports);
+  if (course.problems.length > 0 || course.total === explained()) return;
+  await compareWindows(ports, outsideOf(ports, windows), course);
+  course.total = await serverTotal(ports);
+  const found = explained();
+  if (course.total === found || course.problems.length > 0) return;
+  course.problems.push(
+    `the server counts ${course.total} records and its pages showed ${found}; it may be written to while it is read`,
+  );
+}
+
+/** What no range of days shows, as a window, for a mirror that has none: only a look at everything finds it. */
+function outsideOf({ resource }: Ports, windows: readonly Window[]): Window[] {
+  if (windows.some((window) => coverageOf(window) !== 'days')) return [];
+  const unread = { state: 'pending', serverTotal: null, pagesRead: 0, freshAsOf: null, problem: null } as const;
+  return [{ resource, ...outsideEra, ...unread }];
+}
+
+/** Compares the records of the windows, side by side. A window that cannot be compared is a problem; a lost server ends it. */
+async function compareWindows(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
+  const lost: unknown[] = [];
+  await Promise.all(
+    windows.map((window) =>
+      ports.limit(async () => {
+        if (lost.length > 0) return;
+        try {
+          const { findings, problem } = await compareWindow(ports, window);
+          course.findings.add(findings);
+          if (problem !== null) course.problems.push(`${window.from}..${window.to}: ${problem}`);
+        } catch (error) {
+          if (isPassing(error) && !ports.signal.aborted) {
+            course.problems.push(`${window.from}..${window.to}: ${error.message}`);
+          } else {
+            lost.push(error);
+          }
+        }
+      }),
+    ),
+  );
+  if (lost.length > 0) throw lost[0];
+}
+
+/** Whether the next window may be compared although this one could not be. */
+function isPassing(error: unknown): error is OperatorError {
+  const final = error instanceof KeyRefused || error instanceof Unreachable || error instanceof NotTheApi;
+  return error instanceof OperatorError && !final;
+}
+
+function verdictOf({ store, resource }: VerifyResourcePorts, course: Course): ResourceVerdict {
+  const { findings, counts, problems, total, windows, rough, unexplained } = course;
+  const differs = findings.size > 0 || unexplained;
+  const [first = null] = problems;
+  return {
+    status: differs ? 'different' : first === null ? 'equal' : 'incomplete',
+    live: store.liveCount(resource),
+    server_total: total,
+    fresh_as_of: store.freshAsOf(resource),
+    windows,
+    rough_windows: rough,
+    // A difference that the records did not confirm was gone when they were read.
+    differing_windows: differs || first !== null ? counts : [],
+    ...findings.listed(),
+    problem: problems.length > 1 ? `${first} (and ${problems.length - 1} more)` : first,
+  };
+}

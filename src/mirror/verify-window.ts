@@ -1,0 +1,84 @@
+/** One window of the mirror against the server, record for record. Records nothing. */
+import type { Capabilities } from '../api/capabilities.ts';
+import { outsideEra, owns } from '../model/era.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { Clock } from '../model/time.ts';
+import type { Window } from '../store/ports/mirror-store.ts';
+import type { VerifyStore } from '../store/ports/verify-store.ts';
+import { ContradictionError } from './contradiction.ts';
+import type { SyncProgress } from './progress.ts';
+import { askedRange, rangeBreaker } from './range.ts';
+import type { Source } from './source.ts';
+import { Findings } from './verify-findings.ts';
+import type { WalkPorts } from './walk.ts';
+import { insistOnWindow, walkInReadablePages } from './whole-walk.ts';
+
+export interface ComparePorts {
+  readonly source: Pick<Source, 'page' | 'total'>;
+  readonly store: VerifyStore;
+  readonly clock: Clock;
+  readonly resource: ResourceName;
+  readonly capabilities: Capabilities;
+  readonly signal: AbortSignal;
+  readonly progress: SyncProgress;
+}
+
+export interface WindowComparison {
+  readonly findings: Findings;
+  /** Why the window could not be compared whole; then rows without a record are not among the findings. */
+  readonly problem: string | null;
+}
+
+/**
+ * Compares the window. Where the mirror was written to meanwhile, by a sync that goes on beside, it is looked at a
+ * second time, and only what both looks show is a difference.
+ */
+export async function compareWindow(ports: ComparePorts, window: Window): Promise<WindowComparison> {
+  const mark = ports.store.commitMark();
+  const first = await look(ports, window);
+  if (first.findings.size === 0 || ports.store.commitMark() === mark) return first;
+  const second = await look(ports, window);
+  return { findings: first.findings.confirmedBy(second.findings), problem: second.problem };
+}
+
+async function look(ports: ComparePorts, window: Window): Promise<WindowComparison> {
+  const { store, capabilities } = ports;
+  const findings = new Findings();
+  const portsOf = (pageSize: number) => walkPorts(ports, window, pageSize, findings);
+  const walked = await walkInReadablePages(portsOf, capabilities.pageSize, Infinity);
+  const verdict = await insistOnWindow(portsOf, capabilities.pageSize, walked);
+  if (verdict.kind !== 'settled') {
+    return { findings, problem: verdict.kind === 'unstable' ? verdict.problem : 'it is too large to be read' };
+  }
+  findings.keepSeen(verdict.seen);
+  for (const id of store.unseenIds(window, verdict.seen)) findings.extra.add(id);
+  return { findings, problem: null };
+}
+
+function walkPorts(ports: ComparePorts, window: Window, paginate: number, findings: Findings): WalkPorts {
+  const { source, store, resource, capabilities, clock, progress, signal } = ports;
+  const range = askedRange(window, capabilities);
+  const breaksRange = range === null ? () => false : rangeBreaker(range);
+  return {
+    clock,
+    read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal),
+    record: (page) => {
+      if (range !== null && page.records.some((record) => breaksRange(record['created_at']))) {
+        throw new ContradictionError(`the server answered with records created outside of ${range.from}..${range.to}`, {
+          advice: 'Measure its rules again with `admin-mirror doctor --probe`, then sync.',
+        });
+      }
+      // Neighbours that a wide range shows are compared in their own window; what no window owns, wherever it shows.
+      const ours = page.records.filter(
+        ({ created_at: createdAt }) => owns(window, createdAt) || owns(outsideEra, createdAt),
+      );
+      let unusable = 0;
+      for (const comparison of store.compare(resource, ours)) {
+        if (comparison.kind === 'unusable') unusable += 1;
+        findings.note(comparison);
+      }
+      progress({ kind: 'page', resource, records: page.records.length });
+      return unusable;
+    },
+  };
+}

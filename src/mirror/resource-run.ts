@@ -48,7 +48,8 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
   const { store, resource, signal } = ports;
   try {
     const stored = storedCapabilities(store, resource)?.capabilities;
-    if (stored === undefined) return await readResource(ports, await measure(ports), false);
+    // Ranges may have seemed not to work only because there were too few records to show it.
+    if (stored === undefined || stored.ranges === 'none') return await readResource(ports, await measure(ports), false);
     try {
       return await readResource(ports, stored, true);
     } catch (error) {

@@ -38,6 +38,13 @@ class Pass {
   #unusable = 0;
   #constant = true;
   #total: number | undefined;
+  /** The total and the last creation time when the last page was read: what comes after it was added meanwhile. */
+  #edge: { readonly total: number; readonly createdAt: unknown } | undefined;
+  #edgeSought = false;
+  /** The last page as the first one told it. */
+  #lastPage: number | undefined;
+  /** How many of the seen were created after the edge. */
+  #added = 0;
   readonly #ports: WalkPorts;
 
   constructor(ports: WalkPorts) {
@@ -54,13 +61,27 @@ class Pass {
   /** Reads a page and keeps it, unless the window turns out to have more than `most` records. */
   async take(number: number, most = Infinity): Promise<Size> {
     const page = await this.#ports.read(number);
-    if (page.total <= most) {
-      this.#constant &&= this.#total === undefined || this.#total === page.total;
-      this.#total = page.total;
-      this.#unusable += this.#ports.record(page);
-      addIds(this.seen, page);
-    }
+    if (page.total <= most) this.#keep(page);
     return { total: page.total, lastPage: page.lastPage, perPage: page.perPage };
+  }
+
+  #keep(page: Page): void {
+    this.#lastPage ??= page.lastPage;
+    this.#constant &&= this.#total === undefined || this.#total === page.total;
+    this.#total = page.total;
+    this.#unusable += this.#ports.record(page);
+    for (const record of page.records) {
+      const id = recordId(record);
+      if (id === undefined || this.seen.has(id)) continue;
+      this.seen.add(id);
+      if (this.#edge !== undefined && isAfter(record['created_at'], this.#edge.createdAt)) this.#added += 1;
+    }
+    // Only the first look at the last page can tell; there is no edge where that is not the last one any more.
+    if (!this.#edgeSought && page.page === this.#lastPage) {
+      this.#edgeSought = true;
+      const createdAt = page.records.at(-1)?.['created_at'];
+      if (page.lastPage === this.#lastPage) this.#edge = { total: page.total, createdAt };
+    }
   }
 
   verdict(): Verdict {
@@ -71,10 +92,26 @@ class Pass {
       const problem = `${this.#unusable} records have no usable id; they stand in mirror_events`;
       return { kind: 'unstable', total, constant: false, problem };
     }
-    if (seen.size === total) return { kind: 'settled', total, seen, startedAt };
-    const problem = `the server counts ${total} records, its pages showed ${seen.size}`;
+    if (seen.size === total && (constant || this.#grewAtTheEnd(total)))
+      return { kind: 'settled', total, seen, startedAt };
+    const problem = constant
+      ? `the server counts ${total} records, its pages showed ${seen.size}`
+      : `records came or went while it was read (${total} at the end, ${seen.size} seen)`;
     return { kind: 'unstable', total, constant, problem };
   }
+
+  /**
+   * Whether the total changed by nothing but records added at the end, each of which was seen. Counting all alike would
+   * not do: a record added in the middle pushes another one past the reader, and the two make up for each other.
+   */
+  #grewAtTheEnd(total: number): boolean {
+    const edge = this.#edge;
+    return edge !== undefined && this.#added === total - edge.total && this.seen.size - this.#added === edge.total;
+  }
+}
+
+function isAfter(createdAt: unknown, edge: unknown): boolean {
+  return typeof createdAt === 'string' && typeof edge === 'string' && createdAt > edge;
 }
 
 /**

@@ -116,7 +116,7 @@ describe('a server that is written to while it is read', () => {
   test('is mirrored once it is quiet, and no run says complete while a record is missing', async () => {
     const sandbox = await startSandbox({
       ...small,
-      behaviour: { churn_inserts: 0.3, churn_updates: 0.3, churn_deletes: 0.3 },
+      behaviour: { churn_inserts: 0.1, churn_updates: 0.3, churn_deletes: 0.1 },
     });
     const file = `${temporaryFolder()}/mirror.db`;
     for (let run = 0; run < 3; run += 1) await sync(sandbox, file, { pageSize: 50 });

@@ -4,7 +4,7 @@
  */
 import SqliteDatabase from 'better-sqlite3';
 import type { ResourceName } from '../../src/model/resources.ts';
-import { addDays, dayMs, dayOf } from '../../src/model/time.ts';
+import { dayMs } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 
 /** A small generator of its own: fast-check gives the seed, the run must not depend on how often it is asked. */
@@ -39,11 +39,14 @@ export class StepClock {
 export type Change = 'insert' | 'backdate' | 'update' | 'remove' | 'import' | 'ancient';
 export const changes: readonly Change[] = ['insert', 'backdate', 'update', 'remove', 'import', 'ancient'];
 
+const mostChanges = 80;
+
 export class ServerHistory {
   readonly #sandbox: Sandbox;
   readonly #resource: ResourceName;
   readonly #clock: StepClock;
   readonly #random: () => number;
+  #left = mostChanges;
   /** When a record was last touched, and when one was taken away, by the step clock. */
   readonly touched = new Map<number, number>();
   readonly removed = new Map<number, number>();
@@ -55,13 +58,15 @@ export class ServerHistory {
     this.#random = randomFrom(seed);
   }
 
-  /** Changes the server once with the given chance. */
+  /** Changes the server once with the given chance; at most so often that it does not grow faster than it is read. */
   maybe(chance: number): void {
+    if (this.#left <= 0) return;
     if (this.#random() < chance) this.change(changes[Math.floor(this.#random() * changes.length)] ?? 'insert');
   }
 
   change(kind: Change): void {
     const { control } = this.#sandbox;
+    this.#left -= 1;
     switch (kind) {
       case 'insert':
         this.#touch(control.insert(this.#resource, { created_at: this.#timestamp(this.#clock.now()) }));
@@ -143,9 +148,4 @@ export function textOf(record: Readonly<Record<string, unknown>>, fields: readon
       return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
     }),
   );
-}
-
-/** Days between which a made-up creation time may lie; for messages of failed runs. */
-export function dayBefore(ms: number, days: number): string {
-  return addDays(dayOf(ms), -days);
 }

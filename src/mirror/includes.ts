@@ -1,0 +1,103 @@
+/**
+ * Reading a resource with the related records that the operator wants of it, from a server that may refuse or ignore
+ * that. The resource itself is mirrored in any case. Section "Related records" of docs/architecture.md.
+ */
+import { KeyRefused, RefusedInput } from '../api/errors.ts';
+import { OperatorError } from '../model/errors.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { ResourceEnd } from './resource-run.ts';
+import type { Source } from './source.ts';
+
+/** Related records to be mirrored, by resource; none where a resource is left out. */
+export type Includes = Readonly<Partial<Record<ResourceName, readonly string[]>>>;
+
+export interface IncludePorts {
+  readonly source: Source;
+  readonly store: Pick<MirrorStore, 'includedRelations' | 'includeRelations' | 'abandonRelations'>;
+  readonly resource: ResourceName;
+  readonly signal: AbortSignal;
+}
+
+export interface IncludedReading {
+  /** Asks for the related records with each page, for as long as the server gives them. */
+  readonly source: Source;
+  /** The resource's end with what became of its related records. */
+  readonly endWith: (end: ResourceEnd) => ResourceEnd;
+}
+
+/** Whether the server has understood the request and does not want it; a 403 may be for the related records alone. */
+export function isRefusal(error: unknown): error is RefusedInput | KeyRefused {
+  return error instanceof RefusedInput || (error instanceof KeyRefused && error.status === 403);
+}
+
+/**
+ * Prepares the reading of a resource with these related records. What was not read before is tried in one request, so
+ * that a server that refuses it costs no more than that in each run.
+ */
+export async function readIncludes(ports: IncludePorts, wanted: readonly string[]): Promise<IncludedReading> {
+  const { source, store, resource } = ports;
+  let include = wanted;
+  let problem: string | null = null;
+
+  /** Goes on with those that are left. */
+  function goOnWith(left: readonly string[], reason: string): void {
+    const missing = wanted.filter((name) => !left.includes(name)).join(', ');
+    problem = `${resource} are mirrored without their ${missing}: ${reason}; change the setting resources.${resource}.include`;
+    include = left;
+  }
+
+  const included = store.includedRelations(resource);
+  if (wanted.some((name) => !included.includes(name))) {
+    const reason = await refusalOf(ports, wanted);
+    if (reason !== undefined) {
+      // Those were given before; whether they still are, the pages show.
+      goOnWith(
+        wanted.filter((name) => included.includes(name)),
+        reason,
+      );
+    }
+  }
+  if (include.length + included.length > 0) store.includeRelations(resource, include);
+
+  const page: Source['page'] = async (asked, request, capabilities, signal) => {
+    if (include.length === 0) return source.page(asked, request, capabilities, signal);
+    try {
+      return await source.page(asked, { ...request, include }, capabilities, signal);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      // Where it is not the related records that are refused, this is refused as well.
+      const plain = await source.page(asked, request, capabilities, signal);
+      if (include.length > 0) {
+        goOnWith([], error.message);
+        store.abandonRelations(resource);
+      }
+      return plain;
+    }
+  };
+
+  return {
+    source: { ...source, page },
+    endWith: (end) => (problem === null || end.error !== null ? end : endWithProblem(end, problem)),
+  };
+}
+
+/** Why the server does not send the related records; undefined where it does. */
+async function refusalOf({ source, resource, signal }: IncludePorts, wanted: readonly string[]) {
+  try {
+    return await source.includeProblem(resource, wanted, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    // What else is wrong with the server is told by the reading itself.
+    if (error instanceof OperatorError) return error.message;
+    throw error;
+  }
+}
+
+function endWithProblem(end: ResourceEnd, problem: string): ResourceEnd {
+  return {
+    ...end,
+    status: end.status === 'complete' ? 'partial' : end.status,
+    problem: end.problem === null ? problem : `${end.problem}; ${problem}`,
+  };
+}

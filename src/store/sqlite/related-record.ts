@@ -1,0 +1,56 @@
+/** What an answer holds under the name of a relation, as rows: a list, one record or none, in whatever shape. */
+import { cellOf, jsonText, type Cell } from './cell.ts';
+import type { RelatedKey } from './relation-schema.ts';
+
+export interface RelatedRow {
+  /** What tells the row from the parent's others: the record's id as text, else its place in the list. */
+  readonly key: string | bigint;
+  readonly id: Cell;
+  readonly record: string;
+  readonly keys: readonly RelatedKey[];
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+const idCell = cellOf({ name: 'id', type: 'any', nullable: true, note: '' });
+
+export function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+const place = /^(?:0|[1-9]\d*)$/;
+
+/** The related records, whether they come as a list, as one record, or as none. */
+export function relatedList(value: unknown): readonly unknown[] {
+  if (value === null || value === undefined) return [];
+  if (Array.isArray(value)) return value.filter((each) => each !== null);
+  if (!isObject(value)) return [value];
+  const keys = Object.keys(value);
+  // PHP writes a list that elements were taken out of as an object of places; an empty one is no record either.
+  if (keys.every((key) => place.test(key) && isObject(value[key]))) return Object.values(value);
+  return [value];
+}
+
+/** A row for each of a parent's related records. */
+export function relatedRows(list: readonly unknown[]): RelatedRow[] {
+  const taken = new Set<string>();
+  return list.map((each, index) => {
+    const { cell: id } = idCell(isObject(each) ? (each['id'] ?? null) : null);
+    return {
+      key: id === null ? BigInt(index + 1) : freeKey(String(id), taken),
+      id,
+      record: jsonText(each),
+      keys: isObject(each) ? Object.keys(each) : [null],
+    };
+  });
+}
+
+/** A record can come twice under one parent, by way of two others. */
+function freeKey(id: string, taken: Set<string>): string {
+  for (let count = 1; ; count += 1) {
+    const tried = count === 1 ? id : `${id}#${count}`;
+    if (taken.has(tried)) continue;
+    taken.add(tried);
+    return tried;
+  }
+}

@@ -1,7 +1,7 @@
 /** A mirror of a sandbox, and the comparison of the two, record for record. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
-import { openClient } from '../../src/api/client.ts';
+import { openClient, type Client } from '../../src/api/client.ts';
 import { apiSource } from '../../src/mirror/api-source.ts';
 import type { SyncEvent } from '../../src/mirror/progress.ts';
 import { runSync, type SyncRequest, type SyncResult } from '../../src/mirror/run.ts';
@@ -16,12 +16,12 @@ export interface SyncTry extends Partial<SyncRequest> {
   readonly signal?: AbortSignal;
   readonly onEvent?: (event: SyncEvent) => void;
   readonly pageSize?: number;
+  readonly historyIgnore?: readonly string[];
 }
 
-/** One sync in this process: the engine, the client and the store as the command wires them, without its waiting. */
-export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}): Promise<SyncResult> {
-  const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
-  const client = openClient({
+/** A client of the sandbox that waits for nothing. The caller closes it. */
+export function testClient(sandbox: Sandbox, pageSize = 1_000): Client {
+  return openClient({
     baseUrl: sandbox.url,
     key: sandbox.key,
     timeoutMs: 5_000,
@@ -35,7 +35,13 @@ export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}):
     // Time that is waited for passes at once.
     sleep: () => Promise.resolve(),
   });
-  const store = openMirrorStore(file, clock);
+}
+
+/** One sync in this process: the engine, the client and the store as the command wires them, without its waiting. */
+export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}): Promise<SyncResult> {
+  const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
+  const client = testClient(sandbox, tried.pageSize);
+  const store = openMirrorStore(file, clock, { historyIgnore: tried.historyIgnore ?? [] });
   try {
     return await runSync(
       {

@@ -19,7 +19,7 @@ import { bodyOf } from './answer-body.ts';
 import { type Page, pageOf } from './envelope.ts';
 import type { Answer } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
-import { openHttp } from './http.ts';
+import { type HttpAnswer, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { walkPages } from './pages.ts';
 import { openGate, type Sleep } from './rate.ts';
@@ -98,8 +98,11 @@ export interface Notification {
   readonly url?: string;
 }
 
-/** How hard one read is tried, where it differs from the client's own. */
-export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>>;
+/** How one list is read, where it differs from the client's own way. */
+export interface Reading extends Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>> {
+  /** Gives the page that the bytes of an answer are, where they are known: it is not parsed then. */
+  readonly recall?: (body: Buffer) => Page | undefined;
+}
 
 /**
  * Reads throw KeyRefused, NotFound, RefusedInput, ServerFailed, Unreachable or NotTheApi; lists PageTooLarge, too, and
@@ -112,7 +115,7 @@ export interface Client {
     resource: R,
     options?: ListOptions<R>,
     signal?: AbortSignal,
-    patience?: Patience,
+    reading?: Reading,
   ): Promise<Page>;
   /**
    * Every page of a list, forward, each record once by its `id`. Records that come or go meanwhile can shift others past
@@ -196,10 +199,11 @@ export function openClient(options: ClientOptions): Client {
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
   const line = { http, gate, clock, sleep, log, counters };
 
-  const list: Client['list'] = (resource, asked = {}, signal, patience = {}) => {
+  const list: Client['list'] = (resource, asked = {}, signal, { recall, ...patience } = {}) => {
     const page = asked.page ?? 1;
     const path = listPath(resource, asked);
-    return read(line, path, (answer) => pageOf(answer, page), { limits: { ...limits, ...patience }, random, signal });
+    const parse = (answer: HttpAnswer): Page => recall?.(answer.body) ?? pageOf(answer, page);
+    return read(line, path, parse, { limits: { ...limits, ...patience }, random, signal });
   };
 
   const get = (name: OperationName, user: number | undefined, signal?: AbortSignal, query = ''): Promise<Answer> => {

@@ -6,15 +6,16 @@ import { dateRange, type ListOptions } from '../api/list-query.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceOf, type ResourceName, type SortDirection } from '../model/resources.ts';
 import { dayOf, parseInstant, type Clock, type Day } from '../model/time.ts';
+import { isRefusal } from './includes.ts';
 import type { Source } from './source.ts';
 
 /** @param pageSize records asked for on a page at the most; the server may give fewer */
 export function apiSource(client: Client, pageSize: number, clock: Clock): Source {
   const asked = new Map<ResourceName, number>();
   // Everything the engine asks goes through these two, so that it is counted.
-  const list: Client['list'] = (resource, options, signal) => {
+  const list: Client['list'] = (resource, options, signal, reading) => {
     asked.set(resource, (asked.get(resource) ?? 0) + 1);
-    return client.list(resource, options, signal);
+    return client.list(resource, options, signal, reading);
   };
 
   function options(
@@ -49,8 +50,22 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
     requests: (resource) => asked.get(resource) ?? 0,
     measure: (resource, signal) =>
       measureCapabilities({ list, rateLimit: () => client.rateLimit() }, resource, signal, { pageSize, clock }),
-    page: (resource, { page, paginate, range }, capabilities, signal) =>
-      list(resource, { ...options(resource, capabilities, range), page, paginate }, signal),
+    page: (resource, { page, paginate, range, include = [] }, capabilities, signal, recall) =>
+      list(
+        resource,
+        { ...options(resource, capabilities, range), page, paginate, ...including(include) } as ListOptions,
+        signal,
+        recall === undefined ? {} : { recall },
+      ),
+    includeProblem: async (resource, include, signal) => {
+      try {
+        await list(resource, { paginate: 1, ...including(include) } as ListOptions, signal);
+        return undefined;
+      } catch (error) {
+        if (isRefusal(error)) return error.message;
+        throw error;
+      }
+    },
     total: async (resource, range, capabilities, signal) => {
       const page = await list(resource, { ...options(resource, capabilities, range), paginate: 1 }, signal);
       return page.total;
@@ -72,6 +87,10 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
       return page.total === 0;
     },
   };
+}
+
+function including(include: readonly string[]): { include?: readonly string[] } {
+  return include.length === 0 ? {} : { include };
 }
 
 /** Users have no filter on their id, but a page of their own. Any answer but 404 is no proof of absence. */

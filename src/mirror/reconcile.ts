@@ -9,7 +9,7 @@ const brakeRows = 50;
 const brakeShare = 0.2;
 
 export interface ReconcilePorts {
-  readonly store: Pick<MirrorStore, 'unseenIds' | 'liveCount' | 'deleteRecords' | 'recordEvent'>;
+  readonly store: Pick<MirrorStore, 'unseenIds' | 'liveCount' | 'deleteRecords' | 'recordEvent' | 'releaseUnseen'>;
   /** Asks the server for the record itself: true only where it answers that there is none. */
   readonly isAbsent: (id: number) => Promise<boolean>;
   readonly allowDeletions: boolean;
@@ -30,6 +30,7 @@ export async function reconcile(
   seen: ReadonlySet<number>,
 ): Promise<Reconciled> {
   const { store } = ports;
+  store.releaseUnseen(window, seen);
   const unseen = store.unseenIds(window, seen);
   if (unseen.length === 0) return { problem: null, alive: 0 };
   const live = store.liveCount(window.resource, window);

@@ -106,7 +106,12 @@ async function readResource(ports: ResourcePorts, capabilities: Capabilities, tr
   });
 
   const windows = store.windows(resource);
-  store.replaceWindows(resource, mergeWindows(windows, seal, most * mergedShare));
+  for (const merged of mergeWindows(windows, seal, most * mergedShare)) {
+    // One that is as it was keeps what it remembers of its pages.
+    if (!windows.some(({ from, to }) => from === merged.from && to === merged.to)) {
+      store.replaceWindows(resource, [merged]);
+    }
+  }
   const problem = unsettledProblem(windows) ?? sum.problem;
   return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
 }

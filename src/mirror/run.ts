@@ -1,12 +1,15 @@
 /** The sync: brings the mirror up to date with the server, one run, under one lock. */
 import pLimit from 'p-limit';
 import { randomUUID } from 'node:crypto';
-import { IncompleteError, KeyRefusedError, OperatorError, UnreachableError } from '../model/errors.ts';
+import { IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import type { MirrorStore, RunReport, RunStatus } from '../store/ports/mirror-store.ts';
+import { pruneHistory } from './history.ts';
 import type { SyncProgress } from './progress.ts';
-import { syncResource, type ResourceEnd, type SyncOptions } from './resource-run.ts';
+import { readIncludes, type Includes } from './includes.ts';
+import { syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
+import { sharedFailure } from './shared-failure.ts';
 import type { Source } from './source.ts';
 
 export interface SyncPorts {
@@ -23,6 +26,9 @@ export interface SyncRequest extends SyncOptions {
   readonly resources: readonly ResourceName[];
   /** Windows that are read at the same time. */
   readonly concurrency: number;
+  /** How long ago a version in the history may have ended; for ever where it is not given. */
+  readonly historyKeepMs?: number;
+  readonly includes?: Includes;
 }
 
 export interface SyncResult {
@@ -49,6 +55,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const status = statusOf([...ends.values()], signal);
     const { requests, retries } = ports.counts();
     store.finishRun(run, { status, requests, retries, problem: error?.message ?? null });
+    if (status === 'complete' && request.historyKeepMs !== undefined) await pruneHistory(ports, request.historyKeepMs);
     store.checkpoint();
     return { report: reportOf(store, run), error };
   } finally {
@@ -67,11 +74,13 @@ async function syncAll(ports: SyncPorts, request: SyncRequest, run: string): Pro
   const ends = new Map<ResourceName, ResourceEnd>();
   const settled = await Promise.allSettled(
     request.resources.map(async (resource) => {
-      const end = await syncResource({ ...ports, run, resource, limit, options: request }).catch((error: unknown) => {
-        // A stop is the run's own end; what is in the mirror by now is told like any other.
-        if (!ports.signal.aborted) throw error;
-        return { status: 'partial', serverTotal: null, problem: 'interrupted', error: null } as const;
-      });
+      const end = await syncWithIncludes({ ...ports, run, resource, limit, options: request }).catch(
+        (error: unknown) => {
+          // A stop is the run's own end; what is in the mirror by now is told like any other.
+          if (!ports.signal.aborted) throw error;
+          return { status: 'partial', serverTotal: null, problem: 'interrupted', error: null } as const;
+        },
+      );
       ends.set(resource, end);
       store.finishResource(run, resource, {
         status: end.status,
@@ -88,6 +97,12 @@ async function syncAll(ports: SyncPorts, request: SyncRequest, run: string): Pro
   return ends;
 }
 
+/** One resource with the related records that are wanted of it. */
+async function syncWithIncludes(ports: ResourcePorts & { readonly options: SyncRequest }): Promise<ResourceEnd> {
+  const { source, endWith } = await readIncludes(ports, ports.options.includes?.[ports.resource] ?? []);
+  return endWith(await syncResource({ ...ports, source }));
+}
+
 function statusOf(ends: readonly ResourceEnd[], signal: AbortSignal): RunStatus {
   if (signal.aborted) return 'interrupted';
   if (ends.every(({ status }) => status === 'complete')) return 'complete';
@@ -98,11 +113,8 @@ function statusOf(ends: readonly ResourceEnd[], signal: AbortSignal): RunStatus 
 function errorOf(ends: readonly ResourceEnd[], signal: AbortSignal): OperatorError | null {
   if (signal.aborted) return signal.reason instanceof OperatorError ? signal.reason : null;
   if (ends.every(({ status }) => status === 'complete')) return null;
-  const errors = ends.map(({ error }) => error);
-  for (const kind of [KeyRefusedError, UnreachableError]) {
-    const first = errors.find((error) => error instanceof kind);
-    if (first && errors.every((error) => error instanceof kind)) return first;
-  }
+  const shared = sharedFailure(ends.map(({ error }) => error));
+  if (shared !== undefined) return shared;
   const problems = ends.flatMap(({ problem }) => (problem === null ? [] : [problem]));
   return new IncompleteError(`the mirror is not complete: ${[...new Set(problems)].join('; ')}`, {
     advice: 'What was read is kept. Run `admin-mirror sync` again, and `admin-mirror status` to see what is open.',

@@ -10,6 +10,8 @@ export interface PageRequest {
   readonly paginate: number;
   /** Days as the server reads them; null for records of all times. */
   readonly range: DayRange | null;
+  /** Names of related records that shall come with each record. */
+  readonly include?: readonly string[];
 }
 
 export interface Source {
@@ -17,7 +19,16 @@ export interface Source {
   requests(resource: ResourceName): number;
   /** Finds out how the server reads what the reference leaves open. */
   measure(resource: ResourceName, signal: AbortSignal): Promise<Capabilities>;
-  page(resource: ResourceName, request: PageRequest, capabilities: Capabilities, signal: AbortSignal): Promise<Page>;
+  /** @param recall gives the page that the bytes of an answer are, where they are known: it is not parsed then */
+  page(
+    resource: ResourceName,
+    request: PageRequest,
+    capabilities: Capabilities,
+    signal: AbortSignal,
+    recall?: (body: Buffer) => Page | undefined,
+  ): Promise<Page>;
+  /** What the server says against sending these related records with each record; undefined where it sends them. */
+  includeProblem(resource: ResourceName, include: readonly string[], signal: AbortSignal): Promise<string | undefined>;
   total(
     resource: ResourceName,
     range: DayRange | null,

@@ -30,18 +30,18 @@ export interface SumPorts {
 export async function proveSum(ports: SumPorts): Promise<Sum> {
   const { visitor, store, resource } = ports;
   let total = await visitor.total(null);
-  let live = store.liveCount(resource);
+  let live = store.accountedCount(resource);
   for (let round = 0; round < rounds && live !== total; round += 1) {
     const before = { total, live };
     await visitor.visitAll(await differingWindows(ports));
     total = await visitor.total(null);
-    live = store.liveCount(resource);
+    live = store.accountedCount(resource);
     if (live !== total && live === before.live && total === before.total) {
       if (!(await readOutside(ports, live, total))) {
         distrust(ports, live, total);
         break;
       }
-      live = store.liveCount(resource);
+      live = store.accountedCount(resource);
     }
   }
   if (live === total) return { total, problem: null };

@@ -5,6 +5,7 @@
  */
 import type { Page } from '../api/envelope.ts';
 import { recordId } from '../model/records.ts';
+import { idsOn, lastCreatedAtOn } from './page-memory.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 
 /** What a walk asks for and where it puts what it gets. */
@@ -70,17 +71,20 @@ class Pass {
     this.#constant &&= this.#total === undefined || this.#total === page.total;
     this.#total = page.total;
     this.#unusable += this.#ports.record(page);
-    for (const record of page.records) {
-      const id = recordId(record);
-      if (id === undefined || this.seen.has(id)) continue;
-      this.seen.add(id);
-      if (this.#edge !== undefined && isAfter(record['created_at'], this.#edge.createdAt)) this.#added += 1;
-    }
+    if (this.#edge !== undefined) this.#countAdded(page, this.#edge.createdAt);
+    for (const id of idsOn(page)) this.seen.add(id);
     // Only the first look at the last page can tell; there is no edge where that is not the last one any more.
     if (!this.#edgeSought && page.page === this.#lastPage) {
       this.#edgeSought = true;
-      const createdAt = page.records.at(-1)?.['created_at'];
+      const createdAt = lastCreatedAtOn(page);
       if (page.lastPage === this.#lastPage) this.#edge = { total: page.total, createdAt };
+    }
+  }
+
+  #countAdded(page: Page, edge: unknown): void {
+    for (const record of page.records) {
+      const id = recordId(record);
+      if (id !== undefined && !this.seen.has(id) && isAfter(record['created_at'], edge)) this.#added += 1;
     }
   }
 
@@ -159,7 +163,7 @@ export async function collectWindow(ports: WalkPorts, passes: number): Promise<V
   const startedAt = timestampOf(ports.clock.now());
   const seen = new Set<number>();
   const record = (page: Page): number => {
-    addIds(seen, page);
+    for (const id of idsOn(page)) seen.add(id);
     return ports.record(page);
   };
   const first = await walkOnce({ ...ports, record }, Infinity);
@@ -171,11 +175,4 @@ export async function collectWindow(ports: WalkPorts, passes: number): Promise<V
     verdict = await walkOnce({ ...ports, record }, Infinity);
   }
   return verdict;
-}
-
-function addIds(seen: Set<number>, page: Page): void {
-  for (const record of page.records) {
-    const id = recordId(record);
-    if (id !== undefined) seen.add(id);
-  }
 }

@@ -8,10 +8,11 @@ import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
 import { ContradictionError } from './contradiction.ts';
+import { isRecalled, PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange, rangeBreaker } from './range.ts';
 import { reconcile } from './reconcile.ts';
-import type { Source } from './source.ts';
+import type { PageRequest, Source } from './source.ts';
 import type { Verdict, WalkPorts } from './walk.ts';
 import { insistOnWindow, walkInReadablePages } from './whole-walk.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
@@ -107,24 +108,29 @@ export class WindowVisitor {
       if (pieces !== undefined) return pieces;
     }
     store.beginWalk(run, window);
-    const verdict = await this.#walk(window, most);
+    const memory = new PageMemory(window.state === 'settled' ? store.rememberedPages(window) : []);
+    const verdict = await this.#walk(window, most, memory);
     const pieces = verdict.kind === 'settled' ? undefined : await this.#cut(window, verdict.total);
     if (pieces !== undefined) return pieces;
-    await this.#conclude(window, verdict.kind === 'settled' ? verdict : await this.#insist(window, verdict));
+    await this.#conclude(
+      window,
+      verdict.kind === 'settled' ? verdict : await this.#insist(window, verdict, memory),
+      memory,
+    );
     return [];
   }
 
-  #walk(window: Window, most: number): Promise<Verdict> {
+  #walk(window: Window, most: number, memory: PageMemory): Promise<Verdict> {
     const { pageSize } = this.#ports.capabilities;
-    return walkInReadablePages((size) => this.#walkPorts(window, size), pageSize, most);
+    return walkInReadablePages((size) => this.#walkPorts(window, size, memory), pageSize, most);
   }
 
-  #insist(window: Window, verdict: Verdict): Promise<Verdict> {
+  #insist(window: Window, verdict: Verdict, memory: PageMemory): Promise<Verdict> {
     const { pageSize } = this.#ports.capabilities;
-    return insistOnWindow((size) => this.#walkPorts(window, size), pageSize, verdict);
+    return insistOnWindow((size) => this.#walkPorts(window, size, memory), pageSize, verdict);
   }
 
-  async #conclude(window: Window, verdict: Verdict): Promise<void> {
+  async #conclude(window: Window, verdict: Verdict, memory: PageMemory): Promise<void> {
     const { store, run, source, resource, options, trusting } = this.#ports;
     if (verdict.kind !== 'settled') {
       this.#leave(window, verdict.kind === 'unstable' ? verdict.problem : 'it is too large to be read');
@@ -143,7 +149,7 @@ export class WindowVisitor {
       return;
     }
     const end = { state: 'settled', serverTotal: verdict.total, freshAsOf: verdict.startedAt, problem: null } as const;
-    store.endWalk(run, window, end);
+    store.endWalk(run, window, { ...end, pages: memory.pages() });
     this.#carve(window, end);
   }
 
@@ -157,7 +163,7 @@ export class WindowVisitor {
     ];
     store.replaceWindows(
       resource,
-      pieces.map((piece) => ({ ...piece, ...end, serverTotal: store.liveCount(resource, piece) })),
+      pieces.map((piece) => ({ ...piece, ...end, serverTotal: store.accountedCount(resource, piece) })),
     );
   }
 
@@ -183,14 +189,22 @@ export class WindowVisitor {
     return this.#extent;
   }
 
-  #walkPorts(window: Window, paginate: number): WalkPorts {
+  #walkPorts(window: Window, paginate: number, memory: PageMemory): WalkPorts {
     const { source, store, run, resource, capabilities, clock, progress } = this.#ports;
     const range = askedRange(window, capabilities);
     const breaksRange = range === null ? () => false : rangeBreaker(range);
+    const request = (page: number): PageRequest => ({ page, paginate, range });
     return {
       clock,
-      read: (page) => source.page(resource, { page, paginate, range }, capabilities, this.#signal),
+      read: (page) =>
+        source.page(resource, request(page), capabilities, this.#signal, (body) => memory.recall(request(page), body)),
       record: (page) => {
+        memory.note(request(page.page), page);
+        if (isRecalled(page)) {
+          store.recordSamePage(run, window, page.recalled.ids.length);
+          progress({ kind: 'page', resource, records: page.recalled.ids.length });
+          return 0;
+        }
         if (range !== null && page.records.some((record) => breaksRange(record['created_at']))) {
           throw new ContradictionError(
             `the server answered with records created outside of ${range.from}..${range.to}`,

@@ -89,6 +89,54 @@ CREATE TABLE "coupons" (
 
 CREATE INDEX "coupons_created_at" ON "coupons" ("created_at");
 
+CREATE TABLE users_history (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX users_history_id ON users_history (id);
+
+CREATE INDEX users_history_valid_to ON users_history (valid_to);
+
+CREATE TABLE packages_history (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX packages_history_id ON packages_history (id);
+
+CREATE INDEX packages_history_valid_to ON packages_history (valid_to);
+
+CREATE TABLE emails_history (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX emails_history_id ON emails_history (id);
+
+CREATE INDEX emails_history_valid_to ON emails_history (valid_to);
+
+CREATE TABLE coupons_history (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX coupons_history_id ON coupons_history (id);
+
+CREATE INDEX coupons_history_valid_to ON coupons_history (valid_to);
+
 CREATE TABLE mirror_runs (
   run TEXT PRIMARY KEY,
   command TEXT NOT NULL,
@@ -130,6 +178,25 @@ CREATE TABLE mirror_windows (
   PRIMARY KEY (resource, from_day)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE mirror_history (
+  resource TEXT PRIMARY KEY,
+  begins_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_pages (
+  resource TEXT NOT NULL,
+  from_day TEXT NOT NULL,
+  page TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  total INTEGER NOT NULL,
+  last_page INTEGER NOT NULL,
+  per_page INTEGER NOT NULL,
+  ids TEXT NOT NULL,
+  last_created_at TEXT,
+  PRIMARY KEY (resource, from_day, page),
+  FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE mirror_events (
   event INTEGER PRIMARY KEY,
   at TEXT NOT NULL,
@@ -147,6 +214,25 @@ CREATE TABLE mirror_capabilities (
   value TEXT NOT NULL,
   measured_at TEXT NOT NULL,
   PRIMARY KEY (name, resource)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_relations (
+  resource TEXT NOT NULL,
+  relation TEXT NOT NULL,
+  table_name TEXT NOT NULL,
+  included INTEGER NOT NULL CHECK (included IN (0, 1)),
+  keys TEXT NOT NULL,
+  since TEXT NOT NULL,
+  PRIMARY KEY (resource, relation)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_suppressions (
+  resource TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  user_id INTEGER NOT NULL,
+  since TEXT NOT NULL,
+  seen_day TEXT,
+  PRIMARY KEY (resource, id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE mirror_locks (

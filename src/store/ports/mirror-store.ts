@@ -6,6 +6,8 @@ import type { DayRange } from '../../model/era.ts';
 import type { ServedRecord } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
+import type { RelationStore } from './relation-store.ts';
+import type { SuppressionStore } from './suppression-store.ts';
 
 /** `pending`: not read yet; `walking`: a walk was begun; `settled`: its last walk was consistent; `unsettled`: it was not. */
 export type WindowState = 'pending' | 'walking' | 'settled' | 'unsettled';
@@ -27,6 +29,18 @@ export interface Window {
 
 export type NewWindow = Pick<Window, 'from' | 'to'> &
   Partial<Pick<Window, 'state' | 'serverTotal' | 'freshAsOf' | 'problem'>>;
+
+/** A page of a window's last settled walk, by the hash of its bytes. */
+export interface RememberedPage {
+  /** What was asked for: the range, the page size and the number. */
+  readonly key: string;
+  readonly hash: string;
+  readonly total: number;
+  readonly lastPage: number;
+  readonly perPage: number;
+  readonly ids: readonly number[];
+  readonly lastCreatedAt: string | null;
+}
 
 /** What became of a page's records. */
 export interface PageOutcome {
@@ -80,7 +94,7 @@ export interface LockOwner {
   readonly acquiredAt: Timestamp;
 }
 
-export interface MirrorStore {
+export interface MirrorStore extends RelationStore, SuppressionStore {
   /** Takes the lock of that name for this process, from a dead owner if need be. Throws `LockHeldError` naming a living one. */
   acquireLock(name: string, run: string): void;
   releaseLock(name: string, run: string): void;
@@ -99,8 +113,15 @@ export interface MirrorStore {
   /** Puts the windows in the place of all that the resource has, in one step. */
   resetWindows(resource: ResourceName, windows: readonly NewWindow[]): void;
   beginWalk(run: string, window: Window): void;
-  /** Upserts the records and advances the window and the run's counters, in one transaction. */
+  /**
+   * Upserts the records, those aside that are kept out, with their related records, and advances the window and the
+   * run's counters, in one transaction.
+   */
   recordPage(run: string, window: Window, records: readonly ServedRecord[], received: number): PageOutcome;
+  /** Counts a page that came again just as it was, and advances the window. */
+  recordSamePage(run: string, window: Window, received: number): void;
+  /** The pages of the window's last settled walk; none where it has been written to since, or was not settled. */
+  rememberedPages(window: Window): RememberedPage[];
   endWalk(
     run: string,
     window: Window,
@@ -109,12 +130,16 @@ export interface MirrorStore {
       serverTotal: number | null;
       freshAsOf: Timestamp | null;
       problem: string | null;
+      /** The pages of this walk, for the next one to recall. */
+      pages?: readonly RememberedPage[];
     },
   ): void;
 
   /** Ids of the window's rows that are not among the seen. */
   unseenIds(window: Window, seen: ReadonlySet<number>): number[];
   deleteRecords(run: string, resource: ResourceName, ids: readonly number[]): void;
+  /** Removes up to so many versions from the history that ended before the time; gives how many there were. */
+  pruneHistory(resource: ResourceName, before: Timestamp, versions: number): number;
   /** Rows of the resource, all or those that a window of these days owns. */
   liveCount(resource: ResourceName, range?: DayRange): number;
 

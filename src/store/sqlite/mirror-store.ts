@@ -5,29 +5,48 @@ import { explainFileError } from '../../model/file-error.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
+import { beginHistory, historyPruner, recordHistory, significantChange } from './history.ts';
 import { acquireLock, beatLock, lockOwner, releaseLock } from './lock.ts';
 import { openMirrorFile, openMirrorForReading } from './open.ts';
 import { ownedRows } from './owned-rows.ts';
+import { pageForgetter, readPages, replacePages } from './page-memory.ts';
 import { pageUpsert } from './page-upsert.ts';
+import { relationsIn, type RelationSurprise } from './relations.ts';
 import { rowReader, type RecordRow, type Surprise } from './record-row.ts';
 import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
 import { quoteName } from './schema.ts';
 import { build, Runner } from './tables.ts';
-import { advanceWindow, readWindows, replaceWindows, resetWindows, updateWindow } from './window-table.ts';
+import { suppressionsIn } from './suppressions.ts';
+import { advanceWindow, readWindows, replaceWindows, resetWalks, resetWindows, updateWindow } from './window-table.ts';
+
+export interface MirrorOptions {
+  /** Fields whose change alone makes no version in the history; `_extra.name` for one that the reference does not know. */
+  readonly historyIgnore: readonly string[];
+}
 
 /** Opens the mirror at `file`, making it where there is none. Throws `FileError`. The caller closes it. */
-export function openMirrorStore(file: string, clock: Clock = systemClock): MirrorStore {
-  return mirrorStore(openMirrorFile(file, clock), file, clock);
+export function openMirrorStore(
+  file: string,
+  clock: Clock = systemClock,
+  options: MirrorOptions = { historyIgnore: [] },
+): MirrorStore {
+  return mirrorStore(openMirrorFile(file, clock), file, clock, options);
 }
 
 /** Opens an existing mirror to be looked at; its steps that write fail. Throws `FileError`. The caller closes it. */
 export function openMirrorStoreForReading(file: string, clock: Clock = systemClock): MirrorStore {
-  return mirrorStore(openMirrorForReading(file), file, clock);
+  return mirrorStore(openMirrorForReading(file), file, clock, { historyIgnore: [] });
 }
 
-function mirrorStore(database: Database, file: string, clock: Clock): MirrorStore {
+function mirrorStore(database: Database, file: string, clock: Clock, { historyIgnore }: MirrorOptions): MirrorStore {
   const runner = new Runner(database);
   const now = (): Timestamp => timestampOf(clock.now());
+  // What one step removes ends at one time.
+  let stepAt = now();
+  if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
+  const prune = historyPruner(database);
+  const relations = relationsIn(database, runner);
+  const suppressions = suppressionsIn(database, runner);
   const writers = new Map(
     resourceNames.map((name) => {
       const resource = resourceOf(name);
@@ -36,9 +55,10 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
         name,
         {
           read: rowReader(resource),
-          upsert: pageUpsert(database, resource),
+          upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore)),
           remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
           owned: ownedRows(database, name),
+          forgetPages: pageForgetter(database, name),
         },
       ] as const;
     }),
@@ -61,7 +81,7 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
     );
   }
 
-  function writeSurprise(run: string, resource: ResourceName, surprise: Surprise): void {
+  function writeSurprise(run: string, resource: ResourceName, surprise: Surprise | RelationSurprise): void {
     const key = `${resource} ${surprise.kind} ${surprise.subject}`;
     if (reported.has(key)) return;
     reported.add(key);
@@ -71,6 +91,7 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
   /** One step: all of it, or none; a full disk or a lost file is told as such. */
   function step<T>(doing: () => T): T {
     try {
+      stepAt = now();
       return database.transaction(doing).immediate();
     } catch (error) {
       throw explainFileError(error, 'write to the mirror', file) ?? error;
@@ -81,7 +102,12 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
     acquireLock: (name, run) => acquireLock(database, runner, clock, name, run),
     releaseLock: (name, run) => step(() => releaseLock(runner, name, run)),
     lockOwner: (name) => lockOwner(runner, clock, name),
-    beginRun: (run, command, resources) => step(() => insertRun(runner, run, command, now(), resources)),
+    beginRun: (run, command, resources) =>
+      step(() => {
+        suppressions.reload();
+        insertRun(runner, run, command, now(), resources);
+        beginHistory(runner, resources, now());
+      }),
     finishResource: (run, resource, report) => step(() => updateRunResource(runner, run, resource, report)),
     finishRun: (run, end) => step(() => updateRun(runner, run, { ...end, finished_at: now() })),
     runs: (limit) => readRuns(runner, limit),
@@ -90,23 +116,39 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
     replaceWindows: (resource, windows) => step(() => replaceWindows(runner, resource, windows)),
     resetWindows: (resource, windows) => step(() => resetWindows(runner, resource, windows)),
     beginWalk: (run, window) =>
-      step(() => updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null })),
+      step(() => {
+        // Rows of a walk that was not settled are of several moments: no page stands for them.
+        if (window.state !== 'settled') replacePages(runner, window, []);
+        updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null });
+      }),
     recordPage: (run, window, records, received) =>
       step(() => {
         const { read, upsert } = writerOf(window.resource);
+        const report = (surprise: Surprise | RelationSurprise) => writeSurprise(run, window.resource, surprise);
+        const wanted = suppressions.filter(window.resource, records, now());
+        const page = relations.split(window.resource, wanted, suppressions.hides);
         const rows: RecordRow[] = [];
-        for (const record of records) {
-          const row = read(record, (surprise) => writeSurprise(run, window.resource, surprise));
+        for (const record of page.records) {
+          const row = read(record, report);
           if (row !== undefined) rows.push(row);
         }
         const counts = upsert(rows, now());
+        page.write(report);
         advanceWindow(runner, window);
         addCounts(runner, run, window.resource, { ...counts, received });
         beatLock(runner, clock, run);
-        return { ...counts, unusable: records.length - rows.length };
+        return { ...counts, unusable: wanted.length - rows.length };
       }),
+    recordSamePage: (run, window, received) =>
+      step(() => {
+        advanceWindow(runner, window);
+        addCounts(runner, run, window.resource, { received, unchanged: received });
+        beatLock(runner, clock, run);
+      }),
+    rememberedPages: (window) => readPages(runner, window),
     endWalk: (run, window, end) =>
-      step(() =>
+      step(() => {
+        replacePages(runner, window, end.pages ?? []);
         updateWindow(runner, window, {
           state: end.state,
           server_total: end.serverTotal,
@@ -114,8 +156,8 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
           run,
           // A walk that failed takes nothing from what an earlier one has shown.
           ...(end.freshAsOf === null ? {} : { fresh_as_of: end.freshAsOf }),
-        }),
-      ),
+        });
+      }),
 
     unseenIds: (window, seen) =>
       writerOf(window.resource)
@@ -123,10 +165,27 @@ function mirrorStore(database: Database, file: string, clock: Clock): MirrorStor
         .filter((id) => !seen.has(id)),
     deleteRecords: (run, resource, ids) =>
       step(() => {
-        const { changes } = writerOf(resource).remove.run(JSON.stringify(ids));
+        const { forgetPages, remove } = writerOf(resource);
+        forgetPages(ids);
+        const { changes } = remove.run(JSON.stringify(ids));
         addCounts(runner, run, resource, { deleted: changes });
       }),
+    pruneHistory: (resource, before, versions) => step(() => prune(resource, before, versions)),
     liveCount: (resource, range) => writerOf(resource).owned.count(range ?? everything),
+    accountedCount: (resource, range) =>
+      writerOf(resource).owned.count(range ?? everything) + suppressions.count(resource, range),
+    suppressedIds: (resource) => suppressions.ids(resource),
+    releaseUnseen: (window, seen) => {
+      if (suppressions.ids(window.resource).size === 0) return;
+      step(() => suppressions.releaseUnseen(window.resource, window, seen));
+    },
+
+    includedRelations: (resource) => relations.included(resource),
+    includeRelations: (resource, names) =>
+      step(() => {
+        if (relations.include(resource, names, now())) resetWalks(runner, resource);
+      }),
+    abandonRelations: (resource) => step(() => relations.abandon(resource)),
 
     freshAsOf: (resource) => {
       const query = build.selectFrom('mirror_freshness').select('fresh_as_of').where('resource', '=', resource);

@@ -15,6 +15,11 @@ export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+/** The table of a resource's earlier versions. */
+export function historyTableOf(resource: ResourceName): string {
+  return `${resource}_history`;
+}
+
 function resourceTable(resource: ResourceName): string[] {
   const columns = resourceOf(resource).fields.map(({ name }) =>
     name === 'id' ? '  "id" INTEGER PRIMARY KEY' : `  ${quoteName(name)} ANY`,
@@ -24,6 +29,24 @@ function resourceTable(resource: ResourceName): string[] {
     `CREATE TABLE ${quoteName(resource)} (\n${columns.join(',\n')}\n) STRICT`,
     // Windows of creation time own rows by this column.
     `CREATE INDEX ${quoteName(`${resource}_created_at`)} ON ${quoteName(resource)} ("created_at")`,
+  ];
+}
+
+/** Earlier versions of a resource's rows; src/store/sqlite/history.ts writes them. */
+function historyTable(resource: ResourceName): string[] {
+  const name = historyTableOf(resource);
+  return [
+    `CREATE TABLE ${name} (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT`,
+    // One record's versions in the order in which they were written.
+    `CREATE INDEX ${name}_id ON ${name} (id)`,
+    // What was still in force at a time, what changed between two, and what is old enough to go.
+    `CREATE INDEX ${name}_valid_to ON ${name} (valid_to)`,
   ];
 }
 
@@ -66,6 +89,23 @@ const bookkeeping = [
   problem TEXT,
   PRIMARY KEY (resource, from_day)
 ) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE mirror_history (
+  resource TEXT PRIMARY KEY,
+  begins_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE mirror_pages (
+  resource TEXT NOT NULL,
+  from_day TEXT NOT NULL,
+  page TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  total INTEGER NOT NULL,
+  last_page INTEGER NOT NULL,
+  per_page INTEGER NOT NULL,
+  ids TEXT NOT NULL,
+  last_created_at TEXT,
+  PRIMARY KEY (resource, from_day, page),
+  FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID`,
   `CREATE TABLE mirror_events (
   event INTEGER PRIMARY KEY,
   at TEXT NOT NULL,
@@ -82,6 +122,25 @@ const bookkeeping = [
   value TEXT NOT NULL,
   measured_at TEXT NOT NULL,
   PRIMARY KEY (name, resource)
+) STRICT, WITHOUT ROWID`,
+  // The tables of related records are made when they are first asked for; this one says which there are.
+  `CREATE TABLE mirror_relations (
+  resource TEXT NOT NULL,
+  relation TEXT NOT NULL,
+  table_name TEXT NOT NULL,
+  included INTEGER NOT NULL CHECK (included IN (0, 1)),
+  keys TEXT NOT NULL,
+  since TEXT NOT NULL,
+  PRIMARY KEY (resource, relation)
+) STRICT, WITHOUT ROWID`,
+  // Ids alone, and of the creation time no more than the day that a window needs: nothing here tells who it was.
+  `CREATE TABLE mirror_suppressions (
+  resource TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  user_id INTEGER NOT NULL,
+  since TEXT NOT NULL,
+  seen_day TEXT,
+  PRIMARY KEY (resource, id)
 ) STRICT, WITHOUT ROWID`,
   `CREATE TABLE mirror_locks (
   name TEXT PRIMARY KEY,
@@ -109,4 +168,9 @@ FROM mirror_windows
 GROUP BY resource`;
 
 /** The statements that make a mirror file of version 1, in order. */
-export const firstSchema: readonly string[] = [...resourceNames.flatMap(resourceTable), ...bookkeeping, freshness];
+export const firstSchema: readonly string[] = [
+  ...resourceNames.flatMap(resourceTable),
+  ...resourceNames.flatMap(historyTable),
+  ...bookkeeping,
+  freshness,
+];

@@ -10,6 +10,7 @@ import {
   type CompiledQuery,
   type Generated,
 } from 'kysely';
+import type { ResourceName } from '../../model/resources.ts';
 import type { ResourceStatus, RunStatus, WindowState } from '../ports/mirror-store.ts';
 
 export interface Tables {
@@ -49,7 +50,19 @@ export interface Tables {
     run: string | null;
     problem: string | null;
   };
+  mirror_pages: {
+    resource: string;
+    from_day: string;
+    page: string;
+    hash: string;
+    total: number;
+    last_page: number;
+    per_page: number;
+    ids: string;
+    last_created_at: string | null;
+  };
   mirror_freshness: { resource: string; windows: number; unsettled: number; fresh_as_of: string | null };
+  mirror_history: { resource: string; begins_at: string };
   mirror_events: {
     event: Generated<number>;
     at: string;
@@ -60,6 +73,21 @@ export interface Tables {
     detail: string | null;
   };
   mirror_capabilities: { name: string; resource: string; value: string; measured_at: string };
+  mirror_relations: {
+    resource: ResourceName;
+    relation: string;
+    table_name: string;
+    included: number;
+    keys: string;
+    since: string;
+  };
+  mirror_suppressions: {
+    resource: ResourceName;
+    id: number;
+    user_id: number;
+    since: string;
+    seen_day: string | null;
+  };
   mirror_locks: {
     name: string;
     run: string;

@@ -7,10 +7,11 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const shape = { resources: ['users'], pageSize: 20, windowPages: 3, mode: 'full' } as const;
 
-function rememberedPages(file: string): number {
+/** A record on a page that is remembered; windows that were cut or merged since they were read remember none. */
+function rememberedId(file: string): number {
   const database = new SqliteDatabase(file, { readonly: true });
   try {
-    return database.prepare<[], number>('SELECT count(*) FROM mirror_pages').pluck().get() ?? 0;
+    return database.prepare<[], number>(`SELECT ids ->> '$[0]' FROM mirror_pages LIMIT 1`).pluck().get() ?? 0;
   } finally {
     database.close();
   }
@@ -20,10 +21,9 @@ test('a page that comes again just as it was is not written, and its records cou
   const sandbox = await startSandbox({ users: 200 });
   const file = `${temporaryFolder()}/mirror.db`;
   await sync(sandbox, file, shape);
-  expect(rememberedPages(file)).toBeGreaterThan(5);
   // A change that no server made shows whether a page was written again.
   const database = new SqliteDatabase(file);
-  database.prepare(`UPDATE users SET first_name = 'changed here' WHERE id = 7`).run();
+  database.prepare(`UPDATE users SET first_name = 'changed here' WHERE id = ?`).run(rememberedId(file));
   database.close();
   const { report } = await sync(sandbox, file, shape);
   expect(report.resources.users).toMatchObject({ status: 'complete', updated: 0, unchanged: 200 });
@@ -33,11 +33,12 @@ test('a record that becomes another and then again what it was is followed each 
   const sandbox = await startSandbox({ users: 200 });
   const file = `${temporaryFolder()}/mirror.db`;
   await sync(sandbox, file, shape);
-  const { first_name, updated_at } = sandbox.control.get('users', 7) ?? {};
-  sandbox.control.update('users', 7, { first_name: 'Another' });
+  const id = rememberedId(file);
+  const { first_name, updated_at } = sandbox.control.get('users', id) ?? {};
+  sandbox.control.update('users', id, { first_name: 'Another' });
   await sync(sandbox, file, shape);
   expectMirrored(sandbox, file, ['users']);
-  sandbox.control.update('users', 7, { first_name, updated_at });
+  sandbox.control.update('users', id, { first_name, updated_at });
   const { report } = await sync(sandbox, file, shape);
   expect(report.resources.users?.updated).toBe(1);
   expectMirrored(sandbox, file, ['users']);
@@ -48,7 +49,7 @@ test('a row that was removed outside of a walk comes back, though its page is th
   const file = `${temporaryFolder()}/mirror.db`;
   const { report } = await sync(sandbox, file, shape);
   const store = openMirrorStore(file);
-  store.deleteRecords(report.run, 'users', [7]);
+  store.deleteRecords(report.run, 'users', [rememberedId(file)]);
   store.close();
   await sync(sandbox, file, shape);
   expectMirrored(sandbox, file, ['users']);

@@ -7,11 +7,14 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const shape = { resources: ['users'], pageSize: 20, windowPages: 3, mode: 'full' } as const;
 
-/** A record on a page that is remembered; windows that were cut or merged since they were read remember none. */
+/** A record of a window whose pages are remembered; those that were cut or merged since they were read remember none. */
 function rememberedId(file: string): number {
   const database = new SqliteDatabase(file, { readonly: true });
   try {
-    return database.prepare<[], number>(`SELECT ids ->> '$[0]' FROM mirror_pages LIMIT 1`).pluck().get() ?? 0;
+    const owned = database.prepare<[], number>(`SELECT users.id FROM mirror_pages AS page
+      JOIN mirror_windows AS window USING (resource, from_day)
+      JOIN users ON users.created_at >= window.from_day AND users.created_at < window.to_day`);
+    return owned.pluck().get() ?? 0;
   } finally {
     database.close();
   }

@@ -275,6 +275,7 @@ describe('what is kept out of the mirror on purpose', () => {
       );
       database.exec('DELETE FROM users WHERE id >= 100 AND id < 140');
       database.exec('DELETE FROM emails WHERE user_id >= 100 AND user_id < 140');
+      database.exec('DELETE FROM mirror_pages');
     });
     expect((await verifyMirror(sandbox, file, { deep: true })).report.status).toBe('equal');
     await sync(sandbox, file, { pageSize: 20, windowPages: 3 });

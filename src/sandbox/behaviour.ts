@@ -44,6 +44,8 @@ const lists = {
   sorts: choice(['kept', 'ignored', 'random'], 'sorts are kept, ignored (by id), or another order on every request'),
   sort_ties: choice(['stable', 'random'], 'equal sort values come by id, or in another order on every request'),
   unknown_keys: choice(['refuse', 'ignore'], 'filter, sort and include keys that are not known: 400, or left out'),
+  includes_refused: text('include names, separated by commas, that are answered with 400'),
+  includes_ignored: text('include names, separated by commas, that are left out of the answer'),
   filter_errors: text('filter keys, separated by commas, that are answered with 500'),
   subscribed_filter: choice(['equal', 'inverted'], 'filter[is_subscribed]=0 finds 0, or finds 1'),
 } as const;

@@ -1,6 +1,7 @@
 /** The four list operations: a query in, a page in its envelope out. */
 import qs from 'qs';
 import { defaultPageSize, type Resource } from '../model/resources.ts';
+import type { Behaviour } from './behaviour.ts';
 import { dateCondition } from './dates.ts';
 import { envelopeAround } from './envelope.ts';
 import { changesFields, withFieldFaults } from './field-faults.ts';
@@ -33,14 +34,20 @@ function pageNumber(query: Query): number {
   return Math.max(1, wholeNumber(query['page']) ?? 1);
 }
 
-function includesOf(resource: Resource, query: Query, unknownKeys: 'refuse' | 'ignore'): string[] {
+function wordsOf(list: string): string[] {
+  return list.split(',').map((each) => each.trim());
+}
+
+function includesOf(resource: Resource, query: Query, behaviour: Behaviour): string[] {
   const value = query['include'];
   if (value === undefined || value === '') return [];
   if (typeof value !== 'string') throw invalid({ include: ['The include must be a string.'] });
-  const known = resource.includes ?? [];
-  const asked = [...new Set(value.split(',').map((each) => each.trim()))].filter((each) => each !== '');
+  const refused = wordsOf(behaviour.includes_refused);
+  const ignored = wordsOf(behaviour.includes_ignored);
+  const known = (resource.includes ?? []).filter((each) => !refused.includes(each));
+  const asked = [...new Set(wordsOf(value))].filter((each) => each !== '' && !ignored.includes(each));
   const unknown = asked.filter((each) => !known.includes(each));
-  if (unknown.length > 0 && unknownKeys === 'refuse') {
+  if (unknown.length > 0 && behaviour.unknown_keys === 'refuse') {
     throw badRequest(
       `Requested include(s) \`${unknown.join(', ')}\` are not allowed. ` +
         (known.length > 0 ? `Allowed include(s) are \`${known.join(', ')}\`.` : 'There are no allowed includes.'),
@@ -84,7 +91,7 @@ export function answerList(state: SandboxState, resource: Resource, query: Query
   const table = state.tables[resource.name];
   const { behaviour } = state;
   const now = state.clock.now();
-  const relations = includesOf(resource, query, behaviour.unknown_keys);
+  const relations = includesOf(resource, query, behaviour);
   const conditions = [
     ...filterConditions(resource, query['filter'], behaviour, now),
     dateCondition(query['date'], behaviour, now),

@@ -64,6 +64,14 @@ describe('includes', () => {
     expect((await call(sandbox, '/api/v1/users?include[]=orders')).status).toBe(422);
   });
 
+  test('are refused or left out by switches', async () => {
+    const sandbox = await startSandbox({ behaviour: { includes_refused: 'orders, ips', includes_ignored: 'devices' } });
+    expect((await call(sandbox, '/api/v1/users?include=address,ips')).status).toBe(400);
+    const [user] = (await page(sandbox, 'users?include=address,devices')).data;
+    expect(user).toHaveProperty('address');
+    expect(user).not.toHaveProperty('devices');
+  });
+
   test('of orders agree between users and packages', async () => {
     const sandbox = await startSandbox({ users: 300, packages: 7 });
     const ofUsers = (await page(sandbox, 'users?paginate=300&include=orders')).data.flatMap(

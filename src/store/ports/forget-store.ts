@@ -32,7 +32,10 @@ export interface ForgetStore extends Pick<MirrorStore, 'acquireLock' | 'releaseL
   person(id: number): Person;
   /** Removes everything about the person and keeps the ids from coming back, in one step. */
   forget(person: Person, at: Timestamp): Forgotten;
-  /** Lets the person's records come back with the next sync, in one step; counts by resource, none where nothing was kept out. */
+  /**
+   * Lets the person's records come back with the next sync, in one step. Counts by resource; none where nothing was
+   * kept out.
+   */
   undo(id: number): TableCounts;
   /**
    * Makes sure that no byte of what was removed is left in the file, its log or its index. False where another process

@@ -151,6 +151,13 @@ export function relationsIn(database: Database, runner: Runner): Relations {
   };
 }
 
+/** Every relation that was ever read, and has a table. */
+export function relationsRead(runner: Runner): RelationTable[] {
+  return runner
+    .all(build.selectFrom('mirror_relations').select(['resource', 'relation']))
+    .map(({ resource, relation }) => relationTable(resource, relation));
+}
+
 /** The keys of which the relation's view has columns; undefined where it was never read. */
 export function flatKeys(runner: Runner, { resource, relation }: RelationTable): RelatedKey[] | undefined {
   const query = build

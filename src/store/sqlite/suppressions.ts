@@ -15,7 +15,7 @@ export interface Suppressions {
   /** The records without those that are kept out, of which the day is remembered under which the server has them. */
   filter(resource: ResourceName, records: readonly ServedRecord[], at: Timestamp): readonly ServedRecord[];
   /** Whether a related record belongs to someone who is kept out. */
-  hides(relation: RelationTable, related: unknown): boolean;
+  readonly hides: (relation: RelationTable, related: unknown) => boolean;
   /** What the server has of it, in a window of these days or in all. */
   count(resource: ResourceName, range?: DayRange): number;
   releaseUnseen(resource: ResourceName, window: DayRange, seen: ReadonlySet<number>): void;
@@ -105,11 +105,12 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
         return false;
       });
     },
-    hides: ({ relation }, related) => {
+    hides: ({ resource, relation }, related) => {
       if (idsOf('users').size === 0 || !isObject(related)) return false;
       const id = recordId(related);
       if (relation === 'user' && id !== undefined && idsOf('users').has(id)) return true;
-      if (relation === 'emails' && id !== undefined && idsOf('emails').has(id)) return true;
+      // What is called so elsewhere need not be emails that were sent.
+      if (resource === 'users' && relation === 'emails' && id !== undefined && idsOf('emails').has(id)) return true;
       return forgottenOwner(related) !== undefined;
     },
     count: (resource, range = everything) =>

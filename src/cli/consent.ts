@@ -28,5 +28,5 @@ export async function askConsent(context: CliContext, { doing, typed }: Question
       : await text({ ...options, message: `To ${doing}, type ${typed}` });
   context.signal.throwIfAborted();
   if (isCancel(answer)) throw new InterruptedError('SIGINT');
-  if (answer !== (typed ?? true)) throw new UsageError('it was not confirmed; nothing was sent');
+  if (answer !== (typed ?? true)) throw new UsageError('it was not confirmed; nothing was done');
 }

@@ -1,46 +1,16 @@
 import { createServer } from 'node:http';
-import { PassThrough } from 'node:stream';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { run } from '../../src/cli/program.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { runCli } from '../support/cli.ts';
+import { invoke as invokeIn, type Invocation } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-interface Options {
-  /** A terminal of so many columns. */
-  readonly terminal?: number;
-  /** What is typed, or given on standard input. */
-  readonly input?: string;
-  readonly environment?: Readonly<Record<string, string>>;
-}
-
-function output(terminal: number | undefined) {
-  const stream = Object.assign(new PassThrough(), { isTTY: terminal !== undefined, columns: terminal, rows: 40 });
-  let text = '';
-  stream.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-  return { stream: stream as unknown as NodeJS.WriteStream, text: () => text };
-}
-
 /** Runs the command in this process, against the server. */
-async function invoke(server: { url: string; key: string }, argv: readonly string[], options: Options = {}) {
-  const stdout = output(options.terminal);
-  const stderr = output(options.terminal);
-  const stdin = Object.assign(new PassThrough(), { isTTY: options.terminal !== undefined, setRawMode: () => stdin });
-  const typed = options.input ?? '';
-  if (options.terminal === undefined) stdin.end(typed);
-  else setTimeout(() => void stdin.write(typed), 50);
-  const code = await run(argv, {
-    stdout: stdout.stream,
-    stderr: stderr.stream,
-    stdin: stdin as unknown as NodeJS.ReadStream,
-    signal: new AbortController().signal,
-    environment: { ADMIN_MIRROR_BASE_URL: server.url, ADMIN_MIRROR_API_KEY: server.key, ...options.environment },
-    folder: temporaryFolder(),
-  });
-  await new Promise((resolve) => setImmediate(resolve));
-  return { code, stdout: stdout.text(), stderr: stderr.text() };
+function invoke(server: { url: string; key: string }, argv: readonly string[], options: Invocation = {}) {
+  const environment = { ADMIN_MIRROR_BASE_URL: server.url, ADMIN_MIRROR_API_KEY: server.key, ...options.environment };
+  return invokeIn(argv, { ...options, environment });
 }
 
 /** Arguments without spaces in them. */
@@ -269,7 +239,7 @@ describe('a write', () => {
     const no = await invoke(sandbox, argv, { terminal: 100, input: '\r' });
     expect(no.code).toBe(2);
     expect(no.stderr).toMatch(/email user 7 "Hello" at http/);
-    expect(no.stderr).toMatch(/not confirmed; nothing was sent/);
+    expect(no.stderr).toMatch(/not confirmed; nothing was done/);
     expect(sandbox.control.requests().total).toBe(0);
     const yes = await invoke(sandbox, argv, { terminal: 100, input: 'y' });
     expect(yes.code).toBe(0);

@@ -1,0 +1,104 @@
+/** `forget`: erases one person from the mirror, and keeps that person from coming back. */
+import type { Command } from 'commander';
+import { IncompleteError } from '../model/errors.ts';
+import { systemClock } from '../model/time.ts';
+import type { ForgetReceipt, UndoReceipt } from '../mirror/forget.ts';
+import type { TableCounts } from '../store/ports/forget-store.ts';
+import { askConsent } from './consent.ts';
+import type { CliContext } from './context.ts';
+import { printJson, printLine, printNote } from './output.ts';
+
+interface Flags {
+  readonly undo?: true;
+  readonly yes?: true;
+}
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('forget')
+    .description(
+      'Erase one person: the user, emails, related records, earlier versions and every text about them leave the mirror, ' +
+        'and do not come back with the next sync. The server is not touched.',
+    )
+    .argument('<user>', 'an id, or an email or user name of the mirror')
+    .option('--undo', 'let the person come back with the next sync; takes the id')
+    .option('--yes', 'do not ask before it is removed')
+    .addHelpText(
+      'after',
+      `
+What is kept is the id of the user and of each email, so that they can be told when a page brings them again. Exports,
+snapshots and backups that were made before are not changed.
+
+Examples:
+  admin-mirror forget 1234
+  admin-mirror forget anna@example.com --yes --json
+  admin-mirror forget 1234 --undo`,
+    )
+    .action((user: string, flags: Flags) => (flags.undo ? undo(context, user) : forget(context, user, flags)));
+}
+
+async function forget(context: CliContext, named: string, flags: Flags): Promise<void> {
+  const settings = context.settings();
+  const [{ openForget, withReleases }, { findUser, forgetUser }] = await Promise.all([
+    import('../app.ts'),
+    import('../mirror/forget.ts'),
+  ]);
+  const receipt = await withReleases(async (releases) => {
+    const ports = await openForget(settings, systemClock, releases);
+    const user = findUser(ports.store, named);
+    await askConsent(context, { doing: `forget user ${user}`, typed: String(user) }, flags.yes === true);
+    return forgetUser(ports, user);
+  });
+  if (context.json()) printJson(context, receipt);
+  else for (const line of receiptLines(receipt)) printLine(context, line);
+  printNote(context, 'Exports, snapshots and backups that were made before are as they were.');
+  const error = unfinished(receipt, settings.store.journal);
+  if (error !== undefined) throw error;
+}
+
+async function undo(context: CliContext, named: string): Promise<void> {
+  const [{ openForget, withReleases }, { undoForget }] = await Promise.all([
+    import('../app.ts'),
+    import('../mirror/forget.ts'),
+  ]);
+  const receipt = await withReleases(async (releases) =>
+    undoForget(await openForget(context.settings(), systemClock, releases), named),
+  );
+  if (context.json()) printJson(context, receipt);
+  else for (const line of undoLines(receipt)) printLine(context, line);
+}
+
+/** What is left to be done; undefined where nothing is. */
+function unfinished({ user, scrubbed, journal }: ForgetReceipt, journalFile: string): IncompleteError | undefined {
+  if (!scrubbed) {
+    return new IncompleteError(`user ${user} is removed, but another process still reads what the mirror was before`, {
+      advice: `End exports and queries that are running, then run \`admin-mirror forget ${user}\` again.`,
+    });
+  }
+  if (journal !== 'not searched') return undefined;
+  return new IncompleteError(`user ${user} is removed from the mirror, but the journal was not searched`, {
+    advice: `This version cannot look into ${journalFile}: search it for the person yourself, or remove it.`,
+  });
+}
+
+function receiptLines({ user, at, removed, suppressed, journal, scrubbed }: ForgetReceipt): string[] {
+  const journals = { none: 'there is none', searched: 'searched', 'not searched': 'NOT searched' };
+  return [
+    `user ${user} was forgotten at ${at}`,
+    ...countLines('removed', removed),
+    ...countLines('kept out', suppressed),
+    `journal: ${journals[journal]}`,
+    `files:   ${scrubbed ? 'rewritten, nothing of it is left in them' : 'NOT clean yet'}`,
+  ];
+}
+
+function undoLines({ user, at, released }: UndoReceipt): string[] {
+  return [`user ${user} may come back with the next sync (${at})`, ...countLines('no longer kept out', released)];
+}
+
+function countLines(head: string, counts: TableCounts): string[] {
+  const rows = Object.entries(counts);
+  const width = Math.max(0, ...rows.map(([table]) => table.length));
+  const lines = rows.map(([table, count]) => `  ${table.padEnd(width)}  ${count}`);
+  return [`${head}:${rows.length === 0 ? ' nothing' : ''}`, ...lines];
+}

@@ -1,0 +1,105 @@
+/**
+ * Forgetting a person: everything about one user leaves the mirror, and what is kept to stop it from coming back is ids
+ * alone. Section "Forgetting a person" of docs/architecture.md.
+ */
+import { UsageError } from '../model/errors.ts';
+import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import type { ForgetJournal, ForgetStore, TableCounts } from '../store/ports/forget-store.ts';
+import { syncLock } from './run.ts';
+
+export interface ForgetPorts {
+  readonly store: ForgetStore;
+  /** `none` where there is no journal, or nothing in it; `closed` where there is one that cannot be searched. */
+  readonly journal: ForgetJournal | 'none' | 'closed';
+  readonly clock: Clock;
+}
+
+/** What was done, without a word about the person. */
+export interface ForgetReceipt {
+  readonly action: 'forget';
+  readonly user: number;
+  readonly at: Timestamp;
+  /** Rows removed, and rows whose text was taken out, by table. */
+  readonly removed: TableCounts;
+  /** Ids that are kept out from now on, by resource. */
+  readonly suppressed: TableCounts;
+  readonly journal: 'none' | 'searched' | 'not searched';
+  /** Whether no byte of it is left in the mirror's files. */
+  readonly scrubbed: boolean;
+}
+
+export interface UndoReceipt {
+  readonly action: 'undo';
+  readonly user: number;
+  readonly at: Timestamp;
+  /** Ids that may come back with the next sync, by resource. */
+  readonly released: TableCounts;
+}
+
+/**
+ * The id of the user that was named: an id as digits, else an email or a user name. Throws a UsageError, which does not
+ * repeat the name, where there is none or more than one.
+ */
+export function findUser(store: Pick<ForgetStore, 'idsOf' | 'knows'>, named: string): number {
+  const name = named.trim();
+  if (/^\d+$/.test(name)) {
+    const id = Number(name);
+    if (Number.isSafeInteger(id) && store.knows(id)) return id;
+    throw new UsageError(`the mirror has nothing about a user ${name}`, { advice: 'Check the id.' });
+  }
+  const [id, ...others] = store.idsOf(name);
+  if (id === undefined) {
+    throw new UsageError('the mirror has no user of that email or user name', {
+      advice: 'Check the spelling, or give the id. Who was forgotten is known by the id alone.',
+    });
+  }
+  if (others.length === 0) return id;
+  throw new UsageError(`that email or user name is of several users: ${[id, ...others].join(', ')}`, {
+    advice: 'Give the id.',
+  });
+}
+
+/** Removes everything about the user and makes sure that it is gone. Throws LockHeldError while a sync is running. */
+export function forgetUser({ store, journal, clock }: ForgetPorts, user: number): ForgetReceipt {
+  const at = timestampOf(clock.now());
+  return withSyncLock(store, `forget-${at}`, () => {
+    const person = store.person(user);
+    // The journal first: once the mirror has forgotten who it was, nobody knows what to look for.
+    const journaled = typeof journal === 'string' ? {} : journal.forget(person);
+    const { removed, suppressed } = store.forget(person, at);
+    const scrubbed = store.scrub();
+    const searched = journal === 'none' ? 'none' : journal === 'closed' ? 'not searched' : 'searched';
+    return {
+      action: 'forget',
+      user,
+      at,
+      removed: { ...removed, ...journaled },
+      suppressed,
+      journal: searched,
+      scrubbed,
+    };
+  });
+}
+
+/** Lets the user come back with the next sync. Throws a UsageError for one who was not forgotten. */
+export function undoForget({ store, clock }: Pick<ForgetPorts, 'store' | 'clock'>, named: string): UndoReceipt {
+  const user = Number(named.trim());
+  if (!/^\d+$/.test(named.trim()) || !Number.isSafeInteger(user)) {
+    throw new UsageError('who was forgotten is known by the id alone', { advice: 'Give the id of the user.' });
+  }
+  const at = timestampOf(clock.now());
+  return withSyncLock(store, `forget-${at}`, () => {
+    const released = store.undo(user);
+    if (Object.keys(released).length === 0) throw new UsageError(`user ${user} is not kept out of the mirror`);
+    return { action: 'undo', user, at, released };
+  });
+}
+
+function withSyncLock<T>(store: ForgetStore, run: string, work: () => T): T {
+  store.acquireLock(syncLock, run);
+  try {
+    return work();
+  } finally {
+    store.releaseLock(syncLock, run);
+  }
+}

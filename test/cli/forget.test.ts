@@ -1,0 +1,135 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { ForgetReceipt } from '../../src/mirror/forget.ts';
+import { runCli } from '../support/cli.ts';
+import { changePerson, person, personalTexts, placePerson, textsIn } from '../support/forget.ts';
+import { invoke } from '../support/invoke.ts';
+import { sync } from '../support/mirror.ts';
+import { rowsOf } from '../support/relations.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+/** A sandbox, and a folder with a mirror of it under the usual name, that know the person. */
+async function mirrored() {
+  const sandbox = await startSandbox();
+  const emails = placePerson(sandbox);
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'data'));
+  const file = join(folder, 'data/mirror.db');
+  await sync(sandbox, file, { includes: { users: ['orders'] } });
+  changePerson(sandbox, emails);
+  await sync(sandbox, file, { includes: { users: ['orders'] } });
+  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const isThere = () => rowsOf(file, `SELECT id FROM users WHERE id = ${person}`).length === 1;
+  return { sandbox, folder, file, environment, isThere };
+}
+
+/** Fails where the text holds anything personal. */
+function expectImpersonal(text: string): void {
+  expect(personalTexts.filter((each) => text.includes(each))).toEqual([]);
+}
+
+describe('forget', () => {
+  test('removes the person named by an email, and prints a receipt without a word about the person', async () => {
+    const { folder, file, environment } = await mirrored();
+    const before = textsIn(file);
+    expect(before.length).toBeGreaterThan(5);
+    const args = ['forget', 'zq-before@quill-feather.example', '--yes', '--json'];
+    const { code, stdout, stderr } = await runCli(args, { folder });
+    expect(code).toBe(0);
+    expectImpersonal(stdout + stderr);
+    const receipt = JSON.parse(stdout) as ForgetReceipt;
+    expect(receipt).toMatchObject({ user: person, journal: 'none', scrubbed: true });
+    expect(receipt.removed).toMatchObject({ users: 1, user_orders: 1 });
+    expect(textsIn(file, before)).toEqual([]);
+    // By the command itself, with its own settings.
+    const synced = await runCli(['sync', '--quiet'], { folder, environment });
+    expect(synced.code).toBe(0);
+    expect(textsIn(file, before)).toEqual([]);
+  });
+
+  test('prints what it did as lines', async () => {
+    const { folder } = await mirrored();
+    const { code, stdout, stderr } = await runCli(['forget', '7', '--yes'], { folder });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^user 7 was forgotten at 2\d{3}-.*Z\nremoved:\n/);
+    expect(stdout).toMatch(/\n {2}users +1\n/);
+    expect(stdout).toMatch(/\nkept out:\n {2}users +1\n {2}emails +\d+\njournal: there is none\nfiles: {3}rewritten, /);
+    expect(stderr).toBe('Exports, snapshots and backups that were made before are as they were.\n');
+  });
+
+  test('asks for the id to be typed on a terminal', async () => {
+    const { folder, isThere } = await mirrored();
+    const wrong = await invoke(['forget', 'Zephora', '--yes'], { folder });
+    expect(wrong.code).toBe(2);
+    const no = await invoke(['forget', 'zephyrine.quillfeather'], { folder, terminal: 100, input: 'yes\r' });
+    expect(no.code).toBe(2);
+    expect(no.stderr).toMatch(/To forget user 7, type 7/);
+    expect(no.stderr).toMatch(/not confirmed; nothing was done/);
+    expect(isThere()).toBe(true);
+    const yes = await invoke(['forget', 'zephyrine.quillfeather'], { folder, terminal: 100, input: '7\r' });
+    expect(yes.code).toBe(0);
+    expect(isThere()).toBe(false);
+  });
+
+  test('does nothing where nobody can be asked', async () => {
+    const { folder, isThere } = await mirrored();
+    const { code, stderr } = await invoke(['forget', '7'], { folder });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/must be confirmed, and nobody can be asked here[^]*--yes/);
+    expect(isThere()).toBe(true);
+  });
+
+  test('ends with 5 and says so where a journal is there that it cannot search', async () => {
+    const { folder, isThere } = await mirrored();
+    writeFileSync(join(folder, 'data/journal.db'), 'something');
+    const { code, stdout, stderr } = await invoke(['forget', '7', '--yes'], { folder });
+    expect(code).toBe(5);
+    expect(stdout).toMatch(/\njournal: NOT searched\n/);
+    expect(stderr).toMatch(/the journal was not searched\n[^]*data\/journal\.db/);
+    expect(isThere()).toBe(false);
+  });
+
+  test('--undo lets the person come back with the next sync', async () => {
+    const { folder, environment, isThere } = await mirrored();
+    await invoke(['forget', '7', '--yes'], { folder });
+    const byName = await invoke(['forget', 'zephyrine.quillfeather', '--undo'], { folder });
+    expect(byName).toMatchObject({ code: 2, stderr: expect.stringContaining('Give the id of the user.') as string });
+    const { code, stdout } = await invoke(['forget', '7', '--undo'], { folder });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^user 7 may come back with the next sync .*\nno longer kept out:\n {2}emails +\d+\n/);
+    expect((await runCli(['sync', '--quick', '--quiet'], { folder, environment })).code).toBe(0);
+    expect(isThere()).toBe(true);
+    expect((await invoke(['forget', '7', '--undo'], { folder })).code).toBe(2);
+  });
+
+  test('of nobody, or without a mirror, ends with 2 and makes nothing', async () => {
+    const { folder } = await mirrored();
+    expect(await invoke(['forget', '4711', '--yes'], { folder })).toMatchObject({ code: 2, stdout: '' });
+    const empty = temporaryFolder();
+    const { code, stderr } = await invoke(['forget', '7', '--yes'], { folder: empty });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/there is no mirror at/);
+    expect(() => rowsOf(join(empty, 'data/mirror.db'), 'SELECT 1')).toThrow('does not exist');
+  });
+});
+
+test('the related records that the settings name are mirrored by the command', async () => {
+  const sandbox = await startSandbox();
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'config'));
+  writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'resources:\n  users:\n    include: [orders, payments]\n');
+  const environment = {
+    ADMIN_MIRROR_BASE_URL: sandbox.url,
+    ADMIN_MIRROR_API_KEY: sandbox.key,
+    ADMIN_MIRROR_RESOURCES_PACKAGES_INCLUDE: 'prices',
+  };
+  expect((await runCli(['sync', '--quiet'], { folder, environment })).code).toBe(0);
+  const flat = await runCli(['query', 'SELECT count(*) AS rows FROM package_prices_flat', '--format', 'csv'], {
+    folder,
+  });
+  expect(flat.stdout).toBe('rows\n36\n');
+  const { stdout } = await runCli(['schema', 'user_payments_flat', '--json'], { folder });
+  expect(JSON.parse(stdout)).toMatchObject({ tables: [{ name: 'user_payments_flat', in_file: true }] });
+});

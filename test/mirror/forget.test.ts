@@ -1,0 +1,258 @@
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { findUser, forgetUser, undoForget, type ForgetPorts } from '../../src/mirror/forget.ts';
+import { systemClock } from '../../src/model/time.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Person } from '../../src/store/ports/forget-store.ts';
+import { openForgetStore } from '../../src/store/sqlite/forget-store.ts';
+import { changePerson, helper, person, personalTexts, placePerson, textsIn } from '../support/forget.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
+import { expectRelated, rowsOf } from '../support/relations.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const some = { users: 60, packages: 12, emails: 80, coupons: 10 } as const;
+const includes = { users: ['orders', 'payments', 'address'], packages: ['orders'], emails: ['user'] };
+
+interface Mirrored {
+  readonly sandbox: Sandbox;
+  readonly file: string;
+}
+
+/** A mirror that knows the person, now and before, in every place that it has for people. */
+async function mirrorWithPerson(): Promise<Mirrored> {
+  const sandbox = await startSandbox(some);
+  const file = `${temporaryFolder()}/mirror.db`;
+  const emails = placePerson(sandbox);
+  await sync(sandbox, file, { includes });
+  changePerson(sandbox, emails);
+  await sync(sandbox, file, { includes });
+  const database = new SqliteDatabase(file);
+  database.exec(`
+    INSERT INTO mirror_events (at, resource, kind, subject, detail) VALUES
+      ('now', 'users', 'unusable_id', 'null', '{"first_name":"Zephyrine"}'),
+      ('now', 'users', 'test', 'zephyrine.quillfeather', NULL),
+      ('now', 'users', 'test', 'kept', 'nobody in particular');
+    UPDATE mirror_runs SET problem = 'no user zephyrine%40quill-feather.example';
+    UPDATE mirror_run_resources SET problem = 'refused: Quillfeather' WHERE resource = 'users';
+    UPDATE mirror_windows SET problem = 'seen: ZEPHORA'`);
+  database.close();
+  return { sandbox, file };
+}
+
+function open(file: string, journal: ForgetPorts['journal'] = 'none', waitMs = 50): ForgetPorts {
+  const store = openForgetStore(file, systemClock, waitMs);
+  onTestFinished(() => store.close());
+  return { store, journal, clock: systemClock };
+}
+
+/** Forgets the person and closes the mirror. */
+function forget(file: string) {
+  const store = openForgetStore(file, systemClock, 50);
+  try {
+    return forgetUser({ store, journal: 'none', clock: systemClock }, person);
+  } finally {
+    store.close();
+  }
+}
+
+function undo(file: string) {
+  const store = openForgetStore(file, systemClock, 50);
+  try {
+    return undoForget({ store, clock: systemClock }, String(person));
+  } finally {
+    store.close();
+  }
+}
+
+describe('a person who is forgotten', () => {
+  test('leaves no byte in the files, then or after further syncs, and the receipt tells nothing', async () => {
+    const { sandbox, file } = await mirrorWithPerson();
+    expect(textsIn(file)).toEqual(personalTexts);
+    const counts = (table: string, where: string) => rowsOf(file, `SELECT * FROM ${table} WHERE ${where}`).length;
+    const owned = counts('emails', `user_id = ${person}`);
+
+    const { store } = open(file);
+    const receipt = forgetUser({ store, journal: 'none', clock: { now: () => sandbox.control.clock().now } }, person);
+    // Before the file is closed, too: its log is empty by now.
+    expect(textsIn(file)).toEqual([]);
+    store.close();
+    expect(textsIn(file)).toEqual([]);
+    expect(receipt).toMatchObject({ action: 'forget', user: person, journal: 'none', scrubbed: true });
+    expect(receipt.removed).toEqual({
+      users: 1,
+      user_orders: 1,
+      user_payments: 1,
+      user_address: 1,
+      package_orders: 1,
+      emails: owned + 2,
+      email_user: owned + 1,
+      users_history: 1,
+      emails_history: expect.any(Number) as number,
+      mirror_events: 2,
+      mirror_runs: 2,
+      mirror_run_resources: 2,
+      mirror_windows: expect.any(Number) as number,
+    });
+    expect(receipt.suppressed).toEqual({ users: 1, emails: owned + 3 });
+    for (const text of personalTexts) expect(JSON.stringify(receipt)).not.toContain(text);
+    expect(rowsOf(file, `SELECT detail FROM mirror_events WHERE subject = 'kept'`)).toEqual([
+      { detail: 'nobody in particular' },
+    ]);
+
+    for (const mode of ['default', 'full', 'quick'] as const) {
+      const { report, error } = await sync(sandbox, file, { includes, mode });
+      expect(error).toBeNull();
+      expect(report.resources.users).toMatchObject({ status: 'complete', live: 59, server_total: 60, deleted: 0 });
+      expect(report.resources.emails).toMatchObject({ status: 'complete', deleted: 0 });
+      expect(textsIn(file)).toEqual([]);
+    }
+    expect(rowsOf(file, `SELECT * FROM users WHERE id = ${person}`)).toEqual([]);
+    expect(rowsOf(file, `SELECT * FROM package_orders WHERE package_id = 3`)).toHaveLength(1);
+  });
+
+  test('does not stand in the way of anybody else', async () => {
+    const { sandbox, file } = await mirrorWithPerson();
+    forget(file);
+    sandbox.control.update('users', helper, { first_name: 'Changed' });
+    sandbox.control.remove('users', 9);
+    sandbox.control.insert('users');
+    await sync(sandbox, file, { includes });
+    const ids = (rows: readonly Record<string, unknown>[]) => rows.map(({ id }) => id);
+    expect(ids(rowsOf(file, 'SELECT id FROM users ORDER BY id'))).toEqual(
+      ids(sandbox.control.dump('users')).filter((id) => id !== person),
+    );
+    expect(rowsOf(file, `SELECT first_name FROM users WHERE id = ${helper}`)).toEqual([{ first_name: 'Changed' }]);
+  });
+
+  test('is counted for as long as the server has the person, and no longer', async () => {
+    const { sandbox, file } = await mirrorWithPerson();
+    forget(file);
+    const tried = { includes, mode: 'quick' } as const;
+    const record = sandbox.control.get('users', person) ?? {};
+    sandbox.control.remove('users', person);
+    const gone = await sync(sandbox, file, tried);
+    expect(gone.report.resources.users).toMatchObject({ status: 'complete', live: 59, server_total: 59, deleted: 0 });
+    sandbox.control.insert('users', record);
+    const back = await sync(sandbox, file, tried);
+    expect(back.report.resources.users).toMatchObject({ status: 'complete', live: 59, server_total: 60 });
+    expect(textsIn(file)).toEqual([]);
+  });
+
+  test('takes emails along that come later, or that become the person’s', async () => {
+    const { sandbox, file } = await mirrorWithPerson();
+    forget(file);
+    sandbox.control.insert('emails', { user_id: person, subject: 'zq-mail-by-user' });
+    const other = Number(sandbox.control.dump('emails').find(({ user_id }) => user_id === helper)?.['id']);
+    expect(rowsOf(file, 'SELECT id FROM emails WHERE id = ?', other)).toHaveLength(1);
+    sandbox.control.update('emails', other, { user_id: person });
+    const { report } = await sync(sandbox, file, { includes });
+    expect(report.resources.emails).toMatchObject({ status: 'complete', inserted: 0 });
+    expect(rowsOf(file, 'SELECT id FROM emails WHERE id = ?', other)).toEqual([]);
+    expect(rowsOf(file, `SELECT id FROM emails WHERE user_id = ${person}`)).toEqual([]);
+    expect(textsIn(file)).toEqual([]);
+  });
+
+  test('comes back whole with the sync after the undo', async () => {
+    const { sandbox, file } = await mirrorWithPerson();
+    const { suppressed } = forget(file);
+    await sync(sandbox, file, { includes });
+    // Of the emails that the server no longer had, nothing was kept that could come back.
+    expect(undo(file).released).toEqual(suppressed);
+    const { report, error } = await sync(sandbox, file, { includes, mode: 'quick' });
+    expect(error).toBeNull();
+    expect(report.resources.users).toMatchObject({ status: 'complete', inserted: 1, live: 60 });
+    expectMirrored(sandbox, file);
+    expectRelated(sandbox, file, 'users', 'orders');
+    expectRelated(sandbox, file, 'packages', 'orders');
+    expect(rowsOf(file, 'SELECT * FROM mirror_suppressions')).toEqual([]);
+    expect(() => undo(file)).toThrow(`user ${person} is not kept out`);
+  });
+
+  test('can be forgotten again, which finishes what was left', async () => {
+    const { sandbox, file } = await mirrorWithPerson();
+    const reader = new SqliteDatabase(file, { readonly: true });
+    onTestFinished(() => void reader.close());
+    const rows = reader.prepare('SELECT * FROM users').iterate();
+    rows.next();
+    expect(forget(file)).toMatchObject({ scrubbed: false });
+    expect(textsIn(file)).not.toEqual([]);
+    rows.return?.();
+    const since = rowsOf(file, 'SELECT * FROM mirror_suppressions');
+    expect(forget(file)).toMatchObject({ scrubbed: true, removed: {} });
+    expect(rowsOf(file, 'SELECT * FROM mirror_suppressions')).toEqual(since);
+    expect(textsIn(file)).toEqual([]);
+    expect((await sync(sandbox, file, { includes })).report.status).toBe('complete');
+  });
+});
+
+describe('the journal', () => {
+  test('is searched before the mirror forgets whom to look for', async () => {
+    const { file } = await mirrorWithPerson();
+    let asked: Person | undefined;
+    const ports = open(file, {
+      forget: (who) => {
+        asked = who;
+        expect(rowsOf(file, `SELECT id FROM users WHERE id = ${person}`)).toHaveLength(1);
+        return { intents: 3 };
+      },
+    });
+    const receipt = forgetUser(ports, person);
+    expect(receipt).toMatchObject({ journal: 'searched', removed: { intents: 3 } });
+    expect(asked?.id).toBe(person);
+    expect([...(asked?.texts ?? [])].sort()).toEqual([
+      'Quillfeather',
+      'Zephora',
+      'Zephyrine',
+      'zephyrine.quillfeather',
+      'zephyrine@quill-feather.example',
+      'zq-before@quill-feather.example',
+    ]);
+  });
+
+  test('that cannot be searched is told', async () => {
+    const { file } = await mirrorWithPerson();
+    expect(forgetUser(open(file, 'closed'), person)).toMatchObject({ journal: 'not searched', scrubbed: true });
+  });
+});
+
+describe('the person', () => {
+  test('is found by id, by email and user name in any case, and by those of before', async () => {
+    const { file } = await mirrorWithPerson();
+    const { store } = open(file);
+    for (const name of ['7', ' 7 ', 'zephyrine.quillfeather', 'ZEPHYRINE@quill-feather.example', personalTexts[4]]) {
+      expect(findUser(store, name)).toBe(person);
+    }
+  });
+
+  test('that nobody knows, or that several could be, is refused without repeating the name', async () => {
+    const { sandbox, file } = await mirrorWithPerson();
+    sandbox.control.update('users', 11, { username: 'twice' });
+    sandbox.control.update('users', 12, { email: 'twice' });
+    await sync(sandbox, file, { resources: ['users'] });
+    const { store } = open(file);
+    expect(() => findUser(store, '4711')).toThrow('nothing about a user 4711');
+    expect(() => findUser(store, 'twice')).toThrow(/of several users: 11, 12$/);
+    expect(() => findUser(store, 'nobody@nowhere.example')).toThrow(
+      expect.objectContaining({ message: expect.not.stringContaining('nobody') as string, exitCode: 2 }),
+    );
+  });
+});
+
+test('nobody is forgotten while a sync is running', async () => {
+  const sandbox = await startSandbox(some);
+  const file = `${temporaryFolder()}/mirror.db`;
+  await sync(sandbox, file);
+  let refused: unknown;
+  await sync(sandbox, file, {
+    onEvent: () => {
+      try {
+        if (refused === undefined) forget(file);
+      } catch (error) {
+        refused = error;
+      }
+    },
+  });
+  expect(refused).toMatchObject({ name: 'LockHeldError', exitCode: 7 });
+  expect(rowsOf(file, `SELECT id FROM users WHERE id = ${person}`)).toHaveLength(1);
+});

@@ -1,0 +1,338 @@
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { relationTables } from '../../src/model/relations.ts';
+import { resources } from '../../src/model/resources.ts';
+import { openReadingStore } from '../../src/store/sqlite/reading.ts';
+import { inventory } from '../../src/export/inventory.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
+import { expectRelated, rowsOf } from '../support/relations.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const some = { users: 120, packages: 12, emails: 80, coupons: 10 } as const;
+const everything = {
+  users: resources.users.includes,
+  packages: resources.packages.includes,
+  emails: resources.emails.includes,
+} as const;
+
+const newFile = (): string => `${temporaryFolder()}/mirror.db`;
+
+interface Event {
+  readonly resource: string;
+  readonly kind: string;
+  readonly subject: string;
+}
+
+const eventsOf = (file: string) => rowsOf<Event>(file, 'SELECT resource, kind, subject FROM mirror_events');
+
+/** The columns of a table or view, in order. */
+const columnsOf = (file: string, name: string): string[] =>
+  rowsOf<{ name: string }>(file, 'SELECT name FROM pragma_table_info(?)', name).map((column) => column.name);
+
+describe('related records', () => {
+  test('of every name of the reference come with their parents, and leave no trace in the records themselves', async () => {
+    const sandbox = await startSandbox({ ...some, chaos: 'rough' });
+    const file = newFile();
+    const { report, error } = await sync(sandbox, file, { includes: everything, pageSize: 25 });
+    expect(error).toBeNull();
+    expect(report.status).toBe('complete');
+    expectMirrored(sandbox, file);
+    let records = 0;
+    for (const name of resources.users.includes) records += expectRelated(sandbox, file, 'users', name);
+    for (const name of resources.packages.includes) records += expectRelated(sandbox, file, 'packages', name);
+    expect(records).toBeGreaterThan(500);
+    const users = rowsOf<{ email_id: number; id: number; owner: number }>(
+      file,
+      'SELECT email_id, email_user.id, emails.user_id AS owner FROM email_user JOIN emails ON emails.id = email_id',
+    );
+    expect(users).toHaveLength(80);
+    expect(users.every(({ id, owner }) => id === owner)).toBe(true);
+    const known = rowsOf<{ subject: string }>(file, `SELECT subject FROM mirror_events WHERE kind = 'unknown_field'`);
+    const relations: readonly string[] = relationTables.map(({ relation }) => relation);
+    expect(known.filter(({ subject }) => relations.includes(subject))).toEqual([]);
+    for (const table of ['users', 'packages', 'emails']) {
+      const extra = rowsOf<{ _extra: string }>(file, `SELECT _extra FROM ${table} WHERE _extra IS NOT NULL`);
+      for (const { _extra } of extra) expect(relations).not.toContain(Object.keys(JSON.parse(_extra) as object)[0]);
+    }
+  });
+
+  test('that change are written, those that stay are not, and those that vanish go', async () => {
+    const sandbox = await startSandbox(some);
+    const file = newFile();
+    const includes = { users: ['orders', 'payments'] };
+    sandbox.control.setRelated('users', 3, 'orders', [
+      { id: 1, name: 'first' },
+      { id: 2, name: 'second' },
+    ]);
+    sandbox.control.setRelated('users', 4, 'orders', [{ id: 3, name: 'third' }]);
+    await sync(sandbox, file, { includes, resources: ['users'] });
+    const before = rowsOf(file, 'SELECT rowid, * FROM user_orders WHERE user_id NOT IN (3, 4) ORDER BY rowid');
+    expect(before.length).toBeGreaterThan(0);
+    const watch = new SqliteDatabase(file);
+    watch.exec(`CREATE TABLE written (user_id INTEGER, what TEXT);
+      CREATE TRIGGER inserted AFTER INSERT ON user_orders BEGIN INSERT INTO written VALUES (NEW.user_id, 'insert'); END;
+      CREATE TRIGGER changed AFTER UPDATE ON user_orders BEGIN INSERT INTO written VALUES (NEW.user_id, 'update'); END;
+      CREATE TRIGGER removed AFTER DELETE ON user_orders BEGIN INSERT INTO written VALUES (OLD.user_id, 'delete'); END`);
+    watch.close();
+    sandbox.control.setRelated('users', 3, 'orders', [
+      { id: 2, name: 'renamed' },
+      { id: 5, name: 'fifth' },
+    ]);
+    sandbox.control.setRelated('users', 4, 'orders', []);
+    const { report } = await sync(sandbox, file, { includes, resources: ['users'] });
+    expect(report.status).toBe('complete');
+    expectRelated(sandbox, file, 'users', 'orders');
+    expectRelated(sandbox, file, 'users', 'payments');
+    expect(rowsOf(file, 'SELECT * FROM written ORDER BY user_id, what')).toEqual([
+      { user_id: 3, what: 'delete' },
+      { user_id: 3, what: 'insert' },
+      { user_id: 3, what: 'update' },
+      { user_id: 4, what: 'delete' },
+    ]);
+  });
+
+  test('go with a parent that is deleted', async () => {
+    const sandbox = await startSandbox(some);
+    const file = newFile();
+    const includes = { users: ['ips'], emails: ['user'] };
+    await sync(sandbox, file, { includes });
+    const owner = sandbox.control.get('emails', 7)?.['user_id'];
+    sandbox.control.remove('users', 5);
+    sandbox.control.remove('emails', 7);
+    await sync(sandbox, file, { includes });
+    expect(owner).toBeDefined();
+    expect(rowsOf(file, 'SELECT * FROM user_ips WHERE user_id = 5')).toEqual([]);
+    expect(rowsOf(file, 'SELECT * FROM email_user WHERE email_id = 7')).toEqual([]);
+    expectRelated(sandbox, file, 'users', 'ips');
+  });
+
+  test('keep their ids as they come, and those without one keep their place', async () => {
+    const sandbox = await startSandbox(some);
+    const file = newFile();
+    const uuid = '0b5c3c1e-7a0d-4c55-9f5e-7d1c2a3b4c5d';
+    sandbox.control.setRelated('users', 3, 'payments', [{ id: uuid, amount: '12.50' }]);
+    sandbox.control.setRelated('users', 3, 'orders', [{ id: 7 }, { id: '7' }, { id: '7#2' }, { id: 7 }]);
+    await sync(sandbox, file, { includes: { users: ['payments', 'orders'] }, resources: ['users'] });
+    const payments = 'SELECT typeof(id) AS type, id, record FROM user_payments WHERE user_id = 3';
+    expect(rowsOf(file, payments)).toEqual([{ type: 'text', id: uuid, record: `{"id":"${uuid}","amount":"12.50"}` }]);
+    const orders = 'SELECT typeof(id) AS type, id, _key FROM user_orders WHERE user_id = 3';
+    expect(rowsOf(file, orders)).toEqual([
+      { type: 'integer', id: 7, _key: '7' },
+      { type: 'text', id: '7', _key: '7#2' },
+      { type: 'text', id: '7#2', _key: '7#2#2' },
+      { type: 'integer', id: 7, _key: '7#3' },
+    ]);
+    sandbox.control.setRelated('users', 3, 'orders', [
+      { id: undefined, name: 'a' },
+      { id: undefined, name: 'b' },
+    ]);
+    await sync(sandbox, file, { includes: { users: ['payments', 'orders'] }, resources: ['users'] });
+    expect(rowsOf(file, 'SELECT id, _key, record FROM user_orders WHERE user_id = 3')).toEqual([
+      { id: null, _key: 1, record: '{"name":"a"}' },
+      { id: null, _key: 2, record: '{"name":"b"}' },
+    ]);
+  });
+});
+
+describe('the flat view', () => {
+  const odd = {
+    id: 1,
+    USER_ID: 'shouting',
+    Name: 'upper',
+    name: 'lower',
+    "it's": 1,
+    'say "x"': 2,
+    'back\\slash': 3,
+    'line\nbreak': 4,
+    'a.b': 5,
+    '[0]': 6,
+    '': 7,
+    größe: true,
+    nested: { list: [1, 2] },
+    nothing: null,
+  };
+
+  test('has a column for every key seen so far, the parent first, however the keys are spelt', async () => {
+    const sandbox = await startSandbox(some);
+    const file = newFile();
+    const tried = { includes: { users: ['orders'] }, resources: ['users'] } as const;
+    for (const { id } of sandbox.control.dump('users')) sandbox.control.setRelated('users', Number(id), 'orders', []);
+    await sync(sandbox, file, tried);
+    expect(columnsOf(file, 'user_orders_flat')).toEqual(['user_id']);
+    sandbox.control.setRelated('users', 3, 'orders', [{ id: 1, status: 'paid' }]);
+    await sync(sandbox, file, tried);
+    expect(columnsOf(file, 'user_orders_flat')).toEqual(['user_id', 'id', 'status']);
+    sandbox.control.setRelated('users', 4, 'orders', [odd]);
+    await sync(sandbox, file, tried);
+    expect(rowsOf(file, 'SELECT * FROM user_orders_flat WHERE user_id = 4')).toEqual([
+      {
+        user_id: 4,
+        id: 1,
+        status: null,
+        USER_ID_2: 'shouting',
+        Name: 'upper',
+        name_2: 'lower',
+        "it's": 1,
+        'say "x"': 2,
+        'back\\slash': 3,
+        'line\nbreak': 4,
+        'a.b': 5,
+        '[0]': 6,
+        empty: 7,
+        größe: 1,
+        nested: '{"list":[1,2]}',
+        nothing: null,
+      },
+    ]);
+    expect(rowsOf(file, 'SELECT user_id, id, status FROM user_orders_flat WHERE user_id = 3')).toEqual([
+      { user_id: 3, id: 1, status: 'paid' },
+    ]);
+  });
+
+  test('and its table are in the data dictionary, and can be exported and queried', async () => {
+    const sandbox = await startSandbox(some);
+    const file = newFile();
+    await sync(sandbox, file, { includes: everything });
+    const store = openReadingStore(file);
+    const snapshot = store.snapshot();
+    try {
+      const described = inventory(snapshot.relations());
+      expect(described.filter(({ columns }) => columns.some(({ source }) => source === 'file'))).toEqual([]);
+      for (const { table, view } of relationTables) {
+        expect(described.find(({ name }) => name === table)).toMatchObject({ kind: 'table', in_file: true });
+        const flat = described.find(({ name }) => name === view);
+        expect(flat).toMatchObject({ kind: 'view', in_file: true });
+        for (const example of described.filter(({ name }) => name === table || name === view)) {
+          expect(() => [...snapshot.query(example.example).batches(() => 10)]).not.toThrow();
+        }
+      }
+    } finally {
+      snapshot.release();
+      store.close();
+    }
+  });
+});
+
+describe('a server that', () => {
+  test('ignores the wish leaves the tables alone, and is told of once', async () => {
+    const sandbox = await startSandbox(some);
+    const file = newFile();
+    const tried = { includes: { users: ['orders', 'ips'] }, resources: ['users'] } as const;
+    await sync(sandbox, file, tried);
+    const before = rowsOf(file, 'SELECT * FROM user_orders');
+    sandbox.control.setBehaviour({ includes_ignored: 'orders' });
+    for (let run = 0; run < 2; run += 1) {
+      expect((await sync(sandbox, file, tried)).report.status).toBe('complete');
+    }
+    expect(before.length).toBeGreaterThan(0);
+    expect(rowsOf(file, 'SELECT * FROM user_orders')).toEqual(before);
+    expect(eventsOf(file)).toEqual([{ resource: 'users', kind: 'relation_absent', subject: 'orders' }]);
+    expectRelated(sandbox, file, 'users', 'ips');
+  });
+
+  test('refuses the wish is mirrored without it, and the problem names the setting; once it is granted all is read', async () => {
+    const sandbox = await startSandbox({ ...some, behaviour: { includes_refused: 'orders' } });
+    const file = newFile();
+    const tried = { includes: { users: ['orders', 'ips'] }, resources: ['users'] } as const;
+    const plain = await sync(sandbox, newFile(), { resources: ['users'] });
+    const { report, error } = await sync(sandbox, file, tried);
+    expect(report.resources.users).toMatchObject({ status: 'partial', live: 120, server_total: 120 });
+    expect(report.resources.users?.problem).toMatch(
+      /users are mirrored without their orders, ips: .*\(400\).*; change the setting resources\.users\.include$/,
+    );
+    expect(error?.exitCode).toBe(5);
+    expect(report.resources.users?.requests).toBe((plain.report.resources.users?.requests ?? 0) + 1);
+    expectMirrored(sandbox, file, ['users']);
+    sandbox.control.setBehaviour({ includes_refused: '' });
+    const granted = await sync(sandbox, file, { ...tried, mode: 'quick' });
+    expect(granted.report.resources.users).toMatchObject({ status: 'complete', problem: null, unchanged: 120 });
+    expectRelated(sandbox, file, 'users', 'orders');
+    expectRelated(sandbox, file, 'users', 'ips');
+  });
+
+  test('refuses a new name goes on with those that it knows', async () => {
+    const sandbox = await startSandbox({ ...some, behaviour: { includes_refused: 'payments' } });
+    const file = newFile();
+    await sync(sandbox, file, { includes: { users: ['ips'] }, resources: ['users'] });
+    sandbox.control.setRelated('users', 3, 'ips', [{ id: 1, ip_address: '192.0.2.1' }]);
+    const { report } = await sync(sandbox, file, { includes: { users: ['ips', 'payments'] }, resources: ['users'] });
+    expect(report.resources.users?.problem).toMatch(/^users are mirrored without their payments: /);
+    expectRelated(sandbox, file, 'users', 'ips');
+  });
+
+  test('refuses in the middle of a run is read to the end without, and the next run reads all again', async () => {
+    const sandbox = await startSandbox(some);
+    const file = newFile();
+    const tried = { includes: { users: ['ips'] }, resources: ['users'], pageSize: 20 } as const;
+    let pages = 0;
+    const { report } = await sync(sandbox, file, {
+      ...tried,
+      onEvent: ({ kind }) => {
+        if (kind === 'page' && (pages += 1) === 2) sandbox.control.setBehaviour({ includes_refused: 'ips' });
+      },
+    });
+    expect(report.resources.users).toMatchObject({ status: 'partial', live: 120, server_total: 120 });
+    expect(eventsOf(file)).toEqual([]);
+    expectMirrored(sandbox, file, ['users']);
+    sandbox.control.setBehaviour({ includes_refused: '' });
+    expect((await sync(sandbox, file, { ...tried, mode: 'quick' })).report.status).toBe('complete');
+    expectRelated(sandbox, file, 'users', 'ips');
+  });
+});
+
+describe('the setting', () => {
+  test('costs nothing where it names nothing', async () => {
+    const sandbox = await startSandbox(some);
+    const asked = async (includes: object): Promise<number> => {
+      sandbox.control.clearRequests();
+      const { report } = await sync(sandbox, newFile(), { includes, resources: ['users'] });
+      return report.requests;
+    };
+    expect(await asked({ users: [] })).toBe(await asked({}));
+  });
+
+  test('that names more later has everything read once with it, and not again', async () => {
+    const sandbox = await startSandbox(some);
+    const file = newFile();
+    const tried = { resources: ['users'], mode: 'quick' } as const;
+    sandbox.control.advanceClock(10 * 86_400_000);
+    await sync(sandbox, file, tried);
+    const first = await sync(sandbox, file, { ...tried, includes: { users: ['ips'] } });
+    expect(first.report.resources.users).toMatchObject({ received: 120, unchanged: 120 });
+    expectRelated(sandbox, file, 'users', 'ips');
+    const more = await sync(sandbox, file, { ...tried, includes: { users: ['ips', 'devices'] } });
+    expect(more.report.resources.users).toMatchObject({ received: 120, unchanged: 120 });
+    expectRelated(sandbox, file, 'users', 'devices');
+    const again = await sync(sandbox, file, { ...tried, includes: { users: ['devices', 'ips'] } });
+    expect(again.report.resources.users).toMatchObject({ received: 0 });
+  });
+
+  test('that names less leaves what was read, marked as no longer read', async () => {
+    const sandbox = await startSandbox(some);
+    const file = newFile();
+    await sync(sandbox, file, { resources: ['users'], includes: { users: ['ips', 'devices'] } });
+    const before = rowsOf(file, 'SELECT * FROM user_devices');
+    await sync(sandbox, file, { resources: ['users'], includes: { users: ['ips'] } });
+    expect(rowsOf(file, 'SELECT * FROM user_devices')).toEqual(before);
+    expect(rowsOf(file, 'SELECT relation, included FROM mirror_relations ORDER BY relation')).toEqual([
+      { relation: 'devices', included: 0 },
+      { relation: 'ips', included: 1 },
+    ]);
+  });
+});
+
+test('a page whose related records cannot be stored is not stored at all', async () => {
+  const sandbox = await startSandbox(some);
+  const file = newFile();
+  const tried = { includes: { users: ['ips'] }, resources: ['users'] } as const;
+  await sync(sandbox, file, tried);
+  const database = new SqliteDatabase(file);
+  database.exec(`CREATE TRIGGER no_room BEFORE INSERT ON user_ips BEGIN SELECT RAISE(ABORT, 'no room'); END`);
+  database.close();
+  const name = rowsOf<{ first_name: string }>(file, 'SELECT first_name FROM users WHERE id = 3')[0]?.first_name;
+  sandbox.control.update('users', 3, { first_name: 'Changed' });
+  sandbox.control.setRelated('users', 3, 'ips', [{ id: 1, ip_address: '192.0.2.1' }]);
+  await expect(sync(sandbox, file, tried)).rejects.toThrow('no room');
+  expect(rowsOf(file, 'SELECT first_name FROM users WHERE id = 3')).toEqual([{ first_name: name }]);
+});

@@ -1,0 +1,41 @@
+/** Runs the command in this process, with or without a terminal. */
+import { PassThrough } from 'node:stream';
+import { run } from '../../src/cli/program.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+export interface Invocation {
+  /** A terminal of so many columns. */
+  readonly terminal?: number;
+  /** What is typed, or given on standard input. */
+  readonly input?: string;
+  readonly environment?: Readonly<Record<string, string>>;
+  /** The working folder; one of its own where none is given. */
+  readonly folder?: string;
+}
+
+function output(terminal: number | undefined) {
+  const stream = Object.assign(new PassThrough(), { isTTY: terminal !== undefined, columns: terminal, rows: 40 });
+  let text = '';
+  stream.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+  return { stream: stream as unknown as NodeJS.WriteStream, text: () => text };
+}
+
+/** The exit code and what was printed. */
+export async function invoke(argv: readonly string[], options: Invocation = {}) {
+  const stdout = output(options.terminal);
+  const stderr = output(options.terminal);
+  const stdin = Object.assign(new PassThrough(), { isTTY: options.terminal !== undefined, setRawMode: () => stdin });
+  const typed = options.input ?? '';
+  if (options.terminal === undefined) stdin.end(typed);
+  else setTimeout(() => void stdin.write(typed), 50);
+  const code = await run(argv, {
+    stdout: stdout.stream,
+    stderr: stderr.stream,
+    stdin: stdin as unknown as NodeJS.ReadStream,
+    signal: new AbortController().signal,
+    environment: options.environment ?? {},
+    folder: options.folder ?? temporaryFolder(),
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  return { code, stdout: stdout.text(), stderr: stderr.text() };
+}

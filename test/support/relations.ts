@@ -1,0 +1,37 @@
+/** The related records of a mirror, and the comparison with those of the sandbox. */
+import SqliteDatabase from 'better-sqlite3';
+import { expect } from 'vitest';
+import { relationTable } from '../../src/model/relations.ts';
+import type { JsonRecord } from '../../src/sandbox/serialise.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Parent } from '../../src/sandbox/related.ts';
+
+/** Reads rows of a mirror file. */
+export function rowsOf<Row = Record<string, unknown>>(file: string, sql: string, ...values: readonly unknown[]): Row[] {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    return database.prepare<unknown[], Row>(sql).all(...values);
+  } finally {
+    database.close();
+  }
+}
+
+const single = new Set(['affiliate', 'address', 'category']);
+
+/** Fails unless the table holds exactly the sandbox's related records of that name, each under its parent. */
+export function expectRelated(sandbox: Sandbox, file: string, parent: Parent, relation: string): number {
+  const { table, parentColumn } = relationTable(parent, relation);
+  const kind = relation === 'suborder' ? 'suborders' : relation;
+  const onServer = sandbox.control.dump(parent).flatMap((record) => {
+    const list = sandbox.control.related(parent, record['id'] as number, kind);
+    const served = single.has(relation) ? list.slice(-1) : list;
+    return served.map((each) => [record['id'], each['id'] ?? null, each] as const);
+  });
+  const inMirror = rowsOf(file, `SELECT * FROM ${table}`).map(
+    (row) => [row[parentColumn], row['id'], JSON.parse(String(row['record'])) as JsonRecord] as const,
+  );
+  const sorted = <T extends readonly unknown[]>(rows: readonly T[]) =>
+    rows.toSorted((a, b) => JSON.stringify(a).localeCompare(JSON.stringify(b)));
+  expect(sorted(inMirror)).toEqual(sorted(onServer));
+  return inMirror.length;
+}

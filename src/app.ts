@@ -3,13 +3,16 @@
  * Each `open…` function makes one part and puts its release on the stack of whoever asked; it loads what that part is
  * made of and no more, since an export has no use for the 40 MB that the client and the engine take.
  */
+import { existsSync, statSync } from 'node:fs';
 import type { Client } from './api/client.ts';
+import type { ForgetPorts } from './mirror/forget.ts';
+import type { RunPlan } from './mirror/dry-run.ts';
 import type { SyncProgress } from './mirror/progress.ts';
 import type { SyncRequest, SyncResult } from './mirror/run.ts';
 import type { MirrorStatus } from './mirror/status.ts';
 import type { VerifyRequest, VerifyResult } from './mirror/verify.ts';
 import type { Log } from './model/log.ts';
-import type { Clock } from './model/time.ts';
+import { type Clock, systemClock } from './model/time.ts';
 import { version } from './model/version.ts';
 import { serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
@@ -91,13 +94,22 @@ export async function openSync(
   ]);
   const { settings, clock, signal } = surroundings;
   const client = await openApi(surroundings, releases);
-  const store = releases.add(openMirrorStore(settings.store.mirror, clock));
+  const store = releases.add(openMirrorStore(settings.store.mirror, clock, { historyIgnore: settings.history.ignore }));
   const source = apiSource(client, settings.api.pageSize, clock);
   const { graceMs, windowPages } = settings.sync;
+  const { users, packages, emails } = settings.resources;
+  const includes = { users: users.include, packages: packages.include, emails: emails.include };
   return (request, progress) =>
     runSync(
       { source, store, clock, signal, progress, counts: () => client.counters },
-      { ...request, graceMs, windowPages, concurrency: settings.api.concurrency },
+      {
+        ...request,
+        graceMs,
+        windowPages,
+        concurrency: settings.api.concurrency,
+        includes,
+        historyKeepMs: settings.history.keepMs,
+      },
     );
 }
 
@@ -118,6 +130,33 @@ export async function openVerify(
   const { concurrency } = settings.api;
   return (request, progress) =>
     verify({ source, store, clock, signal, progress, counts: () => client.counters }, { ...request, concurrency });
+}
+
+/** What forgetting a person works on. Throws a FileError where there is no mirror. */
+export async function openForget(settings: Settings, clock: Clock, releases: Releases): Promise<ForgetPorts> {
+  const { openForgetStore } = await import('./store/sqlite/forget-store.ts');
+  const store = releases.add(openForgetStore(settings.store.mirror, clock));
+  const { journal } = settings.store;
+  const hasJournal = existsSync(journal) && statSync(journal).size > 0;
+  return { store, journal: hasJournal ? 'closed' : 'none', clock };
+}
+
+/** What the next sync would do. Throws a FileError where there is no mirror. */
+export async function openPlan(
+  settings: Settings,
+  request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
+  releases: Releases,
+): Promise<RunPlan> {
+  const [{ planRun }, { openMirrorStoreForReading }] = await Promise.all([
+    import('./mirror/dry-run.ts'),
+    import('./store/sqlite/mirror-store.ts'),
+  ]);
+  const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
+  return planRun(store, systemClock, request.resources, {
+    ...request,
+    ...settings.sync,
+    requestsPerRun: request.requestsPerRun,
+  });
 }
 
 /** What the mirror says of itself. Throws a FileError where there is none. */

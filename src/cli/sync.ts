@@ -17,6 +17,7 @@ interface Flags {
   readonly until?: Day;
   readonly maxRequests?: number;
   readonly allowDeletions?: true;
+  readonly dryRun?: true;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -33,13 +34,14 @@ export function define(program: Command, context: CliContext): void {
     .option('--until <day>', 'only records created on this day or earlier, YYYY-MM-DD', toDay)
     .option('--max-requests <n>', 'requests that reading old records again may cost', toCount)
     .option('--allow-deletions', 'remove records that the server no longer has, however many')
+    .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing')
     .action(async (resources: readonly ResourceName[], flags: Flags) => {
-      await sync(context, resources.length === 0 ? resourceNames : [...new Set(resources)], flags);
+      const named = resources.length === 0 ? resourceNames : [...new Set(resources)];
+      await (flags.dryRun ? plan(context, named, flags) : sync(context, named, flags));
     });
 }
 
 async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
-  const only = rangeOf(flags);
   const settings = context.settings();
   const [{ withReleases }, { openLog }, { openSyncWatch }, { runSyncThread }] = await Promise.all([
     import('../app.ts'),
@@ -48,13 +50,7 @@ async function sync(context: CliContext, resources: readonly ResourceName[], fla
     import('./engine.ts'),
   ]);
   const log = await openLog(context);
-  const request = {
-    resources,
-    mode: modeOf(flags),
-    only,
-    allowDeletions: flags.allowDeletions ?? false,
-    requestsPerRun: flags.maxRequests ?? settings.sync.requestsPerRun,
-  };
+  const request = requestOf(context, resources, flags);
   const { report, error } = await withReleases(async (releases) => {
     const { progress } = releases.add(await openSyncWatch(context, log, systemClock, resources));
     return runSyncThread(settings, request, { log, progress, signal: context.signal });
@@ -62,6 +58,34 @@ async function sync(context: CliContext, resources: readonly ResourceName[], fla
   if (context.json()) printJson(context, report);
   else for (const line of reportLines(report)) printLine(context, line);
   if (error !== null) throw error;
+}
+
+function requestOf(context: CliContext, resources: readonly ResourceName[], flags: Flags) {
+  return {
+    resources,
+    mode: modeOf(flags),
+    only: rangeOf(flags),
+    allowDeletions: flags.allowDeletions ?? false,
+    requestsPerRun: flags.maxRequests ?? context.settings().sync.requestsPerRun,
+  };
+}
+
+async function plan(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
+  const request = requestOf(context, resources, flags);
+  const { openPlan, withReleases } = await import('../app.ts');
+  const planned = await withReleases((releases) => openPlan(context.settings(), request, releases));
+  if (context.json()) {
+    printJson(context, planned);
+    return;
+  }
+  for (const [resource, steps] of Object.entries(planned.resources)) {
+    for (const { reason, windows, requests } of steps) {
+      const cost = requests === null ? 'as many requests as it takes' : `${number.format(requests)} requests`;
+      const what = windows === null ? '' : `${number.format(windows)} windows, `;
+      printLine(context, `${resource.padEnd(9)} ${reason}: ${what}${cost}`);
+    }
+  }
+  printLine(context, `${number.format(planned.requests)} requests are known of; nothing was sent`);
 }
 
 function modeOf(flags: Flags): Mode {

@@ -7,6 +7,7 @@ import type { DayRange } from '../model/era.ts';
 import { resourceOf, type ResourceName, type SortDirection } from '../model/resources.ts';
 import { dayOf, parseInstant, type Clock, type Day } from '../model/time.ts';
 import { isRefusal } from './includes.ts';
+import { apiContact } from './server-contact.ts';
 import type { Source } from './source.ts';
 
 /** @param pageSize records asked for on a page at the most; the server may give fewer */
@@ -47,6 +48,7 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
   }
 
   return {
+    contact: apiContact(client),
     requests: (resource) => asked.get(resource) ?? 0,
     measure: (resource, signal) =>
       measureCapabilities({ list, rateLimit: () => client.rateLimit() }, resource, signal, { pageSize, clock }),

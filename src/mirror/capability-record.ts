@@ -33,6 +33,11 @@ export function recordCapabilities(
   store.recordCapability(name, resource, measured);
 }
 
+/** The list is to be measured anew, as at first contact. */
+export function forgetCapabilities(store: Pick<MirrorStore, 'forgetCapability'>, resource: ResourceName): void {
+  store.forgetCapability(name, resource);
+}
+
 /** From now on nothing of the resource counts as read; its rows stay. */
 export function forgetReading(store: Pick<MirrorStore, 'windows' | 'resetWindows'>, resource: ResourceName): void {
   const days = store.windows(resource).map(({ from, to }) => ({ from, to }));

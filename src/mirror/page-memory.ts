@@ -54,8 +54,8 @@ export class PageMemory {
     return { page: request.page, perPage, lastPage, total, records: [], bytes: body, milliseconds: 0, recalled };
   }
 
-  /** Notes a page of this walk. */
-  note(request: PageRequest, page: Page): void {
+  /** Notes a page of this walk; `owned` of its records are the window's. */
+  note(request: PageRequest, page: Page, owned: number): void {
     const key = keyOf(request);
     this.#readTwice ||= this.#pages.has(key);
     const digest = this.#hashes.get(key);
@@ -63,7 +63,7 @@ export class PageMemory {
     const { total, lastPage, perPage } = page;
     const createdAt = lastCreatedAtOn(page);
     const lastCreatedAt = typeof createdAt === 'string' ? createdAt : null;
-    this.#pages.set(key, { key, hash: digest, total, lastPage, perPage, ids: idsOn(page), lastCreatedAt });
+    this.#pages.set(key, { key, hash: digest, total, lastPage, perPage, ids: idsOn(page), owned, lastCreatedAt });
   }
 
   /** What to remember of a settled walk: nothing where a page was read twice, since rows then came from either reading. */

@@ -40,7 +40,8 @@ function duty(window: Window, input: PlanInput): Reason | undefined {
   return input.whole ? 'read whole in each run' : undefined;
 }
 
-function pagesOf(window: Window, pageSize: number): number {
+/** Requests that walking the window takes, as far as is known. */
+export function pagesOf(window: Window, pageSize: number): number {
   return Math.max(1, Math.ceil((window.serverTotal ?? 0) / pageSize));
 }
 

@@ -3,7 +3,7 @@ import type { Capabilities } from '../api/capabilities.ts';
 import { coverageOf, everything, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { Day } from '../model/time.ts';
+import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError } from './contradiction.ts';
@@ -84,13 +84,13 @@ async function measure({ source, store, resource, signal }: ResourcePorts): Prom
 /** @param trusting whether the capabilities come from an earlier run, so that a contradiction is worth measuring again */
 async function readResource(ports: ResourcePorts, capabilities: Capabilities, trusting: boolean): Promise<ResourceEnd> {
   const { resource, store, options } = ports;
-  const seal = sealDay(ports.clock.now() + (capabilities.clockDifferenceMs ?? 0), options.graceMs);
+  const seal = sealOf(ports.clock, capabilities, options);
   // Where the order does not hold still only a single page can be trusted, so windows are cut down to one.
   const most = capabilities.pageSize * (capabilities.sorts === 'ignored' ? 1 : options.windowPages);
   const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting });
 
   prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
-  const steps = stepsOf(ports, capabilities, seal);
+  const steps = plannedSteps(store, resource, options, capabilities, seal);
   const expected = steps.some(({ window }) => window.serverTotal === null)
     ? await visitor.total(null)
     : steps.reduce((sum, { window }) => sum + (window.serverTotal ?? 0), 0);
@@ -116,8 +116,19 @@ async function readResource(ports: ResourcePorts, capabilities: Capabilities, tr
   return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
 }
 
+/** The first day that may still gain records, by the server's clock. */
+export function sealOf(clock: Clock, capabilities: Capabilities, { graceMs }: SyncOptions): Day {
+  return sealDay(clock.now() + (capabilities.clockDifferenceMs ?? 0), graceMs);
+}
+
 /** The work of this run, in order. */
-function stepsOf({ store, resource, options }: ResourcePorts, capabilities: Capabilities, seal: Day): Step[] {
+export function plannedSteps(
+  store: Pick<MirrorStore, 'windows'>,
+  resource: ResourceName,
+  options: SyncOptions,
+  capabilities: Capabilities,
+  seal: Day,
+): Step[] {
   return planSteps({
     windows: store.windows(resource),
     isOpen: (window) => isOpen(window, seal),

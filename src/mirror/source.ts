@@ -3,6 +3,7 @@ import type { Capabilities } from '../api/capabilities.ts';
 import type { Page } from '../api/envelope.ts';
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
+import type { ServerContact } from './server-contact.ts';
 import type { Extent } from './windows.ts';
 
 export interface PageRequest {
@@ -15,6 +16,8 @@ export interface PageRequest {
 }
 
 export interface Source {
+  /** The server itself rather than its lists; what is asked there counts for no resource. */
+  readonly contact: ServerContact;
   /** What was asked about the resource so far; an answer that took several tries counts once. */
   requests(resource: ResourceName): number;
   /** Finds out how the server reads what the reference leaves open. */

@@ -1,7 +1,7 @@
 /** Reads windows until each is settled, cut into smaller ones, or left unsettled with the reason on record. */
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
-import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
+import { KeyRefused, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
 import { coverageOf, owns, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -51,6 +51,10 @@ export class WindowVisitor {
   readonly #signal: AbortSignal;
   #extent: Promise<Extent> | undefined;
   #failures = 0;
+  /** Whether the server has answered to a range of days in this run. */
+  #rangesWork = false;
+  /** How the server failed on a range of days, while it has answered to none. */
+  #rangeFailure: ServerFailed | undefined;
 
   constructor(ports: VisitPorts) {
     this.#ports = ports;
@@ -61,15 +65,36 @@ export class WindowVisitor {
   async visitAll(windows: readonly Window[]): Promise<void> {
     const ends = await Promise.allSettled(windows.map((window) => this.#visit(window)));
     this.#ports.signal.throwIfAborted();
-    if (this.#stop.signal.aborted) throw this.#stop.signal.reason;
+    if (this.#stop.signal.aborted) {
+      if (this.#stop.signal.reason === this.#rangeFailure) this.#doubtRanges();
+      throw this.#stop.signal.reason;
+    }
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
+    this.#doubtRanges();
   }
 
   /** Records that the server has in the window's days, or in all. */
-  total(window: DayRange | null): Promise<number> {
+  async total(window: DayRange | null): Promise<number> {
     const { source, resource, capabilities } = this.#ports;
     const range = window === null ? null : askedRange(window, capabilities);
-    return source.total(resource, range, capabilities, this.#signal);
+    try {
+      return await source.total(resource, range, capabilities, this.#signal);
+    } catch (error) {
+      throw this.#judged(error);
+    }
+  }
+
+  /** What was taken when it was measured, and is refused now, contradicts the capabilities. */
+  #judged(error: unknown): unknown {
+    if (!this.#ports.trusting || !(error instanceof RefusedInput)) return error;
+    return new ContradictionError(`what the server took before is refused now: ${error.message}`, { cause: error });
+  }
+
+  /** A server that fails on every range of days may have ranges no longer; on some, it has trouble of another kind. */
+  #doubtRanges(): void {
+    const failure = this.#rangeFailure;
+    if (failure === undefined || !this.#ports.trusting) return;
+    throw new ContradictionError(`the server answers to no range of days: ${failure.message}`, { cause: failure });
   }
 
   async #visit(window: Window): Promise<void> {
@@ -83,13 +108,21 @@ export class WindowVisitor {
     try {
       const pieces = await this.#walkOrCut(window);
       this.#failures = 0;
+      if (coverageOf(window) === 'days') {
+        this.#rangesWork = true;
+        this.#rangeFailure = undefined;
+      }
       return pieces;
-    } catch (error) {
+    } catch (thrown) {
       this.#signal.throwIfAborted();
+      const error = this.#judged(thrown);
       if (!(error instanceof OperatorError)) throw this.#end(error);
       if (error instanceof ContradictionError && this.#ports.trusting) throw this.#end(error);
       this.#leave(window, error.message);
       this.#failures += 1;
+      if (error instanceof ServerFailed && coverageOf(window) === 'days' && !this.#rangesWork) {
+        this.#rangeFailure = error;
+      }
       if (isHopeless(error) || this.#failures >= failuresInARow) throw this.#end(error);
       return [];
     }
@@ -199,9 +232,9 @@ export class WindowVisitor {
       read: (page) =>
         source.page(resource, request(page), capabilities, this.#signal, (body) => memory.recall(request(page), body)),
       record: (page) => {
-        memory.note(request(page.page), page);
         if (isRecalled(page)) {
-          store.recordSamePage(run, window, page.recalled.ids.length);
+          memory.note(request(page.page), page, page.recalled.owned);
+          store.recordSamePage(run, window, page.recalled);
           progress({ kind: 'page', resource, records: page.recalled.ids.length });
           return 0;
         }
@@ -211,6 +244,7 @@ export class WindowVisitor {
           );
         }
         const owned = page.records.filter((record) => owns(window, record['created_at']));
+        memory.note(request(page.page), page, owned.length);
         const { unusable } = store.recordPage(run, window, owned, page.records.length);
         progress({ kind: 'page', resource, records: page.records.length });
         return unusable;

@@ -192,6 +192,7 @@ CREATE TABLE mirror_pages (
   last_page INTEGER NOT NULL,
   per_page INTEGER NOT NULL,
   ids TEXT NOT NULL,
+  owned INTEGER NOT NULL,
   last_created_at TEXT,
   PRIMARY KEY (resource, from_day, page),
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE

@@ -39,6 +39,8 @@ export interface RememberedPage {
   readonly lastPage: number;
   readonly perPage: number;
   readonly ids: readonly number[];
+  /** How many of its records are the window's own. */
+  readonly owned: number;
   readonly lastCreatedAt: string | null;
 }
 
@@ -86,6 +88,12 @@ export interface MirrorEvent {
   readonly detail: string | null;
 }
 
+/** A row by which the server that it came from is recognised. */
+export interface StoredLandmark {
+  readonly id: number;
+  readonly createdAt: string;
+}
+
 /** Who holds a lock. */
 export interface LockOwner {
   readonly run: string;
@@ -119,7 +127,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
    */
   recordPage(run: string, window: Window, records: readonly ServedRecord[], received: number): PageOutcome;
   /** Counts a page that came again just as it was, and advances the window. */
-  recordSamePage(run: string, window: Window, received: number): void;
+  recordSamePage(run: string, window: Window, page: RememberedPage): void;
   /** The pages of the window's last settled walk; none where it has been written to since, or was not settled. */
   rememberedPages(window: Window): RememberedPage[];
   endWalk(
@@ -148,6 +156,9 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
 
   capability(name: string, resource: ResourceName | ''): { value: unknown; measuredAt: Timestamp } | undefined;
   recordCapability(name: string, resource: ResourceName | '', value: unknown): void;
+  forgetCapability(name: string, resource: ResourceName | ''): void;
+  /** Up to so many rows by which the server is recognised: the newest or the oldest with a usable creation time. */
+  landmarks(resource: ResourceName, order: 'newest' | 'oldest', count: number): StoredLandmark[];
   recordEvent(run: string, event: Omit<MirrorEvent, 'at'>): void;
   events(limit: number): MirrorEvent[];
 

@@ -1,4 +1,6 @@
 /** What exports and queries need of a mirror: consistent reads, and nothing that could change it. */
+import type { ResourceName } from '../../model/resources.ts';
+import type { Timestamp } from '../../model/time.ts';
 
 /** A value of a row: whole numbers are always bigint, so that none is rounded; number is a floating-point value. */
 export type Cell = string | bigint | number | Uint8Array | null;
@@ -35,6 +37,35 @@ export interface Selection {
   readonly where?: string;
   /** The operator's own SQL order; without it, rows come by the range column where there is one. */
   readonly order?: string;
+  /** The relation, which is a resource's table, as the mirror knew it then; what the condition asks of others, too. */
+  readonly asOf?: Timestamp;
+}
+
+/** How far back the history of a resource reaches. */
+export interface HistoryReach {
+  /** Every state from then on can be told; null where nothing was ever read. */
+  readonly beginsAt: Timestamp | null;
+  /** When the resource had been read whole for the first time; null where it never was. */
+  readonly wholeAt: Timestamp | null;
+}
+
+/** Both ends belong to it. */
+export interface ChangeSpan {
+  readonly from: Timestamp;
+  readonly to: Timestamp;
+  /** Only changes of this record. */
+  readonly id?: bigint;
+}
+
+/** What happened to a record; the cells are those of the reference's fields, in their order, then `_extra`. */
+export interface RecordChange {
+  readonly at: Timestamp;
+  readonly id: bigint;
+  readonly kind: 'inserted' | 'updated' | 'deleted';
+  /** Null of what was inserted. */
+  readonly before: Row | null;
+  /** Null of what was deleted. */
+  readonly after: Row | null;
 }
 
 /** Both ends belong to it. */
@@ -67,6 +98,9 @@ export interface Snapshot {
   readonly selectRanges: (relation: Relation, columns: readonly string[]) => RangedRows;
   /** Splits the whole line of ids at the end of every `rows` rows; `rows` is asked for before each range. */
   readonly ranges: (relation: Relation, rows: () => number) => IterableIterator<IdRange>;
+  readonly historyReach: (resource: ResourceName) => HistoryReach;
+  /** What happened to the resource's records, in the order of time. */
+  readonly changes: (resource: ResourceName, span: ChangeSpan) => IterableIterator<RecordChange>;
   /** One statement of the operator's. */
   readonly query: (sql: string) => Rows;
   readonly release: () => void;

@@ -6,6 +6,7 @@ import { resourceNames, resourceOf, type ResourceName } from '../../model/resour
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
 import { beginHistory, historyPruner, recordHistory, significantChange } from './history.ts';
+import { landmarksIn } from './landmarks.ts';
 import { acquireLock, beatLock, lockOwner, releaseLock } from './lock.ts';
 import { openMirrorFile, openMirrorForReading } from './open.ts';
 import { ownedRows } from './owned-rows.ts';
@@ -58,6 +59,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
           upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore)),
           remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
           owned: ownedRows(database, name),
+          landmarks: landmarksIn(database, name),
           forgetPages: pageForgetter(database, name),
         },
       ] as const;
@@ -139,10 +141,10 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
         beatLock(runner, clock, run);
         return { ...counts, unusable: wanted.length - rows.length };
       }),
-    recordSamePage: (run, window, received) =>
+    recordSamePage: (run, window, page) =>
       step(() => {
         advanceWindow(runner, window);
-        addCounts(runner, run, window.resource, { received, unchanged: received });
+        addCounts(runner, run, window.resource, { received: page.ids.length, unchanged: page.owned });
         beatLock(runner, clock, run);
       }),
     rememberedPages: (window) => readPages(runner, window),
@@ -213,6 +215,13 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
             ),
         ),
       ),
+    forgetCapability: (name, resource) =>
+      step(() =>
+        runner.run(
+          build.deleteFrom('mirror_capabilities').where('name', '=', name).where('resource', '=', resource),
+        ),
+      ),
+    landmarks: (resource, order, count) => writerOf(resource).landmarks(order, count),
     recordEvent: (run, event) => step(() => writeEvent(run, event)),
     events: (limit) =>
       runner

@@ -24,6 +24,7 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
     lastPage: row.last_page,
     perPage: row.per_page,
     ids: JSON.parse(row.ids) as number[],
+    owned: row.owned,
     lastCreatedAt: row.last_created_at,
   }));
 }
@@ -44,6 +45,7 @@ export function replacePages(runner: Runner, window: Window, pages: readonly Rem
         last_page: page.lastPage,
         per_page: page.perPage,
         ids: JSON.stringify(page.ids),
+        owned: page.owned,
         last_created_at: page.lastCreatedAt,
       }),
     );

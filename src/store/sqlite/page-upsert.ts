@@ -3,6 +3,7 @@ import type { Database, Statement } from 'better-sqlite3';
 import type { Resource } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import type { Cell } from './cell.ts';
+import type { Differs } from './history.ts';
 import type { RecordRow } from './record-row.ts';
 import { quoteName } from './schema.ts';
 
@@ -15,28 +16,37 @@ export interface UpsertCounts {
 /** Rows bound to one statement: a call into SQLite costs more than binding a row, and beyond some 20 nothing is gained. */
 const rowsPerStatement = 20;
 
-function upsertSql(resource: Resource, rows: number): string {
+function upsertSql(resource: Resource, significant: Differs, rows: number): string {
+  const table = quoteName(resource.name);
   const stored = [...resource.fields.map(({ name }) => name), '_extra'];
   const changing = stored.slice(1).map(quoteName);
   const columns = [...stored, '_first_seen_at', '_changed_at'];
   const row = `(${columns.map(() => '?').join(', ')})`;
-  const assignments = [...changing, '"_changed_at"'].map((name) => `${name} = excluded.${name}`);
+  const assignments = changing.map((name) => `${name} = excluded.${name}`);
+  // A row's version begins where the one before it ended: what makes no version does not move its beginning.
+  assignments.push(
+    `"_changed_at" = CASE WHEN ${significant(table, 'excluded')} THEN excluded."_changed_at" ELSE ${table}."_changed_at" END`,
+  );
   const differs = changing.map((name) => `${name} IS NOT excluded.${name}`);
   return [
-    `INSERT INTO ${quoteName(resource.name)} (${columns.map(quoteName).join(', ')})`,
+    `INSERT INTO ${table} (${columns.map(quoteName).join(', ')})`,
     `VALUES ${Array.from({ length: rows }, () => row).join(', ')}`,
     `ON CONFLICT ("id") DO UPDATE SET ${assignments.join(', ')}`,
     `WHERE ${differs.join(' OR ')}`,
   ].join('\n');
 }
 
-/** A function that upserts rows within the transaction at hand and counts what became of them. */
+/**
+ * A function that upserts rows within the transaction at hand and counts what became of them.
+ * @param significant tells the changes that move a row's `_changed_at`; any other is written all the same
+ */
 export function pageUpsert(
   database: Database,
   resource: Resource,
+  significant: Differs,
 ): (rows: readonly RecordRow[], at: Timestamp) => UpsertCounts {
-  const one = database.prepare(upsertSql(resource, 1));
-  const many = database.prepare(upsertSql(resource, rowsPerStatement));
+  const one = database.prepare(upsertSql(resource, significant, 1));
+  const many = database.prepare(upsertSql(resource, significant, rowsPerStatement));
   const existing: Statement<[string], number> = database
     .prepare<[string], number>(
       `SELECT count(*) FROM ${quoteName(resource.name)} WHERE "id" IN (SELECT value FROM json_each(?))`,

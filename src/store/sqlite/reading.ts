@@ -14,6 +14,8 @@ import type {
   Selection,
   Snapshot,
 } from '../ports/reading.ts';
+import { withTablesAsOf } from './as-of.ts';
+import { changesIn, historyReach } from './changes.ts';
 import { openMirrorForReading } from './open.ts';
 import { quoteName } from './schema.ts';
 import { checkFragment, checkStatement } from './sql-text.ts';
@@ -36,9 +38,15 @@ function snapshotOf(database: Database, file: string): Snapshot {
   const known = guard(() => relationsOf(database));
   return {
     relations: () => known,
-    select: (selection) => rowsOf(prepare(database, selectSql(selection, known), known, guard), guard),
+    select: (selection) => {
+      const rows = rowsOf(prepare(database, selectSql(selection, known), known, guard), guard);
+      // Of a table that is made up of rows and versions, SQLite does not say where a column comes from.
+      return selection.asOf === undefined ? rows : { ...rows, columns: columnsAsOf(selection) };
+    },
     selectRanges: (relation, columns) => rangedRowsOf(database, relation, columns, guard),
     ranges: (relation, rows) => rangesOf(database, relation, rows, guard),
+    historyReach: (resource) => guard(() => historyReach(database, resource)),
+    changes: (resource, span) => guarded(changesIn(database, resource, span), guard),
     query: (sql) => {
       checkStatement(sql);
       return rowsOf(prepare(database, sql, known, guard), guard);
@@ -84,17 +92,22 @@ function relationsOf(database: Database): Relation[] {
 }
 
 function selectSql(selection: Selection, relations: readonly Relation[]): string {
-  const { relation, columns, where, order } = selection;
+  const { relation, columns, where, order, asOf } = selection;
   if (where !== undefined) checkFragment(where, '--where');
   if (order !== undefined) checkFragment(order, '--order');
   const id = relations.find(({ name }) => name === relation)?.rangeColumn ?? null;
   const sorted = order ?? (id === null ? undefined : quoteName(id));
   // Line breaks end a comment at the end of a fragment.
   return [
+    ...(asOf === undefined ? [] : [withTablesAsOf(asOf)]),
     `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation)}`,
     ...(where === undefined ? [] : [`WHERE (${where}\n)`]),
     ...(sorted === undefined ? [] : [`ORDER BY ${sorted}`]),
   ].join('\n');
+}
+
+function columnsAsOf({ relation, columns }: Selection): ResultColumn[] {
+  return columns.map((name) => ({ name, table: relation, origin: name }));
 }
 
 function prepare(database: Database, sql: string, known: readonly Relation[], guard: Guard): Statement<[], Row> {
@@ -129,6 +142,18 @@ function rowsOf(statement: Statement<[], Row>, guard: Guard): Rows {
       }
     },
   };
+}
+
+function* guarded<T>(source: IterableIterator<T>, guard: Guard): IterableIterator<T> {
+  try {
+    for (;;) {
+      const next = guard(() => source.next());
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    source.return?.();
+  }
 }
 
 function take(rows: IterableIterator<Row>, size: number): Row[] {

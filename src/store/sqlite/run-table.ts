@@ -1,4 +1,5 @@
 /** The tables of runs: what each sync asked, received and changed. */
+import { sql } from 'kysely';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import type { PageCounts, ResourceReport, RunReport, RunStatus } from '../ports/mirror-store.ts';
@@ -57,7 +58,12 @@ export function updateRun(
 /** The last runs, newest first. */
 export function readRuns(runner: Runner, limit: number): RunReport[] {
   const runs = runner.all(
-    build.selectFrom('mirror_runs').selectAll().orderBy('started_at', 'desc').orderBy('run', 'desc').limit(limit),
+    // In the order in which they were begun, whatever the clock said: it may have been set back between two.
+    build
+      .selectFrom('mirror_runs')
+      .selectAll()
+      .orderBy(sql`rowid`, 'desc')
+      .limit(limit),
   );
   return runs.map((row) => ({
     run: row.run,

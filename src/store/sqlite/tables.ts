@@ -59,6 +59,7 @@ export interface Tables {
     last_page: number;
     per_page: number;
     ids: string;
+    owned: number;
     last_created_at: string | null;
   };
   mirror_freshness: { resource: string; windows: number; unsettled: number; fresh_as_of: string | null };

@@ -3,6 +3,7 @@ import type { Database } from 'better-sqlite3';
 import type { ServedRecord } from '../../model/records.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Stretch, VerifyStore } from '../ports/verify-store.ts';
+import { usualForm } from './landmarks.ts';
 import { openMirrorStoreForReading } from './mirror-store.ts';
 import { openMirrorForReading } from './open.ts';
 import { recordComparison } from './record-comparison.ts';
@@ -52,9 +53,6 @@ export function openVerifyStore(file: string): VerifyStore {
     },
   };
 }
-
-/** The form in which the API writes its timestamps; only such texts sort as the times that they stand for. */
-const usualForm = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z';
 
 function createdCount(database: Database, resource: ResourceName): (stretch?: Stretch) => number {
   const dated = `SELECT count(*) FROM ${quoteName(resource)} WHERE "created_at" GLOB '${usualForm}'`;

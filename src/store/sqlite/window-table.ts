@@ -62,6 +62,18 @@ function insertWindows(runner: Runner, resource: ResourceName, windows: readonly
   }
 }
 
+/**
+ * Every window of the resource, or that of one day, is to be read again. What was seen of the rows stays true, and with it
+ * how fresh they are.
+ */
+export function resetWalks(runner: Runner, resource: ResourceName, day?: Day): void {
+  const all = build
+    .updateTable('mirror_windows')
+    .set({ state: 'pending', pages_read: 0, problem: null })
+    .where('resource', '=', resource);
+  runner.run(day === undefined ? all : all.where('from_day', '<=', day).where('to_day', '>', day));
+}
+
 /** Counts one more page of the window's walk as read. */
 export function advanceWindow(runner: Runner, window: Window): void {
   runner.run(

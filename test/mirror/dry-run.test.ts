@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import type { RunPlan } from '../../src/mirror/dry-run.ts';
+import { dayMs } from '../../src/model/time.ts';
+import { runCli } from '../support/cli.ts';
+import { sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+test('a dry run tells each step, its reason and its requests, and sends nothing', async () => {
+  const sandbox = await startSandbox({ users: 200 });
+  const folder = temporaryFolder();
+  const file = `${folder}/mirror.db`;
+  await sync(sandbox, file, { pageSize: 20, windowPages: 3 });
+  sandbox.control.clearRequests();
+  const { code, stdout } = await runCli(['sync', 'users', '--dry-run', '--json', '--db', file], { folder });
+  const plan = JSON.parse(stdout) as RunPlan;
+  expect(code).toBe(0);
+  expect(plan.resources.users?.map(({ reason }) => reason)).toEqual([
+    'open: records may still be added',
+    'least recently read',
+    'count, and the windows that differ if it does',
+  ]);
+  expect(plan.requests).toBeGreaterThanOrEqual(200 / 20);
+  expect(sandbox.control.requests().total).toBe(0);
+});
+
+test('a quick run over sealed windows asks for no more than its plan says', async () => {
+  const sandbox = await startSandbox({ users: 200 });
+  sandbox.control.advanceClock(10 * dayMs);
+  const file = `${temporaryFolder()}/mirror.db`;
+  await sync(sandbox, file, { pageSize: 20, windowPages: 3 });
+  const { report } = await sync(sandbox, file, { pageSize: 20, windowPages: 3, mode: 'quick' });
+  const { users, emails } = report.resources;
+  // The empty open window and the count, of each.
+  expect([users?.requests, emails?.requests]).toEqual([2, 2]);
+});
+
+test('without a mirror there is nothing to plan from', async () => {
+  const folder = temporaryFolder();
+  const { code, stderr } = await runCli(['sync', '--dry-run', '--db', 'none.db'], { folder });
+  expect(code).toBe(2);
+  expect(stderr).toContain('there is no mirror');
+});

@@ -9,6 +9,7 @@ export type {
   EmailMessage,
   NewUser,
   Notification,
+  Patience,
   Reading,
   UserChanges,
 } from './api/client.ts';

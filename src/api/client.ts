@@ -4,6 +4,7 @@
  */
 import { UsageError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
+import { markOf } from '../model/mark.ts';
 import type { Money } from '../model/money.ts';
 import {
   type BalanceChangeType,
@@ -98,8 +99,11 @@ export interface Notification {
   readonly url?: string;
 }
 
-/** How one list is read, where it differs from the client's own way. */
-export interface Reading extends Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>> {
+/** How hard one read is tried, where it differs from the client's own way. */
+export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>>;
+
+/** How one list is read. */
+export interface Reading extends Patience {
   /** Gives the page that the bytes of an answer are, where they are known: it is not parsed then. */
   readonly recall?: (body: Buffer) => Page | undefined;
 }
@@ -123,7 +127,7 @@ export interface Client {
    */
   pages<R extends ResourceName>(resource: R, options?: ListOptions<R>, signal?: AbortSignal): AsyncGenerator<Page>;
   /** The user that owns the key. */
-  auth(signal?: AbortSignal): Promise<Answer>;
+  auth(signal?: AbortSignal, patience?: Patience): Promise<Answer>;
   getUser(user: number, relations?: readonly UserRelation[], signal?: AbortSignal): Promise<Answer>;
   orders(user: number, signal?: AbortSignal): Promise<Answer>;
   payments(user: number, signal?: AbortSignal): Promise<Answer>;
@@ -139,6 +143,8 @@ export interface Client {
   rateLimit(): RateLimit | undefined;
   /** The base address, for messages. */
   readonly address: string;
+  /** Another one where the key is another; nothing of the key can be read from it. */
+  readonly keyMark: string;
   /** The text without the key, for what a server sent back. */
   redact(text: string): string;
   /** Breaks every connection. */
@@ -206,9 +212,15 @@ export function openClient(options: ClientOptions): Client {
     return read(line, path, parse, { limits: { ...limits, ...patience }, random, signal });
   };
 
-  const get = (name: OperationName, user: number | undefined, signal?: AbortSignal, query = ''): Promise<Answer> => {
+  const get = (
+    name: OperationName,
+    user: number | undefined,
+    signal?: AbortSignal,
+    query = '',
+    patience: Patience = {},
+  ): Promise<Answer> => {
     const path = pathOf(operationOf(name), user === undefined ? undefined : checkedId(user));
-    return read(line, `${path}${query}`, checkedAnswer, { limits, random, signal });
+    return read(line, `${path}${query}`, checkedAnswer, { limits: { ...limits, ...patience }, random, signal });
   };
 
   const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Answer> => {
@@ -226,7 +238,7 @@ export function openClient(options: ClientOptions): Client {
         pageSize: asked.paginate ?? options.pageSize,
         log,
       }),
-    auth: async (signal) => get('users.auth', undefined, signal),
+    auth: async (signal, patience) => get('users.auth', undefined, signal, '', patience),
     getUser: async (user, relations = [], signal) => {
       const query = relations.map((each) => `${each}=1`).join('&');
       return get('users.get', user, signal, query === '' ? '' : `?${query}`);
@@ -244,6 +256,7 @@ export function openClient(options: ClientOptions): Client {
     counters,
     rateLimit: () => gate.limit(),
     address: http.address,
+    keyMark: markOf(options.key),
     redact: http.redact,
     close: async () => {
       gate.close();

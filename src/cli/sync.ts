@@ -17,6 +17,7 @@ interface Flags {
   readonly until?: Day;
   readonly maxRequests?: number;
   readonly allowDeletions?: true;
+  readonly acceptNewServer?: true;
   readonly dryRun?: true;
 }
 
@@ -34,6 +35,7 @@ export function define(program: Command, context: CliContext): void {
     .option('--until <day>', 'only records created on this day or earlier, YYYY-MM-DD', toDay)
     .option('--max-requests <n>', 'requests that reading old records again may cost', toCount)
     .option('--allow-deletions', 'remove records that the server no longer has, however many')
+    .option('--accept-new-server', 'go on although the server seems to be another one, or restored from a backup')
     .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing')
     .action(async (resources: readonly ResourceName[], flags: Flags) => {
       const named = resources.length === 0 ? resourceNames : [...new Set(resources)];
@@ -66,6 +68,7 @@ function requestOf(context: CliContext, resources: readonly ResourceName[], flag
     mode: modeOf(flags),
     only: rangeOf(flags),
     allowDeletions: flags.allowDeletions ?? false,
+    acceptNewServer: flags.acceptNewServer ?? false,
     requestsPerRun: flags.maxRequests ?? context.settings().sync.requestsPerRun,
   };
 }

@@ -8,7 +8,8 @@ import type { MirrorStore, RunReport, RunStatus } from '../store/ports/mirror-st
 import { pruneHistory } from './history.ts';
 import type { SyncProgress } from './progress.ts';
 import { readIncludes, type Includes } from './includes.ts';
-import { syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
+import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
+import { checkServer, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './shared-failure.ts';
 import type { Source } from './source.ts';
 
@@ -26,6 +27,8 @@ export interface SyncRequest extends SyncOptions {
   readonly resources: readonly ResourceName[];
   /** Windows that are read at the same time. */
   readonly concurrency: number;
+  /** The mirror shall become that of this server, whatever it was read from. */
+  readonly acceptNewServer?: boolean;
   /** How long ago a version in the history may have ended; for ever where it is not given. */
   readonly historyKeepMs?: number;
   readonly includes?: Includes;
@@ -41,16 +44,17 @@ export interface SyncResult {
 export const syncLock = 'sync';
 
 /**
- * Runs one sync. Whatever happens is in the report and in the mirror's tables; only the lock held by another process
- * and bugs are thrown.
+ * Runs one sync. Whatever happens is in the report and in the mirror's tables; only the lock held by another process, an
+ * OtherServerError and bugs are thrown, and then nothing was changed.
  */
 export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<SyncResult> {
   const { store, clock, signal } = ports;
   const run = runId(clock);
   store.acquireLock(syncLock, run);
   try {
+    const lost = await meetServer(ports, request, run);
     store.beginRun(run, 'sync', request.resources);
-    const ends = await syncAll(ports, request, run);
+    const ends = await syncAll(ports, request, run, lost);
     const error = errorOf([...ends.values()], signal);
     const status = statusOf([...ends.values()], signal);
     const { requests, retries } = ports.counts();
@@ -68,13 +72,31 @@ function runId(clock: Clock): string {
   return `${timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '')}-${randomUUID().slice(0, 8)}`;
 }
 
-async function syncAll(ports: SyncPorts, request: SyncRequest, run: string): Promise<Map<ResourceName, ResourceEnd>> {
+/** Makes sure of the server; gives what keeps it from being asked, with which the run ends before it has begun. */
+async function meetServer(ports: SyncPorts, request: SyncRequest, run: string): Promise<OperatorError | null> {
+  const { source, store, signal } = ports;
+  try {
+    await checkServer({ contact: source.contact, store, run, signal }, request.acceptNewServer ?? false);
+    return null;
+  } catch (error) {
+    if (error instanceof OtherServerError || !(error instanceof OperatorError)) throw error;
+    return error;
+  }
+}
+
+/** @param lost why the server cannot be asked for anything; null where it can */
+async function syncAll(
+  ports: SyncPorts,
+  request: SyncRequest,
+  run: string,
+  lost: OperatorError | null,
+): Promise<Map<ResourceName, ResourceEnd>> {
   const { store, progress } = ports;
   const limit = pLimit(request.concurrency);
   const ends = new Map<ResourceName, ResourceEnd>();
   const settled = await Promise.allSettled(
     request.resources.map(async (resource) => {
-      const end = await syncWithIncludes({ ...ports, run, resource, limit, options: request }).catch(
+      const end = await syncWithIncludes({ ...ports, run, resource, limit, options: request }, lost).catch(
         (error: unknown) => {
           // A stop is the run's own end; what is in the mirror by now is told like any other.
           if (!ports.signal.aborted) throw error;
@@ -98,7 +120,11 @@ async function syncAll(ports: SyncPorts, request: SyncRequest, run: string): Pro
 }
 
 /** One resource with the related records that are wanted of it. */
-async function syncWithIncludes(ports: ResourcePorts & { readonly options: SyncRequest }): Promise<ResourceEnd> {
+async function syncWithIncludes(
+  ports: ResourcePorts & { readonly options: SyncRequest },
+  lost: OperatorError | null,
+): Promise<ResourceEnd> {
+  if (lost !== null) return endedBy(lost, ports.store, ports.resource);
   const { source, endWith } = await readIncludes(ports, ports.options.includes?.[ports.resource] ?? []);
   return endWith(await syncResource({ ...ports, source }));
 }

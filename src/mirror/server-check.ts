@@ -1,0 +1,135 @@
+/**
+ * Before a run touches anything: is this the server that the mirror was read from? One request where nothing looks odd,
+ * a handful where something does. Section "The same server" of docs/architecture.md.
+ */
+import { UsageError } from '../model/errors.ts';
+import { resourceNames, type ResourceName } from '../model/resources.ts';
+import { parseInstant } from '../model/time.ts';
+import type { MirrorStore, StoredLandmark } from '../store/ports/mirror-store.ts';
+import { forgetCapabilities, forgetReading } from './capability-record.ts';
+import {
+  landmarkCount,
+  objections,
+  probesOf,
+  remainsFrom,
+  type KnownServer,
+  type Remains,
+  type Sight,
+} from './identity.ts';
+import type { ServerContact } from './server-contact.ts';
+
+/** The run was refused: it would have turned the mirror into one of another server, or of an older day. */
+export class OtherServerError extends UsageError {
+  override readonly name = 'OtherServerError';
+}
+
+export interface ServerCheckPorts {
+  readonly contact: ServerContact;
+  readonly store: Pick<
+    MirrorStore,
+    'capability' | 'recordCapability' | 'forgetCapability' | 'windows' | 'resetWindows' | 'landmarks' | 'recordEvent'
+  >;
+  readonly run: string;
+  readonly signal: AbortSignal;
+}
+
+const recordName = 'server';
+
+/** The server that the mirror was read from, as it is on record; null before the first contact. */
+export function knownServer(store: Pick<MirrorStore, 'capability'>): KnownServer | null {
+  return (store.capability(recordName, '')?.value as KnownServer | undefined) ?? null;
+}
+
+/**
+ * Makes sure of the server and puts it on record. Throws an OtherServerError where it may be another one, or an older
+ * state of the same, unless that is `accepted`: then nothing that was read of the old one counts as read. Throws, too,
+ * what keeps the server from being asked at all.
+ */
+export async function checkServer(ports: ServerCheckPorts, accepted: boolean): Promise<void> {
+  const { contact, store, signal } = ports;
+  const { address, keyMark } = contact;
+  const known = knownServer(store);
+  const sameDoor = known?.address === address && known.key_mark === keyMark;
+  const owner = sameDoor ? null : await contact.owner(signal);
+  const newest = landmarksOf(ports, 'newest', landmarkCount);
+  // An empty mirror has nothing to lose, whatever server it meets.
+  const reasons =
+    newest.length === 0 ? [] : objections({ known, address, owner, remains: await remainsOf(ports, newest) });
+  if (reasons.length > 0) {
+    if (!accepted) throw refusal(address, reasons);
+    noteEvent(ports, 'server_accepted', reasons.join('; '));
+    forgetReadings(store);
+  } else if (known !== null && known.address !== address) {
+    noteEvent(ports, 'server_moved', `it stood at ${known.address}, and has the same records and owner of the key`);
+  }
+  if (!sameDoor) record(store, contact, owner ?? (reasons.length > 0 ? null : (known?.owner ?? null)));
+}
+
+function record(store: ServerCheckPorts['store'], contact: ServerContact, owner: KnownServer['owner']): void {
+  const known: KnownServer = {
+    address: contact.address,
+    key_mark: contact.keyMark,
+    owner: owner === null ? null : { id: owner.id, marks: owner.marks },
+  };
+  store.recordCapability(recordName, '', known);
+}
+
+function noteEvent({ store, run, contact }: ServerCheckPorts, kind: string, detail: string): void {
+  store.recordEvent(run, { resource: null, kind, subject: contact.address, detail });
+}
+
+/** What was read, and measured, was of another server: none of it counts as read. The rows stay until a walk misses them. */
+function forgetReadings(store: ServerCheckPorts['store']): void {
+  for (const resource of resourceNames) {
+    forgetReading(store, resource);
+    forgetCapabilities(store, resource);
+  }
+}
+
+type Landmark = StoredLandmark & { readonly resource: ResourceName };
+
+function landmarksOf({ store }: ServerCheckPorts, order: 'newest' | 'oldest', count: number): Landmark[] {
+  return resourceNames.flatMap((resource) =>
+    store.landmarks(resource, order, count).map((landmark) => ({ ...landmark, resource })),
+  );
+}
+
+/** Asks for some of the newest records, the newest first, until one is there; where none is, for the oldest. */
+async function remainsOf(ports: ServerCheckPorts, newest: readonly Landmark[]): Promise<Remains> {
+  const sights: Sight[] = [];
+  for (const landmark of probesOf(newest)) {
+    // One after the other: the first is there, as a rule.
+    const sight = await sightOf(ports, landmark);
+    // A resource whose records cannot be asked for one by one tells nothing: the others must do.
+    if (sight === 'unknown')
+      return remainsOf(
+        ports,
+        newest.filter(({ resource }) => resource !== landmark.resource),
+      );
+    sights.push(sight);
+    if (sight === 'same') break;
+  }
+  const [oldest] = landmarksOf(ports, 'oldest', 1)
+    .filter(({ resource }) => newest.some((each) => each.resource === resource))
+    .sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+  const unseen = sights.length > 0 && !sights.includes('same') && oldest !== undefined;
+  return remainsFrom(sights, newest.length, unseen ? await sightOf(ports, oldest) : 'unknown');
+}
+
+async function sightOf({ contact, signal }: ServerCheckPorts, landmark: Landmark): Promise<Sight> {
+  const look = await contact.look(landmark.resource, landmark.id, signal);
+  if (look.kind !== 'found') return look.kind;
+  return parseInstant(look.createdAt) === parseInstant(landmark.createdAt) ? 'same' : 'other';
+}
+
+function refusal(address: string, reasons: readonly string[]): OtherServerError {
+  return new OtherServerError(
+    `is ${address} still the server that the mirror was read from? It ${reasons.join(', and it ')}`,
+    {
+      advice:
+        'Nothing was changed. If it is not, check the base address and the key, or name another mirror file with --db. ' +
+        'If it is, or the mirror shall become that of this server, add --accept-new-server: what this server does not ' +
+        'have is then removed, and where that is much, only with --allow-deletions.',
+    },
+  );
+}

@@ -1,0 +1,107 @@
+/** What tells one server from another, asked over the client: where it is, whose key it takes, single records. */
+import type { Client } from '../api/client.ts';
+import { recordIn } from '../api/envelope.ts';
+import { KeyRefused, NotFound, NotTheApi, PageTooLarge, RefusedInput, ServerFailed } from '../api/errors.ts';
+import { OperatorError } from '../model/errors.ts';
+import { markOf } from '../model/mark.ts';
+import { recordId, type ServedRecord } from '../model/records.ts';
+import type { ResourceName } from '../model/resources.ts';
+
+/** The user that a key belongs to. */
+export interface Owner {
+  readonly id: string;
+  /** For messages; never stored. */
+  readonly name: string | null;
+  /** Marks of what else is known of the user, by field: nothing of it can be read from them. */
+  readonly marks: Readonly<Record<string, string>>;
+}
+
+/** What the server answers about one record. */
+export type Look =
+  | { readonly kind: 'found'; readonly createdAt: unknown }
+  | { readonly kind: 'absent' }
+  /** It cannot be asked about a single record of this resource, or not with this key. */
+  | { readonly kind: 'unknown' };
+
+export interface ServerContact {
+  /** The base address, without the key or any other credential. */
+  readonly address: string;
+  /** Another one where the key is another. */
+  readonly keyMark: string;
+  /** The user behind the key; null where the server does not tell. */
+  owner(signal: AbortSignal): Promise<Owner | null>;
+  /** Asks for one record. Throws where the server cannot be reached, or refuses the key altogether. */
+  look(resource: ResourceName, id: number, signal: AbortSignal): Promise<Look>;
+}
+
+/** A server that does not tell whose key it is must not hold anybody up. */
+const ownerPatience = { attempts: 2 };
+
+export function apiContact(client: Client): ServerContact {
+  return {
+    address: client.address,
+    keyMark: client.keyMark,
+    owner: async (signal) => {
+      try {
+        return ownerIn((await client.auth(signal, ownerPatience)).body);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof OperatorError) return null;
+        throw error;
+      }
+    },
+    look: async (resource, id, signal) => {
+      try {
+        return await (resource === 'users' ? lookAtUser(client, id, signal) : lookInList(client, resource, id, signal));
+      } catch (error) {
+        if (isSilence(error)) return { kind: 'unknown' };
+        throw error;
+      }
+    },
+  };
+}
+
+const markedFields = ['username', 'email', 'created_at'] as const;
+
+function ownerIn(body: unknown): Owner | null {
+  const user = recordIn(body);
+  const id = user?.['id'];
+  if (user === undefined || (typeof id !== 'number' && typeof id !== 'string')) return null;
+  const texts = markedFields.flatMap((field) => {
+    const value = user[field];
+    return typeof value === 'string' && value !== '' ? [[field, markOf(value)] as const] : [];
+  });
+  const name = user['username'] ?? user['email'];
+  return { id: String(id), name: typeof name === 'string' ? name : null, marks: Object.fromEntries(texts) };
+}
+
+/** Users have no filter on their id, but a page of their own. */
+async function lookAtUser(client: Client, id: number, signal: AbortSignal): Promise<Look> {
+  try {
+    return lookAt(recordIn((await client.getUser(id, [], signal)).body), id);
+  } catch (error) {
+    if (error instanceof NotFound) return { kind: 'absent' };
+    throw error;
+  }
+}
+
+async function lookInList(
+  client: Client,
+  resource: Exclude<ResourceName, 'users'>,
+  id: number,
+  signal: AbortSignal,
+): Promise<Look> {
+  const { records, total } = await client.list(resource, { filters: [{ key: 'id', value: id }], paginate: 1 }, signal);
+  return total === 0 ? { kind: 'absent' } : lookAt(records[0], id);
+}
+
+/** Where another record comes than the one asked for, filters are not kept to, and nothing is known. */
+function lookAt(record: ServedRecord | undefined, id: number): Look {
+  if (record === undefined || recordId(record) !== id) return { kind: 'unknown' };
+  return { kind: 'found', createdAt: record['created_at'] };
+}
+
+function isSilence(error: unknown): boolean {
+  if (error instanceof KeyRefused) return error.status === 403;
+  return [NotFound, RefusedInput, ServerFailed, NotTheApi, PageTooLarge].some((kind) => error instanceof kind);
+}

@@ -1,0 +1,21 @@
+/** Rows by their creation time, where it is one that can be compared. */
+import type { Database } from 'better-sqlite3';
+import type { ResourceName } from '../../model/resources.ts';
+import type { StoredLandmark } from '../ports/mirror-store.ts';
+import { quoteName } from './schema.ts';
+
+/** The form in which the API writes its timestamps; only such texts sort as the times that they stand for. */
+export const usualForm = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z';
+
+export type Landmarks = (order: 'newest' | 'oldest', count: number) => StoredLandmark[];
+
+/** Reads the resource's rows from either end of time. */
+export function landmarksIn(database: Database, resource: ResourceName): Landmarks {
+  const select = (direction: 'ASC' | 'DESC') =>
+    database.prepare<[number], StoredLandmark>(
+      `SELECT "id", "created_at" AS createdAt FROM ${quoteName(resource)} WHERE "created_at" GLOB '${usualForm}'
+       ORDER BY "created_at" ${direction}, "id" ${direction} LIMIT ?`,
+    );
+  const ends = { newest: select('DESC'), oldest: select('ASC') };
+  return (order, count) => ends[order].all(count);
+}

@@ -1,0 +1,235 @@
+/**
+ * A server may follow any of the rules that the API's reference leaves open, in any combination, and may change them
+ * between two runs. A wrong idea of them may cost requests, never records.
+ */
+import { copyFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { dayMs, minuteMs, timestampOf } from '../../src/model/time.ts';
+import { defaultBehaviour } from '../../src/sandbox/behaviour.ts';
+import { openSandbox, type Behaviour, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { temporaryFolderNow } from '../support/temporary-folder.ts';
+
+type Rules = Partial<Behaviour>;
+
+/** Every rule of each list with every one of the next. */
+function product(...lists: readonly (readonly Rules[])[]): Rules[] {
+  return lists.reduce<Rules[]>(
+    (combined, list) => combined.flatMap((rules) => list.map((more) => ({ ...rules, ...more }))),
+    [{}],
+  );
+}
+
+const pages: readonly Rules[] = [
+  { page_max: 0, page_over: 'clamp' },
+  { page_max: 7, page_over: 'clamp' },
+  { page_max: 7, page_over: 'refuse' },
+  { page_over: 'ignore' },
+];
+/** Ties say nothing where sorts are ignored. */
+const orders: readonly Rules[] = [{ sort_ties: 'stable' }, { sort_ties: 'random' }, { sorts: 'ignored' }];
+/** What takes both is read like `iso`, which is asked for first. */
+const formats: readonly Rules[] = [{ date_format: 'iso' }, { date_format: 'dmy' }];
+const ends: readonly Rules[] = [{ date_end: 'midnight' }, { date_end: 'exclusive' }, { date_end: 'day' }];
+const zones: readonly Rules[] = [{ timezone_minutes: 0 }, { timezone_minutes: 330 }, { timezone_minutes: -480 }];
+/** Format, end and zone say nothing where ranges do not work. */
+const rangeless: readonly Rules[] = [{ date_ranges: 'ignored' }, { date_ranges: 'error' }];
+const unreadable: readonly Rules[] = [
+  { date_unreadable: 'error' },
+  { date_unreadable: 'ignore' },
+  { date_unreadable: 'empty' },
+];
+
+function nameOf(rules: Rules): string {
+  return Object.entries(rules)
+    .map(([name, value]) => `${name}=${String(value)}`)
+    .join(' ');
+}
+
+/** Created where the rules differ: around the midnights of several zones, on one second, long ago and just now. */
+function edges(): string[] {
+  const midnights = ['2025-07-04', '2026-01-01', '2026-03-01', '2026-03-10'].map((day) =>
+    Date.parse(`${day}T00:00:00Z`),
+  );
+  const around = midnights.flatMap((midnight) =>
+    [0, 330, -480].flatMap((zone) => [-1_000, 0, 1_000].map((ms) => midnight - zone * minuteMs + ms)),
+  );
+  const tied = [1, 2, 3, 4].map(() => Date.parse('2025-11-11T11:11:11Z'));
+  return [...around, ...tied, sandboxNow - 1_000, Date.parse('1999-12-31T23:59:59Z')].map(timestampOf);
+}
+
+async function edgedSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
+  const sandbox = await openSandbox({ users: 20, packages: 0, emails: 0, coupons: 0, now: sandboxNow, ...options });
+  for (const created_at of edges()) sandbox.control.insert('users', { created_at });
+  return sandbox;
+}
+
+/** Small pages and windows, so that even few records lie in several of them. */
+const shape = { resources: ['users'], pageSize: 12, windowPages: 2 } as const;
+
+/** Why the mirror is not equal to the server after a run, or does not say so; undefined where it is and does. */
+async function failureOf(sandbox: Sandbox, file: string, tried: SyncTry = {}): Promise<string | undefined> {
+  try {
+    const { report } = await sync(sandbox, file, { ...shape, ...tried });
+    const { status, problem } = report.resources.users ?? {};
+    if (status !== 'complete' || report.status !== 'complete') return `${status}, ${problem}`;
+    expectMirrored(sandbox, file, ['users']);
+    return undefined;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+describe('a first sync is complete and equal', () => {
+  let sandbox: Sandbox;
+  beforeAll(async () => {
+    sandbox = await edgedSandbox();
+  });
+  afterAll(() => sandbox.close());
+
+  async function failuresOf(combinations: readonly Rules[]): Promise<string[]> {
+    const failures: string[] = [];
+    for (const rules of combinations) {
+      sandbox.control.setBehaviour({ ...defaultBehaviour, ...rules });
+      const folder = temporaryFolderNow();
+      const failure = await failureOf(sandbox, `${folder.path}/mirror.db`);
+      folder.remove();
+      if (failure !== undefined) failures.push(`${nameOf(rules)}: ${failure}`);
+    }
+    return failures;
+  }
+
+  describe.each(pages.map((each) => [nameOf(each), each] as const))('with %s', (_, page) => {
+    test.each(orders.map((each) => [nameOf(each), each] as const))(
+      'and %s, whatever the ranges of days mean',
+      async (_, order) => {
+        expect(await failuresOf(product([page], [order], [...product(formats, ends, zones), ...rangeless]))).toEqual(
+          [],
+        );
+      },
+    );
+  });
+
+  test('where days are read in either format', async () => {
+    expect(await failuresOf(product([{ date_format: 'both' }], ends, zones))).toEqual([]);
+  });
+
+  test('whatever the server makes of days that it cannot read', async () => {
+    expect(await failuresOf(product(formats, unreadable, ends, zones))).toEqual([]);
+  });
+
+  test('with another order on every request, where a page or a few passes show everything', async () => {
+    expect(
+      await failuresOf(product([{ sorts: 'random' }], [{ page_max: 0 }, { page_max: 7 }], [...ends, ...rangeless])),
+    ).toEqual([]);
+  });
+});
+
+type Changes = 'of every kind' | 'that add' | 'that remove';
+
+/** What people do to a server between two runs; gives what undoes it. */
+function change(sandbox: Sandbox, changes: Changes): () => void {
+  const { control } = sandbox;
+  const users = control.dump('users');
+  const places = [1, 8, 30, users.length - 1];
+  const touched = users.filter((_, index) => places.includes(index));
+  control.advanceClock(4 * dayMs);
+  const added: number[] = [];
+  if (changes !== 'that remove') {
+    const times = ['2024-02-29T12:00:00', '2025-07-04T00:00:00', '2025-12-31T23:59:59'].map(
+      (each) => `${each}.000000Z`,
+    );
+    for (const created_at of [...times, timestampOf(control.clock().now)]) {
+      added.push(Number(control.insert('users', { created_at })['id']));
+    }
+  }
+  const [updated, ...removed] = touched.map(({ id }) => Number(id));
+  if (changes === 'of every kind') control.update('users', updated ?? 0, { first_name: 'Changed' });
+  if (changes !== 'that add') for (const id of removed) control.remove('users', id);
+  return () => {
+    for (const id of [...added, ...touched.map((each) => Number(each['id']))]) control.remove('users', id);
+    for (const record of touched) control.insert('users', record);
+    control.setClock(sandboxNow);
+  };
+}
+
+type Manner = readonly [mode: 'default' | 'quick' | 'full', changes: Changes];
+
+/** A quick run looks for old records only where the server's count tells that some came or went. */
+const manners: readonly Manner[] = [
+  ['default', 'of every kind'],
+  ['quick', 'that add'],
+  ['quick', 'that remove'],
+  ['full', 'of every kind'],
+];
+
+/** For some manners a part of all changes of rules will do. */
+const part = 4;
+
+const rangeRules: readonly Rules[] = [
+  {},
+  { date_end: 'exclusive' },
+  { date_end: 'day' },
+  { date_format: 'dmy' },
+  { date_format: 'dmy', date_unreadable: 'empty' },
+  { date_format: 'dmy', date_unreadable: 'ignore', date_end: 'day' },
+  { timezone_minutes: 330 },
+  { timezone_minutes: -480, date_end: 'day' },
+  ...rangeless,
+];
+const otherRules: readonly Rules[] = [
+  { page_max: 7, page_over: 'clamp' },
+  { page_max: 7, page_over: 'refuse' },
+  { page_over: 'ignore' },
+  { sort_ties: 'random' },
+  { sorts: 'ignored' },
+];
+
+describe('a server that follows other rules than at the run before', () => {
+  let sandbox: Sandbox;
+  beforeAll(async () => {
+    sandbox = await edgedSandbox();
+  });
+  afterAll(() => sandbox.close());
+
+  async function failuresOf(before: Rules, after: readonly Rules[], [mode, changes]: Manner): Promise<string[]> {
+    const { control } = sandbox;
+    const folder = temporaryFolderNow();
+    const failures: string[] = [];
+    const note = (rules: Rules, failure: string | undefined) => {
+      if (failure !== undefined) failures.push(`${nameOf(before)} -> ${nameOf(rules)}: ${failure}`);
+    };
+    control.setBehaviour({ ...defaultBehaviour, ...before });
+    control.setClock(sandboxNow);
+    note(before, await failureOf(sandbox, `${folder.path}/before.db`));
+    for (const [index, rules] of after.entries()) {
+      const file = `${folder.path}/${index}.db`;
+      copyFileSync(`${folder.path}/before.db`, file);
+      control.setBehaviour({ ...defaultBehaviour, ...rules });
+      const undo = change(sandbox, changes);
+      note(rules, await failureOf(sandbox, file, { mode }));
+      undo();
+    }
+    folder.remove();
+    return failures;
+  }
+
+  describe.each(manners)('is mirrored whole by a %s run after changes %s', (...manner: Manner) => {
+    const [mode] = manner;
+    const thorough = mode === 'default';
+
+    test.each(rangeRules.map((each, index) => [nameOf(each), each, index] as const))(
+      'after ranges with %s',
+      async (_, before, from) => {
+        const after = rangeRules.filter((_, to) => thorough || (from + to) % part === 0);
+        expect(await failuresOf(before, after, manner)).toEqual([]);
+      },
+    );
+
+    test.each(otherRules.map((each) => [nameOf(each), each] as const))('before or after %s', async (_, other) => {
+      expect(await failuresOf({}, [other], manner)).toEqual([]);
+      expect(await failuresOf(other, [{}, ...otherRules], manner)).toEqual([]);
+    });
+  });
+});

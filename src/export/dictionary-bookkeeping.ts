@@ -2,7 +2,7 @@
 import type { ColumnEntry, TableEntry } from './dictionary.ts';
 
 /** `name TYPE?`: the question mark stands for a column that may be null. */
-function column(definition: string, meaning: string): ColumnEntry {
+export function column(definition: string, meaning: string): ColumnEntry {
   const [name = '', type = ''] = definition.split(' ');
   const nullable = type.endsWith('?');
   return { name, type: nullable ? type.slice(0, -1) : type, nullable, source: 'mirror', meaning };
@@ -69,6 +69,16 @@ export const bookkeeping: readonly TableEntry[] = [
     example: "SELECT * FROM mirror_windows WHERE state <> 'settled' ORDER BY resource, from_day",
   },
   {
+    name: 'mirror_history',
+    kind: 'table',
+    summary: 'How far back the history of each resource reaches.',
+    columns: [
+      column('resource TEXT', 'users, packages, emails or coupons'),
+      column('begins_at TEXT', 'every state from then on can be told: the first sync, or what history.keep left'),
+    ],
+    example: 'SELECT resource, begins_at FROM mirror_history',
+  },
+  {
     name: 'mirror_events',
     kind: 'table',
     summary: 'Surprises, the last of each kind: unknown or missing fields, changed types, refused deletions.',
@@ -94,6 +104,33 @@ export const bookkeeping: readonly TableEntry[] = [
       column('measured_at TEXT', 'when'),
     ],
     example: 'SELECT name, resource, value FROM mirror_capabilities ORDER BY name, resource',
+  },
+  {
+    name: 'mirror_relations',
+    kind: 'table',
+    summary: 'Which related records are or were mirrored, and where.',
+    columns: [
+      column('resource TEXT', 'users, packages, emails or coupons'),
+      column('relation TEXT', 'the name by which the server is asked for them'),
+      column('table_name TEXT', 'where they are; the view of that name with _flat has a column for each of their keys'),
+      column('included INTEGER', '1: pages are read with them; 0: what is there is from when they last were'),
+      { ...column('keys TEXT', 'keys seen so far; null for records that are no objects'), type: 'TEXT (JSON)' },
+      column('since TEXT', 'when they were first asked for'),
+    ],
+    example: 'SELECT resource, relation, table_name FROM mirror_relations WHERE included = 1',
+  },
+  {
+    name: 'mirror_suppressions',
+    kind: 'table',
+    summary: 'What `forget` keeps out of the mirror: ids, and nothing about the person.',
+    columns: [
+      column('resource TEXT', 'users or emails'),
+      column('id INTEGER', 'the record that is kept out'),
+      column('user_id INTEGER', 'the person who was forgotten'),
+      column('since TEXT', 'since when'),
+      column('seen_day TEXT?', 'the day of creation under which the server still has it; null where it does not'),
+    ],
+    example: 'SELECT user_id, min(since) AS since, count(*) AS records FROM mirror_suppressions GROUP BY user_id',
   },
   {
     name: 'mirror_locks',

@@ -11,6 +11,7 @@ import {
   resourceOf,
 } from '../model/resources.ts';
 import { bookkeeping } from './dictionary-bookkeeping.ts';
+import { historyTables } from './dictionary-history.ts';
 
 export interface ColumnEntry {
   readonly name: string;
@@ -33,7 +34,7 @@ export interface TableEntry {
 
 /** Every table and view, resources first. */
 export function dictionary(): readonly TableEntry[] {
-  return [...resourceNames.map((name) => resourceTable(resourceOf(name))), ...bookkeeping];
+  return [...resourceNames.map((name) => resourceTable(resourceOf(name))), ...historyTables, ...bookkeeping];
 }
 
 const typeNames: Readonly<Record<FieldType, string>> = {
@@ -110,6 +111,6 @@ const ownColumns: readonly ColumnEntry[] = [
     type: 'TEXT',
     nullable: false,
     source: 'mirror',
-    meaning: 'when a value of the row last changed in the mirror',
+    meaning: 'when a value of the row last changed in the mirror; fields of history.ignore aside',
   },
 ];

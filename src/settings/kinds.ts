@@ -1,5 +1,6 @@
 /** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
 import { z } from 'zod';
+import { isResourceName, resourceNames, resourceOf } from '../model/resources.ts';
 import { Secret } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
 import { type SettingKey, type SettingKind, settingOf } from './table.ts';
@@ -19,6 +20,8 @@ export function expectedOf(key: SettingKey): string {
     rate: 'a number above 0, or off',
     level: `one of ${logLevels.join(', ')}`,
     switch: 'true or false',
+    includes: `names of related records, such as [${includesOf(key).slice(0, 2).join(', ')}], or none`,
+    fields: 'names of fields, such as last_seen_at, updated_at or _extra.last_ip, or none',
   };
   return words[kind];
 }
@@ -39,8 +42,11 @@ export function fromText(kind: SettingKind, text: string): unknown {
     case 'duration':
     case 'level':
       return text.trim();
+    case 'includes':
+      return text.trim() === 'none' ? 'none' : text.split(',').map((name) => name.trim());
     case 'secret':
     case 'path':
+    case 'fields':
       return text;
     default:
       return kind satisfies never;
@@ -80,6 +86,43 @@ function count(key: SettingKey) {
     .max(settingOf(key).most ?? Number.MAX_SAFE_INTEGER);
 }
 
+/** The names that a setting of related records accepts; none for another setting. */
+export function includesOf(key: SettingKey): readonly string[] {
+  const [section, name = ''] = key.split('.');
+  return section === 'resources' && isResourceName(name) ? (resourceOf(name).includes ?? []) : [];
+}
+
+/** Names of related records in the order given, each once. */
+function includes(key: SettingKey) {
+  return z
+    .union([z.array(z.enum(includesOf(key))), z.literal('none')])
+    .transform((value): readonly string[] => (value === 'none' ? [] : [...new Set(value)]));
+}
+
+/** Every field that the reference names, of any resource, but `id`. */
+const fieldNames: readonly string[] = [
+  ...new Set(resourceNames.flatMap((name) => resourceOf(name).fields.map((field) => field.name))),
+].filter((name) => name !== 'id');
+
+/** The names that a setting accepts, where it takes names. */
+export function namesOf(key: SettingKey): readonly string[] {
+  return settingOf(key).kind === 'fields' ? fieldNames : includesOf(key);
+}
+
+/** A list, or its names in one text; none where there are none. */
+export function namesIn(value: string | readonly unknown[]): string[] {
+  const names = typeof value === 'string' ? value.split(',') : value.map(String);
+  return names.map((name) => name.trim()).filter((name) => name !== '' && name !== 'none');
+}
+
+/** Fields of the reference, or as `_extra.name` others. */
+const ignorable = z.union([z.string(), z.array(z.string())]).transform((value, context): readonly string[] => {
+  const names = namesIn(value);
+  if (names.every((name) => fieldNames.includes(name) || /^_extra\../.test(name))) return names;
+  context.addIssue({ code: 'custom', message: 'fields' });
+  return z.NEVER;
+});
+
 /** The whole of the settings, keyed as in the table. A test holds it to the table, key for key. */
 export const settingsSchema = z.object({
   config: path.optional(),
@@ -100,6 +143,11 @@ export const settingsSchema = z.object({
   'sync.requests_per_run': count('sync.requests_per_run'),
   'sync.grace': duration,
   'sync.window_pages': count('sync.window_pages'),
+  'resources.users.include': includes('resources.users.include'),
+  'resources.packages.include': includes('resources.packages.include'),
+  'resources.emails.include': includes('resources.emails.include'),
+  'history.ignore': ignorable,
+  'history.keep': duration,
   'log.level': z.enum(logLevels),
 });
 

@@ -6,12 +6,12 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { UsageError } from '../model/errors.ts';
-import { nearestNames } from '../model/nearest.ts';
+import { nearestNames, suggestion } from '../model/nearest.ts';
 import type { Secret } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
-import { expectedOf, fromText, type LogLevel, settingsSchema, type SettingValues } from './kinds.ts';
-import { allSettings, type Setting, type SettingKey, settingOf } from './table.ts';
+import { expectedOf, fromText, type LogLevel, namesIn, namesOf, settingsSchema, type SettingValues } from './kinds.ts';
+import { allSettings, type IncludingResource, type Setting, type SettingKey, settingOf } from './table.ts';
 
 /** What the rooms below are given. Durations are in ms, paths absolute. */
 export interface Settings {
@@ -31,6 +31,15 @@ export interface Settings {
   };
   readonly store: { readonly mirror: string; readonly journal: string };
   readonly sync: { readonly requestsPerRun: number; readonly graceMs: number; readonly windowPages: number };
+  readonly resources: {
+    /** Related records to be mirrored with the resource, by the names that `include` knows. */
+    readonly [R in IncludingResource]: { readonly include: readonly string[] };
+  };
+  readonly history: {
+    /** Fields whose change alone makes no version; `_extra.name` for one that the reference does not know. */
+    readonly ignore: readonly string[];
+    readonly keepMs: number;
+  };
   readonly log: { readonly level: LogLevel };
 }
 
@@ -170,8 +179,12 @@ function readDotenv(folder: string): { variables: Record<string, string | undefi
 
 function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError {
   const shown = key === 'api.key' ? 'the value' : JSON.stringify(value);
+  const known = namesOf(key);
+  const given = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : [];
+  const stranger = given.find((name) => !known.includes(name));
+  const hint = known.length === 0 || stranger === undefined ? '' : ` ${suggestion(stranger, known)}`;
   return new UsageError(`${key} is ${shown} (${origin}): expected ${expectedOf(key)}`, {
-    advice: `Correct it there, or leave it out for the default${defaultWords(key)}.`,
+    advice: `Correct it there, or leave it out for the default${defaultWords(key)}.${hint}`,
   });
 }
 
@@ -183,12 +196,17 @@ function defaultWords(key: SettingKey): string {
 function readingOf(setting: Setting, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
   const masked = setting.kind === 'secret' && raw !== null ? String(values['api.key'] ?? '****') : raw;
-  const plain = typeof masked === 'object' && masked !== null ? JSON.stringify(masked) : masked;
+  const plain = typeof masked === 'object' && masked !== null ? textOf(masked) : masked;
   return {
     setting,
     value: plain as SettingReading['value'],
     origin: given?.origin ?? (raw === null ? 'not set' : 'default'),
   };
+}
+
+/** A list as a variable would give it. */
+function textOf(value: object): string {
+  return Array.isArray(value) ? value.join(',') || 'none' : JSON.stringify(value);
 }
 
 function settingsOf(values: SettingValues, folder: string): Settings {
@@ -212,6 +230,12 @@ function settingsOf(values: SettingValues, folder: string): Settings {
       graceMs: values['sync.grace'],
       windowPages: values['sync.window_pages'],
     }),
+    resources: Object.freeze({
+      users: Object.freeze({ include: values['resources.users.include'] }),
+      packages: Object.freeze({ include: values['resources.packages.include'] }),
+      emails: Object.freeze({ include: values['resources.emails.include'] }),
+    }),
+    history: Object.freeze({ ignore: values['history.ignore'], keepMs: values['history.keep'] }),
     log: Object.freeze({ level: values['log.level'] }),
   });
 }

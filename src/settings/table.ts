@@ -4,7 +4,17 @@
  */
 
 /** How a setting's text is read; src/settings/kinds.ts has the rule of each. */
-export type SettingKind = 'address' | 'secret' | 'path' | 'duration' | 'count' | 'rate' | 'level' | 'switch';
+export type SettingKind =
+  | 'address'
+  | 'secret'
+  | 'path'
+  | 'duration'
+  | 'count'
+  | 'rate'
+  | 'level'
+  | 'switch'
+  | 'includes'
+  | 'fields';
 
 export interface Setting {
   /** `section.name` in the config file. */
@@ -43,6 +53,16 @@ function setting<const K extends string>(
     default: more.default ?? null,
     ...(more.most === undefined ? {} : { most: more.most }),
   } satisfies Setting;
+}
+
+/** Resources whose related records can be asked for. */
+export type IncludingResource = 'users' | 'packages' | 'emails';
+
+function includeSetting<const R extends IncludingResource>(resource: R, meaning: string) {
+  return setting(`resources.${resource}.include`, 'includes', `${resource} include`, meaning, {
+    env: `ADMIN_MIRROR_RESOURCES_${resource.toUpperCase()}_INCLUDE`,
+    default: 'none',
+  });
 }
 
 export const settingTable = [
@@ -113,6 +133,17 @@ export const settingTable = [
     env: 'ADMIN_MIRROR_SYNC_WINDOW_PAGES',
     default: 20,
     most: 1_000,
+  }),
+  includeSetting('users', 'related records of users to mirror, as in orders,payments'),
+  includeSetting('packages', 'related records of packages to mirror, as in prices,features'),
+  includeSetting('emails', 'related records of emails to mirror: user'),
+  setting('history.ignore', 'fields', 'history ignore', 'fields whose change alone makes no version in the history', {
+    env: 'ADMIN_MIRROR_HISTORY_IGNORE',
+    default: 'last_seen_at, last_login_at, updated_at',
+  }),
+  setting('history.keep', 'duration', 'history keep', 'how long a version is kept after it ended', {
+    env: 'ADMIN_MIRROR_HISTORY_KEEP',
+    default: '400d',
   }),
   setting('log.level', 'level', 'log level', 'the least important log lines that are still written', {
     env: 'ADMIN_MIRROR_LOG_LEVEL',

@@ -1,0 +1,99 @@
+/**
+ * Writing the history: whatever replaces or removes a row puts the row as it was into the resource's history, in the
+ * same transaction. Triggers do it, so that no path into a table can forget to; they belong to the connection, since
+ * what counts as a change is a setting. Section "History" of docs/architecture.md.
+ */
+import type { Database } from 'better-sqlite3';
+import { resourceNames, resourceOf, type Resource, type ResourceName } from '../../model/resources.ts';
+import type { Timestamp } from '../../model/time.ts';
+import { historyTableOf, quoteName } from './schema.ts';
+import { build, type Runner } from './tables.ts';
+
+/** Names a field that the reference does not know, where one is to be ignored: `_extra.last_ip`. */
+const extraPrefix = '_extra.';
+
+/** Whether the row `next` differs from `old` in more than what is ignored, in SQL; both are names of rows. */
+export type Differs = (old: string, next: string) => string;
+
+/** @param ignore fields whose change alone is none; those of other resources say nothing of this one */
+export function significantChange(resource: Resource, ignore: readonly string[]): Differs {
+  const ignored = new Set(ignore);
+  const columns = resource.fields.map(({ name }) => name).filter((name) => name !== 'id' && !ignored.has(name));
+  const paths = ignore
+    .filter((name) => name.startsWith(extraPrefix))
+    .map((name) => `'$.${quoteName(name.slice(extraPrefix.length)).replaceAll("'", "''")}'`);
+  const extra = (row: string): string =>
+    // Nothing left is the same as nothing there.
+    paths.length === 0 ? `${row}."_extra"` : `nullif(json_remove(${row}."_extra", ${paths.join(', ')}), '{}')`;
+  return (old, next) =>
+    [
+      ...columns.map((name) => `${old}.${quoteName(name)} IS NOT ${next}.${quoteName(name)}`),
+      `${extra(old)} IS NOT ${extra(next)}`,
+    ].join(' OR ');
+}
+
+/**
+ * The columns of a version's `record`: all that a row has but `_changed_at`, which is the version's `valid_from`. JSON of
+ * SQLite's own making gives every cell back as it was: integers with all their digits, 5.0 apart from 5, text as text (of a zero,
+ * the sign is lost, which no reader can see).
+ */
+export function recordedColumns(resource: Resource): string[] {
+  return [...resource.fields.map(({ name }) => name), '_extra', '_first_seen_at'];
+}
+
+/**
+ * Has every change on this connection recorded.
+ * @param now the time of the step at hand: the end of a version that a deletion ends
+ */
+export function recordHistory(database: Database, ignore: readonly string[], now: () => Timestamp): void {
+  database.function('history_time', () => now());
+  for (const name of resourceNames) {
+    const resource = resourceOf(name);
+    const cells = recordedColumns(resource).map((column) => `'${column}', OLD.${quoteName(column)}`);
+    const version = (change: string, end: string): string =>
+      `INSERT INTO ${historyTableOf(name)} (id, change, valid_from, valid_to, record)
+       VALUES (OLD."id", '${change}', OLD."_changed_at", ${end}, json_object(${cells.join(', ')}))`;
+    database.exec(`
+      CREATE TEMP TRIGGER ${name}_updated AFTER UPDATE ON main.${quoteName(name)}
+      WHEN ${significantChange(resource, ignore)('OLD', 'NEW')}
+      BEGIN ${version('updated', 'NEW."_changed_at"')}; END;
+
+      -- What is kept out of the mirror is kept out of its history.
+      CREATE TEMP TRIGGER ${name}_deleted AFTER DELETE ON main.${quoteName(name)}
+      WHEN NOT EXISTS (SELECT 1 FROM mirror_suppressions WHERE resource = '${name}' AND id = OLD."id")
+      BEGIN ${version('deleted', 'history_time()')}; END`);
+  }
+}
+
+/** From now on the history of these resources can tell what was, where it does not already reach further back. */
+export function beginHistory(runner: Runner, resources: readonly ResourceName[], at: Timestamp): void {
+  if (resources.length === 0) return;
+  runner.run(
+    build
+      .insertInto('mirror_history')
+      .values(resources.map((resource) => ({ resource, begins_at: at })))
+      .onConflict((conflict) => conflict.column('resource').doNothing()),
+  );
+}
+
+/** A function that removes up to so many versions that ended before the time; gives how many there were. */
+export function historyPruner(
+  database: Database,
+): (resource: ResourceName, before: Timestamp, versions: number) => number {
+  const removals = new Map(
+    resourceNames.map((name) => {
+      const table = historyTableOf(name);
+      const old = `SELECT rowid FROM ${table} WHERE valid_to < ? ORDER BY valid_to LIMIT ?`;
+      return [name, database.prepare<[string, number]>(`DELETE FROM ${table} WHERE rowid IN (${old})`)] as const;
+    }),
+  );
+  // A state before the end of a version that is gone can no longer be told.
+  const raise = database.prepare<[string, string]>(
+    'UPDATE mirror_history SET begins_at = max(begins_at, ?) WHERE resource = ?',
+  );
+  return (resource, before, versions) => {
+    const changes = removals.get(resource)?.run(before, versions).changes ?? 0;
+    if (changes > 0) raise.run(before, resource);
+    return changes;
+  };
+}

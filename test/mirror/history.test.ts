@@ -1,0 +1,430 @@
+import SqliteDatabase from 'better-sqlite3';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { ServedRecord } from '../../src/model/records.ts';
+import type { ResourceName } from '../../src/model/resources.ts';
+import { dayMs, hourMs, timestampOf, type Clock, type Timestamp } from '../../src/model/time.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { JsonRecord } from '../../src/sandbox/serialise.ts';
+import type { Row } from '../../src/store/ports/reading.ts';
+import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { columnsOf, tableRows, withSnapshot } from '../support/history.ts';
+import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
+import { sandboxNow, startSandbox, withSandbox } from '../support/sandbox.ts';
+import { temporaryFolder, temporaryFolderNow } from '../support/temporary-folder.ts';
+
+const usual = ['last_seen_at', 'last_login_at', 'updated_at'];
+
+interface Version {
+  readonly id: number;
+  readonly change: string;
+  readonly valid_from: string;
+  readonly valid_to: string;
+  readonly record: string;
+}
+
+function versionsIn(file: string, resource: ResourceName): Version[] {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    return database.prepare<[], Version>(`SELECT * FROM ${resource}_history ORDER BY rowid`).all();
+  } finally {
+    database.close();
+  }
+}
+
+function rowIn(file: string, resource: ResourceName, id: number): Record<string, unknown> | undefined {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    return database.prepare<[number], Record<string, unknown>>(`SELECT * FROM ${resource} WHERE id = ?`).get(id);
+  } finally {
+    database.close();
+  }
+}
+
+/** A clock that stands still until it is moved, on both sides. */
+function sharedClock(sandbox: Sandbox): Clock & { advance(ms: number): void; at(): Timestamp } {
+  let now = sandboxNow;
+  return {
+    now: () => now,
+    at: () => timestampOf(now),
+    advance: (ms) => {
+      now += ms;
+      sandbox.control.advanceClock(ms);
+    },
+  };
+}
+
+async function begun(tried: SyncTry = {}) {
+  const sandbox = await startSandbox();
+  const clock = sharedClock(sandbox);
+  const file = `${temporaryFolder()}/mirror.db`;
+  const again = (more: SyncTry = {}) => sync(sandbox, file, { clock, historyIgnore: usual, ...tried, ...more });
+  const first = await again();
+  expect(first.report.status).toBe('complete');
+  return { control: sandbox.control, sandbox, clock, file, again };
+}
+
+describe('the first sync', () => {
+  test('makes no versions, and begins the history', async () => {
+    const { file, clock } = await begun();
+    expect(versionsIn(file, 'users')).toEqual([]);
+    expect(withSnapshot(file, (snapshot) => snapshot.historyReach('users'))).toEqual({
+      beginsAt: clock.at(),
+      wholeAt: clock.at(),
+    });
+  });
+});
+
+describe('a change', () => {
+  test('keeps the row as it was, from when it came until it changed', async () => {
+    const { control, file, clock, again } = await begun();
+    const [began, before] = [clock.at(), rowIn(file, 'users', 5)];
+    clock.advance(hourMs);
+    control.update('users', 5, { balance: 77.25, language: 'fr' });
+    await again();
+    const [version, ...others] = versionsIn(file, 'users');
+    expect(others).toEqual([]);
+    expect(version).toMatchObject({ id: 5, change: 'updated', valid_from: began, valid_to: clock.at() });
+    const { _changed_at: changedAt, ...cells } = before ?? {};
+    expect(changedAt).toBe(began);
+    expect(JSON.parse(version?.record ?? '')).toEqual(cells);
+    expect(rowIn(file, 'users', 5)).toMatchObject({ balance: 77.25, language: 'fr', _changed_at: clock.at() });
+  });
+
+  test('of ignored fields alone is mirrored, makes no version and does not move _changed_at', async () => {
+    const { control, file, clock, again } = await begun();
+    const began = clock.at();
+    clock.advance(hourMs);
+    control.update('users', 5, { last_seen_at: '2026-03-11T11:00:00.000000Z' });
+    const { report } = await again();
+    expect(report.resources.users).toMatchObject({ updated: 1 });
+    expect(versionsIn(file, 'users')).toEqual([]);
+    expect(rowIn(file, 'users', 5)).toMatchObject({
+      last_seen_at: '2026-03-11T11:00:00.000000Z',
+      _changed_at: began,
+    });
+    clock.advance(hourMs);
+    control.update('users', 5, { status: 'banned' });
+    await again();
+    // No gap: the version reaches from the first sight of the row to its first change that counts.
+    expect(versionsIn(file, 'users')).toMatchObject([{ id: 5, valid_from: began, valid_to: clock.at() }]);
+  });
+
+  test('of a field that the reference does not know is one, unless that field is ignored', async () => {
+    const historyIgnore = [...usual, '_extra.last_ip', "_extra.it's", 'order'];
+    const { control, file, again } = await begun({ historyIgnore });
+    const touch = async (fields: Record<string, unknown>) => {
+      control.update('coupons', 3, fields as JsonRecord);
+      await again();
+      return versionsIn(file, 'coupons').length;
+    };
+    expect(await touch({ points: 1 })).toBe(1);
+    expect(await touch({ points: 2 })).toBe(2);
+    expect(await touch({ last_ip: '10.0.0.1' })).toBe(2);
+    expect(await touch({ last_ip: '10.0.0.2', "it's": true })).toBe(2);
+    expect(await touch({ points: undefined })).toBe(3);
+    // With the last of the others gone, what is left counts as nothing there.
+    expect(await touch({ last_ip: undefined, "it's": undefined })).toBe(3);
+    expectMirroredExtra(file);
+  });
+
+  function expectMirroredExtra(file: string): void {
+    expect(rowIn(file, 'coupons', 3)).toMatchObject({ _extra: null });
+  }
+
+  test('that cannot be stored whole leaves neither the row nor a version', async () => {
+    const { control, file, clock, again } = await begun();
+    control.update('users', 5, { balance: 77.25 });
+    clock.advance(hourMs);
+    const database = new SqliteDatabase(file);
+    database.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON mirror_run_resources WHEN NEW.updated > 0
+      BEGIN SELECT RAISE(ABORT, 'the disk said no'); END`);
+    database.close();
+    await expect(again()).rejects.toThrow('the disk said no');
+    expect(versionsIn(file, 'users')).toEqual([]);
+    expect(rowIn(file, 'users', 5)).not.toMatchObject({ balance: 77.25 });
+  });
+});
+
+describe('a deletion', () => {
+  test('keeps the row as it was, and a record that comes back under the id is a new one', async () => {
+    const { control, file, clock, again } = await begun();
+    const times = [clock.at()];
+    const before = tableRows(file, 'coupons');
+    const next = async (change: () => unknown) => {
+      clock.advance(hourMs);
+      change();
+      await again();
+      times.push(clock.at());
+    };
+    await next(() => control.remove('coupons', 4));
+    await next(() => control.insert('coupons', { id: 4, code: 'REBORN', created_at: '2024-02-29T00:00:00.000000Z' }));
+    await next(() => control.update('coupons', 4, { code: 'AGAIN' }));
+    const versions = versionsIn(file, 'coupons').map(({ id, change, valid_from, valid_to }) => [
+      id,
+      change,
+      times.indexOf(valid_from as Timestamp),
+      times.indexOf(valid_to as Timestamp),
+    ]);
+    expect(versions).toEqual([
+      [4, 'deleted', 0, 1],
+      [4, 'updated', 2, 3],
+    ]);
+    const codes = times.map((at) => tableRows(file, 'coupons', at, ['code'])[3]?.[0]);
+    expect(tableRows(file, 'coupons', times[0])).toEqual(before);
+    expect(codes.slice(2)).toEqual(['REBORN', 'AGAIN']);
+    expect(tableRows(file, 'coupons', times[1], ['id']).flat()).not.toContain(4n);
+  });
+
+  test('of what is kept out of the mirror leaves nothing in the history either', async () => {
+    const { control, file, again } = await begun();
+    const database = new SqliteDatabase(file);
+    database.exec(`INSERT INTO mirror_suppressions (resource, id, user_id, since) VALUES ('coupons', 4, 1, 'now')`);
+    database.close();
+    control.remove('coupons', 4);
+    control.remove('coupons', 5);
+    await again();
+    expect(versionsIn(file, 'coupons').map(({ id }) => id)).toEqual([5]);
+  });
+});
+
+describe('versions older than history.keep', () => {
+  test('go at the end of a complete run, and with them what could be asked of that time', async () => {
+    const { control, file, clock, again } = await begun({ historyKeepMs: 10 * dayMs });
+    clock.advance(hourMs);
+    control.update('users', 5, { balance: 1.5 });
+    control.remove('coupons', 4);
+    await again();
+    clock.advance(11 * dayMs);
+    control.update('users', 5, { balance: 2.5 });
+    control.faultNext({ fault: 'html', times: 1_000, match: { path: '/api/v1/packages' } });
+    expect((await again()).report.status).toBe('partial');
+    expect(versionsIn(file, 'users')).toHaveLength(2);
+    control.clearFaults();
+    const end = clock.at();
+    expect((await again()).report.status).toBe('complete');
+    expect(versionsIn(file, 'users').map(({ valid_to }) => valid_to)).toEqual([end]);
+    expect(versionsIn(file, 'coupons')).toEqual([]);
+    const reach = (resource: ResourceName) =>
+      withSnapshot(file, (snapshot) => snapshot.historyReach(resource).beginsAt);
+    expect(reach('users')).toBe(timestampOf(clock.now() - 10 * dayMs));
+    // Nothing was taken away from the others.
+    expect(reach('packages')).toBe(timestampOf(sandboxNow));
+  });
+
+  test('go in steps that are small', async () => {
+    const { control, file, clock, again } = await begun({ historyKeepMs: hourMs });
+    control.remove('coupons', 4);
+    await again();
+    const database = new SqliteDatabase(file);
+    database.exec(`WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2500)
+      INSERT INTO coupons_history SELECT version.* FROM coupons_history AS version, series`);
+    // Notes what each step has left.
+    database.exec(`CREATE TABLE steps (remaining); CREATE TRIGGER step BEFORE UPDATE ON mirror_history
+      BEGIN INSERT INTO steps VALUES ((SELECT count(*) FROM coupons_history)); END`);
+    clock.advance(2 * hourMs);
+    expect((await again()).report.status).toBe('complete');
+    expect(database.prepare('SELECT remaining FROM steps').pluck().all()).toEqual([1_501, 501, 0]);
+    database.close();
+  });
+});
+
+test('a clock that was set back leaves one row an id, the last one written', async () => {
+  const { control, file, clock, again } = await begun();
+  const change = async (balance: number, ms: number) => {
+    clock.advance(ms);
+    control.update('users', 5, { balance });
+    await again();
+  };
+  await change(1, 2 * hourMs);
+  await change(2, -hourMs);
+  await change(3, -hourMs / 2);
+  const balanceAt = (ms: number) => tableRows(file, 'users', timestampOf(sandboxNow + ms), ['id', 'balance']);
+  for (const ms of [0, hourMs / 2, hourMs, 2 * hourMs, 3 * hourMs]) {
+    const ids = balanceAt(ms).map(([id]) => id);
+    expect(ids).toEqual([...new Set(ids)]);
+    expect(ids).toContain(5n);
+  }
+  expect(balanceAt(3 * hourMs).find(([id]) => id === 5n)).toEqual([5n, 3n]);
+});
+
+test('what happens to a record within one moment is told in the order in which it happened', async () => {
+  const { file } = await begun();
+  const store = openMirrorStore(file, { now: () => sandboxNow + hourMs }, { historyIgnore: [] });
+  store.acquireLock('sync', 'r');
+  store.beginRun('r', 'sync', ['coupons']);
+  const [window] = store.windows('coupons');
+  if (window === undefined) throw new Error('no window');
+  const show = (code: string) => store.recordPage('r', window, [{ id: 900, code }], 1);
+  show('one');
+  show('two');
+  store.deleteRecords('r', 'coupons', [900]);
+  show('three');
+  show('four');
+  store.close();
+  const at = timestampOf(sandboxNow + hourMs);
+  const changes = withSnapshot(file, (snapshot) => [...snapshot.changes('coupons', { from: at, to: at })]);
+  expect(changes.map(({ kind, before, after }) => [kind, before?.[1], after?.[1]])).toEqual([
+    ['inserted', undefined, 'one'],
+    ['updated', 'one', 'two'],
+    ['deleted', 'two', undefined],
+    ['inserted', undefined, 'three'],
+    ['updated', 'three', 'four'],
+  ]);
+  expect(tableRows(file, 'coupons', at)).toEqual(tableRows(file, 'coupons'));
+});
+
+describe('a version gives back every cell as it was', () => {
+  const text = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.constantFrom('007', '12.50', '1e3', 'null', 'true', '{"a":1}', '[1,2]', '"', '\\', '\0', 'a\0b', '\u2028', ''),
+  );
+  const value: fc.Arbitrary<unknown> = fc.oneof(
+    text,
+    fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+    fc.bigInt(),
+    fc.double({ noNaN: true }),
+    fc.constantFrom(5, 5.5, 0.1 + 0.2, 9007199254740993n, Infinity, -Infinity, 5e-324, true, false, null, undefined),
+    fc.jsonValue(),
+  );
+  const record = fc.record(
+    Object.fromEntries([...columnsOf('users').slice(1, 17), 'points', 'a "quoted" name'].map((name) => [name, value])),
+  );
+
+  // Zero has a sign in a double, and none in SQL, in CSV or in JSON as SQLite writes it.
+  const withoutSigns = (rows: Row[]) => rows.map((row) => row.map((cell) => (cell === 0 ? 0 : cell)));
+
+  test('integers beyond 2^53, text that looks like numbers, JSON text, reals', () => {
+    const folder = temporaryFolderNow();
+    let now = sandboxNow;
+    const file = `${folder.path}/mirror.db`;
+    const store = openMirrorStore(file, { now: () => now });
+    try {
+      store.acquireLock('sync', 'r');
+      store.beginRun('r', 'sync', ['users']);
+      store.resetWindows('users', [{ from: '0000-01-01' as never, to: '3000-01-01' as never }]);
+      const [window] = store.windows('users');
+      if (window === undefined) throw new Error('no window');
+      fc.assert(
+        fc.property(record, (fields) => {
+          now += 1_000;
+          store.recordPage('r', window, [{ id: 1, ...fields } as ServedRecord], 1);
+          const at = timestampOf(now);
+          const row = withoutSigns(tableRows(file, 'users'));
+          now += 1_000;
+          store.recordPage('r', window, [{ id: 1, username: `other ${now}` }], 1);
+          expect(withoutSigns(tableRows(file, 'users', at))).toEqual(row);
+        }),
+        { numRuns: 300 },
+      );
+    } finally {
+      store.close();
+      folder.remove();
+    }
+  }, 30_000);
+});
+
+describe('the history replays', () => {
+  const resources = ['users', 'coupons'] as const;
+  type Resource = (typeof resources)[number];
+  type Operation = readonly [kind: 'update' | 'touch' | 'remove' | 'insert', resource: Resource, pick: number];
+  const operation = fc.tuple(
+    fc.constantFrom('update', 'update', 'touch', 'remove', 'insert'),
+    fc.constantFrom(...resources),
+    fc.nat(1_000),
+  ) as fc.Arbitrary<Operation>;
+  const syncs = fc.array(fc.array(operation, { maxLength: 12 }), { minLength: 2, maxLength: 6 });
+
+  function apply({ control }: Sandbox, [kind, resource, pick]: Operation): void {
+    const ids = control.dump(resource).map((record) => Number(record['id']));
+    // Few, so that one changes again and again.
+    const id = ids[pick % Math.min(6, Math.max(1, ids.length))];
+    const money = resource === 'users' ? 'balance' : 'discount_amount';
+    switch (kind) {
+      case 'update':
+        if (id !== undefined) control.update(resource, id, { [money]: pick / 8, points: pick % 3 });
+        break;
+      case 'touch':
+        if (id !== undefined) control.update(resource, id, {});
+        break;
+      case 'remove':
+        if (id !== undefined) control.remove(resource, id);
+        break;
+      case 'insert': {
+        // An id that was free, of late or always.
+        const free = 1 + (pick % 3 === 0 ? 20 + (pick % 7) : pick % 8);
+        if (!ids.includes(free)) control.insert(resource, { id: free });
+      }
+    }
+  }
+
+  test('the table as it was at each sync, whatever came, changed, went and came back', async () => {
+    await fc.assert(
+      fc.asyncProperty(syncs, fc.constantFrom([], usual), async (plan, historyIgnore) => {
+        const folder = temporaryFolderNow();
+        try {
+          await withSandbox({ users: 20, coupons: 12, packages: 0, emails: 0 }, (sandbox) =>
+            replay(sandbox, `${folder.path}/mirror.db`, plan, historyIgnore),
+          );
+        } finally {
+          folder.remove();
+        }
+      }),
+      { numRuns: 12 },
+    );
+  }, 60_000);
+
+  async function replay(
+    sandbox: Sandbox,
+    file: string,
+    plan: readonly (readonly Operation[])[],
+    historyIgnore: readonly string[],
+  ): Promise<void> {
+    let now = sandboxNow;
+    // Each look at the clock is another moment, as in a real run.
+    const clock = { now: () => (now += 1) };
+    const columns = (resource: Resource) => columnsOf(resource).filter((name) => !historyIgnore.includes(name));
+    const states: { readonly at: Timestamp; readonly tables: Readonly<Record<Resource, Row[]>> }[] = [];
+    for (const operations of [[], ...plan]) {
+      for (const each of operations) apply(sandbox, each);
+      const { report } = await sync(sandbox, file, { clock, historyIgnore, resources, allowDeletions: true });
+      expect(report.status).toBe('complete');
+      expectMirrored(sandbox, file, resources);
+      const rows = (resource: Resource) => tableRows(file, resource, undefined, columns(resource));
+      states.push({ at: timestampOf(now), tables: { users: rows('users'), coupons: rows('coupons') } });
+      now += hourMs;
+      sandbox.control.advanceClock(hourMs);
+    }
+    for (const [index, { at, tables }] of states.entries()) {
+      for (const resource of resources) {
+        expect(tableRows(file, resource, at, columns(resource))).toEqual(tables[resource]);
+        const kept = columns(resource).slice(0, -2);
+        for (const before of states.slice(0, index)) {
+          const replayed = replayChanges(file, resource, kept, before.tables[resource], [before.at, at]);
+          expect(replayed).toEqual(tables[resource].map((row) => row.slice(0, kept.length)));
+        }
+      }
+    }
+  }
+
+  /** The rows of then, with every change since then made to them, each of which must find what it changes. */
+  function replayChanges(
+    file: string,
+    resource: Resource,
+    kept: readonly string[],
+    rows: readonly Row[],
+    [after, to]: readonly [Timestamp, Timestamp],
+  ): Row[] {
+    const places = kept.map((name) => columnsOf(resource).indexOf(name));
+    const cut = (row: Row | null) => (row === null ? undefined : places.map((place) => row[place] ?? null));
+    const state = new Map(rows.map((row) => [row[0], row.slice(0, kept.length)]));
+    const from = timestampOf(Date.parse(after) + 1);
+    for (const change of withSnapshot(file, (snapshot) => [...snapshot.changes(resource, { from, to })])) {
+      expect(state.get(change.id)).toEqual(cut(change.before));
+      const next = cut(change.after);
+      if (next === undefined) state.delete(change.id);
+      else state.set(change.id, next);
+    }
+    return [...state.values()].sort((a, b) => Number(a[0]) - Number(b[0]));
+  }
+});

@@ -25,7 +25,7 @@ export const groups = {
   about: 'Settings and help:',
 } as const;
 
-/** In the order of the help: sync, status, verify · export, query, changes, schema · users … coupons · sandbox · doctor, config, … */
+/** In the order of the help: sync, status, verify, forget · export, query, changes, schema · users … coupons · sandbox · doctor, config, … */
 export const commands: readonly CommandRow[] = [
   {
     name: 'sync',
@@ -46,6 +46,12 @@ export const commands: readonly CommandRow[] = [
     load: () => import('./verify.ts'),
   },
   {
+    name: 'forget',
+    group: groups.mirror,
+    summary: 'erase one person from the mirror, and keep them out',
+    load: () => import('./forget.ts'),
+  },
+  {
     name: 'export',
     group: groups.answers,
     summary: 'write a table, a view or a query as CSV, TSV or JSON lines',
@@ -56,6 +62,12 @@ export const commands: readonly CommandRow[] = [
     group: groups.answers,
     summary: 'run one SQL statement that reads',
     load: () => import('./query.ts'),
+  },
+  {
+    name: 'changes',
+    group: groups.answers,
+    summary: 'show who changed what between two times, field by field',
+    load: () => import('./changes.ts'),
   },
   {
     name: 'schema',

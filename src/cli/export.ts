@@ -3,11 +3,13 @@ import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
+import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
 import type { ExportRequest } from '../export/export.ts';
 import { type ExportFormat, exportFormats } from '../export/formats.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { CliContext } from './context.ts';
-import { printJson, printNote } from './output.ts';
+import { toMoment } from './moment-flag.ts';
+import { printJson, printNote, printWarning } from './output.ts';
 
 interface ExportFlags {
   readonly sql?: string;
@@ -16,6 +18,7 @@ interface ExportFlags {
   readonly columns?: string;
   readonly where?: string;
   readonly order?: string;
+  readonly asOf?: number;
   readonly gzip?: boolean;
   readonly raw?: boolean;
   readonly bom?: boolean;
@@ -35,6 +38,7 @@ export function define(program: Command, context: CliContext): void {
     .option('--columns <names>', 'only these columns, in this order: id,email,balance')
     .option('--where <sql>', 'only rows for which the condition holds: "balance > 100"')
     .option('--order <sql>', 'in this order (default: by id): "balance DESC, id"')
+    .option('--as-of <time>', 'the table as the mirror knew it then: a time, a day (its start) or 7d ago', toMoment())
     .option('--meta', "also the mirror's own columns, whose names begin with _")
     .option('--gzip', 'compress with gzip')
     .option('--raw', "leave text that a spreadsheet would run as it is (default: put a ' before it)")
@@ -45,6 +49,7 @@ export function define(program: Command, context: CliContext): void {
 Examples:
   admin-mirror export users -o users.csv
   admin-mirror export users --columns id,email,balance --where "balance > 0" --order "balance DESC"
+  admin-mirror export users --as-of 7d -o users-last-week.csv
   admin-mirror export emails --format jsonl --gzip -o emails.jsonl.gz
   admin-mirror export --sql "SELECT status, count(*) AS users FROM users GROUP BY status"`,
     )
@@ -70,7 +75,11 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   await withReleases(async (releases) => {
     const store = await openReading(context.settings(), releases);
     let rows = 0;
-    const chunks = exportChunks(store, request, { signal, onRows: (more) => void (rows += more) });
+    const chunks = exportChunks(store, request, {
+      signal,
+      onRows: (more) => void (rows += more),
+      onWarning: (warning) => printWarning(context, warning),
+    });
     if (file === undefined) {
       const { writeToStream } = await import('../export/stream-output.ts');
       await writeToStream(context.stdout, chunks, signal);
@@ -80,7 +89,9 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     const path = resolve(context.folder, file);
     refuseOwnFiles(path, context.settings());
     const bytes = await writeDurableFile(path, chunks, signal);
-    if (context.json()) printJson(context, { file: path, format: flags.format, gzip: request.gzip, rows, bytes });
+    const asOf = 'asOf' in request.what ? { as_of: request.what.asOf } : {};
+    const report = { file: path, format: flags.format, gzip: request.gzip, rows, bytes, ...asOf };
+    if (context.json()) printJson(context, report);
     else printNote(context, `${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'} written to ${file}`);
   });
 }
@@ -109,10 +120,12 @@ function requestOf(what: string | undefined, flags: ExportFlags): ExportRequest 
 
 function queryOf(what: string | undefined, sql: string, flags: ExportFlags): ExportRequest['what'] {
   if (what !== undefined) throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
-  const names = ['columns', 'where', 'order', 'meta'] as const;
+  const names = ['columns', 'where', 'order', 'asOf', 'meta'] as const;
   const other = names.find((name) => flags[name] !== undefined);
   if (other === undefined) return { sql };
-  throw new UsageError(`--${other} is for tables and views; with --sql, say it in the SQL`);
+  throw new UsageError(
+    `--${other === 'asOf' ? 'as-of' : other} is for tables and views; with --sql, say it in the SQL`,
+  );
 }
 
 function tableOf(what: string | undefined, flags: ExportFlags): ExportRequest['what'] {
@@ -129,5 +142,12 @@ function tableOf(what: string | undefined, flags: ExportFlags): ExportRequest['w
     ...(columns === undefined ? {} : { columns }),
     ...(flags.where === undefined ? {} : { where: flags.where }),
     ...(flags.order === undefined ? {} : { order: flags.order }),
+    ...(flags.asOf === undefined ? {} : { asOf: past(flags.asOf) }),
   };
+}
+
+function past(moment: number): Timestamp {
+  const at = timestampOf(moment);
+  if (moment <= systemClock.now()) return at;
+  throw new UsageError(`--as-of ${at} lies in the future`, { advice: 'Leave it out to export what is there now.' });
 }

@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import { availableParallelism } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import type { ReadingStore, Relation, ResultColumn, Rows, Snapshot } from '../store/ports/reading.ts';
+import { checkAsOf } from './as-of.ts';
 import { header, type Lines, resultLines, tableLines, type TextStyle } from './encoder.ts';
 import { gzipped } from './gzip.ts';
 import { agreeOnSnapshot, RangeThread, readInOrder } from './range-pool.ts';
@@ -27,6 +28,8 @@ export interface ExportRun {
   readonly signal: AbortSignal;
   /** Told how many more rows have been read. */
   readonly onRows: (rows: number) => void;
+  /** Told what the operator should know of the rows. */
+  readonly onWarning?: (warning: string) => void;
 }
 
 /** Two make up for what formatting costs over the database's own shell; each more would take some 40 MB. */
@@ -60,7 +63,10 @@ async function* textChunks(store: ReadingStore, request: ExportRequest, run: Exp
       return;
     }
     const { relation, selection } = resolveSelection(snapshot, what);
-    const plain = selection.where === undefined && selection.order === undefined;
+    const { where, order, asOf } = selection;
+    const warning = asOf === undefined ? undefined : checkAsOf(snapshot, relation.name, asOf);
+    if (warning !== undefined) run.onWarning?.(warning);
+    const plain = where === undefined && order === undefined && asOf === undefined;
     if (plain && relation.rangeColumn !== null) {
       yield* tableText(store, snapshot, relation, selection.columns, request, run);
       return;

@@ -30,7 +30,8 @@ export function jsonObject(columns: readonly ResultColumn[]): (row: Row) => stri
   };
 }
 
-function jsonCell(cell: Cell, embedded: boolean): string {
+/** The cell as JSON; `embedded`: text that is an object or array in JSON stands for it. */
+export function jsonCell(cell: Cell, embedded: boolean): string {
   if (cell === null) return 'null';
   if (typeof cell === 'string') return (embedded ? storedJson(cell) : undefined) ?? JSON.stringify(cell);
   if (cell instanceof Uint8Array) return JSON.stringify(plainText(cell));

@@ -1,6 +1,7 @@
 /** From what the operator named to a selection: tables, views and columns that are there, or the nearest that are. */
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
+import type { Timestamp } from '../model/time.ts';
 import type { Relation, Selection, Snapshot } from '../store/ports/reading.ts';
 
 /** A table or view as the operator asks for it. */
@@ -12,6 +13,8 @@ export interface TableRequest {
   readonly meta: boolean;
   readonly where?: string;
   readonly order?: string;
+  /** The table as the mirror knew it then. */
+  readonly asOf?: Timestamp;
 }
 
 export interface Resolved {
@@ -30,7 +33,7 @@ export function resolveSelection(snapshot: Snapshot, request: TableRequest): Res
     });
   }
   const columns = request.columns ?? known.filter((name) => request.meta || !name.startsWith('_'));
-  const { where, order } = request;
+  const { where, order, asOf } = request;
   return {
     relation,
     selection: {
@@ -38,6 +41,7 @@ export function resolveSelection(snapshot: Snapshot, request: TableRequest): Res
       columns,
       ...(where === undefined ? {} : { where }),
       ...(order === undefined ? {} : { order }),
+      ...(asOf === undefined ? {} : { asOf }),
     },
   };
 }

@@ -1,0 +1,179 @@
+import { describe, expect, test } from 'vitest';
+import { dayMs, hourMs, timestampOf, type Timestamp } from '../../src/model/time.ts';
+import { runCli } from '../support/cli.ts';
+import { mirrorFile } from '../support/mirror-file.ts';
+import { sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+interface Answer {
+  readonly since: string;
+  readonly until: string;
+  readonly changes: readonly {
+    readonly at: string;
+    readonly resource: string;
+    readonly id: number;
+    readonly label: string | null;
+    readonly change: string;
+    readonly fields: Readonly<Record<string, { readonly old: unknown; readonly new: unknown }>>;
+  }[];
+}
+
+/** Three days of a server: read whole three days ago, changed, and read again two days and one day ago. */
+async function threeDays() {
+  const began = Date.now() - 3 * dayMs;
+  const { control, ...sandbox } = await startSandbox({ now: began });
+  const file = `${temporaryFolder()}/mirror.db`;
+  const folder = temporaryFolder();
+  const readAt = async (days: number): Promise<Timestamp> => {
+    const now = began + days * dayMs + hourMs;
+    control.setClock(now);
+    const historyIgnore = ['last_seen_at', 'last_login_at', 'updated_at'];
+    const { report } = await sync({ control, ...sandbox }, file, { clock: { now: () => now }, historyIgnore });
+    expect(report.status).toBe('complete');
+    return timestampOf(now);
+  };
+  const times = [await readAt(0)];
+  const code = String(control.get('coupons', 3)?.['code']);
+  const username = String(control.get('users', 5)?.['username']);
+  const before = control.get('users', 5);
+  control.update('users', 5, { balance: 77.25, data: { theme: 'dark' }, points: 1 });
+  control.remove('coupons', 3);
+  times.push(await readAt(1));
+  control.update('users', 5, { balance: JSON.rawJSON('9007199254740993') as never, points: 2 });
+  control.insert('users', { id: 900, username: 'new.comer', balance: 1 });
+  control.update('users', 6, { last_seen_at: '2026-01-01T00:00:00.000000Z' });
+  times.push(await readAt(2));
+  const cli = (...args: string[]) => runCli([...args, '--db', file], { folder });
+  const run = (...args: string[]) => cli('changes', ...args);
+  const answer = async (...args: string[]) => {
+    const { code: exit, stdout, stderr } = await run(...args, '--json');
+    expect(stderr).toBe('');
+    expect(exit).toBe(0);
+    return { text: stdout, ...(JSON.parse(stdout) as Answer) };
+  };
+  return { times, code, username, before, folder, cli, run, answer };
+}
+
+describe('changes', () => {
+  test('tells who came, changed and went, when and field by field, in the order of time', async () => {
+    const { times, code, username, before, answer } = await threeDays();
+    const { changes, since, text } = await answer('--since', String(times[1]));
+    expect(since).toBe(times[1]);
+    expect(changes.map(({ at, resource, id, label, change }) => [at, resource, id, label, change])).toEqual([
+      [times[1], 'users', 5, username, 'updated'],
+      [times[1], 'coupons', 3, code, 'deleted'],
+      [times[2], 'users', 5, username, 'updated'],
+      [times[2], 'users', 900, 'new.comer', 'inserted'],
+    ]);
+    expect(changes[0]?.fields).toEqual({
+      balance: { old: before?.['balance'], new: 77.25 },
+      data: { old: before?.['data'], new: { theme: 'dark' } },
+      '_extra.points': { old: null, new: 1 },
+    });
+    expect(changes[1]?.fields['code']).toEqual({ old: code, new: null });
+    expect(changes[3]?.fields['username']).toEqual({ old: null, new: 'new.comer' });
+    // Every digit, which a number of JavaScript would not hold.
+    expect(text).toContain('"balance":{"old":77.25,"new":9007199254740993}');
+  });
+
+  test('can be those of one resource, of one record, and up to a time', async () => {
+    const { times, answer } = await threeDays();
+    const ids = async (...args: string[]) => (await answer(...args)).changes.map(({ resource, id }) => [resource, id]);
+    expect(await ids('coupons', '--since', String(times[1]))).toEqual([['coupons', 3]]);
+    expect(await ids('--since', String(times[1]), '--until', String(times[1]))).toEqual([
+      ['users', 5],
+      ['coupons', 3],
+    ]);
+    // The record's whole story, its beginning included.
+    const story = (await answer('users', '--id', '5')).changes.map(({ at, change }) => [at, change]);
+    expect(story).toEqual([
+      [times[0], 'inserted'],
+      [times[1], 'updated'],
+      [times[2], 'updated'],
+    ]);
+    expect(await ids()).toEqual([
+      ['users', 5],
+      ['users', 900],
+    ]);
+    expect(await ids('--since', '49h', '--until', '2d')).toEqual([]);
+    expect((await answer('packages', '--since', String(times[1]))).text).toMatch(/"changes": \[\]\n\}\n$/);
+  });
+
+  test('are a table for a person, a line for each field', async () => {
+    const { times, username, run } = await threeDays();
+    const { stdout, stderr } = await run('users', '--since', String(times[2]));
+    expect(stderr).toBe('');
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines[0]).toMatch(/^at +resource +id +who +change +field +old +new$/);
+    expect(lines.slice(2).map((line) => line.split(/ {2,}/).slice(1))).toEqual([
+      ['users', '5', username, 'updated', 'balance', '77.25', '9007199254740993'],
+      ['users', '5', username, 'updated', '_extra.points', '1', '2'],
+      ['users', '900', 'new.comer', 'inserted'],
+    ]);
+  });
+
+  test('a day stands for all of it', async () => {
+    const { times, answer } = await threeDays();
+    const day = String(times[1]).slice(0, 10);
+    const { since, until } = await answer('--since', day, '--until', day);
+    expect([since, until]).toEqual([`${day}T00:00:00.000000Z`, `${day}T23:59:59.999000Z`]);
+  });
+
+  test('says where the history does not reach back so far, and tells what it knows', async () => {
+    const { times, run } = await threeDays();
+    const { code, stdout, stderr } = await run('coupons', '--since', '30d', '--json');
+    expect(code).toBe(0);
+    expect(stderr).toContain(`the history of coupons begins at ${times[0]}; what changed before that is not known`);
+    expect((JSON.parse(stdout) as Answer).changes).toHaveLength(21);
+  });
+
+  test.each([
+    [['--id', '5'], 'users, packages, emails, coupons'],
+    [['users', '--id', 'five'], 'An id is a whole number'],
+    [['user'], 'Did you mean "users"'],
+    [['--since', 'yesterday'], 'a day such as 2026-03-11'],
+    [['--since', '1d', '--until', '2d'], 'lies after --until'],
+  ])('refuses %o', async (args, words) => {
+    const { code, stdout, stderr } = await runCli(['changes', ...args, '--db', mirrorFile()], {
+      folder: temporaryFolder(),
+    });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(words);
+  });
+});
+
+describe('export --as-of', () => {
+  test('takes a time, a day and how long ago, and its report tells of which time the rows are', async () => {
+    const { times, folder, cli } = await threeDays();
+    const ids = async (asOf: string) => {
+      const { code, stdout, stderr } = await cli('export', 'coupons', '--as-of', asOf, '--columns', 'id');
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      return stdout.trimEnd().split('\n').length - 1;
+    };
+    expect(await ids(String(times[0]))).toBe(20);
+    expect(await ids('2d')).toBe(20);
+    expect(await ids('1d')).toBe(19);
+    const asOf = ['--as-of', String(times[0]).replace('000Z', 'Z')];
+    const { stdout } = await cli('export', 'coupons', ...asOf, '-o', 'coupons.csv', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ file: `${folder}/coupons.csv`, rows: 20, as_of: times[0] });
+    // A day stands for its beginning, which may lie before the first sync.
+    const day = String(times[0]).slice(0, 10);
+    const { code, stderr } = await cli('export', 'coupons', '--as-of', day);
+    expect(code).toBe(2);
+    expect(stderr).toContain(`the history of coupons begins at ${times[0]}, and ${day}T00:00:00.000000Z lies before`);
+  });
+
+  test.each([
+    [['users', '--as-of', 'last week'], 'a day such as 2026-03-11'],
+    [['users', '--as-of', '2999-01-01'], '--as-of 2999-01-01T00:00:00.000000Z lies in the future'],
+    [['--sql', 'SELECT 1', '--as-of', '1d'], '--as-of is for tables and views'],
+    [['mirror_runs', '--as-of', '1d'], 'mirror_runs has none'],
+  ])('refuses %o', async (args, words) => {
+    const { code, stdout, stderr } = await runCli(['export', ...args, '--db', mirrorFile()], {
+      folder: temporaryFolder(),
+    });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(words);
+  });
+});

@@ -1,0 +1,67 @@
+/** Every state that a run commits to its mirror, kept as the files that a process killed at that moment leaves. */
+import SqliteDatabase from 'better-sqlite3';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import type { MirrorStore } from '../../src/store/ports/mirror-store.ts';
+
+export interface Checkpoint {
+  /** After which of the store's steps. */
+  readonly step: string;
+  readonly database: Buffer;
+  readonly log: Buffer;
+}
+
+function contentOf(path: string): Buffer {
+  return existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
+}
+
+function digestOf(...parts: readonly Buffer[]): string {
+  return parts.map((part) => createHash('sha1').update(part).digest('base64')).join(' ');
+}
+
+/** The same store; after each of its steps the files are looked at, and kept where they are others than before. */
+export function watched(store: MirrorStore, file: string): { store: MirrorStore; checkpoints: Checkpoint[] } {
+  const checkpoints: Checkpoint[] = [];
+  const met = new Set<string>();
+  const look = (step: string): void => {
+    const [database, log] = [contentOf(file), contentOf(`${file}-wal`)];
+    const digest = digestOf(database, log);
+    if (met.has(digest)) return;
+    met.add(digest);
+    checkpoints.push({ step, database, log });
+  };
+  look('open');
+  const proxy = new Proxy(store, {
+    get(target, name, receiver) {
+      const value: unknown = Reflect.get(target, name, receiver);
+      if (typeof value !== 'function') return value;
+      return (...given: unknown[]): unknown => {
+        const result: unknown = Reflect.apply(value, target, given);
+        // Reads and the end of the connection commit nothing.
+        if (name !== 'close') look(String(name));
+        return result;
+      };
+    },
+  });
+  return { store: proxy, checkpoints };
+}
+
+/** No process has this id on any system. */
+const noProcess = 2 ** 30;
+
+/** Puts the state into a file of its own, as its dead holder left it: a lock of this very process would be held. */
+export function restore({ database, log }: Checkpoint, file: string): void {
+  writeFileSync(file, database);
+  writeFileSync(`${file}-wal`, log);
+  const opened = new SqliteDatabase(file);
+  // Where the power went early, not even the tables are there.
+  const tables = opened.prepare("SELECT name FROM sqlite_schema WHERE name = 'mirror_locks'").all();
+  if (tables.length > 0) opened.prepare('UPDATE mirror_locks SET pid = ?').run(noProcess);
+  opened.close();
+}
+
+/** The last part of the log lost, as when the power goes: what was not yet synced may be gone, cut anywhere. */
+export function withoutEnd(checkpoint: Checkpoint, share: number): Checkpoint {
+  const { step, log } = checkpoint;
+  return { ...checkpoint, step: `${step}, its log cut`, log: log.subarray(0, Math.floor(log.length * (1 - share))) };
+}

@@ -53,6 +53,13 @@ export interface PageOutcome {
   readonly unusable: number;
 }
 
+/** Rows in the order in which the server is asked to list them. */
+export interface RankedRows {
+  readonly ids: ArrayLike<number>;
+  /** Rises from one creation time to the next; the same for rows that share one. */
+  readonly moments: ArrayLike<number>;
+}
+
 export type RunStatus = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted' | 'killed';
 export type ResourceStatus = 'running' | 'complete' | 'partial' | 'failed';
 
@@ -145,6 +152,8 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
 
   /** Ids of the window's rows that are not among the seen. */
   unseenIds(window: Window, seen: ReadonlySet<number>): number[];
+  /** The resource's rows that were created on these days, or all where the range is one of everything. */
+  rankedRows(resource: ResourceName, range: DayRange): RankedRows;
   deleteRecords(run: string, resource: ResourceName, ids: readonly number[]): void;
   /** Removes up to so many versions from the history that ended before the time; gives how many there were. */
   pruneHistory(resource: ResourceName, before: Timestamp, versions: number): number;

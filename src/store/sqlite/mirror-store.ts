@@ -12,6 +12,7 @@ import { openMirrorFile, openMirrorForReading } from './open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages } from './page-memory.ts';
 import { pageUpsert } from './page-upsert.ts';
+import { rankedRows } from './ranked-rows.ts';
 import { relationsIn, type RelationSurprise } from './relations.ts';
 import { rowReader, type RecordRow, type Surprise } from './record-row.ts';
 import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
@@ -59,6 +60,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
           upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore)),
           remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
           owned: ownedRows(database, name),
+          ranked: rankedRows(database, resource),
           landmarks: landmarksIn(database, name),
           forgetPages: pageForgetter(database, name),
         },
@@ -165,6 +167,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
       writerOf(window.resource)
         .owned.ids(window)
         .filter((id) => !seen.has(id)),
+    rankedRows: (resource, range) => writerOf(resource).ranked(range),
     deleteRecords: (run, resource, ids) =>
       step(() => {
         const { forgetPages, remove } = writerOf(resource);
@@ -217,9 +220,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
       ),
     forgetCapability: (name, resource) =>
       step(() =>
-        runner.run(
-          build.deleteFrom('mirror_capabilities').where('name', '=', name).where('resource', '=', resource),
-        ),
+        runner.run(build.deleteFrom('mirror_capabilities').where('name', '=', name).where('resource', '=', resource)),
       ),
     landmarks: (resource, order, count) => writerOf(resource).landmarks(order, count),
     recordEvent: (run, event) => step(() => writeEvent(run, event)),

@@ -17,6 +17,14 @@ export function askedRange(window: DayRange, capabilities: Capabilities): DayRan
   return { from, to };
 }
 
+/** Days in which records of the range may have been created, whatever the server's rule. */
+export function reachOf(range: DayRange): DayRange {
+  return {
+    from: range.from > eraStart ? addDays(range.from, -1) : eraStart,
+    to: range.to < eraEnd ? addDays(range.to, 2) : eraEnd,
+  };
+}
+
 /**
  * Tells records that show that the server cannot have kept to the range: created days outside of it, whatever the rule.
  * Compares text, which timestamps in ISO 8601 allow: this is asked of every record that is read.

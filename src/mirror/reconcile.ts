@@ -8,11 +8,15 @@ import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 const brakeRows = 50;
 const brakeShare = 0.2;
 
-export interface ReconcilePorts {
-  readonly store: Pick<MirrorStore, 'unseenIds' | 'liveCount' | 'deleteRecords' | 'recordEvent' | 'releaseUnseen'>;
+export interface RemovalPorts {
+  readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent'>;
   /** Asks the server for the record itself: true only where it answers that there is none. */
   readonly isAbsent: (id: number) => Promise<boolean>;
   readonly allowDeletions: boolean;
+}
+
+export interface ReconcilePorts extends RemovalPorts {
+  readonly store: RemovalPorts['store'] & Pick<MirrorStore, 'unseenIds' | 'releaseUnseen'>;
 }
 
 export interface Reconciled {
@@ -31,7 +35,17 @@ export async function reconcile(
 ): Promise<Reconciled> {
   const { store } = ports;
   store.releaseUnseen(window, seen);
-  const unseen = store.unseenIds(window, seen);
+  return removeAbsent(ports, run, window, store.unseenIds(window, seen));
+}
+
+/** Removes those of the window's rows that the server confirms to have no longer, unless they are too many. */
+export async function removeAbsent(
+  ports: RemovalPorts,
+  run: string,
+  window: Window,
+  unseen: readonly number[],
+): Promise<Reconciled> {
+  const { store } = ports;
   if (unseen.length === 0) return { problem: null, alive: 0 };
   const live = store.liveCount(window.resource, window);
   if (!ports.allowDeletions && unseen.length > Math.max(brakeRows, live * brakeShare)) {

@@ -8,6 +8,7 @@ import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
 import { ContradictionError } from './contradiction.ts';
+import { findDeletions, isWorthSearching } from './find-deletions.ts';
 import { isRecalled, PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange, rangeBreaker } from './range.ts';
@@ -61,9 +62,15 @@ export class WindowVisitor {
     this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
   }
 
-  /** Visits the windows and what they are cut into, side by side. Throws what ends the resource: a refused key, a lost server. */
-  async visitAll(windows: readonly Window[]): Promise<void> {
-    const ends = await Promise.allSettled(windows.map((window) => this.#visit(window)));
+  /**
+   * Visits the windows and what they are cut into, side by side. Throws what ends the resource: a refused key, a lost server.
+   * @param counted what the server counts in them now, where that was asked: of some, only the deletions are searched
+   */
+  async visitAll(
+    windows: readonly Window[],
+    counted: ReadonlyMap<Window, number | undefined> = new Map(),
+  ): Promise<void> {
+    const ends = await Promise.allSettled(windows.map((window) => this.#visit(window, counted.get(window))));
     this.#ports.signal.throwIfAborted();
     if (this.#stop.signal.aborted) {
       if (this.#stop.signal.reason === this.#rangeFailure) this.#doubtRanges();
@@ -97,16 +104,16 @@ export class WindowVisitor {
     throw new ContradictionError(`the server answers to no range of days: ${failure.message}`, { cause: failure });
   }
 
-  async #visit(window: Window): Promise<void> {
-    const pieces = await this.#ports.limit(() => this.#step(window));
+  async #visit(window: Window, counted?: number): Promise<void> {
+    const pieces = await this.#ports.limit(() => this.#step(window, counted));
     await Promise.all(pieces.map((piece) => this.#visit(piece)));
   }
 
   /** One durable step; gives the windows that it made of this one, none where it is done with. */
-  async #step(window: Window): Promise<Window[]> {
+  async #step(window: Window, counted: number | undefined): Promise<Window[]> {
     this.#signal.throwIfAborted();
     try {
-      const pieces = await this.#walkOrCut(window);
+      const pieces = (await this.#isSearched(window, counted)) ? [] : await this.#walkOrCut(window);
       this.#failures = 0;
       if (coverageOf(window) === 'days') {
         this.#rangesWork = true;
@@ -132,6 +139,23 @@ export class WindowVisitor {
   #end(error: unknown): unknown {
     this.#stop.abort(error);
     return error;
+  }
+
+  /** Searches a long window that has lost few records for them; false where it is to be walked instead. */
+  async #isSearched(window: Window, total: number | undefined): Promise<boolean> {
+    const { store, run, source, resource, options, capabilities, progress } = this.#ports;
+    if (total === undefined || !isWorthSearching(window, total, capabilities)) return false;
+    const { pageSize } = capabilities;
+    const range = askedRange(window, capabilities);
+    const read = (page: number) =>
+      source.page(resource, { page, paginate: pageSize, range }, capabilities, this.#signal);
+    const isAbsent = (id: number) => source.isAbsent(resource, id, this.#signal);
+    const ports = { store, read, pageSize, isAbsent, allowDeletions: options.allowDeletions };
+    const searched = await findDeletions(ports, run, window, range, total);
+    if (searched.kind === 'done') return true;
+    const text = `${window.from}..${window.to} is read whole: ${searched.problem}`;
+    progress({ kind: 'notice', resource, text });
+    return false;
   }
 
   async #walkOrCut(window: Window): Promise<Window[]> {

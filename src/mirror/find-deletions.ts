@@ -1,0 +1,111 @@
+/**
+ * Finds the few records that a long window has lost without reading it whole, and removes them. Only places are compared,
+ * so how fresh the rows are known to be stays as it was. Section "Deletions" of docs/architecture.md.
+ */
+import type { Capabilities } from '../api/capabilities.ts';
+import type { Page } from '../api/envelope.ts';
+import { PageTooLarge } from '../api/errors.ts';
+import { everything, type DayRange } from '../model/era.ts';
+import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import { idsOn } from './page-memory.ts';
+import { reachOf } from './range.ts';
+import { expectedProbes, searchMissing, type Findings } from './rank-probe.ts';
+import { removeAbsent, type RemovalPorts } from './reconcile.ts';
+
+export interface SearchPorts extends RemovalPorts {
+  readonly store: RemovalPorts['store'] &
+    Pick<MirrorStore, 'rankedRows' | 'accountedCount' | 'suppressedIds' | 'unseenIds' | 'endWalk'>;
+  /** Asks for one page of the window, of the page size. */
+  readonly read: (page: number) => Promise<Page>;
+  readonly pageSize: number;
+}
+
+/** What became of a search: `undecided` where only a walk can tell what the window has lost. */
+export type Searched = { readonly kind: 'done' } | { readonly kind: 'undecided'; readonly problem: string };
+
+/** Fewer pages are read whole, which tells more. */
+const fewPages = 4;
+/** A walk brings the rows up to date as well, so a search must be cheaper by far. */
+const worthwhileShare = 0.5;
+/** Pages asked for at the same time. */
+const pagesAtOnce = 8;
+
+/** Whether to search a window of which the server counts fewer records than it did. */
+export function isWorthSearching(window: Window, total: number, capabilities: Capabilities): boolean {
+  const lost = (window.serverTotal ?? 0) - total;
+  const pages = Math.ceil(total / capabilities.pageSize);
+  if (capabilities.sorts !== 'kept' || window.state !== 'settled' || lost <= 0 || pages <= fewPages) return false;
+  return expectedProbes(lost, pages) <= pages * worthwhileShare;
+}
+
+/**
+ * Searches the window and removes what the server confirms that it no longer has. Anything that does not fit together,
+ * and any change while it goes on, leaves it undecided.
+ * @param range the days that are asked for; null for all records
+ * @param total what the server counts in them
+ */
+export async function findDeletions(
+  ports: SearchPorts,
+  run: string,
+  window: Window,
+  range: DayRange | null,
+  total: number,
+): Promise<Searched> {
+  const { store } = ports;
+  const { resource } = window;
+  const reach = range === null ? everything : reachOf(range);
+  if (store.accountedCount(resource, reach) !== store.liveCount(resource, reach)) {
+    return undecided('it has records that are kept out of the mirror');
+  }
+  const found = await search(ports, window, reach, total);
+  if (found.kind === 'contradiction') return undecided(found.problem);
+  const missing = new Set(found.ids);
+  const lost = store.unseenIds(window, new Set()).filter((id) => missing.has(id));
+  const { problem } = await removeAbsent(ports, run, window, lost);
+  if (problem !== null) return undecided(problem);
+  store.endWalk(run, window, { state: 'settled', serverTotal: total, freshAsOf: null, problem: null });
+  return { kind: 'done' };
+}
+
+function undecided(problem: string): Searched {
+  return { kind: 'undecided', problem };
+}
+
+/** Runs the search against the server. */
+async function search(ports: SearchPorts, window: Window, reach: DayRange, total: number): Promise<Findings> {
+  const { read, pageSize, store } = ports;
+  const steps = searchMissing(store.rankedRows(window.resource, reach), { total, pageSize });
+  // A search that goes on for longer than was expected has met deletions that stand apart on purpose: reading is cheaper.
+  let left = Math.ceil(total / pageSize);
+  let step = steps.next();
+  while (step.done !== true) {
+    left -= step.value.length;
+    if (left < 0) return { kind: 'contradiction', problem: 'it takes more requests than reading it' };
+    const answers: (readonly number[])[] = [];
+    for (let at = 0; at < step.value.length; at += pagesAtOnce) {
+      const pages = await readSome(read, step.value.slice(at, at + pagesAtOnce));
+      if (pages === undefined) return { kind: 'contradiction', problem: 'its pages are too large to be read' };
+      if (pages.some((page) => page.total !== total || page.perPage !== pageSize)) {
+        return { kind: 'contradiction', problem: 'records came or went meanwhile' };
+      }
+      answers.push(...pages.map(({ ids }) => ids));
+    }
+    step = steps.next(answers);
+  }
+  return step.value;
+}
+
+/** What the search needs of each page; undefined where the server's answers are too large to be taken. */
+async function readSome(read: SearchPorts['read'], pages: readonly number[]) {
+  try {
+    return await Promise.all(
+      pages.map(async (number) => {
+        const page = await read(number);
+        return { total: page.total, perPage: page.perPage, ids: idsOn(page) };
+      }),
+    );
+  } catch (error) {
+    if (error instanceof PageTooLarge) return undefined;
+    throw error;
+  }
+}

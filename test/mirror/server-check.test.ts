@@ -1,0 +1,315 @@
+import { copyFileSync, readFileSync } from 'node:fs';
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { storedCapabilities } from '../../src/mirror/capability-record.ts';
+import { knownServer } from '../../src/mirror/server-check.ts';
+import { InterruptedError } from '../../src/model/errors.ts';
+import { resourceNames } from '../../src/model/resources.ts';
+import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import { openMirrorStoreForReading } from '../../src/store/sqlite/mirror-store.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
+import { sandboxNow, startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const some = { users: 200, packages: 20, emails: 300, coupons: 30 } as const;
+
+function portOf(sandbox: Sandbox): number {
+  return Number(new URL(sandbox.url).port);
+}
+
+/** A sandbox over a file, and a mirror of it that was just synced. */
+async function mirrored(options: SandboxOptions = {}) {
+  const folder = temporaryFolder();
+  const data = `${folder}/server.db`;
+  const sandbox = await startSandbox({ ...some, file: data, ...options });
+  const file = `${folder}/mirror.db`;
+  expect((await sync(sandbox, file)).report.status).toBe('complete');
+  return { sandbox, data, file, folder };
+}
+
+/** Puts another sandbox in the place of one: the same address, and the same key unless another is given. */
+async function replaced(sandbox: Sandbox, options: SandboxOptions): Promise<Sandbox> {
+  const port = portOf(sandbox);
+  await sandbox.close();
+  const other = await openSandbox({ ...some, now: sandboxNow, key: sandbox.key, port, ...options });
+  onTestFinished(() => other.close());
+  return other;
+}
+
+function stored(file: string) {
+  const store = openMirrorStoreForReading(file);
+  try {
+    return {
+      server: knownServer(store),
+      events: store.events(50).filter(({ kind }) => kind.startsWith('server_')),
+      runs: store.runs(50).length,
+      pageSize: storedCapabilities(store, 'users')?.capabilities.pageSize,
+    };
+  } finally {
+    store.close();
+  }
+}
+
+/** Everything that a run could have changed. */
+function contents(file: string): unknown {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    const tables = database
+      .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'mirror_locks'")
+      .pluck()
+      .all();
+    return tables.map((name) => [name, database.prepare(`SELECT * FROM "${name}"`).all()]);
+  } finally {
+    database.close();
+  }
+}
+
+/** What the sync says that is refused; fails where it is not, or changes anything. */
+async function refusalOf(sandbox: Sandbox, file: string): Promise<string> {
+  const before = contents(file);
+  const error: unknown = await sync(sandbox, file).catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({
+    name: 'OtherServerError',
+    exitCode: 2,
+    advice: expect.stringContaining('--accept-new-server'),
+  });
+  expect(contents(file)).toEqual(before);
+  return (error as Error).message;
+}
+
+describe('at first contact', () => {
+  test('the server goes on record: its address, and marks of the key and its owner that tell nothing of either', async () => {
+    const { sandbox, file } = await mirrored();
+    const { server } = stored(file);
+    expect(server).toEqual({
+      address: sandbox.url,
+      key_mark: expect.stringMatching(/^[0-9a-f]{4}$/),
+      owner: {
+        id: '1',
+        marks: { username: expect.any(String), email: expect.any(String), created_at: expect.any(String) },
+      },
+    });
+    const { username, email } = sandbox.control.get('users', 1) ?? {};
+    for (const text of [username, email, sandbox.key]) expect(JSON.stringify(server)).not.toContain(text);
+    expect(readFileSync(file).includes(sandbox.key)).toBe(false);
+  });
+
+  test.each([
+    ['forbidden', (sandbox: Sandbox) => void sandbox.control.setBehaviour({ forbidden: 'users.auth' })],
+    [
+      'broken',
+      (sandbox: Sandbox) =>
+        sandbox.control.faultNext({ fault: 'error_500', match: { path: '/users/auth' }, times: 99 }),
+    ],
+    [
+      'a web page',
+      (sandbox: Sandbox) => sandbox.control.faultNext({ fault: 'html', match: { path: '/users/auth' }, times: 99 }),
+    ],
+  ])('a server whose answer about the key is %s is synced all the same', async (_, spoil) => {
+    const sandbox = await startSandbox(some);
+    const file = `${temporaryFolder()}/mirror.db`;
+    spoil(sandbox);
+    expect((await sync(sandbox, file)).report.status).toBe('complete');
+    expect(stored(file).server).toMatchObject({ address: sandbox.url, owner: null });
+    expect((await sync(sandbox, file)).report.status).toBe('complete');
+  });
+});
+
+describe('a server where nothing looks odd', () => {
+  test('is recognised by one request for its newest record', async () => {
+    const { sandbox, file } = await mirrored();
+    sandbox.control.clearRequests();
+    await sync(sandbox, file, { mode: 'quick' });
+    const { recent, byOperation } = sandbox.control.requests();
+    const probes = recent.filter(({ url }) => /filter%5Bid%5D|users\/\d+/.test(url));
+    expect(probes).toHaveLength(1);
+    expect(byOperation['users.auth']).toBeUndefined();
+  });
+
+  test('is synced after deletions of its newest records', async () => {
+    const { sandbox, file } = await mirrored();
+    const newest = resourceNames
+      .flatMap((resource) => sandbox.control.dump(resource).map((record) => ({ resource, record })))
+      .sort((a, b) => String(b.record['created_at']).localeCompare(String(a.record['created_at'])));
+    for (const { resource, record } of newest.slice(0, 7)) sandbox.control.remove(resource, Number(record['id']));
+    const { report } = await sync(sandbox, file);
+    expect(report.status).toBe('complete');
+    expectMirrored(sandbox, file);
+  });
+
+  test('is synced when everything that a small mirror knew was deleted', async () => {
+    const sandbox = await startSandbox({ ...some, coupons: 5 });
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file, { resources: ['coupons'] });
+    for (let id = 1; id <= 5; id += 1) sandbox.control.remove('coupons', id);
+    const { report } = await sync(sandbox, file, { resources: ['coupons'] });
+    expect(report.resources.coupons).toMatchObject({ status: 'complete', deleted: 5 });
+  });
+
+  test.each([
+    ['users cannot be looked at one by one', { forbidden: 'users.get' }],
+    ['no record can be asked for by its id', { forbidden: 'users.get', filter_errors: 'id' }],
+  ])('is synced where %s', async (_, behaviour) => {
+    const { sandbox, file } = await mirrored();
+    sandbox.control.setBehaviour(behaviour);
+    expect((await sync(sandbox, file)).report.status).toBe('complete');
+    expect((await sync(sandbox, file, { acceptNewServer: true })).report.status).toBe('complete');
+    expect(stored(file).events).toEqual([]);
+  });
+});
+
+describe('the same server', () => {
+  test('at another address is accepted quietly, with an event', async () => {
+    const { sandbox, data, file } = await mirrored();
+    const before = sandbox.url;
+    const moved = await replaced(sandbox, { file: data, port: 0 });
+    moved.control.remove('users', 5);
+    const { report } = await sync(moved, file);
+    expect(report.status).toBe('complete');
+    expect(report.resources.users).toMatchObject({ inserted: 0, updated: 0, deleted: 1 });
+    expect(stored(file)).toMatchObject({
+      server: { address: moved.url, owner: { id: '1' } },
+      events: [{ kind: 'server_moved', subject: moved.url, detail: expect.stringContaining(before) }],
+    });
+  });
+
+  test('under another key of the same user is accepted, and asked about the key that once', async () => {
+    const { sandbox, data, file } = await mirrored();
+    const mark = stored(file).server?.key_mark;
+    const other = await replaced(sandbox, { file: data, key: 'another-key-of-the-same-user' });
+    expect((await sync(other, file)).report.status).toBe('complete');
+    expect(stored(file).server?.key_mark).not.toBe(mark);
+    await sync(other, file);
+    expect(other.control.requests().byOperation['users.auth']).toBe(1);
+    expect(stored(file).events).toEqual([]);
+  });
+
+  test('at another address, of which nobody says whose the key is, is recognised by its records', async () => {
+    const { sandbox, data, file } = await mirrored();
+    const moved = await replaced(sandbox, { file: data, port: 0, behaviour: { forbidden: 'users.auth' } });
+    expect((await sync(moved, file)).report.status).toBe('complete');
+    // Who it was is not forgotten because it was not told once.
+    expect(stored(file).server).toMatchObject({ address: moved.url, owner: { id: '1' } });
+  });
+});
+
+describe('another server', () => {
+  test('behind the same address and key is refused, nothing is touched, and it is accepted when that is meant', async () => {
+    const { sandbox, file } = await mirrored();
+    const other = await replaced(sandbox, { seed: 8 });
+    expect(await refusalOf(other, file)).toMatch(/still the server.*other records/);
+    const { report } = await sync(other, file, { acceptNewServer: true, allowDeletions: true });
+    expect(report.status).toBe('complete');
+    expectMirrored(other, file);
+    expect(stored(file).events).toMatchObject([{ kind: 'server_accepted', subject: other.url }]);
+    expect((await sync(other, file)).report.status).toBe('complete');
+  });
+
+  test('that has none of the ids is refused as well', async () => {
+    const { sandbox, file } = await mirrored();
+    const other = await replaced(sandbox, { seed: 8, users: 1, packages: 0, emails: 0, coupons: 0 });
+    expect(await refusalOf(other, file)).toMatch(/other records/);
+  });
+
+  test('at another address is refused', async () => {
+    const { sandbox, file } = await mirrored();
+    const other = await replaced(sandbox, { seed: 8, port: 0 });
+    expect(await refusalOf(other, file)).toMatch(/other records/);
+    const cannotTell = await replaced(other, { seed: 8, behaviour: { forbidden: 'users.get', filter_errors: 'id' } });
+    expect(await refusalOf(cannotTell, file)).toMatch(/stood at .*nothing shows/);
+  });
+
+  test('of which a mirror with no rows hears is taken as it is', async () => {
+    const { sandbox, file } = await mirrored({ users: 1, packages: 0, emails: 0, coupons: 0 });
+    const empty = await replaced(sandbox, { users: 0, packages: 0, emails: 0, coupons: 0 });
+    // The one user of a mirror so small may have been deleted.
+    expect((await sync(empty, file)).report.resources.users).toMatchObject({ deleted: 1 });
+    const other = await replaced(empty, { seed: 8, port: 0, key: 'another-key' });
+    expect((await sync(other, file)).report.status).toBe('complete');
+    expectMirrored(other, file);
+  });
+
+  test('is measured and read anew once it is accepted', async () => {
+    const { sandbox, file } = await mirrored();
+    const other = await replaced(sandbox, { seed: 8, behaviour: { page_max: 40 } });
+    const { report } = await sync(other, file, { acceptNewServer: true, allowDeletions: true });
+    expect(report.status).toBe('complete');
+    expectMirrored(other, file);
+    expect(stored(file).pageSize).toBe(40);
+  });
+
+  test('that is accepted keeps the brake on what would be removed', async () => {
+    const { sandbox, file } = await mirrored();
+    const other = await replaced(sandbox, { seed: 8, users: 40 });
+    const { report, error } = await sync(other, file, { acceptNewServer: true });
+    expect(report.resources.users?.status).toBe('partial');
+    expect(report.resources.users?.live).toBeGreaterThan(180);
+    expect(error?.message).toContain('--allow-deletions');
+  });
+});
+
+describe('a key of somebody else', () => {
+  test('is refused by name, and accepted when that is meant', async () => {
+    const { sandbox, data, file } = await mirrored();
+    sandbox.control.remove('users', 1);
+    const other = await replaced(sandbox, { file: data, key: 'the-key-of-somebody-else' });
+    const name = String(other.control.get('users', 2)?.['username']);
+    expect(await refusalOf(other, file)).toMatch(
+      new RegExp(`key belongs to user 2 \\(${name}\\), and it belonged to user 1`),
+    );
+    expect((await sync(other, file, { acceptNewServer: true })).report.status).toBe('complete');
+    expect(stored(file).server).toMatchObject({ owner: { id: '2' } });
+    expectMirrored(other, file);
+  });
+});
+
+describe('a server that was restored from an old backup', () => {
+  test('is refused, and accepted when that is meant', async () => {
+    const { sandbox, data, file, folder } = await mirrored();
+    copyFileSync(data, `${folder}/backup.db`);
+    for (let count = 0; count < 12; count += 1) {
+      sandbox.control.insert('emails');
+      sandbox.control.insert('users');
+    }
+    sandbox.control.update('users', 3, { balance: 12.5 });
+    await sync(sandbox, file);
+    const restored = await replaced(sandbox, { file: `${folder}/backup.db` });
+    expect(await refusalOf(restored, file)).toMatch(/lost the newest records.*old backup/);
+    // What was read of the later state must be read again, even by a run that reads little.
+    const accepted = await sync(restored, file, { acceptNewServer: true, mode: 'quick' });
+    expect(accepted.report.status).toBe('complete');
+    expectMirrored(restored, file);
+  });
+
+  test('is refused, too, where it has given the ids to new records since', async () => {
+    const { sandbox, data, file, folder } = await mirrored();
+    copyFileSync(data, `${folder}/backup.db`);
+    for (let count = 0; count < 12; count += 1) sandbox.control.insert('emails');
+    await sync(sandbox, file);
+    const restored = await replaced(sandbox, { file: `${folder}/backup.db` });
+    restored.control.advanceClock(60_000);
+    for (let count = 0; count < 20; count += 1) restored.control.insert('emails');
+    expect(await refusalOf(restored, file)).toMatch(/old backup/);
+  });
+});
+
+describe('a server that cannot be asked', () => {
+  test('ends the run like any other time: unreachable, or the key refused', async () => {
+    const { sandbox, file } = await mirrored();
+    const wrongKey = await replaced(sandbox, { key: 'the-only-key-that-is-right' });
+    const refused = await sync({ ...wrongKey, key: 'a-wrong-key' }, file);
+    expect(refused.error?.exitCode).toBe(3);
+    expect(refused.report.resources.users).toMatchObject({ status: 'partial', problem: expect.stringMatching(/401/) });
+    await wrongKey.close();
+    const lost = await sync(wrongKey, file);
+    expect(lost.error?.exitCode).toBe(4);
+    expect(stored(file).runs).toBe(3);
+  });
+
+  test('and a stop meanwhile is told as one', async () => {
+    const { sandbox, file } = await mirrored();
+    const { report, error } = await sync(sandbox, file, { signal: AbortSignal.abort(new InterruptedError('SIGTERM')) });
+    expect(report.status).toBe('interrupted');
+    expect(error?.exitCode).toBe(143);
+  });
+});

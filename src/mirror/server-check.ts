@@ -101,11 +101,10 @@ async function remainsOf(ports: ServerCheckPorts, newest: readonly Landmark[]): 
     // One after the other: the first is there, as a rule.
     const sight = await sightOf(ports, landmark);
     // A resource whose records cannot be asked for one by one tells nothing: the others must do.
-    if (sight === 'unknown')
-      return remainsOf(
-        ports,
-        newest.filter(({ resource }) => resource !== landmark.resource),
-      );
+    if (sight === 'unknown') {
+      const others = newest.filter(({ resource }) => resource !== landmark.resource);
+      return remainsOf(ports, others);
+    }
     sights.push(sight);
     if (sight === 'same') break;
   }

@@ -36,7 +36,7 @@ export function mirrorStatus(store: MirrorStore): MirrorStatus {
   >;
   const fresh = Object.values(resources).map(({ fresh_as_of }) => fresh_as_of);
   return {
-    fresh_as_of: fresh.reduce((oldest, each) => (oldest === null || each === null || each < oldest ? each : oldest)),
+    fresh_as_of: fresh.reduce((oldest, each) => (oldest !== null && (each === null || each < oldest) ? each : oldest)),
     running: store.lockOwner(syncLock) ?? null,
     resources,
     runs: store.runs(shownRuns),

@@ -39,7 +39,7 @@ export function openForgetStore(file: string, clock: Clock = systemClock, waitMs
 
   return {
     ...personSearch(database),
-    acquireLock: (name, run) => acquireLock(database, runner, clock, name, run),
+    acquireLock: (name, run) => step(() => acquireLock(runner, clock, name, run)),
     releaseLock: (name, run) => step(() => releaseLock(runner, name, run)),
     forget: (person, at) => step(() => personRemoval(database, runner, person, at)),
     undo: (id) => step(() => undo(runner, id)),

@@ -1,7 +1,6 @@
 /** A lock by name in the mirror file: one holder among all processes that share it, and a dead holder gives way. */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import type { Database } from 'better-sqlite3';
 import { LockHeldError } from '../../model/errors.ts';
 import { minuteMs, parseInstant, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { LockOwner } from '../ports/mirror-store.ts';
@@ -46,31 +45,28 @@ export function lockOwner(runner: Runner, clock: Clock, name: string): LockOwner
   return { run: held.run, pid: held.pid, host: held.host, acquiredAt: held.acquired_at as Timestamp };
 }
 
-/** Takes the lock or throws `LockHeldError` saying who holds it and since when. */
-export function acquireLock(database: Database, runner: Runner, clock: Clock, name: string, run: string): void {
-  const take = database.transaction(() => {
-    const owner = lockOwner(runner, clock, name);
-    if (owner !== undefined) {
-      throw new LockHeldError(
-        `another ${name} holds the lock: process ${owner.pid} on ${owner.host}, since ${owner.acquiredAt} (run ${owner.run})`,
-        { advice: 'Wait for it to end, or stop it; a holder that died gives way by itself.' },
-      );
-    }
-    runner.run(build.deleteFrom('mirror_locks').where('name', '=', name));
-    const now = timestampOf(clock.now());
-    runner.run(
-      build.insertInto('mirror_locks').values({
-        name,
-        run,
-        pid: process.pid,
-        process_started: processStarted(process.pid),
-        host: hostname(),
-        acquired_at: now,
-        beat_at: now,
-      }),
+/** Takes the lock, in the transaction at hand, or throws `LockHeldError` saying who holds it and since when. */
+export function acquireLock(runner: Runner, clock: Clock, name: string, run: string): void {
+  const owner = lockOwner(runner, clock, name);
+  if (owner !== undefined) {
+    throw new LockHeldError(
+      `another ${name} holds the lock: process ${owner.pid} on ${owner.host}, since ${owner.acquiredAt} (run ${owner.run})`,
+      { advice: 'Wait for it to end, or stop it; a holder that died gives way by itself.' },
     );
-  });
-  take.immediate();
+  }
+  runner.run(build.deleteFrom('mirror_locks').where('name', '=', name));
+  const now = timestampOf(clock.now());
+  runner.run(
+    build.insertInto('mirror_locks').values({
+      name,
+      run,
+      pid: process.pid,
+      process_started: processStarted(process.pid),
+      host: hostname(),
+      acquired_at: now,
+      beat_at: now,
+    }),
+  );
 }
 
 /** Shows that the holder lives. Belongs into a transaction that is made anyway. */

@@ -92,18 +92,23 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
     writeEvent(run, { resource, ...surprise });
   }
 
-  /** One step: all of it, or none; a full disk or a lost file is told as such. */
-  function step<T>(doing: () => T): T {
+  /** A full disk or a lost file is told as such. */
+  function told<T>(writing: () => T): T {
     try {
-      stepAt = now();
-      return database.transaction(doing).immediate();
+      return writing();
     } catch (error) {
       throw explainFileError(error, 'write to the mirror', file) ?? error;
     }
   }
 
+  /** One step: all of it, or none. */
+  function step<T>(doing: () => T): T {
+    stepAt = now();
+    return told(() => database.transaction(doing).immediate());
+  }
+
   return {
-    acquireLock: (name, run) => acquireLock(database, runner, clock, name, run),
+    acquireLock: (name, run) => step(() => acquireLock(runner, clock, name, run)),
     releaseLock: (name, run) => step(() => releaseLock(runner, name, run)),
     lockOwner: (name) => lockOwner(runner, clock, name),
     beginRun: (run, command, resources) =>
@@ -236,7 +241,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
         })),
 
     checkpoint: () => {
-      database.pragma('wal_checkpoint(TRUNCATE)');
+      told(() => database.pragma('wal_checkpoint(TRUNCATE)'));
     },
     close: () => database.close(),
   };

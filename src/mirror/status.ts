@@ -1,12 +1,38 @@
 /** What the mirror says of itself: how fresh, how far, what went wrong. Asks no server. */
+import type { Capabilities } from '../api/capabilities.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
-import type { Timestamp } from '../model/time.ts';
+import { earliest, type Timestamp } from '../model/time.ts';
 import type { LockOwner, MirrorEvent, MirrorStore, RunReport } from '../store/ports/mirror-store.ts';
+import { storedCapabilities } from './capability-record.ts';
 import { syncLock } from './run.ts';
+import { knownServer } from './server-check.ts';
+
+/** What was measured of a list. */
+export interface CapabilityStatus {
+  readonly measured_at: Timestamp;
+  readonly page_size: number;
+  /** The format of a range's days; null where ranges do not work. */
+  readonly ranges: 'YYYY-MM-DD' | 'DD-MM-YYYY' | null;
+  readonly range_end: Capabilities['rangeEnd'];
+  readonly day_shift_minutes: Capabilities['dayShiftMinutes'];
+  readonly sorts: Capabilities['sorts'];
+  readonly clock_difference_ms: number | null;
+  /** Null where the server has named none and refused nothing. */
+  readonly rate_limit: { readonly requests: number; readonly seconds: number | null } | null;
+  readonly notes: readonly string[];
+}
+
+export interface ServerStatus {
+  readonly address: string;
+  /** The id of the user that the key belongs to; null where the server does not tell. */
+  readonly key_owner: string | null;
+}
 
 export interface ResourceStatusLine {
   readonly live: number;
   readonly fresh_as_of: Timestamp | null;
+  /** Null where the list was never measured. */
+  readonly capabilities: CapabilityStatus | null;
   readonly windows: number;
   /** Windows that are not settled, with the days and the reason of each. */
   readonly open_problems: readonly {
@@ -20,13 +46,20 @@ export interface ResourceStatusLine {
 export interface MirrorStatus {
   readonly fresh_as_of: Timestamp | null;
   readonly running: LockOwner | null;
+  /** The server that the mirror was read from; null before the first contact. */
+  readonly server: ServerStatus | null;
   readonly resources: Record<ResourceName, ResourceStatusLine>;
   readonly runs: readonly RunReport[];
+  /** How records departed from the reference: fields too many or too few, values of another type. */
+  readonly drift: readonly MirrorEvent[];
   readonly events: readonly MirrorEvent[];
 }
 
 const shownRuns = 5;
 const shownEvents = 20;
+/** Each field drifts once in each way. */
+const shownDrift = 1_000;
+export const driftKinds: readonly string[] = ['unknown_field', 'missing_field', 'changed_type'];
 
 /** Reads the status; `fresh_as_of` is that of the stalest resource, null where one was never read whole. */
 export function mirrorStatus(store: MirrorStore): MirrorStatus {
@@ -34,11 +67,12 @@ export function mirrorStatus(store: MirrorStore): MirrorStatus {
     ResourceName,
     ResourceStatusLine
   >;
-  const fresh = Object.values(resources).map(({ fresh_as_of }) => fresh_as_of);
   return {
-    fresh_as_of: fresh.reduce((oldest, each) => (oldest !== null && (each === null || each < oldest) ? each : oldest)),
+    fresh_as_of: earliest(Object.values(resources).map(({ fresh_as_of }) => fresh_as_of)),
     running: store.lockOwner(syncLock) ?? null,
+    server: serverStatus(store),
     resources,
+    drift: store.events(shownDrift, driftKinds),
     runs: store.runs(shownRuns),
     events: store.events(shownEvents),
   };
@@ -49,9 +83,38 @@ function resourceStatus(store: MirrorStore, resource: ResourceName): ResourceSta
   return {
     live: store.liveCount(resource),
     fresh_as_of: store.freshAsOf(resource),
+    capabilities: capabilityStatus(store, resource),
     windows: windows.length,
     open_problems: windows
       .filter(({ state }) => state !== 'settled')
       .map(({ from, to, state, problem }) => ({ from, to, state, problem })),
   };
+}
+
+/** What is on record of the resource's list, as `status` and `doctor` tell it. */
+export function capabilityStatus(
+  store: Pick<MirrorStore, 'capability'>,
+  resource: ResourceName,
+): CapabilityStatus | null {
+  const stored = storedCapabilities(store, resource);
+  if (stored === undefined) return null;
+  const { pageSize, ranges, rangeEnd, dayShiftMinutes, sorts, clockDifferenceMs, rateLimit, notes } =
+    stored.capabilities;
+  return {
+    measured_at: stored.measuredAt,
+    page_size: pageSize,
+    ranges: ranges === 'none' ? null : ranges === 'iso' ? 'YYYY-MM-DD' : 'DD-MM-YYYY',
+    range_end: rangeEnd,
+    day_shift_minutes: dayShiftMinutes,
+    sorts,
+    clock_difference_ms: clockDifferenceMs ?? null,
+    rate_limit:
+      rateLimit === undefined ? null : { requests: rateLimit.limit, seconds: rateLimit.windowSeconds ?? null },
+    notes,
+  };
+}
+
+function serverStatus(store: MirrorStore): ServerStatus | null {
+  const known = knownServer(store);
+  return known === null ? null : { address: known.address, key_owner: known.owner?.id ?? null };
 }

@@ -5,7 +5,7 @@
 import pLimit from 'p-limit';
 import { IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { type Clock, timestampOf, type Timestamp } from '../model/time.ts';
+import { type Clock, earliest, timestampOf, type Timestamp } from '../model/time.ts';
 import type { VerifyStore } from '../store/ports/verify-store.ts';
 import type { SyncProgress } from './progress.ts';
 import { sharedFailure } from './shared-failure.ts';
@@ -70,7 +70,7 @@ export async function verify(ports: VerifyPorts, request: VerifyRequest): Promis
     finished_at: timestampOf(clock.now()),
     requests,
     retries,
-    fresh_as_of: oldest(verdicts.map((verdict) => verdict.fresh_as_of)),
+    fresh_as_of: earliest(verdicts.map((verdict) => verdict.fresh_as_of)),
     resources: Object.fromEntries(request.resources.map((name, index) => [name, verdicts[index]])),
   };
   return { report, error: errorOf(ends, report.status, signal) };
@@ -80,10 +80,6 @@ function statusOf(verdicts: readonly ResourceVerdict[], signal: AbortSignal): Ve
   if (signal.aborted) return 'interrupted';
   if (verdicts.some(({ status }) => status === 'different')) return 'different';
   return verdicts.some(({ status }) => status === 'incomplete') ? 'incomplete' : 'equal';
-}
-
-function oldest(times: readonly (Timestamp | null)[]): Timestamp | null {
-  return times.reduce((least, each) => (least === null || each === null || each < least ? each : least));
 }
 
 function errorOf(

@@ -43,6 +43,12 @@ export function daysBetween(from: Day, to: Day): number {
   return Math.round((startOfDay(to) - startOfDay(from)) / dayMs);
 }
 
+/** The earliest of the times; null where one of them is not known, or there is none. */
+export function earliest(times: readonly (Timestamp | null)[]): Timestamp | null {
+  const known = times.filter((time) => time !== null);
+  return known.length < times.length ? null : (known.sort()[0] ?? null);
+}
+
 const dayPattern = /^\d{4}-\d{2}-\d{2}$/;
 
 /** The text as a day of the calendar, or undefined where it is none (`2026-02-30`). */

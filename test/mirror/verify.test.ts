@@ -373,9 +373,11 @@ describe('what cannot be compared', () => {
   test('is what the mirror has never read', async () => {
     const sandbox = await startSandbox(some);
     const file = `${temporaryFolder()}/mirror.db`;
-    await sync(sandbox, file, { resources: ['users'] });
+    await sync(sandbox, file, { resources: ['users', 'coupons'] });
     const { report, error } = await verifyMirror(sandbox, file);
     expect(report.resources.users?.status).toBe('equal');
+    expect(report.resources.users?.fresh_as_of).not.toBeNull();
+    expect(report.fresh_as_of).toBeNull();
     expect(report.resources.emails).toMatchObject({
       status: 'incomplete',
       problem: 'the mirror has never read the emails',

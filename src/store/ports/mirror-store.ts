@@ -169,7 +169,8 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   /** Up to so many rows by which the server is recognised: the newest or the oldest with a usable creation time. */
   landmarks(resource: ResourceName, order: 'newest' | 'oldest', count: number): StoredLandmark[];
   recordEvent(run: string, event: Omit<MirrorEvent, 'at'>): void;
-  events(limit: number): MirrorEvent[];
+  /** The last events, newest first; those of some kinds, or all. */
+  events(limit: number, kinds?: readonly string[]): MirrorEvent[];
 
   /** Folds the write-ahead log into the file, as far as readers let it. */
   checkpoint(): void;

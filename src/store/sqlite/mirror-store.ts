@@ -229,9 +229,16 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
       ),
     landmarks: (resource, order, count) => writerOf(resource).landmarks(order, count),
     recordEvent: (run, event) => step(() => writeEvent(run, event)),
-    events: (limit) =>
+    events: (limit, kinds) =>
       runner
-        .all(build.selectFrom('mirror_events').selectAll().orderBy('event', 'desc').limit(limit))
+        .all(
+          build
+            .selectFrom('mirror_events')
+            .selectAll()
+            .$if(kinds !== undefined, (query) => query.where('kind', 'in', kinds ?? []))
+            .orderBy('event', 'desc')
+            .limit(limit),
+        )
         .map(({ at, resource, kind, subject, detail }) => ({
           at: at as Timestamp,
           resource: resource as ResourceName | null,

@@ -55,12 +55,17 @@ async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): P
   heading(context, 'The first sync reads everything');
   await shell('sync');
 
+  const between = new Date().toISOString();
   heading(context, 'Then the server changes');
   say(context, `${changeServer(sandbox).join(', ')}.`);
 
   heading(context, 'The second sync finds what is new, what changed and what is gone');
   await shell('sync');
+  await shell('changes', '--since', between);
   await shell('status');
+
+  heading(context, 'Whether that is true can be asked of the server, record for record');
+  await shell('verify', '--deep');
 
   heading(context, 'An analyst asks the mirror, not the server');
   await shell('query', 'SELECT status, count(*) AS users, round(sum(balance), 2) AS balance FROM users GROUP BY 1');

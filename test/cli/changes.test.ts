@@ -143,6 +143,37 @@ describe('changes', () => {
   });
 });
 
+describe('the settings of the history', () => {
+  test('reach the sync: what is ignored, and how long a version is kept', async () => {
+    const { control, url, key } = await startSandbox();
+    const folder = temporaryFolder();
+    const server = { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key };
+    const run = async (args: string, environment: Record<string, string> = {}) => {
+      const words = [...args.split(' '), '--json', '--quiet'];
+      const { code, stdout, stderr } = await runCli(words, { folder, environment: { ...server, ...environment } });
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      return stdout;
+    };
+    const versions = async () => {
+      const rows = await run('query SELECT(count(*))AS"n"FROM(users_history)');
+      return (JSON.parse(rows) as { n: number }[])[0]?.n;
+    };
+    await run('sync users');
+    control.update('users', 5, { last_seen_at: '2026-01-01T00:00:00.000000Z' });
+    await run('sync users');
+    expect(await versions()).toBe(0);
+    control.update('users', 5, { last_seen_at: '2026-01-02T00:00:00.000000Z' });
+    await run('sync users', { ADMIN_MIRROR_HISTORY_IGNORE: 'none' });
+    expect(await versions()).toBe(1);
+    // Told where the field is ignored now, the change is none.
+    expect((JSON.parse(await run('changes users --id 5')) as Answer).changes.map(({ change }) => change)).toEqual([
+      'inserted',
+    ]);
+    await run('sync users', { ADMIN_MIRROR_HISTORY_KEEP: '1ms' });
+    expect(await versions()).toBe(0);
+  });
+});
+
 describe('export --as-of', () => {
   test('takes a time, a day and how long ago, and its report tells of which time the rows are', async () => {
     const { times, folder, cli } = await threeDays();

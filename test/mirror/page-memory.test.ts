@@ -54,6 +54,7 @@ test('a row that was removed outside of a walk comes back, though its page is th
   const store = openMirrorStore(file);
   store.deleteRecords(report.run, 'users', [rememberedId(file)]);
   store.close();
-  await sync(sandbox, file, shape);
+  const again = await sync(sandbox, file, shape);
+  expect(again.report.resources.users).toMatchObject({ status: 'complete', inserted: 1 });
   expectMirrored(sandbox, file, ['users']);
 });

@@ -1,0 +1,112 @@
+/** Later syncs of the same mirror: nothing changed, a hundredth changed, and the quick one; and what they cost the server. */
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import SqliteDatabase from 'better-sqlite3';
+import type { RunReport } from '../src/store/ports/mirror-store.ts';
+import { measureCli, median } from './process.ts';
+import { startBenchSandbox, type BenchSandbox } from './sandbox.ts';
+import type { Row } from './table.ts';
+
+const pageSize = 1_000;
+
+async function sync(
+  sandbox: BenchSandbox,
+  mirror: string,
+  mode: string[],
+): Promise<{ seconds: number; report: RunReport }> {
+  const { seconds, stdout } = await measureCli(
+    ['sync', ...mode, '--json', '--quiet', '--db', mirror],
+    sandbox.environment,
+  );
+  const report = JSON.parse(stdout) as RunReport;
+  if (report.status !== 'complete') throw new Error(`the sync ended ${report.status}`);
+  return { seconds, report };
+}
+
+/** Changes so many users at random places, over the sandbox's control route. */
+async function changeUsers(sandbox: BenchSandbox, count: number): Promise<void> {
+  const answer = await fetch(`${sandbox.url}/control/churn/users`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ updates: count }),
+  });
+  if (!answer.ok) throw new Error(`the sandbox did not change its users: ${answer.status} ${await answer.text()}`);
+}
+
+/** Rows that the server skips for the walks of the mirror's windows, and for one walk over everything, by OFFSET. */
+function skippedRows(mirror: string, users: number): { windows: number; plain: number } {
+  const database = new SqliteDatabase(mirror, { readonly: true });
+  const totals = database
+    .prepare<[], number>(`SELECT server_total FROM mirror_windows WHERE resource = 'users'`)
+    .pluck()
+    .all();
+  database.close();
+  const skipped = (total: number): number => {
+    const pages = Math.ceil(total / pageSize);
+    return (pageSize * pages * (pages - 1)) / 2;
+  };
+  return { windows: totals.reduce((sum, total) => sum + skipped(total), 0), plain: skipped(users) };
+}
+
+const number = (value: number): string => Math.round(value).toLocaleString('en-US');
+
+/** Measures the later syncs of so many users, the first one of the same mirror being the floor. */
+export async function benchNextSync(folder: string, users: number, tries: number): Promise<Row[]> {
+  const mirror = join(folder, 'next.db');
+  for (const end of ['', '-wal', '-shm']) rmSync(`${mirror}${end}`, { force: true });
+  const sandbox = await startBenchSandbox(users);
+  try {
+    const first = await sync(sandbox, mirror, ['users']);
+    const unchanged: number[] = [];
+    const changed: number[] = [];
+    for (let attempt = 0; attempt < tries; attempt += 1) {
+      unchanged.push((await sync(sandbox, mirror, ['users', '--full'])).seconds);
+      await changeUsers(sandbox, users / 100);
+      changed.push((await sync(sandbox, mirror, ['users', '--full'])).seconds);
+    }
+    await sync(sandbox, mirror, []);
+    const quick = await sync(sandbox, mirror, ['--quick']);
+    const perSecond = (seconds: number): string => `${number(users / seconds)}/s`;
+    const row = (what: string, seconds: number, goal: number): Row => ({
+      what,
+      floor: perSecond(first.seconds),
+      ours: perSecond(seconds),
+      ratio: `${(first.seconds / seconds).toFixed(1)} × the first sync`,
+      goal: `at least ${goal} ×`,
+      met: first.seconds / seconds >= goal,
+    });
+    return [
+      row('full sync, nothing changed', median(unchanged), 4),
+      row('full sync, 1 % changed at random, with history', median(changed), 1.5),
+      {
+        what: 'requests of a quick sync of all resources, nothing new',
+        floor: '',
+        ours: String(quick.report.requests),
+        ratio: '',
+        goal: 'at most 12 and the open windows, packages and coupons',
+        // An open window, empty or of one page, of each of the four, and the sealed ones of packages and coupons.
+        met: quick.report.requests <= 12 + 4 + 2,
+      },
+    ];
+  } finally {
+    sandbox.close();
+  }
+}
+
+/** How the rows that the server skips grow with the number of users. */
+export async function benchServerCost(folder: string, sizes: readonly number[]): Promise<string> {
+  const lines = ['| users | rows skipped by our windows | by one walk over everything |', '|---|---|---|'];
+  for (const users of sizes) {
+    const mirror = join(folder, `cost-${users}.db`);
+    const sandbox = await startBenchSandbox(users);
+    try {
+      await sync(sandbox, mirror, ['users']);
+    } finally {
+      sandbox.close();
+    }
+    const { windows, plain } = skippedRows(mirror, users);
+    lines.push(`| ${number(users)} | ${number(windows)} | ${number(plain)} |`);
+    rmSync(mirror);
+  }
+  return lines.join('\n');
+}

@@ -8,6 +8,7 @@ import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError } from './contradiction.ts';
 import { planSteps, type Mode, type Step } from './plan.ts';
+import { forgetFutureReading } from './set-back.ts';
 import { proveSum } from './sum.ts';
 import { WindowVisitor, type VisitPorts } from './window-visitor.ts';
 import { firstWindows, isOpen, mergeWindows, sealDay } from './windows.ts';
@@ -47,6 +48,7 @@ export type ResourcePorts = Omit<VisitPorts, 'capabilities' | 'seal' | 'most' | 
 export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
   const { store, resource, signal } = ports;
   try {
+    forgetFutureReading(ports, resource);
     const stored = storedCapabilities(store, resource)?.capabilities;
     // Ranges may have seemed not to work only because there were too few records to show it.
     if (stored === undefined || stored.ranges === 'none') return await readResource(ports, await measure(ports), false);

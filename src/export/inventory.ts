@@ -2,6 +2,7 @@
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Relation } from '../store/ports/reading.ts';
+import { relationEntries } from './dictionary-relations.ts';
 import { type ColumnEntry, dictionary, type TableEntry } from './dictionary.ts';
 
 /** `in_file` is null where there is no file to look into. */
@@ -18,7 +19,7 @@ export type InventoryTable = Omit<TableEntry, 'columns'> & {
 
 /** Every table and view of the dictionary, then those that only the file has; `undefined` stands for no file. */
 export function inventory(relations: readonly Relation[] | undefined): readonly InventoryTable[] {
-  const described = dictionary();
+  const described = [...dictionary(), ...relationEntries(relations ?? [])];
   const names = new Set(described.map(({ name }) => name));
   const others = (relations ?? []).filter(({ name }) => !names.has(name));
   return [

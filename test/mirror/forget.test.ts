@@ -1,10 +1,11 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { findUser, forgetUser, undoForget, type ForgetPorts } from '../../src/mirror/forget.ts';
-import { systemClock } from '../../src/model/time.ts';
+import { systemClock, timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Person } from '../../src/store/ports/forget-store.ts';
 import { openForgetStore } from '../../src/store/sqlite/forget-store.ts';
+import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
 import { changePerson, helper, person, personalTexts, placePerson, textsIn } from '../support/forget.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { expectRelated, rowsOf } from '../support/relations.ts';
@@ -101,6 +102,8 @@ describe('a person who is forgotten', () => {
     ]);
 
     for (const mode of ['default', 'full', 'quick'] as const) {
+      // A page that has changed is not passed over.
+      for (const resource of ['users', 'emails', 'packages'] as const) sandbox.control.churn(resource, { updates: 3 });
       const { report, error } = await sync(sandbox, file, { includes, mode });
       expect(error).toBeNull();
       expect(report.resources.users).toMatchObject({ status: 'complete', live: 59, server_total: 60, deleted: 0 });
@@ -169,6 +172,14 @@ describe('a person who is forgotten', () => {
     expect(() => undo(file)).toThrow(`user ${person} is not kept out`);
   });
 
+  test('is overwritten in its place even where the file cannot be rewritten', async () => {
+    const { file } = await mirrorWithPerson();
+    const { store } = open(file);
+    store.forget(store.person(person), timestampOf(systemClock.now()));
+    store.close();
+    expect(textsIn(file, ['Zq Lane 77'])).toEqual([]);
+  });
+
   test('can be forgotten again, which finishes what was left', async () => {
     const { sandbox, file } = await mirrorWithPerson();
     const reader = new SqliteDatabase(file, { readonly: true });
@@ -184,6 +195,16 @@ describe('a person who is forgotten', () => {
     expect(textsIn(file)).toEqual([]);
     expect((await sync(sandbox, file, { includes })).report.status).toBe('complete');
   });
+});
+
+test('a process that keeps the mirror open learns of it with its next run', async () => {
+  const { file } = await mirrorWithPerson();
+  const store = openMirrorStore(file);
+  onTestFinished(() => store.close());
+  expect([...store.suppressedIds('users')]).toEqual([]);
+  forget(file);
+  store.beginRun('next', 'sync', []);
+  expect([...store.suppressedIds('users')]).toEqual([person]);
 });
 
 describe('the journal', () => {

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseDocument } from 'yaml';
+import { resources } from '../../src/model/resources.ts';
 import { settingsSchema } from '../../src/settings/kinds.ts';
 import { type FlagValue, readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { allSettings, settingTable } from '../../src/settings/table.ts';
@@ -136,6 +137,48 @@ describe('values', () => {
     expect(JSON.stringify(settings)).not.toContain('012345');
     expect(String(settings?.api.key)).toBe('****6789');
     expect(settings?.api.key?.reveal()).toBe('sk-live-0123456789');
+  });
+});
+
+describe('related records', () => {
+  test('are named in a list in the config file, or separated by commas in the environment, each once', () => {
+    const file = 'resources:\n  users:\n    include: [orders, payments, orders]\n  packages:\n    include: none\n';
+    const { settings, shown, origin } = read({
+      file,
+      environment: { ADMIN_MIRROR_RESOURCES_EMAILS_INCLUDE: ' user ,user' },
+    });
+    expect(settings?.resources).toEqual({
+      users: { include: ['orders', 'payments'] },
+      packages: { include: [] },
+      emails: { include: ['user'] },
+    });
+    expect(shown('resources.users.include')).toBe('orders,payments,orders');
+    expect(origin('resources.users.include')).toBe('config/admin-mirror.yaml:3');
+  });
+
+  test('are none by default, and none in the environment outranks a list in the file', () => {
+    expect(read({}).settings?.resources.users.include).toEqual([]);
+    const file = 'resources:\n  users:\n    include: [orders]\n';
+    const environment = { ADMIN_MIRROR_RESOURCES_USERS_INCLUDE: 'none' };
+    expect(read({ file, environment }).settings?.resources.users.include).toEqual([]);
+    expect(read({ file: 'resources:\n  users:\n    include: []\n' }).settings?.resources.users.include).toEqual([]);
+  });
+
+  test.each(['users', 'packages', 'emails'] as const)('of %s may have every name of the reference', (resource) => {
+    const names = resources[resource].includes;
+    const { problems, settings } = read({ file: `resources:\n  ${resource}:\n    include: [${names.join(', ')}]\n` });
+    expect(problems).toEqual([]);
+    expect(settings?.resources[resource].include).toEqual(names);
+  });
+
+  test('of an unknown name are refused with the nearest', () => {
+    const file = 'resources:\n  users:\n    include: [orders, paymnts]\n';
+    expect(problemOf({ file })).toMatch(
+      /^resources\.users\.include is \["orders","paymnts"\] \(config\/admin-mirror\.yaml:3\): .*\n.* Did you mean "payments"\?$/,
+    );
+    const environment = { ADMIN_MIRROR_RESOURCES_PACKAGES_INCLUDE: 'price' };
+    expect(problemOf({ environment })).toContain('Did you mean "prices"?');
+    expect(problemOf({ file: 'resources:\n  coupons:\n    include: [a]\n' })).toContain('unknown setting');
   });
 });
 

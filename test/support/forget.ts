@@ -24,6 +24,7 @@ export const personalTexts = [
   'zq-mail-to-old-address',
   'zq-mail-deleted',
   'zq-mail-changed',
+  '2026-03-11T10:19:59.123456Z',
 ] as const;
 
 const old = { first_name: 'Zephora', email: 'zq-before@quill-feather.example' };
@@ -33,13 +34,17 @@ const now = {
   first_name: 'Zephyrine',
   last_name: 'Quillfeather',
   data: { likes: 'zq-secret-preference' },
+  // The newest of all: what is remembered of a page ends with it.
+  created_at: '2026-03-11T10:19:59.123456Z',
 };
 
 /** As it is before the first sync: under an older name. Gives the ids of the emails. */
 export function placePerson({ control }: Sandbox): Record<'deleted' | 'changed' | 'byUser' | 'byAddress', number> {
   control.update('users', person, { ...now, ...old });
   control.setRelated('users', person, 'orders', [{ id: 501, user_id: person, domain: 'zq-order-domain.example' }]);
-  control.setRelated('users', person, 'payments', [{ id: 'c0ffee', description: 'zq-payment-reference' }]);
+  control.setRelated('users', person, 'payments', [
+    { id: 'c0ffee', description: 'zq-payment-reference', [now.username]: 1 },
+  ]);
   control.setRelated('users', person, 'address', [{ id: 1, street: 'Zq Lane 77' }]);
   control.setRelated('packages', 3, 'orders', [
     { id: 501, user_id: person, domain: 'zq-order-domain.example' },

@@ -67,6 +67,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
       ] as const;
     }),
   );
+  const unsentEmails = database.prepare<[], { id: number; createdAt: unknown }>(
+    `SELECT "id", "created_at" AS "createdAt" FROM emails WHERE "is_sent" = 0`,
+  );
   // A drift that every record shows is one event: the table is not asked again for what this process has written.
   const reported = new Set<string>();
 
@@ -154,10 +157,12 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
         addCounts(runner, run, window.resource, { received: page.ids.length, unchanged: page.owned });
         beatLock(runner, clock, run);
       }),
+    forgetPages: (window) => step(() => replacePages(runner, window, [])),
+    unsentEmails: () => unsentEmails.all(),
     rememberedPages: (window) => readPages(runner, window),
     endWalk: (run, window, end) =>
       step(() => {
-        replacePages(runner, window, end.pages ?? []);
+        replacePages(runner, window, suppressions.withoutTimes(window.resource, end.pages ?? []));
         updateWindow(runner, window, {
           state: end.state,
           server_total: end.serverTotal,

@@ -6,6 +6,7 @@ import { recordId, type ServedRecord } from '../../model/records.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
+import type { RememberedPage } from '../ports/mirror-store.ts';
 import { isObject } from './related-record.ts';
 import { quoteName } from './schema.ts';
 import { build, type Runner, type Tables } from './tables.ts';
@@ -14,6 +15,8 @@ export interface Suppressions {
   ids(resource: ResourceName): ReadonlySet<number>;
   /** The records without those that are kept out, of which the day is remembered under which the server has them. */
   filter(resource: ResourceName, records: readonly ServedRecord[], at: Timestamp): readonly ServedRecord[];
+  /** The pages without the time at which the last record of one was created, where that record is kept out. */
+  withoutTimes(resource: ResourceName, pages: readonly RememberedPage[]): readonly RememberedPage[];
   /** Whether a related record belongs to someone who is kept out. */
   readonly hides: (relation: RelationTable, related: unknown) => boolean;
   /** What the server has of it, in a window of these days or in all. */
@@ -104,6 +107,10 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
         }
         return false;
       });
+    },
+    withoutTimes: (resource, pages) => {
+      const ids = idsOf(resource);
+      return pages.map((page) => (ids.has(page.ids.at(-1) ?? NaN) ? { ...page, lastCreatedAt: null } : page));
     },
     hides: ({ resource, relation }, related) => {
       if (idsOf('users').size === 0 || !isObject(related)) return false;

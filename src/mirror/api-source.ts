@@ -52,10 +52,16 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
     requests: (resource) => asked.get(resource) ?? 0,
     measure: (resource, signal) =>
       measureCapabilities({ list, rateLimit: () => client.rateLimit() }, resource, signal, { pageSize, clock }),
-    page: (resource, { page, paginate, range, include = [] }, capabilities, signal, recall) =>
+    page: (resource, { page, paginate, range, unsent = false, include = [] }, capabilities, signal, recall) =>
       list(
         resource,
-        { ...options(resource, capabilities, range), page, paginate, ...including(include) } as ListOptions,
+        {
+          ...options(resource, capabilities, range),
+          page,
+          paginate,
+          ...including(include),
+          ...(unsent ? unsentFilter : {}),
+        } as ListOptions,
         signal,
         recall === undefined ? {} : { recall },
       ),
@@ -90,6 +96,8 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
     },
   };
 }
+
+const unsentFilter = { filters: [{ key: 'is_sent', value: 0 }] } as const;
 
 function including(include: readonly string[]): { include?: readonly string[] } {
   return include.length === 0 ? {} : { include };

@@ -8,7 +8,7 @@ export type Reason =
   | 'open: records may still be added'
   | 'read whole in each run'
   | 'asked for'
-  | 'counts differ'
+  | 'holds emails that no longer wait'
   | 'least recently read';
 
 export interface Step {

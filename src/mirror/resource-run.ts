@@ -10,6 +10,7 @@ import { ContradictionError } from './contradiction.ts';
 import { planSteps, type Mode, type Step } from './plan.ts';
 import { forgetFutureReading } from './set-back.ts';
 import { proveSum } from './sum.ts';
+import { unsentSteps } from './unsent-emails.ts';
 import { WindowVisitor, type VisitPorts } from './window-visitor.ts';
 import { firstWindows, isOpen, mergeWindows, sealDay } from './windows.ts';
 
@@ -92,7 +93,11 @@ async function readResource(ports: ResourcePorts, capabilities: Capabilities, tr
   const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting });
 
   prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
-  const steps = plannedSteps(store, resource, options, capabilities, seal);
+  const planned = plannedSteps(store, resource, options, capabilities, seal);
+  const changing = resource === 'emails' && options.mode === 'default' && options.only === null;
+  const steps = changing
+    ? [...planned, ...(await unsentSteps(ports, capabilities, unreadBy(store, planned)))]
+    : planned;
   const expected = steps.some(({ window }) => window.serverTotal === null)
     ? await visitor.total(null)
     : steps.reduce((sum, { window }) => sum + (window.serverTotal ?? 0), 0);
@@ -116,6 +121,12 @@ async function readResource(ports: ResourcePorts, capabilities: Capabilities, tr
   }
   const problem = unsettledProblem(windows) ?? sum.problem;
   return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
+}
+
+/** The windows of the resource that the steps leave unread. */
+function unreadBy(store: MirrorStore, steps: readonly Step[]): Window[] {
+  const read = new Set(steps.map(({ window }) => window.from));
+  return store.windows('emails').filter(({ from }) => !read.has(from));
 }
 
 /** The first day that may still gain records, by the server's clock. */

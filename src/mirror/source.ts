@@ -11,6 +11,8 @@ export interface PageRequest {
   readonly paginate: number;
   /** Days as the server reads them; null for records of all times. */
   readonly range: DayRange | null;
+  /** Only emails that wait to be sent. */
+  readonly unsent?: boolean;
   /** Names of related records that shall come with each record. */
   readonly include?: readonly string[];
 }

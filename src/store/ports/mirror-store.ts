@@ -135,6 +135,10 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   recordPage(run: string, window: Window, records: readonly ServedRecord[], received: number): PageOutcome;
   /** Counts a page that came again just as it was, and advances the window. */
   recordSamePage(run: string, window: Window, page: RememberedPage): void;
+  /** Forgets the pages of the window, whose rows are about to be written outside of a walk. */
+  forgetPages(window: Window): void;
+  /** The emails that wait to be sent. */
+  unsentEmails(): { readonly id: number; readonly createdAt: unknown }[];
   /** The pages of the window's last settled walk; none where it has been written to since, or was not settled. */
   rememberedPages(window: Window): RememberedPage[];
   endWalk(

@@ -6,6 +6,7 @@ import { storedCapabilities } from '../../src/mirror/capability-record.ts';
 import { findDeletions, type SearchPorts } from '../../src/mirror/find-deletions.ts';
 import { askedRange } from '../../src/mirror/range.ts';
 import { hourMs, systemClock } from '../../src/model/time.ts';
+import { Random } from '../../src/sandbox/random.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
 import { expectMirrored, sync, testClient, type SyncTry } from '../support/mirror.ts';
@@ -235,3 +236,40 @@ describe('a search by itself', () => {
     expect(live).toBe(users);
   });
 });
+
+test('no run removes a record that the server has, whatever happens meanwhile; once it is quiet, all is found', async () => {
+  const tried = { ...long, pageSize: 5 };
+  const sandbox = await startSandbox({ users: 300, behaviour: { ties: 0.3 }, seed: 23 });
+  sandbox.control.setClock(sandboxNow, { frozen: true });
+  const file = `${temporaryFolder()}/mirror.db`;
+  await sync(sandbox, file, tried);
+  const random = new Random(5);
+  let searched = 0;
+  for (let round = 0; round < 20; round += 1) {
+    const held = idsIn(file);
+    removeAt(sandbox, [random.below(100)]);
+    const churn = round % 3 === 0 ? 0 : 0.05;
+    const deletes = random.fraction() * churn;
+    const inserts = random.fraction() * churn;
+    sandbox.control.setBehaviour({ churn_deletes: deletes, churn_inserts: inserts, churn_backdated: 0.5 });
+    const { requests } = await quickly(sandbox, file, tried);
+    if (requests < 50) searched += 1;
+    sandbox.control.setBehaviour({ churn_deletes: 0, churn_inserts: 0 });
+    const kept = new Set(idsIn(file));
+    const onServer = new Set(byCreation(sandbox));
+    expect(held.filter((id) => onServer.has(id) && !kept.has(id))).toEqual([]);
+  }
+  expect(searched).toBeGreaterThan(3);
+  const { report } = await sync(sandbox, file, { ...tried, mode: 'default' });
+  expect(report.status).toBe('complete');
+  expectMirrored(sandbox, file, ['users']);
+});
+
+function idsIn(file: string): number[] {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    return database.prepare<[], number>('SELECT id FROM users').pluck().all();
+  } finally {
+    database.close();
+  }
+}

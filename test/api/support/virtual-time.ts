@@ -10,8 +10,15 @@ interface Timer {
 export interface VirtualTime {
   readonly clock: Clock;
   readonly sleep: Sleep;
-  /** Runs until the work is done, jumping from one timer to the next. */
-  run<T>(work: Promise<T>): Promise<T>;
+  /**
+   * Runs until the work is done, jumping from one timer to the next.
+   * @param settled waits for everything that can go on without time passing; a turn of the event loop if left out
+   */
+  run<T>(work: Promise<T>, settled?: () => Promise<void>): Promise<T>;
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Starts at the given time, ms since 1970. */
@@ -29,15 +36,14 @@ export function virtualTime(start = Date.UTC(2026, 2, 11, 10)): VirtualTime {
           reject(signal.reason as Error);
         });
       }),
-    run: async (work) => {
+    run: async (work, settled = turn) => {
       const state = { done: false };
       const finish = () => {
         state.done = true;
       };
       work.then(finish, finish);
       while (!state.done) {
-        // Everything that can go on without time passing goes on first.
-        await new Promise((resolve) => setImmediate(resolve));
+        await settled();
         if (state.done) break;
         const next = timers.reduce<Timer | undefined>((a, b) => (a === undefined || b.at < a.at ? b : a), undefined);
         if (next === undefined) continue;

@@ -1,0 +1,110 @@
+/**
+ * A sync under a limit of requests, over real HTTP and in virtual time: what the server refuses of it, and how much of the
+ * limit is used. Time passes only while nothing is under way, so that a busy machine changes nothing.
+ */
+import { expect, test } from 'vitest';
+import { openClient, type Client } from '../../src/api/client.ts';
+import { apiSource } from '../../src/mirror/api-source.ts';
+import { runSync, type SyncResult } from '../../src/mirror/run.ts';
+import { silentLog } from '../../src/model/log.ts';
+import { hourMs, secondMs } from '../../src/model/time.ts';
+import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { virtualTime, type VirtualTime } from '../api/support/virtual-time.ts';
+import { expectMirrored } from '../support/mirror.ts';
+import { sandboxNow, startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const limit = 20;
+/** Enough requests for what learning a limit costs to be a small part of them. */
+const users = 3_000;
+const pageSize = 4;
+/** Turns of the event loop without a request under way after which everybody waits. */
+const quietTurns = 10;
+
+/** Virtual time that also passes by a millisecond with each look at it: requests are under way for some of them. */
+function passingTime(): VirtualTime {
+  const time = virtualTime(sandboxNow);
+  let looks = 0;
+  const now = () => {
+    looks += 1;
+    return time.clock.now() + looks;
+  };
+  return { ...time, clock: { now } };
+}
+
+/** Looks away while requests are under way, so that no time passes meanwhile. */
+async function quiet(client: Client): Promise<void> {
+  for (let turns = 0; turns < quietTurns; turns += 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+    const answered = Object.values(client.counters.byStatus).reduce((sum, count) => sum + count, 0);
+    if (client.counters.requests > answered) turns = 0;
+  }
+}
+
+async function syncUsers(sandbox: Sandbox, file: string, time: VirtualTime): Promise<SyncResult> {
+  const { clock } = time;
+  const client = openClient({
+    baseUrl: sandbox.url,
+    key: sandbox.key,
+    timeoutMs: 5_000,
+    concurrency: 8,
+    attempts: 8,
+    deadlineMs: 60_000,
+    pageSize,
+    userAgent: 'admin-mirror tests',
+    clock,
+    log: silentLog,
+    sleep: time.sleep,
+  });
+  const store = openMirrorStore(file, clock);
+  const work = runSync(
+    {
+      source: apiSource(client, pageSize, clock),
+      store,
+      clock,
+      signal: new AbortController().signal,
+      progress: () => {},
+      counts: () => client.counters,
+    },
+    {
+      resources: ['users'],
+      mode: 'default',
+      only: null,
+      allowDeletions: false,
+      requestsPerRun: 1_000,
+      graceMs: 48 * hourMs,
+      windowPages: 20,
+      concurrency: 8,
+    },
+  );
+  const result = await time.run(work, () => quiet(client));
+  store.close();
+  await client.close();
+  return result;
+}
+
+const servers: readonly (readonly [string, Partial<Behaviour>])[] = [
+  ['announced', { rate_headers: true }],
+  ['told when it is reached', { rate_headers: false }],
+  ['never told', { rate_headers: false, retry_after: 'none' }],
+];
+
+test.each(servers)('a limit of 20 a second that is %s is used to 90 % and overrun by 2 %', async (_, told) => {
+  const time = passingTime();
+  const sandbox = await startSandbox({
+    users,
+    now: () => time.clock.now(),
+    behaviour: { rate_limit: limit, rate_window: 1, ...told },
+  });
+  const file = `${temporaryFolder()}/mirror.db`;
+  const started = time.clock.now();
+  const { report } = await syncUsers(sandbox, file, time);
+  expect(report.status).toBe('complete');
+  expectMirrored(sandbox, file, ['users']);
+  const { byStatus, total } = sandbox.control.requests();
+  const seconds = (time.clock.now() - started) / secondMs;
+  expect(total).toBeGreaterThan(users / pageSize);
+  expect((byStatus['429'] ?? 0) / total).toBeLessThanOrEqual(0.02);
+  expect((byStatus['200'] ?? 0) / seconds).toBeGreaterThanOrEqual(0.9 * limit);
+});

@@ -75,7 +75,7 @@ function undecided(problem: string): Searched {
 async function search(ports: SearchPorts, window: Window, reach: DayRange, total: number): Promise<Findings> {
   const { read, pageSize, store } = ports;
   const steps = searchMissing(store.rankedRows(window.resource, reach), { total, pageSize });
-  // A search that goes on for longer than was expected has met deletions that stand apart on purpose: reading is cheaper.
+  // Where more is missing than the counts told, a search can cost more than reading everything.
   let left = Math.ceil(total / pageSize);
   let step = steps.next();
   while (step.done !== true) {

@@ -28,7 +28,7 @@ export function testClient(sandbox: Sandbox, pageSize = 1_000): Client {
     concurrency: 8,
     attempts: 8,
     deadlineMs: 60_000,
-    pageSize: tried.pageSize ?? 1_000,
+    pageSize,
     userAgent: 'admin-mirror tests',
     clock: systemClock,
     log: silentLog,

@@ -4,14 +4,16 @@
  * made of and no more, since an export has no use for the 40 MB that the client and the engine take.
  */
 import { existsSync, statSync } from 'node:fs';
+import type { Capabilities } from './api/capabilities.ts';
 import type { Client } from './api/client.ts';
 import type { ForgetPorts } from './mirror/forget.ts';
 import type { RunPlan } from './mirror/dry-run.ts';
 import type { SyncProgress } from './mirror/progress.ts';
 import type { SyncRequest, SyncResult } from './mirror/run.ts';
-import type { MirrorStatus } from './mirror/status.ts';
+import type { CapabilityStatus, MirrorStatus } from './mirror/status.ts';
 import type { VerifyRequest, VerifyResult } from './mirror/verify.ts';
 import type { Log } from './model/log.ts';
+import type { ResourceName } from './model/resources.ts';
 import { type Clock, systemClock } from './model/time.ts';
 import { version } from './model/version.ts';
 import { serverOf } from './settings/server.ts';
@@ -166,6 +168,32 @@ export async function openStatus(settings: Settings, releases: Releases): Promis
     import('./store/sqlite/mirror-store.ts'),
   ]);
   return mirrorStatus(releases.add(openMirrorStoreForReading(settings.store.mirror)));
+}
+
+/** What the mirror has on record of a list of the server. Throws a FileError where there is no mirror. */
+export async function openCapabilities(
+  settings: Settings,
+  releases: Releases,
+): Promise<(resource: ResourceName) => CapabilityStatus | null> {
+  const [{ capabilityStatus }, { openMirrorStoreForReading }] = await Promise.all([
+    import('./mirror/status.ts'),
+    import('./store/sqlite/mirror-store.ts'),
+  ]);
+  const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
+  return (resource) => capabilityStatus(store, resource);
+}
+
+/** Puts what was measured on record in the mirror; gives the resources that are to be read whole again for it. */
+export async function openProbeRecord(
+  { settings, clock }: Pick<Surroundings, 'settings' | 'clock'>,
+  releases: Releases,
+): Promise<(run: string, measured: ReadonlyMap<ResourceName, Capabilities>) => ResourceName[]> {
+  const [{ recordProbe }, { openMirrorStore }] = await Promise.all([
+    import('./mirror/probe-record.ts'),
+    import('./store/sqlite/mirror-store.ts'),
+  ]);
+  const store = releases.add(openMirrorStore(settings.store.mirror, clock));
+  return (run, measured) => recordProbe(store, run, measured);
 }
 
 /** The mirror, for exports and queries. Throws a FileError where there is none to read. */

@@ -4,27 +4,41 @@ import { silentLog } from '../model/log.ts';
 import { systemClock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { keyOf } from '../settings/server.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { CapabilityStatus } from '../mirror/status.ts';
 import type { CliContext } from './context.ts';
 import { type Check, skipped } from './doctor/check.ts';
 import type { FileToCheck } from './doctor/file-checks.ts';
 import { paint, printJson, printLine } from './output.ts';
 
+interface Flags {
+  readonly probe?: true;
+}
+
+/** What was found. */
+interface Findings {
+  readonly checks: readonly Check[];
+  readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;
+}
+
 export function define(program: Command, context: CliContext): void {
   program
     .command('doctor')
     .description(
-      'Check settings, key, server, mirror and journal; say what is wrong and where to set it. Changes nothing.\n' +
+      'Check settings, key, server, mirror and journal; say what is wrong and where to set it. Changes nothing but, ' +
+        'with --probe, what the mirror has on record of the server.\n' +
         'Ends with 0, or with the code of the first failed check: 2 settings or files, 3 key, 4 server.',
     )
-    .action(async () => {
-      const checks = await examine(context);
-      if (context.json()) printJson(context, answerOf(checks));
+    .option('--probe', 'measure again what the server can do, and put it on record in the mirror')
+    .action(async (flags: Flags) => {
+      const { checks, capabilities } = await examine(context, flags.probe ?? false);
+      if (context.json()) printJson(context, { ...answerOf(checks), capabilities });
       else for (const line of linesOf(context, checks)) printLine(context, line);
       context.exit(checks.find((each) => each.state === 'fail')?.exitCode ?? 0);
     });
 }
 
-async function examine(context: CliContext): Promise<Check[]> {
+async function examine(context: CliContext, probe: boolean): Promise<Findings> {
   const [about, { checkFile }] = await Promise.all([
     import('./doctor/settings-checks.ts'),
     import('./doctor/file-checks.ts'),
@@ -32,35 +46,48 @@ async function examine(context: CliContext): Promise<Check[]> {
   const reading = context.reading();
   const first = [about.checkNode(), ...about.checkSettings(reading, context.folder)];
   const settings = reading.rest;
-  return [
-    ...first,
-    ...about.checkAddress(reading, settings),
-    ...about.checkKey(reading, settings),
-    ...(await examineServer(context, settings)),
-    ...(await Promise.all((await filesOf(settings)).map(checkFile))).flat(),
-  ];
+  const address = about.checkAddress(reading, settings);
+  const key = about.checkKey(reading, settings);
+  const server = await examineServer(context, settings, probe);
+  const files = (await Promise.all((await filesOf(settings)).map(checkFile))).flat();
+  return {
+    checks: [...first, ...address, ...key, ...server.checks, ...files],
+    capabilities: server.capabilities,
+  };
 }
 
-async function examineServer(context: CliContext, settings: Settings): Promise<Check[]> {
+async function examineServer(context: CliContext, settings: Settings, probe: boolean): Promise<Findings> {
   const { baseUrl, timeoutMs } = settings.api;
-  if (baseUrl === undefined) return [skipped('server', 'there is no base address to ask')];
-  const [{ checkServer }, { checkLists }, { openApi, withReleases }] = await Promise.all([
-    import('./doctor/server-checks.ts'),
-    import('./doctor/list-checks.ts'),
-    import('../app.ts'),
-  ]);
+  if (baseUrl === undefined) {
+    return { checks: [skipped('server', 'there is no base address to ask')], capabilities: {} };
+  }
+  const { checkServer } = await import('./doctor/server-checks.ts');
   const { signal } = context;
   const key = keyOrNone(settings);
   const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, clock: systemClock, signal });
-  if (!usable) return [...checks, skipped('lists', 'the server and the key must be right first')];
-  const lists = await withReleases(async (releases) =>
-    checkLists(
-      await openApi({ settings, log: silentLog, clock: systemClock }, releases),
-      settings.api.pageSize,
-      signal,
-    ),
-  );
-  return [...checks, ...lists];
+  if (!usable) {
+    return { checks: [...checks, skipped('lists', 'the server and the key must be right first')], capabilities: {} };
+  }
+  const lists = await examineLists(context, settings, probe);
+  return { checks: [...checks, ...lists.checks], capabilities: lists.capabilities };
+}
+
+async function examineLists(context: CliContext, settings: Settings, probe: boolean): Promise<Findings> {
+  const [{ checkLists }, { recordMeasured, capabilitiesOnRecord }, { openApi, withReleases }] = await Promise.all([
+    import('./doctor/list-checks.ts'),
+    import('./doctor/probe.ts'),
+    import('../app.ts'),
+  ]);
+  return withReleases(async (releases) => {
+    const { checks, capabilities, measured } = await checkLists({
+      client: await openApi({ settings, log: silentLog, clock: systemClock }, releases),
+      pageSize: settings.api.pageSize,
+      stored: probe ? () => null : await capabilitiesOnRecord(settings, releases),
+      clock: systemClock,
+      signal: context.signal,
+    });
+    return { checks: [...checks, ...(probe ? await recordMeasured(settings, measured) : [])], capabilities };
+  });
 }
 
 function keyOrNone(settings: Settings) {

@@ -2,6 +2,8 @@
 import type { Command } from 'commander';
 import type { MirrorStatus } from '../mirror/status.ts';
 import { systemClock, parseInstant } from '../model/time.ts';
+import type { MirrorEvent } from '../store/ports/mirror-store.ts';
+import { capabilityWords } from './capability-words.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';
 
@@ -23,7 +25,8 @@ function linesOf(context: CliContext, status: MirrorStatus): string[] {
   const lines = [`fresh as of ${freshText(status.fresh_as_of)}`];
   for (const [name, each] of Object.entries(status.resources)) {
     const open = each.open_problems.length;
-    const windows = open === 0 ? `${each.windows} windows` : `${open} of ${each.windows} windows not settled`;
+    const all = each.windows === 1 ? '1 window' : `${each.windows} windows`;
+    const windows = open === 0 ? all : `${open} of ${all} not settled`;
     lines.push(
       `  ${name.padEnd(9)} ${number.format(each.live).padStart(12)}  ${freshText(each.fresh_as_of)}  ${windows}`,
     );
@@ -36,16 +39,60 @@ function linesOf(context: CliContext, status: MirrorStatus): string[] {
       `a sync is running: process ${status.running.pid} on ${status.running.host}, since ${status.running.acquiredAt}`,
     );
   }
-  lines.push('', 'last runs');
+  lines.push(...serverLines(status), '', 'last runs');
   if (status.runs.length === 0) lines.push('  none');
   for (const { run, status: end, started_at, requests } of status.runs) {
     lines.push(`  ${started_at}  ${end.padEnd(11)} ${requests} requests  ${run}`);
   }
-  if (status.events.length > 0) lines.push('', 'surprises, newest first');
-  for (const { at, resource, kind, subject, detail } of status.events) {
+  lines.push(...driftLines(status));
+  const others = status.events.filter((event) => !status.drift.some((each) => isSame(each, event)));
+  if (others.length > 0) lines.push('', 'surprises, newest first');
+  for (const { at, resource, kind, subject, detail } of others) {
     lines.push(`  ${at}  ${resource ?? ''} ${kind} ${subject}${detail === null ? '' : `: ${detail.slice(0, 100)}`}`);
   }
   return lines;
+}
+
+/** What was measured of the server, list by list. */
+function serverLines({ server, resources }: MirrorStatus): string[] {
+  const lists = Object.entries(resources).flatMap(([name, { capabilities }]) =>
+    capabilities === null
+      ? []
+      : [`  ${name.padEnd(9)} ${capabilityWords(capabilities)} (measured ${capabilities.measured_at.slice(0, 10)})`],
+  );
+  if (server === null && lists.length === 0) return [];
+  const owner = server?.key_owner ? `, with a key of user ${server.key_owner}` : '';
+  return ['', `the server ${server === null ? '' : `at ${server.address}${owner}`}`.trimEnd(), ...lists];
+}
+
+const driftWords: Readonly<Record<string, string>> = {
+  unknown_field: 'fields that are not in it, kept in _extra',
+  missing_field: 'fields that did not come, stored as null',
+  changed_type: 'values of another type, kept as they came',
+  relation_absent: 'related records that did not come',
+};
+
+/** How records depart from the reference: a line a resource and way, with the fields. */
+function driftLines({ drift }: MirrorStatus): string[] {
+  if (drift.length === 0) return [];
+  const lines = new Map<string, string[]>();
+  for (const { resource, kind, subject, detail } of drift) {
+    const line = `  ${(resource ?? '').padEnd(9)} ${driftWords[kind] ?? kind}`;
+    const [what = ''] = (detail ?? '').split(';');
+    const fields = lines.get(line) ?? [];
+    fields.push(kind === 'changed_type' ? `${subject} (${what})` : subject);
+    lines.set(line, fields);
+  }
+  const inOrder = [...lines].sort(([a], [b]) => a.localeCompare(b));
+  return [
+    '',
+    'drift: how records depart from the reference',
+    ...inOrder.map(([line, fields]) => `${line}: ${fields.sort().join(', ')}`),
+  ];
+}
+
+function isSame(a: MirrorEvent, b: MirrorEvent): boolean {
+  return a.kind === b.kind && a.subject === b.subject && a.resource === b.resource;
 }
 
 /** `2026-11-21T02:15:00.000000Z (3 hours ago)`. */

@@ -114,9 +114,12 @@ export const bookkeeping: readonly TableEntry[] = [
   {
     name: 'mirror_capabilities',
     kind: 'table',
-    summary: 'What was measured of the server: page size, date ranges, sorting.',
+    summary: 'What was measured of the server - page size, date ranges, sorting - and which server it is.',
     columns: [
-      column('name TEXT', 'what was measured'),
+      column(
+        'name TEXT',
+        'lists: what was measured of a list; server: the address, and marks of the key and its owner',
+      ),
       column('resource TEXT', 'the resource; empty where it holds for all'),
       column('value TEXT', 'the result, as JSON'),
       column('measured_at TEXT', 'when'),

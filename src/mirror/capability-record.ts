@@ -21,16 +21,21 @@ export function storedCapabilities(
   return { capabilities: stored.value as Capabilities, measuredAt: stored.measuredAt };
 }
 
-/** Puts the measured on record. Where the rules of ranges are others than before, every window is to be read again. */
+/**
+ * Puts the measured on record. Where what was read by the rules of before may lack records, every window is to be read
+ * again; tells whether that is so.
+ */
 export function recordCapabilities(
   store: Pick<MirrorStore, 'capability' | 'recordCapability' | 'windows' | 'resetWindows'>,
   resource: ResourceName,
   measured: Capabilities,
-): void {
+): boolean {
   const before = storedCapabilities(store, resource)?.capabilities;
   // What was read under a wrong rule may lack records. In this order a stop in between loses nothing but time.
-  if (before !== undefined && !sameRules(before, measured)) forgetReading(store, resource);
+  const again = before !== undefined && mayLack(before, measured);
+  if (again) forgetReading(store, resource);
   store.recordCapability(name, resource, measured);
+  return again;
 }
 
 /** The list is to be measured anew, as at first contact. */
@@ -44,6 +49,10 @@ export function forgetReading(store: Pick<MirrorStore, 'windows' | 'resetWindows
   store.resetWindows(resource, days);
 }
 
-function sameRules(a: Capabilities, b: Capabilities): boolean {
-  return a.ranges === b.ranges && a.rangeEnd === b.rangeEnd && a.dayShiftMinutes === b.dayShiftMinutes;
+/** Whether ranges that were asked for by the old rules can have left out records that by the new ones belong to them. */
+function mayLack(old: Capabilities, now: Capabilities): boolean {
+  if (old.ranges !== now.ranges) return true;
+  // Any other rule was read with a day more at the end, or at either side, which is enough under every rule.
+  const lastDay = old.rangeEnd === 'inclusive' && now.rangeEnd !== 'inclusive';
+  return lastDay || (old.dayShiftMinutes === 0 && now.dayShiftMinutes !== 0);
 }

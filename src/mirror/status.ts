@@ -59,7 +59,7 @@ const shownRuns = 5;
 const shownEvents = 20;
 /** Each field drifts once in each way. */
 const shownDrift = 1_000;
-export const driftKinds: readonly string[] = ['unknown_field', 'missing_field', 'changed_type'];
+const driftKinds: readonly string[] = ['unknown_field', 'missing_field', 'changed_type', 'relation_absent'];
 
 /** Reads the status; `fresh_as_of` is that of the stalest resource, null where one was never read whole. */
 export function mirrorStatus(store: MirrorStore): MirrorStatus {
@@ -91,17 +91,20 @@ function resourceStatus(store: MirrorStore, resource: ResourceName): ResourceSta
   };
 }
 
-/** What is on record of the resource's list, as `status` and `doctor` tell it. */
+/** What is on record of the resource's list; null where it was never measured. */
 export function capabilityStatus(
   store: Pick<MirrorStore, 'capability'>,
   resource: ResourceName,
 ): CapabilityStatus | null {
   const stored = storedCapabilities(store, resource);
-  if (stored === undefined) return null;
-  const { pageSize, ranges, rangeEnd, dayShiftMinutes, sorts, clockDifferenceMs, rateLimit, notes } =
-    stored.capabilities;
+  return stored === undefined ? null : describeCapabilities(stored.capabilities, stored.measuredAt);
+}
+
+/** Capabilities in the words of the answers of `status` and `doctor`. */
+export function describeCapabilities(capabilities: Capabilities, measuredAt: Timestamp): CapabilityStatus {
+  const { pageSize, ranges, rangeEnd, dayShiftMinutes, sorts, clockDifferenceMs, rateLimit, notes } = capabilities;
   return {
-    measured_at: stored.measuredAt,
+    measured_at: measuredAt,
     page_size: pageSize,
     ranges: ranges === 'none' ? null : ranges === 'iso' ? 'YYYY-MM-DD' : 'DD-MM-YYYY',
     range_end: rangeEnd,

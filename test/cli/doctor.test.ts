@@ -1,9 +1,11 @@
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { CapabilityStatus, MirrorStatus } from '../../src/mirror/status.ts';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
 import { runCli } from '../support/cli.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -11,6 +13,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 interface Answer {
   readonly ok: boolean;
   readonly checks: readonly { name: string; state: string; finding: string; advice: string | null }[];
+  readonly capabilities: Readonly<Record<string, CapabilityStatus>>;
 }
 
 let sandbox: Sandbox;
@@ -21,8 +24,8 @@ beforeAll(async () => {
 
 afterAll(() => sandbox.close());
 
-async function doctor(folder: string, environment: Record<string, string>) {
-  const { code, stdout, stderr } = await runCli(['doctor', '--json'], { folder, environment });
+async function doctor(folder: string, environment: Record<string, string>, flags: readonly string[] = []) {
+  const { code, stdout, stderr } = await runCli(['doctor', '--json', ...flags], { folder, environment });
   expect(stderr).toBe('');
   const answer = JSON.parse(stdout) as Answer;
   /** Every finding under that name, with its state and advice. */
@@ -158,5 +161,110 @@ describe('doctor', () => {
     const { stdout } = await runCli(['doctor'], { folder: temporaryFolder(), environment: server() });
     expect(stdout).toMatch(/^ok {7}node /);
     expect(stdout).toMatch(/\nnothing is wrong, 1 to look at\n$/);
+  });
+});
+
+describe('what the mirror has on record of the server', () => {
+  /** A folder with a mirror that was just synced. */
+  async function mirroredFolder(): Promise<string> {
+    const folder = temporaryFolder();
+    const { code } = await runCli(['sync', '--quiet'], { folder, environment: server() });
+    expect(code).toBe(0);
+    return folder;
+  }
+
+  async function statusOf(folder: string): Promise<MirrorStatus> {
+    return JSON.parse((await runCli(['status', '--json'], { folder })).stdout) as MirrorStatus;
+  }
+
+  test('is shown with its time, and the lists are only looked at', async () => {
+    const folder = await mirroredFolder();
+    const { resources } = await statusOf(folder);
+    sandbox.control.clearRequests();
+    const { code, answer, of } = await doctor(folder, server());
+    expect(code).toBe(0);
+    expect(of('users list')).toBe(
+      `ok: ${of('users list').slice(4).split(' (')[0]} (${[
+        ...(resources.users.capabilities?.notes ?? []).map((note) => note.replace('users: ', '')),
+        `measured ${resources.users.capabilities?.measured_at}`,
+      ].join('; ')})`,
+    );
+    expect(answer.capabilities).toEqual(
+      Object.fromEntries(Object.entries(resources).map(([name, each]) => [name, each.capabilities])),
+    );
+    expect(sandbox.control.requests().byOperation).toEqual({
+      'users.auth': 1,
+      'users.list': 1,
+      'packages.list': 1,
+      'emails.list': 1,
+      'coupons.list': 1,
+    });
+  });
+
+  test('does not hide that the key may not see a list any more', async () => {
+    const folder = await mirroredFolder();
+    onTestFinished(() => void sandbox.control.setChaos('calm'));
+    sandbox.control.setBehaviour({ forbidden: 'emails' });
+    expect((await doctor(folder, server())).of('emails list')).toMatch(/^warn: .*403/);
+  });
+
+  test('is measured again with --probe, and put on record', async () => {
+    const folder = await mirroredFolder();
+    const before = await statusOf(folder);
+    onTestFinished(() => void sandbox.control.setChaos('calm'));
+    sandbox.control.setBehaviour({ page_max: 50 });
+    const { code, of } = await doctor(folder, server(), ['--probe']);
+    expect(code).toBe(0);
+    expect(of('users list')).toMatch(/^ok: pages of 50 \(1000 were asked for\), .*measured now\)$/);
+    expect(of('capabilities')).toBe('ok: measured, and put on record for users, packages, emails, coupons');
+    const after = await statusOf(folder);
+    expect(after.resources.users.capabilities?.page_size).toBe(50);
+    const times = [before, after].map(({ resources }) => resources.users.capabilities?.measured_at ?? '');
+    expect(times[1]?.localeCompare(times[0] ?? '')).toBe(1);
+    // What was read stays read.
+    expect(after.fresh_as_of).toBe(before.fresh_as_of);
+    expect((await doctor(folder, server())).of('users list')).toContain(`measured ${times[1]}`);
+  });
+
+  test('makes the next sync read again what may have been left out by the rules of before', async () => {
+    const folder = await mirroredFolder();
+    onTestFinished(() => void sandbox.control.setChaos('calm'));
+    sandbox.control.setBehaviour({ date_ranges: 'ignored' });
+    const { of } = await doctor(folder, server(), ['--probe']);
+    expect(of('capabilities')).toMatch(/date ranges work otherwise .* reads all users, packages, emails, coupons$/);
+    expect((await statusOf(folder)).fresh_as_of).toBeNull();
+  });
+
+  test('is left alone while a sync goes on', async () => {
+    const folder = await mirroredFolder();
+    const before = await statusOf(folder);
+    const store = openMirrorStore(join(folder, 'data/mirror.db'));
+    onTestFinished(() => store.close());
+    store.acquireLock('sync', 'another run');
+    const { code, of } = await doctor(folder, server(), ['--probe']);
+    expect(code).toBe(0);
+    expect(of('capabilities')).toMatch(/^warn: not put on record: another sync holds the lock/);
+    store.releaseLock('sync', 'another run');
+    expect((await statusOf(folder)).resources).toEqual(before.resources);
+  });
+
+  test('is nowhere without a mirror, and --probe makes none', async () => {
+    const folder = temporaryFolder();
+    const { code, of } = await doctor(folder, server(), ['--probe']);
+    expect(code).toBe(0);
+    expect(of('capabilities')).toMatch(/^ok: measured, and kept nowhere: there is no mirror yet/);
+    expect(of('mirror')).toMatch(/not there yet/);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('is not to be had from a file that is no mirror, which is told once', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'data'));
+    writeFileSync(join(folder, 'data/mirror.db'), 'this is no database');
+    const { code, of } = await doctor(folder, server(), ['--probe']);
+    expect(code).toBe(2);
+    expect(of('mirror')).toMatch(/^fail: .*is not an SQLite database/);
+    expect(of('capabilities')).toMatch(/^skipped: .*the mirror must be right first/);
+    expect(of('users list')).toMatch(/measured now/);
   });
 });

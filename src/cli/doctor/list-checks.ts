@@ -1,58 +1,87 @@
-/** The doctor on the four lists: what the server can do with each, measured as `sync` measures it at first contact. */
+/**
+ * The doctor on the four lists: what the server can do with each, as `sync` measured it at first contact, or measured
+ * now where no sync did.
+ */
 import { type Capabilities, measureCapabilities } from '../../api/capabilities.ts';
 import type { Client } from '../../api/client.ts';
 import { KeyRefused } from '../../api/errors.ts';
+import { type CapabilityStatus, describeCapabilities } from '../../mirror/status.ts';
 import { OperatorError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
+import { type Clock, timestampOf } from '../../model/time.ts';
+import { capabilityWords, sizeWords } from '../capability-words.ts';
 import { type Check, failed, ok, warn } from './check.ts';
 
-/** Measures every list. A key that may not see one is a warning, one that may see none is refused. */
-export async function checkLists(client: Client, pageSize: number, signal: AbortSignal): Promise<Check[]> {
+export interface ListChecks {
+  readonly checks: readonly Check[];
+  /** What the lists can do, those on record and those measured now. */
+  readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;
+  readonly measured: ReadonlyMap<ResourceName, Capabilities>;
+}
+
+export interface ListsToCheck {
+  readonly client: Client;
+  /** Records on a page that are asked for. */
+  readonly pageSize: number;
+  /** What is on record of the list; null where it is to be measured. */
+  readonly stored: (resource: ResourceName) => CapabilityStatus | null;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Looks at every list. A key that may not see one is a warning, one that may see none is refused. */
+export async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   const checks: Check[] = [];
   const refusals: Check[] = [];
-  let known: Capabilities | undefined;
+  const capabilities: Partial<Record<ResourceName, CapabilityStatus>> = {};
+  const measured = new Map<ResourceName, Capabilities>();
   for (const resource of resourceNames) {
     try {
       // One after the other: what the first has shown need not be measured again.
-      const measured = await measureCapabilities(client, resource, signal, { known, pageSize });
-      checks.push(...judge(resource, measured, pageSize));
-      known ??= measured;
+      const status = (await storedOne(lists, resource)) ?? (await measureOne(lists, resource, measured));
+      capabilities[resource] = status;
+      checks.push(judge(resource, status, lists.pageSize, measured.has(resource)));
     } catch (error) {
-      signal.throwIfAborted();
+      lists.signal.throwIfAborted();
       if (!(error instanceof OperatorError)) throw error;
       if (error instanceof KeyRefused) refusals.push(failed(`${resource} list`, error));
       else checks.push(failed(`${resource} list`, error));
     }
   }
-  if (refusals.length === resourceNames.length) return refusals;
-  return [...refusals.map(({ name, finding, advice }) => warn(name, finding, advice)), ...checks];
+  const all = refusals.length === resourceNames.length;
+  const told = all ? refusals : refusals.map(({ name, finding, advice }) => warn(name, finding, advice));
+  return { checks: [...told, ...checks], capabilities, measured };
 }
 
-function judge(resource: ResourceName, measured: Capabilities, asked: number): Check[] {
+/** What is on record, once the list has answered: the key may not see it any more. */
+async function storedOne(
+  { client, stored, signal }: ListsToCheck,
+  resource: ResourceName,
+): Promise<CapabilityStatus | null> {
+  const status = stored(resource);
+  if (status !== null) await client.list(resource, { paginate: 1 }, signal);
+  return status;
+}
+
+async function measureOne(
+  { client, pageSize, clock, signal }: ListsToCheck,
+  resource: ResourceName,
+  measured: Map<ResourceName, Capabilities>,
+): Promise<CapabilityStatus> {
+  const [known] = measured.values();
+  const capabilities = await measureCapabilities(client, resource, signal, { known, pageSize, clock });
+  measured.set(resource, capabilities);
+  return describeCapabilities(capabilities, timestampOf(clock.now()));
+}
+
+function judge(resource: ResourceName, status: CapabilityStatus, asked: number, isNew: boolean): Check {
   const name = `${resource} list`;
-  const { pageSize, ranges, sorts, notes } = measured;
-  const size = pageSize < asked ? `pages of ${pageSize} (${asked} were asked for)` : `pages of ${pageSize}`;
-  const order = { kept: 'sorts kept', ignored: 'sorts ignored', unknown: 'sorts not known' }[sorts];
-  const found = `${size}, ${order}, ${rangeWords(measured)}`;
-  const costly = sorts === 'ignored' || ranges === 'none';
-  const why = notes.map((note) => note.replace(`${resource}: `, '')).join('; ');
-  if (!costly) return [ok(name, why === '' ? found : `${found} (${why})`)];
+  const when = isNew ? 'measured now' : `measured ${status.measured_at}`;
+  const why = status.notes.map((note) => note.replace(`${resource}: `, '')).join('; ');
+  const remarks = `(${[why, when].filter((each) => each !== '').join('; ')})`;
+  const found = `${capabilityWords(status, asked)} ${remarks}`;
+  if (status.sorts !== 'ignored' && status.ranges !== null) return ok(name, found);
   // Nothing is wrong with an empty list.
-  if (why.includes('no record')) return [ok(name, `${size}; ${why}`)];
-  return [warn(name, why === '' ? found : `${found} (${why})`, 'The mirror stays right; `sync` needs more requests.')];
-}
-
-function rangeWords({ ranges, rangeEnd, dayShiftMinutes }: Capabilities): string {
-  if (ranges === 'none') return 'no date ranges';
-  const format = ranges === 'iso' ? 'YYYY-MM-DD' : 'DD-MM-YYYY';
-  const end = { inclusive: 'with', exclusive: 'without', unknown: 'perhaps with' }[rangeEnd];
-  const zone = dayShiftMinutes === 'unknown' ? 'in an unknown zone' : `of ${zoneName(dayShiftMinutes)}`;
-  return `date ranges in ${format} ${end} their last day, days ${zone}`;
-}
-
-/** 330 → `UTC+5:30`. */
-function zoneName(minutes: number): string {
-  if (minutes === 0) return 'UTC';
-  const hours = Math.floor(Math.abs(minutes) / 60);
-  return `UTC${minutes < 0 ? '-' : '+'}${hours}:${String(Math.abs(minutes) % 60).padStart(2, '0')}`;
+  if (why.includes('no record')) return ok(name, `${sizeWords(status, asked)} ${remarks}`);
+  return warn(name, found, 'The mirror stays right; `sync` needs more requests.');
 }

@@ -1,0 +1,39 @@
+/** What a list of the server can do, in words. */
+import type { CapabilityStatus } from '../mirror/status.ts';
+
+/**
+ * `pages of 500 (1000 were asked for), sorts kept, date ranges in …`.
+ * @param asked records on a page that are asked for, where that shall be told
+ */
+export function capabilityWords(status: CapabilityStatus, asked?: number): string {
+  return [
+    sizeWords(status, asked),
+    `sorts ${status.sorts === 'unknown' ? 'not known' : status.sorts}`,
+    rangeWords(status),
+  ]
+    .concat(rateWords(status))
+    .join(', ');
+}
+
+export function sizeWords({ page_size: size }: CapabilityStatus, asked = size): string {
+  return size < asked ? `pages of ${size} (${asked} were asked for)` : `pages of ${size}`;
+}
+
+function rangeWords({ ranges, range_end: end, day_shift_minutes: shift }: CapabilityStatus): string {
+  if (ranges === null) return 'no date ranges';
+  const last = { inclusive: 'with', exclusive: 'without', unknown: 'perhaps with' }[end];
+  const zone = shift === 'unknown' ? 'in an unknown zone' : `of ${zoneName(shift)}`;
+  return `date ranges in ${ranges} ${last} their last day, days ${zone}`;
+}
+
+/** 330 → `UTC+5:30`. */
+function zoneName(minutes: number): string {
+  if (minutes === 0) return 'UTC';
+  const hours = Math.floor(Math.abs(minutes) / 60);
+  return `UTC${minutes < 0 ? '-' : '+'}${hours}:${String(Math.abs(minutes) % 60).padStart(2, '0')}`;
+}
+
+function rateWords({ rate_limit: limit }: CapabilityStatus): string[] {
+  if (limit === null) return [];
+  return [`${limit.requests} requests ${limit.seconds === null ? 'a window' : `in ${limit.seconds} s`}`];
+}

@@ -1,0 +1,38 @@
+import { expect, onTestFinished, test } from 'vitest';
+import type { Capabilities } from '../../src/api/capabilities.ts';
+import { recordCapabilities, storedCapabilities } from '../../src/mirror/capability-record.ts';
+import { eraEnd, eraStart } from '../../src/model/era.ts';
+import { timestampOf } from '../../src/model/time.ts';
+import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+type Rules = Pick<Capabilities, 'ranges' | 'rangeEnd' | 'dayShiftMinutes'>;
+
+function capabilities(rules: Rules): Capabilities {
+  return { pageSize: 100, sorts: 'kept', notes: [], ...rules };
+}
+
+const exact: Rules = { ranges: 'iso', rangeEnd: 'exclusive', dayShiftMinutes: 0 };
+const wide: Rules = { ranges: 'iso', rangeEnd: 'unknown', dayShiftMinutes: 'unknown' };
+
+test.each([
+  ['stays read where the rules are the same', exact, exact, false],
+  ['stays read where it was read widely enough for the new rules', wide, exact, false],
+  ['stays read where a whole day more was read', exact, { ...exact, rangeEnd: 'inclusive' }, false],
+  ['stays read where days were taken as shifted, in whichever way', { ...exact, dayShiftMinutes: 60 }, exact, false],
+  ['is to be read again where the last day may be lacking', { ...exact, rangeEnd: 'inclusive' }, exact, true],
+  ['is to be read again where that is not known any more', { ...exact, rangeEnd: 'inclusive' }, wide, true],
+  ['is to be read again where days are shifted after all', exact, { ...exact, dayShiftMinutes: 60 }, true],
+  ['is to be read again where days are written otherwise', exact, { ...exact, ranges: 'dmy' }, true],
+  ['is to be read again where ranges do not work at all', exact, { ...exact, ranges: 'none' }, true],
+] as const)('a resource %s', (_, before, now, again) => {
+  const store = openMirrorStore(`${temporaryFolder()}/mirror.db`);
+  onTestFinished(() => store.close());
+  const read = { from: eraStart, to: eraEnd, state: 'settled', serverTotal: 0, freshAsOf: timestampOf(0) } as const;
+  store.resetWindows('users', [read]);
+  recordCapabilities(store, 'users', capabilities(before));
+  expect(store.windows('users')).toMatchObject([{ state: 'settled' }]);
+  expect(recordCapabilities(store, 'users', capabilities(now))).toBe(again);
+  expect(store.windows('users')).toMatchObject([{ state: again ? 'pending' : 'settled' }]);
+  expect(storedCapabilities(store, 'users')?.capabilities).toEqual(capabilities(now));
+});

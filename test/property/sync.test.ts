@@ -3,11 +3,12 @@
  * removed, nothing is called fresh or complete that is not, and once it is quiet one run makes the mirror equal.
  * `npm run soak` runs it some thousand times; PROPERTY_SEED=… runs what failed again.
  */
-import { array, assert, asyncProperty, boolean, constantFrom, integer, record, subarray } from 'fast-check';
+import { array, assert, asyncProperty, boolean, constantFrom, integer, option, record, subarray } from 'fast-check';
 import { expect, test } from 'vitest';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceOf, type ResourceName } from '../../src/model/resources.ts';
 import { dayMs, parseInstant } from '../../src/model/time.ts';
+import { defaultBehaviour } from '../../src/sandbox/behaviour.ts';
 import { openSandbox, type Behaviour, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -24,6 +25,10 @@ const switches: readonly Partial<Behaviour>[] = [
   { date_format: 'dmy' },
   { date_ranges: 'ignored' },
   { date_ranges: 'error' },
+  { page_over: 'ignore' },
+  { date_format: 'dmy', date_unreadable: 'empty' },
+  { date_format: 'dmy', date_unreadable: 'ignore' },
+  { date_format: 'iso', date_unreadable: 'error' },
   { timezone_minutes: 330 },
   { timezone_minutes: -480 },
   { sorts: 'ignored' },
@@ -55,6 +60,8 @@ const step = record({
   /** Changes while nobody reads, then days that pass. */
   changesBefore: integer({ min: 0, max: 5 }),
   days: constantFrom(0, 0, 1, 4),
+  /** Other rules than before, where the server changes them. */
+  switches: option(subarray([...switches], { maxLength: 3 })),
 });
 
 const world = record({
@@ -75,8 +82,9 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
   const clock = new StepClock(sandboxNow);
   const history = new ServerHistory(sandbox, resource, clock, world.seed);
   const shape = { resources: [resource], pageSize: world.pageSize, windowPages: world.windowPages, clock } as const;
-  const behaviour = sandbox.control.behaviour();
-  for (const { churn, faults: faulty, stopAfter, mode, changesBefore, days } of world.steps) {
+  let behaviour = sandbox.control.behaviour();
+  for (const { churn, faults: faulty, stopAfter, mode, changesBefore, days, switches } of world.steps) {
+    if (switches !== null) behaviour = Object.assign({}, defaultBehaviour, ...switches) as Behaviour;
     clock.advance(days * dayMs);
     sandbox.control.advanceClock(days * dayMs);
     for (let count = 0; count < changesBefore; count += 1) history.maybe(1);

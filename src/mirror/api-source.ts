@@ -1,12 +1,15 @@
 /** The sync engine's source over the API client. */
 import { measureCapabilities, type Capabilities } from '../api/capabilities.ts';
 import type { Client } from '../api/client.ts';
+import type { Page } from '../api/envelope.ts';
 import { NotFound } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceOf, type ResourceName, type SortDirection } from '../model/resources.ts';
 import { dayOf, parseInstant, type Clock, type Day } from '../model/time.ts';
+import { ContradictionError } from './contradiction.ts';
 import { isRefusal } from './includes.ts';
+import { rangeBreaker } from './range.ts';
 import { apiContact } from './server-contact.ts';
 import type { Source } from './source.ts';
 
@@ -52,18 +55,21 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
     requests: (resource) => asked.get(resource) ?? 0,
     measure: (resource, signal) =>
       measureCapabilities({ list, rateLimit: () => client.rateLimit() }, resource, signal, { pageSize, clock }),
-    page: (resource, { page, paginate, range, unsent = false, include = [] }, capabilities, signal, recall) =>
-      list(
-        resource,
-        {
-          ...options(resource, capabilities, range),
-          page,
-          paginate,
-          ...including(include),
-          ...(unsent ? unsentFilter : {}),
-        } as ListOptions,
-        signal,
-        recall === undefined ? {} : { recall },
+    page: async (resource, { page, paginate, range, unsent = false, include = [] }, capabilities, signal, recall) =>
+      withinRange(
+        range,
+        await list(
+          resource,
+          {
+            ...options(resource, capabilities, range),
+            page,
+            paginate,
+            ...including(include),
+            ...(unsent ? unsentFilter : {}),
+          } as ListOptions,
+          signal,
+          recall === undefined ? {} : { recall },
+        ),
       ),
     includeProblem: async (resource, include, signal) => {
       try {
@@ -76,7 +82,7 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
     },
     total: async (resource, range, capabilities, signal) => {
       const page = await list(resource, { ...options(resource, capabilities, range), paginate: 1 }, signal);
-      return page.total;
+      return withinRange(range, page).total;
     },
     extent: async (resource, capabilities, signal) => {
       if (capabilities.sorts !== 'kept') return { oldest: null, newest: null };
@@ -95,6 +101,19 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
       return page.total === 0;
     },
   };
+}
+
+/**
+ * The page, unless a record on it was created outside of the days asked for: then neither its records nor its total
+ * say anything about them. A total that counts everything would have a window cut without end.
+ */
+function withinRange(range: DayRange | null, page: Page): Page {
+  if (range === null) return page;
+  const breaksRange = rangeBreaker(range);
+  if (!page.records.some((record) => breaksRange(record['created_at']))) return page;
+  throw new ContradictionError(`the server answered with records created outside of ${range.from}..${range.to}`, {
+    advice: 'Measure its rules again with `admin-mirror doctor --probe`, then sync.',
+  });
 }
 
 const unsentFilter = { filters: [{ key: 'is_sent', value: 0 }] } as const;

@@ -24,7 +24,10 @@ export interface Source {
   requests(resource: ResourceName): number;
   /** Finds out how the server reads what the reference leaves open. */
   measure(resource: ResourceName, signal: AbortSignal): Promise<Capabilities>;
-  /** @param recall gives the page that the bytes of an answer are, where they are known: it is not parsed then */
+  /**
+   * Throws ContradictionError where records come from outside of the range.
+   * @param recall gives the page that the bytes of an answer are, where they are known: it is not parsed then
+   */
   page(
     resource: ResourceName,
     request: PageRequest,
@@ -34,6 +37,7 @@ export interface Source {
   ): Promise<Page>;
   /** What the server says against sending these related records with each record; undefined where it sends them. */
   includeProblem(resource: ResourceName, include: readonly string[], signal: AbortSignal): Promise<string | undefined>;
+  /** Records that the server counts in the range. Throws ContradictionError as `page` does. */
   total(
     resource: ResourceName,
     range: DayRange | null,

@@ -11,6 +11,12 @@ import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 /** What a walk asks for and where it puts what it gets. */
 export interface WalkPorts {
   readonly clock: Clock;
+  /** Records that are asked for on a page. */
+  readonly pageSize: number;
+  /** What the server counted in the window when it was last asked; null where it never was. */
+  readonly expected: number | null;
+  /** Asks what the server counts in the window now. */
+  readonly count: () => Promise<number>;
   /** Asks for one page of the window. */
   readonly read: (page: number) => Promise<Page>;
   /** Keeps a page's records and the window's progress in one step; gives how many records had no usable id. */
@@ -32,21 +38,20 @@ export type Verdict =
 /** A page without its records: those of a page that was kept must not stay in memory for the rest of the walk. */
 type Size = Pick<Page, 'total' | 'lastPage' | 'perPage'>;
 
-/** What one way through the pages has shown. */
+/** What one way through the pages has shown, from the list's end on. */
 class Pass {
   readonly startedAt: Timestamp;
-  readonly seen = new Set<number>();
+  readonly #ports: WalkPorts;
+  readonly #seen = new Set<number>();
   #unusable = 0;
-  #constant = true;
-  #total: number | undefined;
-  /** The total and the last creation time when the last page was read: what comes after it was added meanwhile. */
+  /** The list's end when it was read first: the total, and the creation time of the last record. */
   #edge: { readonly total: number; readonly createdAt: unknown } | undefined;
-  #edgeSought = false;
-  /** The last page as the first one told it. */
-  #lastPage: number | undefined;
+  #total = 0;
   /** How many of the seen were created after the edge. */
   #added = 0;
-  readonly #ports: WalkPorts;
+  #constant = true;
+  /** Whether no page told a smaller total than the one before it. */
+  #growing = true;
 
   constructor(ports: WalkPorts) {
     this.#ports = ports;
@@ -59,45 +64,40 @@ class Pass {
     return this.#constant;
   }
 
-  /** Reads a page and keeps it, unless the window turns out to have more than `most` records. */
-  async take(number: number, most = Infinity): Promise<Size> {
-    const page = await this.#ports.read(number);
-    if (page.total <= most) this.#keep(page);
-    return { total: page.total, lastPage: page.lastPage, perPage: page.perPage };
+  /** Reads a page and keeps it. */
+  async take(number: number): Promise<Size> {
+    return this.keep(await this.#ports.read(number));
   }
 
-  #keep(page: Page): void {
-    this.#lastPage ??= page.lastPage;
-    this.#constant &&= this.#total === undefined || this.#total === page.total;
-    this.#total = page.total;
+  keep(page: Page): Size {
+    const { total, lastPage, perPage } = page;
+    this.#constant &&= this.#edge === undefined || total === this.#total;
+    this.#growing &&= total >= this.#total;
+    this.#total = total;
     this.#unusable += this.#ports.record(page);
-    if (this.#edge !== undefined) this.#countAdded(page, this.#edge.createdAt);
-    for (const id of idsOn(page)) this.seen.add(id);
-    // Only the first look at the last page can tell; there is no edge where that is not the last one any more.
-    if (!this.#edgeSought && page.page === this.#lastPage) {
-      this.#edgeSought = true;
-      const createdAt = lastCreatedAtOn(page);
-      if (page.lastPage === this.#lastPage) this.#edge = { total: page.total, createdAt };
-    }
+    if (this.#edge === undefined) this.#edge = { total, createdAt: lastCreatedAtOn(page) };
+    else this.#countAdded(page, this.#edge.createdAt);
+    for (const id of idsOn(page)) this.#seen.add(id);
+    return { total, lastPage, perPage };
   }
 
   #countAdded(page: Page, edge: unknown): void {
     for (const record of page.records) {
       const id = recordId(record);
-      if (id !== undefined && !this.seen.has(id) && isAfter(record['created_at'], edge)) this.#added += 1;
+      if (id !== undefined && !this.#seen.has(id) && isAfter(record['created_at'], edge)) this.#added += 1;
     }
   }
 
   verdict(): Verdict {
-    const { seen, startedAt } = this;
-    const total = this.#total ?? 0;
+    const { startedAt } = this;
+    const total = this.#total;
+    const seen = this.#seen;
     const constant = this.#constant;
     if (this.#unusable > 0) {
       const problem = `${this.#unusable} records have no usable id; they stand in mirror_events`;
       return { kind: 'unstable', total, constant: false, problem };
     }
-    if (seen.size === total && (constant || this.#grewAtTheEnd(total)))
-      return { kind: 'settled', total, seen, startedAt };
+    if (seen.size === total && (constant || this.#grewAtTheEnd())) return { kind: 'settled', total, seen, startedAt };
     const problem = constant
       ? `the server counts ${total} records, its pages showed ${seen.size}`
       : `records came or went while it was read (${total} at the end, ${seen.size} seen)`;
@@ -105,12 +105,12 @@ class Pass {
   }
 
   /**
-   * Whether the total changed by nothing but records added at the end, each of which was seen. Counting all alike would
-   * not do: a record added in the middle pushes another one past the reader, and the two make up for each other.
+   * Whether the total only grew, by nothing but records added at the end, each of which was seen. Counting all alike
+   * would not do: a record added in the middle pushes another one past the reader, one that was deleted after it was
+   * seen stands in for one that was missed, and the two make up for each other.
    */
-  #grewAtTheEnd(total: number): boolean {
-    const edge = this.#edge;
-    return edge !== undefined && this.#added === total - edge.total && this.seen.size - this.#added === edge.total;
+  #grewAtTheEnd(): boolean {
+    return this.#growing && this.#added === this.#total - (this.#edge?.total ?? 0);
   }
 }
 
@@ -118,27 +118,61 @@ function isAfter(createdAt: unknown, edge: unknown): boolean {
   return typeof createdAt === 'string' && typeof edge === 'string' && createdAt > edge;
 }
 
+/** Times that the list's end is sought before the window is judged to change too fast. */
+const aims = 3;
+
 /**
  * Walks the window once.
  * @param most records beyond which the window is too large to be walked and should be cut
  */
 export async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict> {
+  const begun = await begin(ports, most);
+  if (typeof begun !== 'number') return begun;
+  let end = begun;
+  let total = 0;
+  for (let aim = 0; aim < aims; aim += 1) {
+    const pass = new Pass(ports);
+    const { lastPage, perPage, ...page } = await pass.take(end);
+    if (lastPage === end) return walkBack(pass, end, perPage);
+    end = lastPage;
+    total = page.total;
+  }
+  return { kind: 'unstable', total, constant: false, problem: 'its last page was another one each time' };
+}
+
+/**
+ * The list's last page, or the verdict where there is nothing to walk. The end is not sought by reading page 1 of many: a
+ * record deleted from it before the last page is read would pull another one onto it, and with one added meanwhile the
+ * total would not tell.
+ */
+async function begin(ports: WalkPorts, most: number): Promise<number | Verdict> {
+  const { pageSize, expected } = ports;
+  if (expected !== null && expected > pageSize) {
+    const total = await ports.count();
+    return total > most ? { kind: 'large', total } : Math.max(1, Math.ceil(total / pageSize));
+  }
   const pass = new Pass(ports);
-  const first = await pass.take(1, most);
+  const first = await ports.read(1);
   if (first.total > most) return { kind: 'large', total: first.total };
+  if (first.lastPage > 1) return first.lastPage;
+  pass.keep(first);
+  return pass.verdict();
+}
+
+/** Goes on from the list's end, which was taken, to its beginning. */
+async function walkBack(pass: Pass, end: number, perPage: number): Promise<Verdict> {
+  let lastPage = end;
   // One after another on purpose: the order is what makes a deletion harmless.
-  for (let number = first.lastPage; number >= 2; number -= 1) {
+  for (let number = end - 1; number >= 1; number -= 1) {
     const page = await pass.take(number);
-    if (page.perPage !== first.perPage) {
-      const problem = `the page size changed from ${first.perPage} to ${page.perPage} during the walk`;
+    if (page.perPage !== perPage) {
+      const problem = `the page size changed from ${perPage} to ${page.perPage} during the walk`;
       return { kind: 'unstable', total: page.total, constant: false, problem };
     }
+    lastPage = page.lastPage;
   }
-  if (!pass.constant) {
-    const { lastPage } = await pass.take(1);
-    // What was added meanwhile stands at the end, from the page that was the last one on.
-    for (let number = Math.max(2, first.lastPage); number <= lastPage; number += 1) await pass.take(number);
-  }
+  // What was added meanwhile stands at the end, from the page that was the last one on.
+  if (!pass.constant) for (let number = end; number <= lastPage; number += 1) await pass.take(number);
   return pass.verdict();
 }
 

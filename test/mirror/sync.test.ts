@@ -125,6 +125,48 @@ describe('a server that is written to while it is read', () => {
     expect(statuses(report)).toEqual(allComplete);
     expectMirrored(sandbox, file);
   });
+
+  test.each([1, 2, 3, 4])(
+    'hides no record by a deletion at the front and an addition at the end after page %i',
+    async (at) => {
+      const sandbox = await startSandbox(small);
+      const { control } = sandbox;
+      const file = `${temporaryFolder()}/mirror.db`;
+      const byTime = control
+        .dump('users')
+        .sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
+      const past = byTime.filter((user) => String(user['created_at']) < '2026-03-01');
+      let pages = 0;
+      await sync(sandbox, file, {
+        pageSize: 50,
+        resources: ['users'],
+        concurrency: 1,
+        onEvent: ({ kind }) => {
+          pages += Number(kind === 'page');
+          if (kind !== 'page' || pages !== at) return;
+          control.remove('users', Number(past[0]?.['id']));
+          control.insert('users', { created_at: past.at(-1)?.['created_at'] });
+        },
+      });
+      const database = new SqliteDatabase(file, { readonly: true });
+      const rows = new Set(database.prepare('SELECT id FROM users').pluck().all());
+      database.close();
+      expect(past.slice(1).filter(({ id }) => !rows.has(id))).toEqual([]);
+    },
+  );
+});
+
+describe('a server whose rules change', () => {
+  test('so that every range shows everything has it measured again, and nothing is cut without end', async () => {
+    const sandbox = await startSandbox({ ...small, behaviour: { sorts: 'ignored' } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file, { pageSize: 50, resources: ['users'] });
+    sandbox.control.setBehaviour({ date_ranges: 'ignored' });
+    const { report } = await sync(sandbox, file, { pageSize: 50, resources: ['users'], mode: 'full' });
+    expect(report.requests).toBeLessThan(700);
+    expect(report.resources.users).toMatchObject({ live: 700, server_total: 700 });
+    expectMirrored(sandbox, file, ['users']);
+  });
 });
 
 describe('rows that would be removed', () => {

@@ -46,22 +46,24 @@ export class ServerHistory {
   readonly #resource: ResourceName;
   readonly #clock: StepClock;
   readonly #random: () => number;
+  readonly #kinds: readonly Change[];
   #left = mostChanges;
   /** When a record was last touched, and when one was taken away, by the step clock. */
   readonly touched = new Map<number, number>();
   readonly removed = new Map<number, number>();
 
-  constructor(sandbox: Sandbox, resource: ResourceName, clock: StepClock, seed: number) {
+  constructor(sandbox: Sandbox, resource: ResourceName, clock: StepClock, seed: number, kinds = changes) {
     this.#sandbox = sandbox;
     this.#resource = resource;
     this.#clock = clock;
     this.#random = randomFrom(seed);
+    this.#kinds = kinds;
   }
 
   /** Changes the server once with the given chance; at most so often that it does not grow faster than it is read. */
   maybe(chance: number): void {
     if (this.#left <= 0) return;
-    if (this.#random() < chance) this.change(changes[Math.floor(this.#random() * changes.length)] ?? 'insert');
+    if (this.#random() < chance) this.change(this.#kinds[Math.floor(this.#random() * this.#kinds.length)] ?? 'insert');
   }
 
   change(kind: Change): void {

@@ -118,7 +118,7 @@ export const bookkeeping: readonly TableEntry[] = [
     columns: [
       column(
         'name TEXT',
-        'lists: what was measured of a list; server: the address, and marks of the key and its owner',
+        'lists: what was measured of a list; server: the address, and marks of the key and its owner; fresh_until_proven: how fresh the resource was before a run that has not proven its sum yet',
       ),
       column('resource TEXT', 'the resource; empty where it holds for all'),
       column('value TEXT', 'the result, as JSON'),

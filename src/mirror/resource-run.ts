@@ -7,6 +7,7 @@ import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError } from './contradiction.ts';
+import { grantFreshness, holdFreshness } from './held-freshness.ts';
 import { planSteps, type Mode, type Step } from './plan.ts';
 import { forgetFutureReading } from './set-back.ts';
 import { proveSum } from './sum.ts';
@@ -92,6 +93,7 @@ async function readResource(ports: ResourcePorts, capabilities: Capabilities, tr
   const most = capabilities.pageSize * (capabilities.sorts === 'ignored' ? 1 : options.windowPages);
   const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting });
 
+  if (trusting) holdFreshness(store, resource);
   prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
   const planned = plannedSteps(store, resource, options, capabilities, seal);
   const changing = resource === 'emails' && options.mode === 'default' && options.only === null;
@@ -111,6 +113,7 @@ async function readResource(ports: ResourcePorts, capabilities: Capabilities, tr
     trusting,
     isOpen: (window) => isOpen(window, seal),
   });
+  if (sum.problem === null) grantFreshness(store, resource);
 
   const windows = store.windows(resource);
   for (const merged of mergeWindows(windows, seal, most * mergedShare)) {

@@ -256,6 +256,11 @@ SELECT
   resource,
   count(*) AS windows,
   sum(state <> 'settled') AS unsettled,
-  CASE WHEN sum(fresh_as_of IS NULL) > 0 THEN NULL ELSE min(fresh_as_of) END AS fresh_as_of
+  CASE
+    WHEN sum(fresh_as_of IS NULL) > 0 THEN NULL
+    WHEN held.value IS NOT NULL THEN min(min(fresh_as_of), held.value ->> '$')
+    ELSE min(fresh_as_of)
+  END AS fresh_as_of
 FROM mirror_windows
+LEFT JOIN (SELECT resource, value FROM mirror_capabilities WHERE name = 'fresh_until_proven') AS held USING (resource)
 GROUP BY resource;

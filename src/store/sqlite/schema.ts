@@ -158,14 +158,20 @@ const bookkeeping = [
 ) STRICT`,
 ];
 
-// A resource is as fresh as its stalest window; one that has never been walked makes it null.
+// A resource is as fresh as its stalest window; one that has never been walked makes it null, and where a sum is still
+// to be proven nothing is fresher than it was before.
 const freshness = `CREATE VIEW mirror_freshness AS
 SELECT
   resource,
   count(*) AS windows,
   sum(state <> 'settled') AS unsettled,
-  CASE WHEN sum(fresh_as_of IS NULL) > 0 THEN NULL ELSE min(fresh_as_of) END AS fresh_as_of
+  CASE
+    WHEN sum(fresh_as_of IS NULL) > 0 THEN NULL
+    WHEN held.value IS NOT NULL THEN min(min(fresh_as_of), held.value ->> '$')
+    ELSE min(fresh_as_of)
+  END AS fresh_as_of
 FROM mirror_windows
+LEFT JOIN (SELECT resource, value FROM mirror_capabilities WHERE name = 'fresh_until_proven') AS held USING (resource)
 GROUP BY resource`;
 
 /** The statements that make a mirror file of version 1, in order. */

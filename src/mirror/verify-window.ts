@@ -61,7 +61,6 @@ function walkPorts(ports: ComparePorts, window: Window, paginate: number, findin
     clock,
     pageSize: paginate,
     expected: window.serverTotal,
-    count: () => source.total(resource, range, capabilities, signal),
     read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal),
     record: (page) => {
       // Neighbours that a wide range shows are compared in their own window; what no window owns, wherever it shows.

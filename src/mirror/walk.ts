@@ -15,8 +15,6 @@ export interface WalkPorts {
   readonly pageSize: number;
   /** What the server counted in the window when it was last asked; null where it never was. */
   readonly expected: number | null;
-  /** Asks what the server counts in the window now. */
-  readonly count: () => Promise<number>;
   /** Asks for one page of the window. */
   readonly read: (page: number) => Promise<Page>;
   /** Keeps a page's records and the window's progress in one step; gives how many records had no usable id. */
@@ -122,41 +120,25 @@ function isAfter(createdAt: unknown, edge: unknown): boolean {
 const aims = 3;
 
 /**
- * Walks the window once.
+ * Walks the window once. Its end is not sought by reading page 1 of many: a record deleted from that before the last page
+ * is read would pull another one onto it, and with one added meanwhile the total would not tell.
  * @param most records beyond which the window is too large to be walked and should be cut
  */
 export async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict> {
-  const begun = await begin(ports, most);
-  if (typeof begun !== 'number') return begun;
-  let end = begun;
+  let end = Math.max(1, Math.ceil((ports.expected ?? 0) / ports.pageSize));
   let total = 0;
   for (let aim = 0; aim < aims; aim += 1) {
     const pass = new Pass(ports);
-    const { lastPage, perPage, ...page } = await pass.take(end);
-    if (lastPage === end) return walkBack(pass, end, perPage);
-    end = lastPage;
+    const page = await ports.read(end);
     total = page.total;
+    if (total > most) return { kind: 'large', total };
+    if (page.lastPage === end) {
+      pass.keep(page);
+      return walkBack(pass, end, page.perPage);
+    }
+    end = page.lastPage;
   }
   return { kind: 'unstable', total, constant: false, problem: 'its last page was another one each time' };
-}
-
-/**
- * The list's last page, or the verdict where there is nothing to walk. The end is not sought by reading page 1 of many: a
- * record deleted from it before the last page is read would pull another one onto it, and with one added meanwhile the
- * total would not tell.
- */
-async function begin(ports: WalkPorts, most: number): Promise<number | Verdict> {
-  const { pageSize, expected } = ports;
-  if (expected !== null && expected > pageSize) {
-    const total = await ports.count();
-    return total > most ? { kind: 'large', total } : Math.max(1, Math.ceil(total / pageSize));
-  }
-  const pass = new Pass(ports);
-  const first = await ports.read(1);
-  if (first.total > most) return { kind: 'large', total: first.total };
-  if (first.lastPage > 1) return first.lastPage;
-  pass.keep(first);
-  return pass.verdict();
 }
 
 /** Goes on from the list's end, which was taken, to its beginning. */

@@ -254,7 +254,6 @@ export class WindowVisitor {
       clock,
       pageSize: paginate,
       expected: window.serverTotal,
-      count: () => this.total(window),
       read: (page) =>
         source.page(resource, request(page), capabilities, this.#signal, (body) => memory.recall(request(page), body)),
       record: (page) => {

@@ -2,6 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import { everything } from '../../model/era.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import type { Surprise } from '../../model/page-rows.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
@@ -11,10 +12,10 @@ import { acquireLock, beatLock, lockOwner, releaseLock } from './lock.ts';
 import { openMirrorFile, openMirrorForReading } from './open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages } from './page-memory.ts';
+import { openRowMaker } from './page-rows.ts';
 import { pageUpsert } from './page-upsert.ts';
 import { rankedRows } from './ranked-rows.ts';
 import { relationsIn, type RelationSurprise } from './relations.ts';
-import { rowReader, type RecordRow, type Surprise } from './record-row.ts';
 import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
 import { quoteName } from './schema.ts';
 import { build, Runner } from './tables.ts';
@@ -47,6 +48,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
   let stepAt = now();
   if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
   const prune = historyPruner(database);
+  const makeRows = openRowMaker();
   const relations = relationsIn(database, runner);
   const suppressions = suppressionsIn(database, runner);
   const writers = new Map(
@@ -56,7 +58,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
       return [
         name,
         {
-          read: rowReader(resource),
           upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore)),
           remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
           owned: ownedRows(database, name),
@@ -135,21 +136,18 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
       }),
     recordPage: (run, window, records, received) =>
       step(() => {
-        const { read, upsert } = writerOf(window.resource);
+        const { upsert } = writerOf(window.resource);
         const report = (surprise: Surprise | RelationSurprise) => writeSurprise(run, window.resource, surprise);
         const wanted = suppressions.filter(window.resource, records, now());
         const page = relations.split(window.resource, wanted, suppressions.hides);
-        const rows: RecordRow[] = [];
-        for (const record of page.records) {
-          const row = read(record, report);
-          if (row !== undefined) rows.push(row);
-        }
+        const rows = makeRows(window.resource, page.records);
+        for (const surprise of rows.surprises) report(surprise);
         const counts = upsert(rows, now());
         page.write(report);
         advanceWindow(runner, window);
         addCounts(runner, run, window.resource, { ...counts, received });
         beatLock(runner, clock, run);
-        return { ...counts, unusable: wanted.length - rows.length };
+        return { ...counts, unusable: rows.unusable };
       }),
     recordSamePage: (run, window, page) =>
       step(() => {

@@ -1,15 +1,8 @@
 /** One record of a page as the cells of its row, with what was unexpected in its shape. */
+import type { Surprise } from '../../model/page-rows.ts';
 import type { Field, Resource } from '../../model/resources.ts';
 import { recordId, type ServedRecord } from '../../model/records.ts';
 import { cellOf, jsonText, type Cell, type Converted } from './cell.ts';
-
-/** How a record departed from the reference. */
-export interface Surprise {
-  readonly kind: 'unknown_field' | 'missing_field' | 'changed_type' | 'unusable_id';
-  /** The field. */
-  readonly subject: string;
-  readonly detail: string;
-}
 
 export interface RecordRow {
   readonly id: number;

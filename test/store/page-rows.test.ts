@@ -1,0 +1,83 @@
+import SqliteDatabase from 'better-sqlite3';
+import { assert, bigInt, double, jsonValue, object, oneof, property, record, string } from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { resourceOf } from '../../src/model/resources.ts';
+import { cellOf, type Cell } from '../../src/store/sqlite/cell.ts';
+import { jsonCell, openRowMaker } from '../../src/store/sqlite/page-rows.ts';
+
+const int64 = bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
+const { fields } = resourceOf('users');
+
+/** Any value that an answer may hold for a field. */
+const served = oneof(
+  jsonValue(),
+  string({ unit: 'binary' }),
+  double({ noNaN: true, noDefaultInfinity: true }),
+  int64,
+  object({ maxDepth: 2 }),
+);
+
+interface Stored {
+  readonly type: string;
+  readonly value: unknown;
+}
+
+function storing() {
+  const database = new SqliteDatabase(':memory:').defaultSafeIntegers();
+  const bound = database.prepare<[Cell], Stored>(
+    'WITH cell AS (SELECT ? AS value) SELECT typeof(value) AS type, value FROM cell',
+  );
+  return { database, bound };
+}
+
+describe('rows in JSON are read as the cells that they were made of', () => {
+  test('whatever was served for a field', () => {
+    const { bound, database } = storing();
+    const makeRows = openRowMaker();
+    const read = database.prepare<[Uint8Array], Record<string, unknown>>(
+      `SELECT ${fields.map((_, index) => `typeof(value ->> ${index}) AS t${index}, value ->> ${index} AS v${index}`).join(', ')}
+       FROM jsonb_each(CAST(? AS TEXT))`,
+    );
+    const shape = Object.fromEntries(fields.slice(1).map(({ name }) => [name, served]));
+    assert(
+      property(record(shape), (values) => {
+        const { json } = makeRows('users', [{ id: 1, ...values }]);
+        const row = read.get(json);
+        for (const [index, field] of fields.entries()) {
+          if (field.name === 'id') continue;
+          const { cell } = cellOf(field)((values as Record<string, unknown>)[field.name]);
+          expect([row?.[`t${index}`], row?.[`v${index}`]]).toEqual(Object.values(bound.get(cell) ?? {}));
+        }
+      }),
+      { numRuns: 300 },
+    );
+    database.close();
+  });
+
+  test.each([
+    ['the largest integer', 9223372036854775807n],
+    ['an integer beyond 2^53', 9007199254740993n],
+    ['a real that looks like an integer', 1e17],
+    ['the smallest real', 5e-324],
+    ['all digits of a real', 0.1 + 0.2],
+    ['a text with a zero byte', 'a\u0000b'],
+    ['half a surrogate pair', 'a\ud83db'],
+    ['digits as text', '007'],
+  ])('%s', (_, cell) => {
+    const { bound, database } = storing();
+    const read = database.prepare<[Uint8Array], Stored>(
+      `SELECT typeof(value ->> 0) AS type, value ->> 0 AS value FROM jsonb_each(CAST(? AS TEXT))`,
+    );
+    expect(read.get(Buffer.from(JSON.stringify([[jsonCell(cell)]])))).toEqual(bound.get(cell));
+    database.close();
+  });
+});
+
+test('what is odd about a page is told once, however many records show it', () => {
+  const records = [1, 2, 3].map((id) => ({ id, username: id, colour: 'red' }));
+  const { surprises, ids, unusable } = openRowMaker()('users', [...records, { id: 'none' }]);
+  expect(ids).toEqual([1, 2, 3]);
+  expect(unusable).toBe(1);
+  expect(surprises.filter(({ subject }) => subject === 'colour')).toHaveLength(1);
+  expect(surprises.filter(({ subject }) => subject === 'username').map(({ kind }) => kind)).toContain('changed_type');
+});

@@ -4,14 +4,17 @@
  * made of and no more, since an export has no use for the 40 MB that the client and the engine take.
  */
 import { existsSync, statSync } from 'node:fs';
+import { type MessagePort, Worker } from 'node:worker_threads';
 import type { Capabilities } from './api/capabilities.ts';
 import type { Client } from './api/client.ts';
+import type { Http, HttpOptions } from './api/http.ts';
 import type { ForgetPorts } from './mirror/forget.ts';
 import type { RunPlan } from './mirror/dry-run.ts';
 import type { SyncProgress } from './mirror/progress.ts';
 import type { SyncRequest, SyncResult } from './mirror/run.ts';
 import type { CapabilityStatus, MirrorStatus } from './mirror/status.ts';
 import type { VerifyRequest, VerifyResult } from './mirror/verify.ts';
+import { threadError } from './model/failure.ts';
 import type { Log } from './model/log.ts';
 import type { ResourceName } from './model/resources.ts';
 import { type Clock, systemClock } from './model/time.ts';
@@ -69,17 +72,37 @@ export async function withReleases<T>(work: (releases: Releases) => Promise<T>):
   return result;
 }
 
-/** The client of the server that the settings name. Throws a UsageError where address or key are missing. */
+/**
+ * The client of the server that the settings name. Throws a UsageError where address or key are missing.
+ * @param openHttp what sends the requests, where it is not this thread
+ */
 export async function openApi(
   { settings, log, clock }: Omit<Surroundings, 'signal'>,
   releases: Releases,
+  openHttp?: (options: HttpOptions) => Http,
 ): Promise<Client> {
   const { openClient } = await import('./api/client.ts');
   const { baseUrl, key, warnings } = serverOf(settings);
   for (const warning of warnings) log.warn({}, warning);
   const { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize } = settings.api;
-  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize, log, clock };
+  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize, log, clock, openHttp };
   return releases.add(openClient({ baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}`, ...options }));
+}
+
+/** The page at hand and the rows made of it are all that the thread which reads has to hold. */
+const readerLimits = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 768 };
+
+// In a clone the thread runs the .ts file, in the package the .js file.
+const readerUrl = new URL(`./reader-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
+
+/** What the thread that reads does: it sends what the port asks for, and makes rows for the store. */
+export async function openReader(options: HttpOptions, port: MessagePort): Promise<void> {
+  const [{ openHttp }, { serveHttp }, { openRowMaker }] = await Promise.all([
+    import('./api/http.ts'),
+    import('./api/remote-http.ts'),
+    import('./store/sqlite/page-rows.ts'),
+  ]);
+  serveHttp(openHttp(options), port, openRowMaker());
 }
 
 /** The parts of a sync, wired; gives the function that runs one. */
@@ -89,13 +112,16 @@ export async function openSync(
 ): Promise<
   (request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>, progress: SyncProgress) => Promise<SyncResult>
 > {
-  const [{ apiSource }, { runSync }, { openMirrorStore }] = await Promise.all([
+  const [{ apiSource }, { runSync }, { openMirrorStore }, { openRemoteHttp }] = await Promise.all([
     import('./mirror/api-source.ts'),
     import('./mirror/run.ts'),
     import('./store/sqlite/mirror-store.ts'),
+    import('./api/remote-http.ts'),
   ]);
   const { settings, clock, signal } = surroundings;
-  const client = await openApi(surroundings, releases);
+  const client = await openApi(surroundings, releases, (options) =>
+    openRemoteHttp(options, new Worker(readerUrl, { workerData: options, resourceLimits: readerLimits }), threadError),
+  );
   const store = releases.add(openMirrorStore(settings.store.mirror, clock, { historyIgnore: settings.history.ignore }));
   const source = apiSource(client, settings.api.pageSize, clock);
   const { graceMs, windowPages } = settings.sync;

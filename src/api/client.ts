@@ -20,8 +20,9 @@ import { bodyOf } from './answer-body.ts';
 import { type Page, pageOf } from './envelope.ts';
 import type { Answer } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
-import { type HttpAnswer, openHttp } from './http.ts';
+import { type Http, type HttpAnswer, type HttpOptions, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';
+import { digestedPage, type PageWish } from './page-digest.ts';
 import { walkPages } from './pages.ts';
 import { openGate, type Sleep } from './rate.ts';
 import type { RateLimit } from './rate-pace.ts';
@@ -55,6 +56,8 @@ export interface ClientOptions {
   readonly sleep?: Sleep | undefined;
   /** Largest body that is read, bytes. 64 MiB where it is left out. */
   readonly maxBodyBytes?: number | undefined;
+  /** What sends the requests; in this thread where it is left out. */
+  readonly openHttp?: ((options: HttpOptions) => Http) | undefined;
 }
 
 export interface NewUser {
@@ -104,8 +107,7 @@ export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>>;
 
 /** How one list is read. */
 export interface Reading extends Patience {
-  /** Gives the page that the bytes of an answer are, where they are known: it is not parsed then. */
-  readonly recall?: (body: Buffer) => Page | undefined;
+  readonly wish?: Omit<PageWish, 'resource' | 'page'>;
 }
 
 /**
@@ -187,7 +189,7 @@ export function openClient(options: ClientOptions): Client {
   checkServer(options);
   const { clock, log, random = Math.random, sleep = realSleep } = options;
   const limits = limitsOf(options);
-  const http = openHttp({
+  const http = (options.openHttp ?? openHttp)({
     baseUrl: options.baseUrl,
     key: options.key,
     userAgent: options.userAgent,
@@ -205,11 +207,13 @@ export function openClient(options: ClientOptions): Client {
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
   const line = { http, gate, clock, sleep, log, counters };
 
-  const list: Client['list'] = (resource, asked = {}, signal, { recall, ...patience } = {}) => {
+  const list: Client['list'] = (resource, asked = {}, signal, { wish: wished, ...patience } = {}) => {
     const page = asked.page ?? 1;
     const path = listPath(resource, asked);
-    const parse = (answer: HttpAnswer): Page => recall?.(answer.body) ?? pageOf(answer, page);
-    return read(line, path, parse, { limits: { ...limits, ...patience }, random, signal });
+    const wish = wished === undefined ? undefined : { ...wished, resource, page };
+    const parse = (answer: HttpAnswer): Page =>
+      wish === undefined ? pageOf(answer, page) : digestedPage(answer, wish);
+    return read(line, path, parse, { limits: { ...limits, ...patience }, random, signal, wish });
   };
 
   const get = (

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { serverTimeOf } from './answer-headers.ts';
 import { bodyOf, UnreadableAnswer } from './answer-body.ts';
 import type { HttpAnswer } from './http.ts';
+import type { PageDigest } from './page-digest.ts';
 
 /** A record as it came: keys of the document and any others. Numbers beyond 2^53 are bigints. */
 export type ApiRecord = Readonly<Record<string, unknown>>;
@@ -18,7 +19,9 @@ export interface Page {
   readonly lastPage: number;
   /** Records that match, over all pages. */
   readonly total: number;
+  /** None where the page was known, or its content is in the digest. */
   readonly records: readonly ApiRecord[];
+  readonly digest?: PageDigest;
   /** The body as it came. */
   readonly bytes: Buffer;
   /** The server's clock by its `Date` header, in whole seconds, ms since 1970. */

@@ -7,6 +7,7 @@ import { type Dispatcher, Pool } from 'undici';
 import type { HttpMethod } from '../model/operations.ts';
 import { secondMs } from '../model/time.ts';
 import { BodyBuffer } from './body-buffer.ts';
+import type { PageDigest, PageWish } from './page-digest.ts';
 import { type Redact, redactorOf } from './redact.ts';
 import { type TransportError, tooLarge, transportErrorOf, wasTimeout } from './transport-error.ts';
 
@@ -28,6 +29,8 @@ export interface HttpRequest {
   readonly path: string;
   /** JSON text. */
   readonly body?: string;
+  /** How the page that is asked for may be read on the way here; it need not be. */
+  readonly wish?: PageWish;
 }
 
 export type HttpHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -36,7 +39,9 @@ export interface HttpAnswer {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: HttpHeaders;
+  /** Empty where all that is wanted of it is in the digest. */
   readonly body: Buffer;
+  readonly digest?: PageDigest;
   /** From the call to the last byte. */
   readonly milliseconds: number;
 }

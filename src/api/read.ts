@@ -7,12 +7,14 @@ import { PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
 import type { HttpAnswer } from './http.ts';
 import { counts, decideRetry, type Failure, type RetryLimits } from './retry.ts';
 import { type Line, nameOf, transmit } from './transmission.ts';
+import type { PageWish } from './page-digest.ts';
 import { TransportError } from './transport-error.ts';
 
 export interface Reading {
   readonly limits: RetryLimits;
   readonly random: () => number;
   readonly signal?: AbortSignal | undefined;
+  readonly wish?: PageWish | undefined;
 }
 
 type Tried<T> =
@@ -30,18 +32,18 @@ export async function read<T>(
   parse: (answer: HttpAnswer) => T,
   reading: Reading,
 ): Promise<T> {
-  const { limits, random, signal } = reading;
+  const { limits, random } = reading;
   const startedAt = line.clock.now();
   let attempt = 0;
   for (let tries = 1; ; tries += 1) {
-    const tried = await tryOnce(line, path, parse, signal);
+    const tried = await tryOnce(line, path, parse, reading);
     if ('value' in tried) return tried.value;
     if (counts(tried.failure)) attempt += 1;
     const elapsedMs = line.clock.now() - startedAt;
     const decision = decideRetry(tried.failure, { attempt, elapsedMs }, limits, random);
     if (!decision.again) throw tried.error(tries === 1 ? '' : `, tried ${tries} times in ${seconds(elapsedMs)}`);
     line.counters.retries += 1;
-    await line.sleep(decision.delayMs, signal);
+    await line.sleep(decision.delayMs, reading.signal);
   }
 }
 
@@ -53,9 +55,9 @@ async function tryOnce<T>(
   line: Line,
   path: string,
   parse: (answer: HttpAnswer) => T,
-  signal: AbortSignal | undefined,
+  { signal, wish }: Reading,
 ): Promise<Tried<T>> {
-  const message = { method: 'GET', path } as const;
+  const message = { method: 'GET', path, ...(wish === undefined ? {} : { wish }) } as const;
   const name = { request: nameOf(line, message), redact: line.http.redact };
   let answer: HttpAnswer;
   try {

@@ -5,6 +5,7 @@ import type { Log } from '../model/log.ts';
 import { type Clock, secondMs } from '../model/time.ts';
 import { ServerFailed } from './errors.ts';
 import type { Http, HttpAnswer } from './http.ts';
+import type { PageWish } from './page-digest.ts';
 import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
 import { TransportError } from './transport-error.ts';
 
@@ -31,6 +32,7 @@ export interface Message {
   readonly method: HttpMethod;
   readonly path: string;
   readonly body?: string;
+  readonly wish?: PageWish;
 }
 
 /** Waits in real time; rejects with the signal's reason. */

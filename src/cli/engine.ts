@@ -1,7 +1,7 @@
 /** Runs a sync or a comparison in a thread of its own and brings what it tells back here. */
 import { Worker } from 'node:worker_threads';
-import { IncompleteError, type OperatorError } from '../model/errors.ts';
-import { errorOf, type Failure } from '../model/failure.ts';
+import type { OperatorError } from '../model/errors.ts';
+import { errorOf, threadError, type Failure } from '../model/failure.ts';
 import type { Log } from '../model/log.ts';
 import type { SyncEvent, SyncProgress } from '../mirror/progress.ts';
 import type { SyncRequest } from '../mirror/run.ts';
@@ -103,19 +103,11 @@ function runThread(settings: Settings, job: Job, ports: EnginePorts): Promise<En
           reject(errorOf(message.failure));
       }
     });
-    thread.on('error', (error: Error & { code?: string }) => reject(outOfMemory(error) ?? error));
+    thread.on('error', (error: Error) => reject(threadError(error)));
     thread.on('exit', () => {
       ports.signal.removeEventListener('abort', onAbort);
       if (end === undefined) reject(new Error('the thread ended without an answer'));
       else resolve(end);
     });
-  });
-}
-
-function outOfMemory(error: Error & { code?: string }): OperatorError | undefined {
-  if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') return undefined;
-  return new IncompleteError('the pages of this server are too large to be held in memory; what was read is kept', {
-    advice: 'Set api.page_size to a tenth of what it is, and run the command again.',
-    cause: error,
   });
 }

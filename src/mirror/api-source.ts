@@ -9,6 +9,7 @@ import { resourceOf, type ResourceName, type SortDirection } from '../model/reso
 import { dayOf, parseInstant, type Clock, type Day } from '../model/time.ts';
 import { ContradictionError } from './contradiction.ts';
 import { isRefusal } from './includes.ts';
+import { createdAtOn } from './page-entries.ts';
 import { rangeBreaker } from './range.ts';
 import { apiContact } from './server-contact.ts';
 import type { Source } from './source.ts';
@@ -55,7 +56,7 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
     requests: (resource) => asked.get(resource) ?? 0,
     measure: (resource, signal) =>
       measureCapabilities({ list, rateLimit: () => client.rateLimit() }, resource, signal, { pageSize, clock }),
-    page: async (resource, { page, paginate, range, unsent = false, include = [] }, capabilities, signal, recall) =>
+    page: async (resource, { page, paginate, range, unsent = false, include = [] }, capabilities, signal, wish) =>
       withinRange(
         range,
         await list(
@@ -68,7 +69,7 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
             ...(unsent ? unsentFilter : {}),
           } as ListOptions,
           signal,
-          recall === undefined ? {} : { recall },
+          wish === undefined ? {} : { wish },
         ),
       ),
     includeProblem: async (resource, include, signal) => {
@@ -110,7 +111,7 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
 function withinRange(range: DayRange | null, page: Page): Page {
   if (range === null) return page;
   const breaksRange = rangeBreaker(range);
-  if (!page.records.some((record) => breaksRange(record['created_at']))) return page;
+  if (!createdAtOn(page).some(breaksRange)) return page;
   throw new ContradictionError(`the server answered with records created outside of ${range.from}..${range.to}`, {
     advice: 'Measure its rules again with `admin-mirror doctor --probe`, then sync.',
   });

@@ -7,7 +7,7 @@ import type { Page } from '../api/envelope.ts';
 import { PageTooLarge } from '../api/errors.ts';
 import { everything, type DayRange } from '../model/era.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
-import { idsOn } from './page-memory.ts';
+import { idsOn } from './page-entries.ts';
 import { reachOf } from './range.ts';
 import { expectedProbes, searchMissing, type Findings } from './rank-probe.ts';
 import { removeAbsent, type RemovalPorts } from './reconcile.ts';

@@ -1,5 +1,6 @@
 /** What the sync engine asks of the server, in its own words, over the client. */
 import type { Capabilities } from '../api/capabilities.ts';
+import type { Reading } from '../api/client.ts';
 import type { Page } from '../api/envelope.ts';
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -26,14 +27,14 @@ export interface Source {
   measure(resource: ResourceName, signal: AbortSignal): Promise<Capabilities>;
   /**
    * Throws ContradictionError where records come from outside of the range.
-   * @param recall gives the page that the bytes of an answer are, where they are known: it is not parsed then
+   * @param wish how the page may be read before it is here
    */
   page(
     resource: ResourceName,
     request: PageRequest,
     capabilities: Capabilities,
     signal: AbortSignal,
-    recall?: (body: Buffer) => Page | undefined,
+    wish?: Reading['wish'],
   ): Promise<Page>;
   /** What the server says against sending these related records with each record; undefined where it sends them. */
   includeProblem(resource: ResourceName, include: readonly string[], signal: AbortSignal): Promise<string | undefined>;

@@ -4,8 +4,7 @@
  * and walks" of docs/architecture.md.
  */
 import type { Page } from '../api/envelope.ts';
-import { recordId } from '../model/records.ts';
-import { idsOn, lastCreatedAtOn } from './page-memory.ts';
+import { createdAtOn, entriesOn, idsOn, isRecalled } from './page-entries.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 
 /** What a walk asks for and where it puts what it gets. */
@@ -73,16 +72,18 @@ class Pass {
     this.#growing &&= total >= this.#total;
     this.#total = total;
     this.#unusable += this.#ports.record(page);
-    if (this.#edge === undefined) this.#edge = { total, createdAt: lastCreatedAtOn(page) };
+    if (this.#edge === undefined) this.#edge = { total, createdAt: createdAtOn(page).at(-1) };
     else this.#countAdded(page, this.#edge.createdAt);
     for (const id of idsOn(page)) this.#seen.add(id);
     return { total, lastPage, perPage };
   }
 
   #countAdded(page: Page, edge: unknown): void {
-    for (const record of page.records) {
-      const id = recordId(record);
-      if (id !== undefined && !this.#seen.has(id) && isAfter(record['created_at'], edge)) this.#added += 1;
+    // What was known before is not new.
+    if (isRecalled(page)) return;
+    const createdAt = createdAtOn(page);
+    for (const [index, id] of entriesOn(page).entries()) {
+      if (id !== null && !this.#seen.has(id) && isAfter(createdAt[index], edge)) this.#added += 1;
     }
   }
 

@@ -1,15 +1,19 @@
 /** Reads windows until each is settled, cut into smaller ones, or left unsettled with the reason on record. */
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
+import type { Page } from '../api/envelope.ts';
 import { KeyRefused, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
 import { coverageOf, owns, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
+import type { PageRows } from '../model/page-rows.ts';
+import type { ServedRecord } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
 import { ContradictionError } from './contradiction.ts';
 import { findDeletions, isWorthSearching } from './find-deletions.ts';
-import { isRecalled, PageMemory } from './page-memory.ts';
+import { entriesOn, isRecalled } from './page-entries.ts';
+import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
 import { reconcile } from './reconcile.ts';
@@ -254,8 +258,11 @@ export class WindowVisitor {
       clock,
       pageSize: paginate,
       expected: window.serverTotal,
-      read: (page) =>
-        source.page(resource, request(page), capabilities, this.#signal, (body) => memory.recall(request(page), body)),
+      read: async (number) => {
+        const asked = request(number);
+        const wish = { known: memory.knownAt(asked), rowsOf: store.takesRows(resource) ? window : null };
+        return memory.recognise(asked, await source.page(resource, asked, capabilities, this.#signal, wish));
+      },
       record: (page) => {
         if (isRecalled(page)) {
           memory.note(request(page.page), page, page.recalled.owned);
@@ -263,12 +270,24 @@ export class WindowVisitor {
           progress({ kind: 'page', resource, records: page.recalled.ids.length });
           return 0;
         }
-        const owned = page.records.filter((record) => owns(window, record['created_at']));
-        memory.note(request(page.page), page, owned.length);
-        const { unusable } = store.recordPage(run, window, owned, page.records.length);
-        progress({ kind: 'page', resource, records: page.records.length });
+        const { records, content } = ownedOf(page, window);
+        memory.note(request(page.page), page, records);
+        const received = entriesOn(page).length;
+        const { unusable } = store.recordPage(run, window, content, received);
+        progress({ kind: 'page', resource, records: received });
         return unusable;
       },
     };
   }
+}
+
+/** What of the page is the window's: rows where they were made on the way, else the records. */
+function ownedOf(
+  page: Page,
+  window: Window,
+): { readonly records: number; readonly content: PageRows | readonly ServedRecord[] } {
+  const made = page.digest?.content;
+  if (made) return { records: made.owned, content: made.rows };
+  const content = page.records.filter((record) => owns(window, record['created_at']));
+  return { records: content.length, content };
 }

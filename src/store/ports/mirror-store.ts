@@ -3,6 +3,7 @@
  * not at all. Section "Windows and walks" of docs/architecture.md.
  */
 import type { DayRange } from '../../model/era.ts';
+import type { PageRows } from '../../model/page-rows.ts';
 import type { ServedRecord } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
@@ -132,7 +133,9 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
    * Upserts the records, those aside that are kept out, with their related records, and advances the window and the
    * run's counters, in one transaction.
    */
-  recordPage(run: string, window: Window, records: readonly ServedRecord[], received: number): PageOutcome;
+  recordPage(run: string, window: Window, page: readonly ServedRecord[] | PageRows, received: number): PageOutcome;
+  /** Whether pages of the resource may come as rows: not where something is to be kept out of them, or taken out. */
+  takesRows(resource: ResourceName): boolean;
   /** Counts a page that came again just as it was, and advances the window. */
   recordSamePage(run: string, window: Window, page: RememberedPage): void;
   /** Forgets the pages of the window, whose rows are about to be written outside of a walk. */

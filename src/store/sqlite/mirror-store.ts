@@ -3,6 +3,7 @@ import type { Database } from 'better-sqlite3';
 import { everything } from '../../model/era.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import type { Surprise } from '../../model/page-rows.ts';
+import type { ServedRecord } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
@@ -96,6 +97,13 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
     writeEvent(run, { resource, ...surprise });
   }
 
+  /** The rows of what may be kept, and what is left to be written once they are. */
+  function rowsFrom(resource: ResourceName, records: readonly ServedRecord[]) {
+    const wanted = suppressions.filter(resource, records, now());
+    const page = relations.split(resource, wanted, suppressions.hides);
+    return { rows: makeRows(resource, page.records), writeRelated: page.write };
+  }
+
   /** A full disk or a lost file is told as such. */
   function told<T>(writing: () => T): T {
     try {
@@ -134,16 +142,16 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
         if (window.state !== 'settled') replacePages(runner, window, []);
         updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null });
       }),
-    recordPage: (run, window, records, received) =>
+    takesRows: (resource) => suppressions.none(resource) && !relations.asked(resource),
+    recordPage: (run, window, page, received) =>
       step(() => {
         const { upsert } = writerOf(window.resource);
         const report = (surprise: Surprise | RelationSurprise) => writeSurprise(run, window.resource, surprise);
-        const wanted = suppressions.filter(window.resource, records, now());
-        const page = relations.split(window.resource, wanted, suppressions.hides);
-        const rows = makeRows(window.resource, page.records);
+        const { rows, writeRelated } =
+          'json' in page ? { rows: page, writeRelated: null } : rowsFrom(window.resource, page);
         for (const surprise of rows.surprises) report(surprise);
         const counts = upsert(rows, now());
-        page.write(report);
+        writeRelated?.(report);
         advanceWindow(runner, window);
         addCounts(runner, run, window.resource, { ...counts, received });
         beatLock(runner, clock, run);

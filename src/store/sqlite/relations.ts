@@ -28,6 +28,8 @@ export interface Relations {
   /** Begins to read these and no others; true where one of them was not read before. */
   include(resource: ResourceName, names: readonly string[], at: Timestamp): boolean;
   abandon(resource: ResourceName): void;
+  /** Whether pages of the resource come with related records. */
+  asked(resource: ResourceName): boolean;
   /** @param hides whether a related record must not be in the mirror */
   split(
     resource: ResourceName,
@@ -114,6 +116,7 @@ export function relationsIn(database: Database, runner: Runner): Relations {
       const session = sessions.get(resource);
       if (session !== undefined) session.abandoned = true;
     },
+    asked: (resource) => (sessions.get(resource)?.asked.length ?? 0) > 0,
     split: (resource, records, hides) => {
       const session = sessions.get(resource);
       if (session === undefined || session.asked.length === 0) return { records, write: () => {} };

@@ -13,6 +13,8 @@ import { build, type Runner, type Tables } from './tables.ts';
 
 export interface Suppressions {
   ids(resource: ResourceName): ReadonlySet<number>;
+  /** Whether no record of the resource can be one to keep out. */
+  none(resource: ResourceName): boolean;
   /** The records without those that are kept out, of which the day is remembered under which the server has them. */
   filter(resource: ResourceName, records: readonly ServedRecord[], at: Timestamp): readonly ServedRecord[];
   /** The pages without the time at which the last record of one was created, where that record is kept out. */
@@ -90,11 +92,15 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
     return owner ?? (idsOf(resource).has(id) ? id : undefined);
   }
 
+  function none(resource: ResourceName): boolean {
+    return idsOf(resource).size === 0 && (resource !== 'emails' || idsOf('users').size === 0);
+  }
+
   return {
     ids: idsOf,
+    none,
     filter: (resource, records, at) => {
-      const none = idsOf(resource).size === 0 && (resource !== 'emails' || idsOf('users').size === 0);
-      if (none) return records;
+      if (none(resource)) return records;
       return records.filter((record) => {
         const id = recordId(record);
         const user = id === undefined ? undefined : keptOut(resource, record, id);

@@ -4,7 +4,7 @@
  * made of and no more, since an export has no use for the 40 MB that the client and the engine take.
  */
 import { existsSync, statSync } from 'node:fs';
-import { type MessagePort, Worker } from 'node:worker_threads';
+import type { MessagePort } from 'node:worker_threads';
 import type { Capabilities } from './api/capabilities.ts';
 import type { Client } from './api/client.ts';
 import type { Http, HttpOptions } from './api/http.ts';
@@ -17,6 +17,7 @@ import type { VerifyRequest, VerifyResult } from './mirror/verify.ts';
 import { threadError } from './model/failure.ts';
 import type { Log } from './model/log.ts';
 import type { ResourceName } from './model/resources.ts';
+import { startThread } from './model/thread.ts';
 import { type Clock, systemClock } from './model/time.ts';
 import { version } from './model/version.ts';
 import { serverOf } from './settings/server.ts';
@@ -81,19 +82,18 @@ export async function openApi(
   releases: Releases,
   openHttp?: (options: HttpOptions) => Http,
 ): Promise<Client> {
-  const { openClient } = await import('./api/client.ts');
+  const { openClientOver } = await import('./api/client.ts');
+  const open = openHttp ?? (await import('./api/http.ts')).openHttp;
   const { baseUrl, key, warnings } = serverOf(settings);
   for (const warning of warnings) log.warn({}, warning);
   const { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize } = settings.api;
-  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize, log, clock, openHttp };
-  return releases.add(openClient({ baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}`, ...options }));
+  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize, log, clock };
+  const server = { baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}` };
+  return releases.add(openClientOver(open, { ...server, ...options }));
 }
 
 /** The page at hand and the rows made of it are all that the thread which reads has to hold. */
 const readerLimits = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 768 };
-
-// In a clone the thread runs the .ts file, in the package the .js file.
-const readerUrl = new URL(`./reader-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
 
 /** What the thread that reads does: it sends what the port asks for, and makes rows for the store. */
 export async function openReader(options: HttpOptions, port: MessagePort): Promise<void> {
@@ -120,7 +120,11 @@ export async function openSync(
   ]);
   const { settings, clock, signal } = surroundings;
   const client = await openApi(surroundings, releases, (options) =>
-    openRemoteHttp(options, new Worker(readerUrl, { workerData: options, resourceLimits: readerLimits }), threadError),
+    openRemoteHttp(
+      options,
+      startThread('./reader-thread', import.meta.url, { workerData: options, resourceLimits: readerLimits }),
+      threadError,
+    ),
   );
   const store = releases.add(openMirrorStore(settings.store.mirror, clock, { historyIgnore: settings.history.ignore }));
   const source = apiSource(client, settings.api.pageSize, clock);

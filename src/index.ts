@@ -13,7 +13,7 @@ export type {
   Reading,
   UserChanges,
 } from './api/client.ts';
-export { openClient } from './api/client.ts';
+export { openClient } from './api/open-client.ts';
 export type { ApiRecord, Page } from './api/envelope.ts';
 export type { Answer } from './api/errors.ts';
 export {

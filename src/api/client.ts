@@ -20,7 +20,7 @@ import { bodyOf } from './answer-body.ts';
 import { type Page, pageOf } from './envelope.ts';
 import type { Answer } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
-import { type Http, type HttpAnswer, type HttpOptions, openHttp } from './http.ts';
+import type { Http, HttpAnswer, HttpOptions } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { digestedPage, type PageWish } from './page-digest.ts';
 import { walkPages } from './pages.ts';
@@ -56,8 +56,6 @@ export interface ClientOptions {
   readonly sleep?: Sleep | undefined;
   /** Largest body that is read, bytes. 64 MiB where it is left out. */
   readonly maxBodyBytes?: number | undefined;
-  /** What sends the requests; in this thread where it is left out. */
-  readonly openHttp?: ((options: HttpOptions) => Http) | undefined;
 }
 
 export interface NewUser {
@@ -184,12 +182,15 @@ function checkedId(user: number): number {
   throw new UsageError(`${user} is no user id`, { advice: 'An id is a whole number above 0.' });
 }
 
-/** Opens the client; nothing is sent before the first call. Throws a UsageError for an address or key of no use. */
-export function openClient(options: ClientOptions): Client {
+/**
+ * Opens the client over what sends the requests; nothing is sent before the first call. Throws a UsageError for an address
+ * or key of no use.
+ */
+export function openClientOver(openHttp: (options: HttpOptions) => Http, options: ClientOptions): Client {
   checkServer(options);
   const { clock, log, random = Math.random, sleep = realSleep } = options;
   const limits = limitsOf(options);
-  const http = (options.openHttp ?? openHttp)({
+  const http = openHttp({
     baseUrl: options.baseUrl,
     key: options.key,
     userAgent: options.userAgent,

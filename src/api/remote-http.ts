@@ -108,13 +108,22 @@ export function serveHttp(http: Http, port: MessagePort, makeRows: RowMaker): vo
   });
 }
 
+/**
+ * Gives the memory back at once. The collector looks at what it manages itself, and lets half-megabytes outside of it
+ * gather by the hundred.
+ */
+function release(bytes: Uint8Array): void {
+  (bytes.buffer as ArrayBuffer).transfer(0);
+}
+
 /** The answer with what was wished for of its page; what cannot be read is left for the other side to judge. */
 function digested(answer: HttpAnswer, { wish }: HttpRequest, makeRows: RowMaker): HttpAnswer {
   if (wish === undefined || answer.status < 200 || answer.status > 299) return answer;
   try {
     const digest = digestOf(answer, wish, makeRows);
-    const known = wish.known?.hash === digest.hash;
-    return { ...answer, digest, ...(known || digest.content !== null ? { body: Buffer.allocUnsafeSlow(0) } : {}) };
+    if (digest.content === null && wish.known?.hash !== digest.hash) return { ...answer, digest };
+    release(answer.body);
+    return { ...answer, digest, body: Buffer.allocUnsafeSlow(0) };
   } catch (error) {
     if (error instanceof UnreadableAnswer) return answer;
     throw error;

@@ -1,8 +1,8 @@
 /** Runs a sync or a comparison in a thread of its own and brings what it tells back here. */
-import { Worker } from 'node:worker_threads';
 import type { OperatorError } from '../model/errors.ts';
 import { errorOf, threadError, type Failure } from '../model/failure.ts';
 import type { Log } from '../model/log.ts';
+import { startThread } from '../model/thread.ts';
 import type { SyncEvent, SyncProgress } from '../mirror/progress.ts';
 import type { SyncRequest } from '../mirror/run.ts';
 import type { VerifyReport, VerifyRequest } from '../mirror/verify.ts';
@@ -45,9 +45,6 @@ export interface ToThread {
  */
 const resourceLimits = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 768 };
 
-// In a clone the thread runs the .ts file, in the package the .js file.
-const threadUrl = new URL(`../engine-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
-
 export interface EngineEnd<Report> {
   readonly report: Report;
   /** Why not everything was done. */
@@ -79,7 +76,7 @@ function runThread(settings: Settings, job: Job, ports: EnginePorts): Promise<En
   const { key, ...api } = settings.api;
   const task: EngineTask = { settings: { ...settings, api }, key: key?.reveal(), job };
   return new Promise((resolve, reject) => {
-    const thread = new Worker(threadUrl, { workerData: task, resourceLimits });
+    const thread = startThread('../engine-thread', import.meta.url, { workerData: task, resourceLimits });
     const onAbort = (): void => {
       const code = (ports.signal.reason as Partial<OperatorError>).exitCode;
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin, a window has

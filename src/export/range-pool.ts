@@ -1,11 +1,9 @@
 /** Worker threads that read one table side by side, all from the same state of the mirror. */
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { errorOf } from '../model/failure.ts';
+import { startThread } from '../model/thread.ts';
 import type { IdRange, ReadingStore, Snapshot } from '../store/ports/reading.ts';
 import type { EncodedRange, RangeReply, RangeRequest, RangeTask } from './range-task.ts';
-
-// In a clone the threads run this folder's .ts files, in the package its .js files.
-const workerUrl = new URL(`range-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
 
 /** Small generations: a range's text is garbage as soon as it is sent, and threads times the default is much memory. */
 const resourceLimits = { maxYoungGenerationSizeMb: 12 };
@@ -21,7 +19,7 @@ export class RangeThread {
   #ended: Error | undefined;
 
   constructor(task: RangeTask) {
-    this.#worker = new Worker(workerUrl, { workerData: task, resourceLimits });
+    this.#worker = startThread('./range-worker', import.meta.url, { workerData: task, resourceLimits });
     this.#worker.on('message', (reply: RangeReply) => {
       const first = this.#waiting.shift();
       if ('failure' in reply) first?.reject(errorOf(reply.failure));

@@ -3,7 +3,8 @@
  * limit is used. Time passes only while nothing is under way, so that a busy machine changes nothing.
  */
 import { expect, test } from 'vitest';
-import { openClient, type Client } from '../../src/api/client.ts';
+import type { Client } from '../../src/api/client.ts';
+import { openClient } from '../../src/api/open-client.ts';
 import { apiSource } from '../../src/mirror/api-source.ts';
 import { runSync, type SyncResult } from '../../src/mirror/run.ts';
 import { silentLog } from '../../src/model/log.ts';

@@ -1,7 +1,8 @@
 /** A mirror of a sandbox, and the comparison of the two, record for record. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
-import { openClient, type Client } from '../../src/api/client.ts';
+import type { Client } from '../../src/api/client.ts';
+import { openClient } from '../../src/api/open-client.ts';
 import { apiSource } from '../../src/mirror/api-source.ts';
 import type { SyncEvent } from '../../src/mirror/progress.ts';
 import { runSync, type SyncRequest, type SyncResult } from '../../src/mirror/run.ts';

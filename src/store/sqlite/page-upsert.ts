@@ -51,6 +51,7 @@ export function pageUpsert(
   return ({ json, ids }, at) => {
     const known = existing.get(JSON.stringify(ids)) ?? 0;
     const written = upsert.run(at, at, json).changes;
+    (json.buffer as ArrayBuffer).transfer(0);
     const inserted = new Set(ids).size - known;
     return { inserted, updated: written - inserted, unchanged: ids.length - written };
   };

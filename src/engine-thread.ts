@@ -5,12 +5,12 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { openSync, openVerify, type Releases, type Surroundings, withReleases } from './app.ts';
 import type { EngineTask, FromThread, Job, ToThread } from './cli/engine.ts';
-import type { SyncProgress } from './mirror/progress.ts';
+import type { SyncEvent, SyncProgress } from './mirror/progress.ts';
 import { InterruptedError, type OperatorError } from './model/errors.ts';
 import { failureOf } from './model/failure.ts';
 import type { Log } from './model/log.ts';
 import { Secret } from './model/secret.ts';
-import { systemClock } from './model/time.ts';
+import { type Clock, systemClock } from './model/time.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('engine-thread runs as a thread');
@@ -40,12 +40,39 @@ async function runJob(
   }
 }
 
+/** Between two messages about pages, ms: one for each page would cost both threads more than a person can see. */
+const tellEveryMs = 50;
+
+/** Tells of pages of one resource that follow each other in one message. */
+function gathered(clock: Clock): { readonly progress: SyncProgress; readonly flush: () => void } {
+  let held: Extract<SyncEvent, { kind: 'page' }> | undefined;
+  let toldAt = 0;
+  const flush = (): void => {
+    if (held !== undefined) say({ kind: 'progress', event: held });
+    held = undefined;
+    toldAt = clock.now();
+  };
+  const progress: SyncProgress = (event) => {
+    if (held !== undefined && held.resource !== event.resource) flush();
+    if (event.kind === 'page') {
+      held = { ...event, records: (held?.records ?? 0) + event.records };
+      if (clock.now() - toldAt >= tellEveryMs) flush();
+    } else {
+      flush();
+      say({ kind: 'progress', event });
+    }
+  };
+  return { progress, flush };
+}
+
 try {
+  const { progress, flush } = gathered(systemClock);
   const { report, error } = await withReleases((releases) => {
     const whole = { ...settings, api: { ...settings.api, key: key === undefined ? undefined : new Secret(key) } };
     const surroundings = { settings: whole, log, clock: systemClock, signal: stop.signal };
-    return runJob(job, surroundings, releases, (event) => say({ kind: 'progress', event }));
+    return runJob(job, surroundings, releases, progress);
   });
+  flush();
   say({ kind: 'end', report, failure: error === null ? null : failureOf(error) });
 } catch (error) {
   say({ kind: 'failed', failure: failureOf(error) });

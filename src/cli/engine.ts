@@ -43,7 +43,7 @@ export interface ToThread {
  * megabytes of it gather. These bounds halve the memory of a long sync for a tenth of its time; what is really in use
  * is some 30 MB, and one page of the largest body that is read some 300 MB.
  */
-const resourceLimits = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 768 };
+const resourceLimits = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 768 };
 
 export interface EngineEnd<Report> {
   readonly report: Report;

@@ -12,9 +12,20 @@ function keyOf({ page, paginate, range }: PageRequest): string {
   return [range?.from ?? '', range?.to ?? '', paginate, page].join(' ');
 }
 
+/** What pages that came again just as they were add to the run's counts. */
+export interface SamePages {
+  readonly pages: number;
+  readonly received: number;
+  /** Records on them that are the window's. */
+  readonly owned: number;
+}
+
+const noPages: SamePages = { pages: 0, received: 0, owned: 0 };
+
 export class PageMemory {
   readonly #known: ReadonlyMap<string, RememberedPage>;
   readonly #pages = new Map<string, RememberedPage>();
+  #same: SamePages = noPages;
   #readTwice = false;
 
   constructor(known: readonly RememberedPage[]) {
@@ -42,6 +53,22 @@ export class PageMemory {
     const createdAt = createdAtOn(page).at(-1);
     const lastCreatedAt = typeof createdAt === 'string' ? createdAt : null;
     this.#pages.set(key, { key, hash, total, lastPage, perPage, ids: idsOn(page), owned, lastCreatedAt });
+  }
+
+  /** Notes a page that came again just as it was; gives how many have since `takeSame`. */
+  noteSame(request: PageRequest, page: RecalledPage): number {
+    const { ids, owned } = page.recalled;
+    this.note(request, page, owned);
+    const { pages, received, owned: before } = this.#same;
+    this.#same = { pages: pages + 1, received: received + ids.length, owned: before + owned };
+    return pages + 1;
+  }
+
+  /** The pages that came again since this was asked last. */
+  takeSame(): SamePages {
+    const same = this.#same;
+    this.#same = noPages;
+    return same;
   }
 
   /** What to remember of a settled walk: nothing where a page was read twice, since rows then came from either reading. */

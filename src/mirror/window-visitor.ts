@@ -45,6 +45,9 @@ export interface VisitPorts {
 /** Windows that may fail one after another before the resource is given up for this run. */
 const failuresInARow = 3;
 
+/** Pages that came again are counted together: a commit for each would cost more than reading it did. */
+const samePagesAtOnce = 8;
+
 /** Whether the next window can only fail in the same way. */
 function isHopeless(error: unknown): boolean {
   return error instanceof KeyRefused || error instanceof Unreachable || error instanceof NotTheApi;
@@ -170,15 +173,25 @@ export class WindowVisitor {
     }
     store.beginWalk(run, window);
     const memory = new PageMemory(window.state === 'settled' ? store.rememberedPages(window) : []);
-    const verdict = await this.#walk(window, most, memory);
-    const pieces = verdict.kind === 'settled' ? undefined : await this.#cut(window, verdict.total);
-    if (pieces !== undefined) return pieces;
-    await this.#conclude(
-      window,
-      verdict.kind === 'settled' ? verdict : await this.#insist(window, verdict, memory),
-      memory,
-    );
-    return [];
+    try {
+      const verdict = await this.#walk(window, most, memory);
+      const pieces = verdict.kind === 'settled' ? undefined : await this.#cut(window, verdict.total);
+      if (pieces !== undefined) return pieces;
+      await this.#conclude(
+        window,
+        verdict.kind === 'settled' ? verdict : await this.#insist(window, verdict, memory),
+        memory,
+      );
+      return [];
+    } finally {
+      this.#countSame(memory);
+    }
+  }
+
+  #countSame(memory: PageMemory): void {
+    const { store, run, resource } = this.#ports;
+    const same = memory.takeSame();
+    if (same.pages > 0) store.recordSamePages(run, resource, same);
   }
 
   #walk(window: Window, most: number, memory: PageMemory): Promise<Verdict> {
@@ -265,8 +278,7 @@ export class WindowVisitor {
       },
       record: (page) => {
         if (isRecalled(page)) {
-          memory.note(request(page.page), page, page.recalled.owned);
-          store.recordSamePage(run, window, page.recalled);
+          if (memory.noteSame(request(page.page), page) >= samePagesAtOnce) this.#countSame(memory);
           progress({ kind: 'page', resource, records: page.recalled.ids.length });
           return 0;
         }

@@ -136,8 +136,12 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   recordPage(run: string, window: Window, page: readonly ServedRecord[] | PageRows, received: number): PageOutcome;
   /** Whether pages of the resource may come as rows: not where something is to be kept out of them, or taken out. */
   takesRows(resource: ResourceName): boolean;
-  /** Counts a page that came again just as it was, and advances the window. */
-  recordSamePage(run: string, window: Window, page: RememberedPage): void;
+  /** Counts pages that came again just as they were, with so many records, of which the window owns so many. */
+  recordSamePages(
+    run: string,
+    resource: ResourceName,
+    same: { readonly received: number; readonly owned: number },
+  ): void;
   /** Forgets the pages of the window, whose rows are about to be written outside of a walk. */
   forgetPages(window: Window): void;
   /** The emails that wait to be sent. */

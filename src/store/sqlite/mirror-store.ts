@@ -157,10 +157,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
         beatLock(runner, clock, run);
         return { ...counts, unusable: rows.unusable };
       }),
-    recordSamePage: (run, window, page) =>
+    recordSamePages: (run, resource, { received, owned }) =>
       step(() => {
-        advanceWindow(runner, window);
-        addCounts(runner, run, window.resource, { received: page.ids.length, unchanged: page.owned });
+        addCounts(runner, run, resource, { received, unchanged: owned });
         beatLock(runner, clock, run);
       }),
     forgetPages: (window) => step(() => replacePages(runner, window, [])),

@@ -96,13 +96,13 @@ export async function openApi(
 const readerLimits = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 768 };
 
 /** What the thread that reads does: it sends what the port asks for, and makes rows for the store. */
-export async function openReader(options: HttpOptions, port: MessagePort): Promise<void> {
+export async function openReader(port: MessagePort): Promise<void> {
   const [{ openHttp }, { serveHttp }, { openRowMaker }] = await Promise.all([
     import('./api/http.ts'),
     import('./api/remote-http.ts'),
     import('./store/sqlite/page-rows.ts'),
   ]);
-  serveHttp(openHttp(options), port, openRowMaker());
+  serveHttp(openHttp, port, openRowMaker());
 }
 
 /** The parts of a sync, wired; gives the function that runs one. */
@@ -112,6 +112,9 @@ export async function openSync(
 ): Promise<
   (request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>, progress: SyncProgress) => Promise<SyncResult>
 > {
+  // It gets ready while this thread does.
+  const reader = startThread('./reader-thread', import.meta.url, { resourceLimits: readerLimits });
+  releases.add({ close: async () => void (await reader.terminate()) });
   const [{ apiSource }, { runSync }, { openMirrorStore }, { openRemoteHttp }] = await Promise.all([
     import('./mirror/api-source.ts'),
     import('./mirror/run.ts'),
@@ -119,13 +122,7 @@ export async function openSync(
     import('./api/remote-http.ts'),
   ]);
   const { settings, clock, signal } = surroundings;
-  const client = await openApi(surroundings, releases, (options) =>
-    openRemoteHttp(
-      options,
-      startThread('./reader-thread', import.meta.url, { workerData: options, resourceLimits: readerLimits }),
-      threadError,
-    ),
-  );
+  const client = await openApi(surroundings, releases, (options) => openRemoteHttp(options, reader, threadError));
   const store = releases.add(openMirrorStore(settings.store.mirror, clock, { historyIgnore: settings.history.ignore }));
   const source = apiSource(client, settings.api.pageSize, clock);
   const { graceMs, windowPages } = settings.sync;

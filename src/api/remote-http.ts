@@ -10,7 +10,11 @@ import { digestOf } from './page-digest.ts';
 import { redactorOf } from './redact.ts';
 import { TransportError, type TransportFault } from './transport-error.ts';
 
-type ToReader = { readonly id: number; readonly request: HttpRequest } | { readonly id: number; readonly abort: true };
+type ToReader =
+  /** The first message. */
+  | { readonly options: HttpOptions }
+  | { readonly id: number; readonly request: HttpRequest }
+  | { readonly id: number; readonly abort: true };
 
 type FromReader =
   | { readonly id: number; readonly answer: Omit<HttpAnswer, 'body'> & { readonly body: Uint8Array } }
@@ -21,7 +25,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** Sends by the thread, which runs `serveHttp` with the same options. `lost` says what its end without being asked means. */
+/** Sends by the thread, which runs `serveHttp`. `lost` says what its end without being asked means. */
 export function openRemoteHttp(options: HttpOptions, thread: Worker, lost: (error: Error) => Error): Http {
   const base = new URL(options.baseUrl);
   const waiting = new Map<number, Waiting>();
@@ -50,6 +54,7 @@ export function openRemoteHttp(options: HttpOptions, thread: Worker, lost: (erro
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin, a window has
     thread.postMessage(message);
   };
+  say({ options });
 
   return {
     address: `${base.origin}${base.pathname.replace(/\/+$/, '')}`,
@@ -80,11 +85,12 @@ export function openRemoteHttp(options: HttpOptions, thread: Worker, lost: (erro
   };
 }
 
-/** Sends what the port asks for, and answers it; pages are read as wished. */
-export function serveHttp(http: Http, port: MessagePort, makeRows: RowMaker): void {
+/** Sends what the port asks for, by the options that come first, and answers it; pages are read as wished. */
+export function serveHttp(openHttp: (options: HttpOptions) => Http, port: MessagePort, makeRows: RowMaker): void {
   const stops = new Map<number, AbortController>();
+  let http: Http | undefined;
 
-  async function serve(id: number, request: HttpRequest): Promise<void> {
+  async function serve(http: Http, id: number, request: HttpRequest): Promise<void> {
     const stop = new AbortController();
     stops.set(id, stop);
     try {
@@ -103,8 +109,9 @@ export function serveHttp(http: Http, port: MessagePort, makeRows: RowMaker): vo
   }
 
   port.on('message', (message: ToReader) => {
-    if ('abort' in message) stops.get(message.id)?.abort(new Error('stopped'));
-    else void serve(message.id, message.request);
+    if ('options' in message) http = openHttp(message.options);
+    else if ('abort' in message) stops.get(message.id)?.abort(new Error('stopped'));
+    else if (http !== undefined) void serve(http, message.id, message.request);
   });
 }
 

@@ -3,6 +3,7 @@
  * written. Section "Windows and walks" of docs/architecture.md.
  */
 import type { Page } from '../api/envelope.ts';
+import type { KnownPage } from '../api/page-digest.ts';
 import type { RememberedPage } from '../store/ports/mirror-store.ts';
 import { createdAtOn, idsOn, type RecalledPage } from './page-entries.ts';
 import type { PageRequest } from './source.ts';
@@ -32,15 +33,18 @@ export class PageMemory {
     this.#known = new Map(known.map((page) => [page.key, page]));
   }
 
-  /** The page that the last walk met at this place. */
-  knownAt(request: PageRequest): RememberedPage | null {
-    return this.#known.get(keyOf(request)) ?? null;
+  /** What is known of the page that the last walk met at this place, but for what is on it. */
+  knownAt(request: PageRequest): KnownPage | null {
+    const known = this.#known.get(keyOf(request));
+    if (known === undefined) return null;
+    const { hash, total, lastPage, perPage } = known;
+    return { hash, total, lastPage, perPage };
   }
 
   /** The page that came, as the known one where it is that. */
   recognise(request: PageRequest, page: Page): Page | RecalledPage {
-    const known = this.knownAt(request);
-    return known !== null && known.hash === page.digest?.hash ? { ...page, recalled: known } : page;
+    const known = this.#known.get(keyOf(request));
+    return known !== undefined && known.hash === page.digest?.hash ? { ...page, recalled: known } : page;
   }
 
   /** Notes a page of this walk; `owned` of its records are the window's. */

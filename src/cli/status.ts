@@ -27,9 +27,9 @@ function linesOf(context: CliContext, status: MirrorStatus): string[] {
     const open = each.open_problems.length;
     const all = each.windows === 1 ? '1 window' : `${each.windows} windows`;
     const windows = open === 0 ? all : `${open} of ${all} not settled`;
-    lines.push(
-      `  ${name.padEnd(9)} ${number.format(each.live).padStart(12)}  ${freshText(each.fresh_as_of)}  ${windows}`,
-    );
+    const keptOut = each.kept_out === 0 ? '' : `, ${number.format(each.kept_out)} kept out (forgotten)`;
+    const live = number.format(each.live).padStart(12);
+    lines.push(`  ${name.padEnd(9)} ${live}  ${freshText(each.fresh_as_of)}  ${windows}${keptOut}`);
     for (const { from, to, problem } of each.open_problems.filter((window) => window.problem !== null).slice(0, 3)) {
       lines.push(paint(context, 'yellow', `    ${from}..${to}: ${problem ?? ''}`));
     }

@@ -99,11 +99,11 @@ export const bookkeeping: readonly TableEntry[] = [
   {
     name: 'mirror_events',
     kind: 'table',
-    summary: 'Surprises, the last of each kind: unknown or missing fields, changed types, refused deletions.',
+    summary: 'Surprises, each told once: unknown or missing fields, changed types, refused deletions.',
     columns: [
       column('event INTEGER', 'primary key'),
-      column('at TEXT', 'when it was last seen'),
-      column('run TEXT?', 'the run that saw it'),
+      column('at TEXT', 'when it was first seen'),
+      column('run TEXT?', 'the run that saw it first'),
       column('resource TEXT?', 'the resource that it concerns'),
       column('kind TEXT', 'what happened, in one word'),
       column('subject TEXT', 'the field, window or record that it happened to'),

@@ -30,6 +30,8 @@ export interface ServerStatus {
 
 export interface ResourceStatusLine {
   readonly live: number;
+  /** Records that the server may have and the mirror must not: they belong to people who were forgotten. */
+  readonly kept_out: number;
   readonly fresh_as_of: Timestamp | null;
   /** Null where the list was never measured. */
   readonly capabilities: CapabilityStatus | null;
@@ -82,6 +84,7 @@ function resourceStatus(store: MirrorStore, resource: ResourceName): ResourceSta
   const windows = store.windows(resource);
   return {
     live: store.liveCount(resource),
+    kept_out: store.suppressedIds(resource).size,
     fresh_as_of: store.freshAsOf(resource),
     capabilities: capabilityStatus(store, resource),
     windows: windows.length,

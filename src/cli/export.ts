@@ -85,7 +85,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
       await writeToStream(context.stdout, chunks, signal);
       return;
     }
-    const { writeDurableFile } = await import('../export/durable-file.ts');
+    const { writeDurableFile } = await import('../store/files/durable-file.ts');
     const path = resolve(context.folder, file);
     refuseOwnFiles(path, context.settings());
     const bytes = await writeDurableFile(path, chunks, signal);

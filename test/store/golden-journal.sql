@@ -27,6 +27,7 @@ CREATE TABLE journal_intents (
     'not_applied', 'needs_human', 'blocked', 'skipped', 'invalid')),
   subject TEXT,
   user INTEGER,
+  key TEXT,
   token TEXT,
   fingerprint TEXT,
   parameters TEXT,

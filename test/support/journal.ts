@@ -42,6 +42,7 @@ export function newIntent(row: number, user: number, fields: Partial<NewIntent> 
     state: 'planned',
     subject: `user:${user}`,
     user,
+    key: null,
     token: `am:aaaaaaaaaa${String(row).padStart(2, '2').replaceAll(/[01]/g, 'b')}`,
     fingerprint: `print-${row}`,
     parameters: { type: 'add', amount: '5.00', description: null },

@@ -89,6 +89,8 @@ export interface NewIntent {
   /** Whose open write keeps others back: `user:42`, or what a new user will be known by; null of an invalid row. */
   readonly subject: string | null;
   readonly user: number | null;
+  /** What the row named its user by, which must still be the user's: `email:anna@example.com`; null for an id. */
+  readonly key: string | null;
   /** Goes out with the request; null of an invalid row. */
   readonly token: string | null;
   /** The same for two rows that would do the same; null of an invalid row. */

@@ -28,7 +28,7 @@ function withoutWords(value: string): string {
   return `${takenOut}${token}`;
 }
 
-const ownColumns = ['cells', 'parameters', 'body', 'seen_before', 'answer', 'problem', 'subject'] as const;
+const ownColumns = ['cells', 'parameters', 'body', 'seen_before', 'answer', 'problem', 'subject', 'key'] as const;
 const texts = [
   ['journal_intents', ownColumns],
   ['journal_steps', ['note']],

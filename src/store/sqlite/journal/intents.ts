@@ -9,6 +9,7 @@ interface IntentRow {
   readonly state: IntentState;
   readonly subject: string | null;
   readonly user: number | null;
+  readonly key: string | null;
   readonly token: string | null;
   readonly fingerprint: string | null;
   readonly parameters: string | null;
@@ -36,6 +37,7 @@ function intentOf(row: IntentRow): Intent {
     state: row.state,
     subject: row.subject,
     user: row.user,
+    key: row.key,
     token: row.token,
     fingerprint: row.fingerprint,
     parameters: row.parameters === null ? null : (JSON.parse(row.parameters) as Intent['parameters']),
@@ -81,9 +83,9 @@ function isTaken(error: unknown): boolean {
 /** The statements about intents; each belongs into a transaction of the caller. */
 export function intentTable(database: Database) {
   const insert = database.prepare(
-    `INSERT INTO journal_intents (batch, row, state, subject, user, token, fingerprint, parameters, cells,
+    `INSERT INTO journal_intents (batch, row, state, subject, user, key, token, fingerprint, parameters, cells,
        planned_before, planned_after, problem, undo_of, undo_of_row)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const one = database.prepare<[string, number], IntentRow>(
     'SELECT * FROM journal_intents WHERE batch = ? AND row = ?',
@@ -135,7 +137,7 @@ export function intentTable(database: Database) {
 
   return {
     insert: (batch: string, undoOf: string | null, each: NewIntent): void => {
-      const known = [each.subject, each.user, each.token, each.fingerprint];
+      const known = [each.subject, each.user, each.key, each.token, each.fingerprint];
       const parameters = each.parameters === null ? null : JSON.stringify(each.parameters);
       const planned = [JSON.stringify(each.cells), each.plannedBefore, each.plannedAfter, each.problem];
       const undo = each.undoOfRow === null ? [null, null] : [undoOf, each.undoOfRow];

@@ -30,6 +30,7 @@ const firstSchema: readonly string[] = [
     'not_applied', 'needs_human', 'blocked', 'skipped', 'invalid')),
   subject TEXT,
   user INTEGER,
+  key TEXT,
   token TEXT,
   fingerprint TEXT,
   parameters TEXT,

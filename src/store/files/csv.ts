@@ -1,9 +1,9 @@
 /**
  * CSV and TSV as README.md describes them, built by hand: a table of a million rows is written several times quicker
- * than by csv-stringify, which stays the judge of every byte (test/export/csv.test.ts) and writes what is not a table.
+ * than by csv-stringify, which stays the judge of every byte (test/store/csv.test.ts) and writes what is not a table.
  */
 import { Buffer } from 'node:buffer';
-import type { Cell, Row } from '../store/ports/reading.ts';
+import type { Cell, Row } from '../ports/reading.ts';
 
 export interface CsvStyle {
   readonly delimiter: ',' | '\t';

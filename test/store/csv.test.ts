@@ -1,7 +1,7 @@
 import { parse } from 'csv-parse/sync';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { csvLines, type CsvStyle } from '../../src/export/csv.ts';
+import { csvLines, type CsvStyle } from '../../src/store/files/csv.ts';
 import { stringifiedLines } from '../../src/export/csv-stringified.ts';
 import type { Cell } from '../../src/store/ports/reading.ts';
 

@@ -12,7 +12,7 @@ import {
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { writeDurableFile } from '../../src/export/durable-file.ts';
+import { writeDurableFile } from '../../src/store/files/durable-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const never = new AbortController().signal;

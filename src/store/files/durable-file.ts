@@ -6,9 +6,9 @@ import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { FileError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
-import { dayMs } from '../model/time.ts';
+import { FileError } from '../../model/errors.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import { dayMs } from '../../model/time.ts';
 
 /**
  * Writes the chunks to the file in place of what was there, and gives the number of bytes. When it fails or is aborted,

@@ -1,0 +1,17 @@
+/** Every action by name. */
+import { UsageError } from '../model/errors.ts';
+import { suggestion } from '../model/nearest.ts';
+import type { Action } from './action.ts';
+import { balance } from './actions/balance.ts';
+
+/** In the order of the help. */
+export const actions: readonly Action[] = [balance];
+
+export const actionNames: readonly string[] = actions.map(({ name }) => name);
+
+/** The action of that name. Throws a UsageError that names the nearest. */
+export function actionOf(name: string): Action {
+  const found = actions.find((each) => each.name === name);
+  if (found !== undefined) return found;
+  throw new UsageError(`there is no action "${name}"`, { advice: suggestion(name, actionNames) });
+}

@@ -8,7 +8,7 @@ import { type Delimiter, delimiterNames, findDelimiter, separatorOf } from './de
 import { Budget } from './budget.ts';
 import { limits } from './limits.ts';
 import { refusal } from './refusal.ts';
-import { headersOf, type SheetContent, SheetRows } from './rows.ts';
+import { columnLetters, headersOf, type SheetContent, SheetRows } from './rows.ts';
 import type { SheetFormat } from './sheet.ts';
 
 /** What is parsed before other work gets its turn. */
@@ -28,7 +28,7 @@ class Records {
   /** Where the next record begins. */
   row = 1;
   rows: SheetRows | undefined;
-  #columns: readonly string[] = [];
+  columns: readonly string[] = [];
   readonly #budget: Budget;
 
   constructor(budget: Budget) {
@@ -41,19 +41,19 @@ class Records {
     for (const cell of record) this.row += lineBreaks(cell);
     const cells = record.map((each) => textCell(each));
     if (this.rows === undefined) {
-      this.#columns = headersOf(cells);
-      this.rows = new SheetRows(this.#columns, this.#budget);
+      this.columns = headersOf(cells);
+      this.rows = new SheetRows(this.columns, this.#budget);
       return;
     }
     this.rows.add(row, cells);
-    const missing = this.#columns.length - record.length;
+    const missing = this.columns.length - record.length;
     // An empty line is a blank row; anything else that ends early may have been cut in two by a line break.
     if (missing > 0 && !(record.length === 1 && cells[0]?.text === '')) {
       const count = record.length === 1 ? '1 cell' : `${record.length} cells`;
       this.rows.addProblem(
         row,
         null,
-        `the row has ${count}, the header ${this.#columns.length}; a cell with a line break needs quotes`,
+        `the row has ${count}, the header ${this.columns.length}; a cell with a line break needs quotes`,
       );
     }
   }
@@ -106,10 +106,14 @@ export async function readDelimited(
     signal.throwIfAborted();
     const fault = error instanceof CsvError ? faults[error.code] : undefined;
     if (fault === undefined) throw error;
-    throw refusal(file, `row ${records.row} is not CSV: ${fault}`, 'Correct that row, or save the sheet anew.', error);
+    const column: unknown = error instanceof CsvError ? error['column'] : undefined;
+    const place =
+      typeof column === 'number' ? `row ${records.row}, column ${columnLetters(column)}` : `row ${records.row}`;
+    throw refusal(file, `${place} is not CSV: ${fault}`, 'Correct that row, or save the sheet anew.', error);
   }
-  if (records.rows === undefined)
-    throw refusal(file, 'it is empty', 'Its first row must hold the names of the columns.');
+  if (records.rows === undefined || records.columns.length === 0) {
+    throw refusal(file, 'its first row is empty', 'The first row must hold the names of the columns.');
+  }
   const found =
     separator === undefined
       ? `cells are separated by a ${delimiterNames[delimiter]}`

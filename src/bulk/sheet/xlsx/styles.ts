@@ -1,5 +1,4 @@
 /** Which cells are formatted as dates or percentages: their numbers are not what people see. */
-import { refusal } from '../refusal.ts';
 import type { Archive } from './archive.ts';
 
 export type NumberKind = 'number' | 'date' | 'percent';
@@ -48,12 +47,4 @@ export async function readStyles(archive: Archive, part: string): Promise<readon
     },
   });
   return kinds;
-}
-
-/** The kind by a cell's `s`. Throws where there is no such format: a number could then be anything. */
-export function kindOfStyle(file: string, kinds: readonly NumberKind[], style: string | undefined): NumberKind {
-  if (style === undefined) return 'number';
-  const kind = kinds[Number(style)];
-  if (kind === undefined) throw refusal(file, `it is damaged: a cell has the format ${style}, which is not there`);
-  return kind;
 }

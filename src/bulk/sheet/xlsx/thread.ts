@@ -41,7 +41,7 @@ async function read(task: ThreadTask): Promise<void> {
     uncalculated: workbook.uncalculated,
   };
   let batch = newBatch();
-  const { hiddenRows, hiddenColumns } = await readWorksheet(archive, sheet.part, source, (row, cells) => {
+  const { hiddenRows, hiddenColumns } = await readWorksheet(archive, sheet, source, (row, cells) => {
     addToBatch(batch, row, cells);
     if (batch.rows.length < batchRows) return;
     say({ kind: 'rows', batch });

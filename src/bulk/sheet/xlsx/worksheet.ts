@@ -1,10 +1,13 @@
 /** The rows of one sheet, as they come by. */
 import { refusal } from '../refusal.ts';
 import { limits } from '../limits.ts';
+import { columnLetters } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
+import { shown } from '../shown.ts';
 import type { Archive } from './archive.ts';
-import { type CellSource, type RawCell, resolveCell } from './cells.ts';
+import { CellFault, type CellSource, type RawCell, resolveCell } from './cells.ts';
 import { TextRuns } from './shared-texts.ts';
+import type { WorkbookSheet } from './workbook.ts';
 
 export interface PlacedCell {
   /** From 0. */
@@ -32,7 +35,7 @@ function columnOf(letters: string): number {
  */
 export async function readWorksheet(
   archive: Archive,
-  part: string,
+  sheet: WorkbookSheet,
   source: CellSource,
   give: (row: number, cells: readonly PlacedCell[]) => void,
 ): Promise<WorksheetFacts> {
@@ -47,7 +50,7 @@ export async function readWorksheet(
   let hiddenColumns = false;
   const runs = new TextRuns();
   const damaged = (detail: string): never => {
-    throw refusal(archive.file, `it is damaged: ${detail}`);
+    throw refusal(archive.file, `it is damaged: in the sheet ${shown(sheet.name)}, ${detail}`);
   };
 
   const openRow = (attributes: Readonly<Record<string, string>>): void => {
@@ -64,16 +67,21 @@ export async function readWorksheet(
     const next = letters === undefined ? column + 1 : columnOf(letters);
     const inRow = digits === undefined || Number(digits) === row;
     if (!(next > column && next < limits.columns && inRow))
-      damaged(`cell ${place ?? next} is out of place in row ${row}`);
+      damaged(`the cell ${place ?? columnLetters(next)} is out of place in row ${row}`);
     column = next;
     raw = { type, style, value: undefined, formula: undefined, inline: undefined };
   };
   const closeCell = (): void => {
-    const cell = resolveCell(archive.file, raw, source);
-    if (cell.kind !== 'empty') cells.push({ column, cell });
+    try {
+      const cell = resolveCell(raw, source);
+      if (cell.kind !== 'empty') cells.push({ column, cell });
+    } catch (error) {
+      if (error instanceof CellFault) damaged(`the cell ${columnLetters(column)}${row} ${error.message}`);
+      throw error;
+    }
   };
 
-  await archive.scan(part, {
+  await archive.scan(sheet.part, {
     open: (tag, attributes) => {
       if (tag === 'sheetData') inside = true;
       else if (!inside) hiddenColumns ||= tag === 'col' && attributes()['hidden'] === '1';

@@ -98,8 +98,8 @@ export function readDirectory(file: string, bytes: Buffer): ReadonlyMap<string, 
       at = next;
     }
     if (unpacked > limits.unpackedBytes) {
-      const size = `${megabytes(bytes.length)} that unpack to ${megabytes(unpacked)}`;
-      throw refusal(file, `${size}, more than the ${megabytes(limits.unpackedBytes)} that a sheet may have`);
+      const most = megabytes(limits.unpackedBytes);
+      throw refusal(file, `it unpacks to ${megabytes(unpacked)}, more than the ${most} that a sheet may have`);
     }
   } catch (error) {
     // What lies outside of the file was named as a place in it.

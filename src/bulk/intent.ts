@@ -40,7 +40,8 @@ export const openStates = [
  * back to `planned`: a person decided to send again.
  */
 const steps: Readonly<Record<IntentState, readonly IntentState[]>> = {
-  planned: ['sending', 'blocked', 'skipped'],
+  // At once to `applied`: sent before, and found when it was about to be sent again.
+  planned: ['sending', 'blocked', 'skipped', 'applied'],
   blocked: ['planned', 'skipped'],
   sending: ['acknowledged', 'unknown', 'planned'],
   acknowledged: ['applied', 'unknown', 'needs_human'],

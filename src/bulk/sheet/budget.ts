@@ -8,6 +8,8 @@ export class Budget {
   readonly #file: string;
   #cells = 0;
   #characters = 0;
+  #row = 0;
+  #rowCharacters = 0;
 
   constructor(file: string) {
     this.#file = file;
@@ -32,6 +34,14 @@ export class Budget {
     if (text.length > limits.cellCharacters) {
       const where = row === null ? 'a cell' : `a cell of row ${row}`;
       throw refusal(this.#file, `${where} has more than ${limits.cellCharacters} characters`, 'Shorten it.');
+    }
+    if (row !== null && row !== this.#row) {
+      this.#row = row;
+      this.#rowCharacters = 0;
+    }
+    this.#rowCharacters += row === null ? 0 : text.length;
+    if (this.#rowCharacters > limits.rowCharacters) {
+      throw refusal(this.#file, `row ${row} has more than ${limits.rowCharacters} characters`, 'Shorten it.');
     }
     if (this.#characters > limits.characters) {
       throw refusal(this.#file, `its cells have more than ${limits.characters} characters`, split);

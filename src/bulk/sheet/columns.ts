@@ -1,5 +1,6 @@
 /** The columns that an action knows, looked for in a sheet's header. */
 import { suggestion } from '../../model/nearest.ts';
+import { columnLetters } from './rows.ts';
 import type { Sheet, SheetProblem } from './sheet.ts';
 import { shown } from './shown.ts';
 
@@ -35,7 +36,7 @@ export function columnsOf(
     const name = header.toLowerCase();
     if (header === '') {
       // An empty column without a header, as spreadsheets leave them behind, says nothing.
-      if (filled.has(at)) wrong(null, `column ${at + 1} has cells but no header; name it or empty it`);
+      if (filled.has(at)) wrong(null, `column ${columnLetters(at)} has cells but no header; name it or empty it`);
     } else if (!names.includes(name)) {
       wrong(header, `unknown column ${shown(header)}. ${suggestion(header, names)}`);
     } else if (index.has(name)) {

@@ -94,7 +94,7 @@ export async function readDelimited(
     // All three, in one file, too: some programs write LF and quote cells with CR LF in them.
     record_delimiter: ['\r\n', '\n', '\r'],
     relax_column_count: true,
-    max_record_size: limits.xmlTokenCharacters,
+    max_record_size: limits.rowCharacters,
     on_record: (record: string[]) => {
       records.add(record);
       return null;

@@ -33,6 +33,9 @@ export function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): She
   const lines: { readonly row: number; readonly members: readonly Member[] }[] = [];
   for (const [at, line] of decodeText(file, bytes).split('\n').entries()) {
     signal.throwIfAborted();
+    if (line.length > limits.rowCharacters) {
+      throw refusal(file, `row ${at + 1} has more than ${limits.rowCharacters} characters`, oneAnObject);
+    }
     const members = line.trim() === '' ? [] : membersOfLine(file, line, at + 1);
     for (const { name } of members) {
       const column = trimmed(name);

@@ -7,25 +7,30 @@ const mebibyte = 1024 * 1024;
 
 export const limits = {
   /** Of the file as it lies on the disk. */
-  fileBytes: 256 * mebibyte,
+  fileBytes: 100 * mebibyte,
   /** Of all parts of an .xlsx, unpacked. A million rows are about 400 MB of XML. */
   unpackedBytes: 1024 * mebibyte,
-  /** Of the parts that are held whole: what the workbook is made of, not its rows. */
-  smallPartBytes: 8 * mebibyte,
+  /** Of each part that says how a workbook is made: a list of its sheets, its formats. */
+  smallPartBytes: 32 * mebibyte,
   zipEntries: 10_000,
   /** Excel's own. */
   rows: 1_048_576,
   columns: 16_384,
   cellCharacters: 32_767,
   /** Of all cells together. */
-  cells: 10_000_000,
-  characters: 200_000_000,
+  cells: 5_000_000,
+  characters: 100_000_000,
+  /** Of a row, and of a line of text. */
+  rowCharacters: 4 * mebibyte,
   /** Of XML between two tags, and of tags within tags. */
   xmlTokenCharacters: 4 * mebibyte,
   xmlDepth: 100,
 } as const;
 
-/** For the thread that unpacks and scans an .xlsx; what it keeps is the table of shared texts. */
+/**
+ * For the thread that unpacks and scans an .xlsx. They are the second line: a thread that reaches them may take the whole
+ * process with it, so all that it gathers is counted as above.
+ */
 export const threadLimits = { maxOldGenerationSizeMb: 384, maxYoungGenerationSizeMb: 32 } as const;
 
 /** `256 MB`, for messages about the limits above. */

@@ -1,6 +1,7 @@
 /** The parts of an .xlsx: what they are called, how they refer to each other, and their XML. */
 import type { Buffer } from 'node:buffer';
 import { posix } from 'node:path';
+import { limits, megabytes } from '../limits.ts';
 import { refusal } from '../refusal.ts';
 import { XmlFault, type XmlHandlers, XmlScanner } from './xml.ts';
 import { readDirectory, unpack, type ZipEntry } from './zip.ts';
@@ -25,12 +26,15 @@ export class Archive {
   }
 
   /**
-   * Scans a part.
+   * Scans a part, which may be large if it is one of rows or texts.
    * @throws UsageError where it is missing, damaged or not plain XML
    */
-  async scan(part: string, handlers: XmlHandlers): Promise<void> {
+  async scan(part: string, handlers: XmlHandlers, size: 'small' | 'large' = 'small'): Promise<void> {
     const entry = this.#entries.get(part);
     if (entry === undefined) throw refusal(this.file, `its part ${part} is missing`);
+    if (size === 'small' && entry.unpacked > limits.smallPartBytes) {
+      throw refusal(this.file, `its part ${part} has ${megabytes(entry.unpacked)}, more than it can need`);
+    }
     const scanner = new XmlScanner(handlers);
     try {
       for await (const piece of unpack(this.file, this.#bytes, entry)) scanner.write(piece);

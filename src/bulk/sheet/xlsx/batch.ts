@@ -6,6 +6,7 @@ import type { PlacedCell } from './worksheet.ts';
 const kinds: readonly CellKind[] = ['text', 'number', 'boolean', 'date', 'percent', 'error', 'empty'];
 
 export interface Batch {
+  characters: number;
   readonly rows: number[];
   /** How many cells each row has here. */
   readonly lengths: number[];
@@ -17,7 +18,15 @@ export interface Batch {
   readonly texts: (string | null)[];
 }
 
-export const newBatch = (): Batch => ({ rows: [], lengths: [], columns: [], kinds: [], raws: [], texts: [] });
+export const newBatch = (): Batch => ({
+  characters: 0,
+  rows: [],
+  lengths: [],
+  columns: [],
+  kinds: [],
+  raws: [],
+  texts: [],
+});
 
 export function addToBatch(batch: Batch, row: number, cells: readonly PlacedCell[]): void {
   batch.rows.push(row);
@@ -26,6 +35,7 @@ export function addToBatch(batch: Batch, row: number, cells: readonly PlacedCell
     batch.columns.push(column);
     batch.kinds.push(kinds.indexOf(cell.kind));
     batch.raws.push(cell.raw);
+    batch.characters += cell.raw.length;
     batch.texts.push(cell.text === cell.raw ? null : cell.text);
   }
 }

@@ -1,11 +1,24 @@
 /** The table of texts that the cells of a workbook share, and how texts are written in it. */
 import { Budget } from '../budget.ts';
+import { limits } from '../limits.ts';
 import type { Archive } from './archive.ts';
+import { XmlFault } from './xml.ts';
 
 /** Characters that XML cannot hold are written `_x000D_`; a text that looks like one has its `_` written so. */
 export function unescaped(text: string): string {
   if (!text.includes('_x')) return text;
   return text.replace(/_x([0-9a-f]{4})_/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+/**
+ * The text with more behind it, which is how long texts come.
+ * @throws XmlFault where it is longer than a cell can be
+ */
+export function extended(text: string, more: string): string {
+  if (text.length + more.length > limits.cellCharacters) {
+    throw new XmlFault(`has a cell with more than ${limits.cellCharacters} characters`);
+  }
+  return text + more;
 }
 
 /** Gathers the text of an item: its runs one after the other, without the readings that stand above Asian text. */
@@ -29,7 +42,7 @@ export class TextRuns {
   }
 
   add(text: string): void {
-    if (this.#taking) this.#text += text;
+    if (this.#taking) this.#text = extended(this.#text, text);
   }
 
   end(): string {
@@ -42,19 +55,24 @@ export async function readSharedTexts(archive: Archive, part: string): Promise<r
   const texts: string[] = [];
   const runs = new TextRuns();
   const budget = new Budget(archive.file);
-  await archive.scan(part, {
-    open: (tag) => {
-      if (tag === 'si') runs.begin();
-      else runs.open(tag);
+  await archive.scan(
+    part,
+    {
+      open: (tag) => {
+        if (tag === 'si') runs.begin();
+        else runs.open(tag);
+      },
+      close: (tag) => {
+        if (tag === 'si') {
+          const text = runs.end();
+          budget.spendText(text, null);
+          budget.spendRow(1, 1);
+          texts.push(text);
+        } else runs.close(tag);
+      },
+      text: (text) => runs.add(text),
     },
-    close: (tag) => {
-      if (tag === 'si') {
-        const text = runs.end();
-        budget.spendText(text, null);
-        texts.push(text);
-      } else runs.close(tag);
-    },
-    text: (text) => runs.add(text),
-  });
+    'large',
+  );
   return texts;
 }

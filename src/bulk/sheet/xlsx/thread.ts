@@ -23,8 +23,9 @@ export type FromThread =
   | { readonly kind: 'end'; readonly sheet: string; readonly notes: readonly string[] }
   | { readonly kind: 'failed'; readonly failure: Failure };
 
-/** Few enough that a batch is small, many enough that sending it costs nothing a row. */
-const batchRows = 2000;
+/** Cells and characters of a batch: few enough to be small, many enough that sending it costs nothing a row. */
+const batchCells = 10_000;
+const batchCharacters = 1_000_000;
 
 const port = parentPort;
 if (port === null) throw new Error('the thread of an .xlsx runs as a thread only');
@@ -43,7 +44,7 @@ async function read(task: ThreadTask): Promise<void> {
   let batch = newBatch();
   const { hiddenRows, hiddenColumns } = await readWorksheet(archive, sheet, source, (row, cells) => {
     addToBatch(batch, row, cells);
-    if (batch.rows.length < batchRows) return;
+    if (batch.raws.length < batchCells && batch.characters < batchCharacters) return;
     say({ kind: 'rows', batch });
     batch = newBatch();
   });

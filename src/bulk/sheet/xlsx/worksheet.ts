@@ -1,4 +1,5 @@
 /** The rows of one sheet, as they come by. */
+import { Budget } from '../budget.ts';
 import { refusal } from '../refusal.ts';
 import { limits } from '../limits.ts';
 import { columnLetters } from '../rows.ts';
@@ -6,7 +7,7 @@ import type { SheetCell } from '../sheet.ts';
 import { shown } from '../shown.ts';
 import type { Archive } from './archive.ts';
 import { CellFault, type CellSource, type RawCell, resolveCell } from './cells.ts';
-import { TextRuns } from './shared-texts.ts';
+import { extended, TextRuns } from './shared-texts.ts';
 import type { WorkbookSheet } from './workbook.ts';
 
 export interface PlacedCell {
@@ -49,6 +50,7 @@ export async function readWorksheet(
   let hiddenRows = 0;
   let hiddenColumns = false;
   const runs = new TextRuns();
+  const budget = new Budget(archive.file);
   const damaged = (detail: string): never => {
     throw refusal(archive.file, `it is damaged: in the sheet ${shown(sheet.name)}, ${detail}`);
   };
@@ -74,45 +76,52 @@ export async function readWorksheet(
   const closeCell = (): void => {
     try {
       const cell = resolveCell(raw, source);
-      if (cell.kind !== 'empty') cells.push({ column, cell });
+      budget.spendText(cell.raw, row);
+      if (cell.kind !== 'empty' || cell.raw !== '') cells.push({ column, cell });
     } catch (error) {
       if (error instanceof CellFault) damaged(`the cell ${columnLetters(column)}${row} ${error.message}`);
       throw error;
     }
   };
 
-  await archive.scan(sheet.part, {
-    open: (tag, attributes) => {
-      if (tag === 'sheetData') inside = true;
-      else if (!inside) hiddenColumns ||= tag === 'col' && attributes()['hidden'] === '1';
-      else if (tag === 'row') openRow(attributes());
-      else if (tag === 'c') openCell(attributes());
-      else if (tag === 'v') {
-        taking = 'value';
-        raw.value = '';
-      } else if (tag === 'f') {
-        taking = 'formula';
-        raw.formula = '';
-      } else if (tag === 'is') {
-        inline = true;
-        runs.begin();
-      } else if (inline) runs.open(tag);
+  await archive.scan(
+    sheet.part,
+    {
+      open: (tag, attributes) => {
+        if (tag === 'sheetData') inside = true;
+        else if (!inside) hiddenColumns ||= tag === 'col' && attributes()['hidden'] === '1';
+        else if (tag === 'row') openRow(attributes());
+        else if (tag === 'c') openCell(attributes());
+        else if (tag === 'v') {
+          taking = 'value';
+          raw.value = '';
+        } else if (tag === 'f') {
+          taking = 'formula';
+          raw.formula = '';
+        } else if (tag === 'is') {
+          inline = true;
+          runs.begin();
+        } else if (inline) runs.open(tag);
+      },
+      close: (tag) => {
+        if (!inside) return;
+        if (tag === 'sheetData') inside = false;
+        else if (tag === 'row' && cells.length > 0) {
+          budget.spendRow(row, cells.length);
+          give(row, cells);
+        } else if (tag === 'c') closeCell();
+        else if (tag === 'v' || tag === 'f') taking = undefined;
+        else if (tag === 'is') {
+          inline = false;
+          raw.inline = runs.end();
+        } else if (inline) runs.close(tag);
+      },
+      text: (text) => {
+        if (taking !== undefined) raw[taking] = extended(raw[taking] ?? '', text);
+        else if (inline) runs.add(text);
+      },
     },
-    close: (tag) => {
-      if (!inside) return;
-      if (tag === 'sheetData') inside = false;
-      else if (tag === 'row' && cells.length > 0) give(row, cells);
-      else if (tag === 'c') closeCell();
-      else if (tag === 'v' || tag === 'f') taking = undefined;
-      else if (tag === 'is') {
-        inline = false;
-        raw.inline = runs.end();
-      } else if (inline) runs.close(tag);
-    },
-    text: (text) => {
-      if (taking !== undefined) raw[taking] = (raw[taking] ?? '') + text;
-      else if (inline) runs.add(text);
-    },
-  });
+    'large',
+  );
   return { hiddenRows, hiddenColumns };
 }

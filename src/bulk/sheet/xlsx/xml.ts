@@ -2,6 +2,7 @@
  * XML, piece by piece: tags, attributes and text, names without their prefix. Of XML itself only what a spreadsheet
  * program writes is read: a document type could name other files, or grow a few bytes into gigabytes.
  */
+import { Buffer } from 'node:buffer';
 import { TextDecoder } from 'node:util';
 import { Parser } from 'saxen';
 import { limits } from '../limits.ts';
@@ -37,6 +38,12 @@ function decoded(text: string): string {
     },
   );
 }
+
+/**
+ * The text in memory of its own. A part of a text keeps all of it alive, here 64 KB of XML for the sake of one cell. Short
+ * ones are copied anyway.
+ */
+const owned = (text: string): string => (text.length < 13 ? text : Buffer.from(text).toString());
 
 function attributesOf(raw: Record<string, string> | false): Attributes {
   const attributes: Record<string, string> = {};
@@ -83,8 +90,8 @@ export class XmlScanner {
         this.#depth -= 1;
         handlers.close?.(bare(name));
       })
-      .on('text', (text) => handlers.text?.(decoded(text)))
-      .on('cdata', (text) => handlers.text?.(text))
+      .on('text', (text) => handlers.text?.(owned(decoded(text))))
+      .on('cdata', (text) => handlers.text?.(owned(text)))
       .on('comment', told)
       .on('attention', () => fail('holds a document type (DOCTYPE), which no spreadsheet program writes'))
       .on('question', (text) => {

@@ -89,7 +89,7 @@ class Run {
   }
 
   /** One row alone, looked at to its end, before any other goes out. */
-  async #canary(rows: IterableIterator<Intent>): Promise<void> {
+  async #canary(rows: IteratorObject<Intent, undefined>): Promise<void> {
     while (!this.#stopped) {
       const { value: intent, done } = rows.next();
       if (done === true) return;

@@ -114,7 +114,7 @@ async function runOperation(
       await askConsent(context, { doing, ...typed }, flags['yes'] === true);
     }
     const send = () => callOf(operation.name)(client, call);
-    const answer = await (record === undefined ? send() : record(send, client.redact));
+    const answer = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
     const { printAnswer } = await import('./answers.ts');
     printAnswer(context, answer);
   });

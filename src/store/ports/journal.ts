@@ -210,7 +210,7 @@ export interface Journal extends ForgetJournal {
   setBatchState(batch: string, state: BatchState): void;
 
   /** In the order of the file; of some states, or all. */
-  intents(batch: string, states?: readonly IntentState[]): IterableIterator<Intent>;
+  intents(batch: string, states?: readonly IntentState[]): IteratorObject<Intent, undefined>;
   intent(batch: string, row: number): Intent | undefined;
   counts(batch: string): Readonly<Partial<Record<IntentState, number>>>;
   /** The open row of that subject, in whatever batch. */

@@ -147,13 +147,13 @@ export function intentTable(database: Database) {
       const found = one.get(batch, row);
       return found === undefined ? undefined : intentOf(found);
     },
-    *walk(batch: string, states?: readonly IntentState[]): IterableIterator<Intent> {
+    *walk(batch: string, states?: readonly IntentState[]): Generator<Intent, undefined> {
       let after = -1;
       for (;;) {
         const rows = states === undefined ? every.all(batch, after) : some.all(batch, after, JSON.stringify(states));
         for (const row of rows) yield intentOf(row);
         const last = rows.at(-1);
-        if (last === undefined || rows.length < chunk) return;
+        if (last === undefined || rows.length < chunk) return undefined;
         after = last.row;
       }
     },

@@ -18,7 +18,9 @@ export const limits = {
   columns: 16_384,
   cellCharacters: 32_767,
   /** Of all cells together. */
-  cells: 5_000_000,
+  cells: 8_000_000,
+  /** Each is kept until the sheet is read, whether a cell has it or not. */
+  sharedTexts: 3_000_000,
   characters: 100_000_000,
   /** Of a row, and of a line of text. */
   rowCharacters: 4 * mebibyte,

@@ -82,7 +82,7 @@ describe('A file is read or refused in bounded memory where it', () => {
       'has empty shared texts without end',
       'xl/sharedStrings.xml',
       () => `<sst>${'<si/>'.repeat(9_000_000)}</sst>`,
-      'more than 5000000 cells',
+      'it has more than 3000000 texts',
     ],
     [
       'has a text of many runs',
@@ -124,7 +124,7 @@ describe('A file is read or refused in bounded memory where it', () => {
         );
         return worksheet(header + wide.join(''));
       },
-      'it has more than 5000000 cells',
+      'it has more than 8000000 cells',
     ],
   ] as const)('%s', async (_, part, content, reason) => {
     const { outcome, megabytes } = await readApart(packed(part, content()));

@@ -1,6 +1,7 @@
 /** The table of texts that the cells of a workbook share, and how texts are written in it. */
 import { Budget } from '../budget.ts';
 import { limits } from '../limits.ts';
+import { refusal } from '../refusal.ts';
 import type { Archive } from './archive.ts';
 import { XmlFault } from './xml.ts';
 
@@ -66,7 +67,9 @@ export async function readSharedTexts(archive: Archive, part: string): Promise<r
         if (tag === 'si') {
           const text = runs.end();
           budget.spendText(text, null);
-          budget.spendRow(1, 1);
+          if (texts.length >= limits.sharedTexts) {
+            throw refusal(archive.file, `it has more than ${limits.sharedTexts} texts`, 'Split it into smaller files.');
+          }
           texts.push(text);
         } else runs.close(tag);
       },

@@ -88,10 +88,9 @@ export function servedRecord(
   const record = fromJson(body);
   const faulty = changesFields(state.behaviour);
   const text = faulty ? toJson(withFieldFaults(resource, record, state.behaviour, state.chance)) : body;
-  if (relations.length === 0) return text;
-  const parts = relations
-    .filter((name) => isShown(state, name))
-    .map((name) => `${toJson(name)}:${toJson(relationValue(state, resource, record, name))}`);
+  const shown = relations.filter((name) => isShown(state, name));
+  if (shown.length === 0) return text;
+  const parts = shown.map((name) => `${toJson(name)}:${toJson(relationValue(state, resource, record, name))}`);
   return `${text.slice(0, -1)},${parts.join(',')}}`;
 }
 

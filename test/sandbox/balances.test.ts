@@ -61,7 +61,7 @@ describe('changing a balance', () => {
     await change(sandbox, { type: 'add', amount: 1 });
     expect(balance(sandbox)).toBe(2);
     expect(await transactions(sandbox)).toBeUndefined();
-    const listed = await page(sandbox, '/api/v1/users?include=balance_transactions&paginate=1');
+    const listed = await page(sandbox, 'users?include=balance_transactions&paginate=1');
     expect(listed.data[0]).not.toHaveProperty('balance_transactions');
   });
 

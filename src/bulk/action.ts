@@ -9,6 +9,7 @@ import type { OperationName } from '../model/operations.ts';
 import type { AnswerKind, Evidence } from '../store/ports/journal.ts';
 import type { RowReader } from './row-reader.ts';
 import type { ColumnRule } from './sheet/columns.ts';
+import type { UserKey } from './user-key.ts';
 
 /** A row's instruction in plain JSON: it is kept in the journal. Amounts are decimal text. */
 export type Parameters = Readonly<Record<string, unknown>>;
@@ -56,7 +57,13 @@ export type Judgement =
   /** Neither can be said. If it stays so, a person is needed. */
   | { readonly kind: 'unclear'; readonly after: string | null; readonly note: string }
   /** It was done more than once. `reversal` is the command that takes back what is too much. */
-  | { readonly kind: 'over_applied'; readonly after: string | null; readonly note: string; readonly reversal: string };
+  | {
+      readonly kind: 'over_applied';
+      readonly evidence: Evidence;
+      readonly after: string | null;
+      readonly note: string;
+      readonly reversal: string;
+    };
 
 /** One request, complete. The body goes out as it stands here, and stands in the journal before that. */
 export interface WriteRequest {
@@ -83,6 +90,8 @@ export interface Action<P extends Parameters = Parameters, S extends Sighting = 
   readonly summary: string;
   /** Besides those that name the user. */
   readonly columns: readonly ColumnRule[];
+  /** Rows of an example file; each has the same columns. */
+  readonly examples: readonly Readonly<Record<string, string>>[];
   /** `user`: each row names one that exists, by `user_id`, `email` or `username`; `new`: rows make users. */
   readonly target: 'user' | 'new';
   /** Fields of users that `preview` wants besides those that every KnownUser has. */
@@ -92,12 +101,16 @@ export interface Action<P extends Parameters = Parameters, S extends Sighting = 
 
   /** Reads the cells; problems are told to the reader, and what is returned beside one is not used. */
   readRow(row: RowReader): P;
-  /** What the row would do. `user` is null only where the target is `new`. Pure. */
+  /**
+   * What the row would do. Where the target is `new`, `user` is one who stands in the way of the new one, or null. Pure.
+   */
   preview(parameters: P, user: KnownUser | null): Preview;
   /** The same text for two rows that would do the same to the same user. */
   sameness(parameters: P): string;
   /** What a new user will be known by, so that two rows cannot make it at once. Only where the target is `new`. */
   newSubject?(parameters: P): string;
+  /** Keys that nobody may have before the new user has them. Only where the target is `new`. */
+  newKeys?(parameters: P): readonly UserKey[];
 
   /** Looks at the user. Throws what the client throws, but for 404, which is a sighting. */
   look(client: LookingClient, target: Target<P>, signal?: AbortSignal): Promise<S>;

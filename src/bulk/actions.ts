@@ -3,9 +3,14 @@ import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Action } from './action.ts';
 import { balance } from './actions/balance.ts';
+import { create } from './actions/create.ts';
+import { deletion } from './actions/delete.ts';
+import { email } from './actions/email.ts';
+import { notify } from './actions/notify.ts';
+import { update } from './actions/update.ts';
 
 /** In the order of the help. */
-export const actions: readonly Action[] = [balance];
+export const actions: readonly Action[] = [balance, notify, email, create, update, deletion];
 
 export const actionNames: readonly string[] = actions.map(({ name }) => name);
 

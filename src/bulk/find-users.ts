@@ -56,6 +56,21 @@ export async function findUsers(
   return { users, unconfirmed: known.length - confirmed.length };
 }
 
+/**
+ * Finds those users of the mirror, and of the server where that costs few requests, who have one of the keys that new
+ * users shall have. Each is looked for again just before its row is sent.
+ */
+export async function findTaken(
+  keys: readonly UserKey[],
+  directory: UserDirectory | null,
+  live: LiveOptions,
+): Promise<FoundUsers> {
+  if (keys.length <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
+  const distinct = new Map(keys.map((key) => [keyText(key), key]));
+  const users = directory === null ? new Map<string, Found>() : inMirror(directory, distinct, live.userFields);
+  return { users, unconfirmed: distinct.size - users.size };
+}
+
 const columnOf: Readonly<Record<KeyColumn, 'id' | 'email' | 'username'>> = {
   user_id: 'id',
   email: 'email',

@@ -55,10 +55,11 @@ export function planRows(
   const warnings: string[] = [];
   const latest = new Map<number, KnownUser>();
   const firstRows = new Map<string, number>();
+  const newKeys = new Map<string, number>();
   let net = new Big(0);
   let moved = new Big(0);
   for (const row of rows) {
-    const found = action.target === 'new' ? null : userOf(row, users);
+    const found = action.target === 'new' ? inTheWay(action, row, users) : userOf(row, users);
     const wrong = [...row.problems];
     const note = (column: string | null, problem: string): void => {
       wrong.push({ row: row.row, column, problem });
@@ -70,6 +71,13 @@ export function planRows(
     const change = preview?.change ?? null;
     if (change !== null && caps.maxRow !== undefined && new Big(change).abs().gt(caps.maxRow)) {
       note('amount', `the balance would change by ${change}, more than bulk.max_row (${caps.maxRow})`);
+    }
+    if (action.target === 'new' && row.problems.length === 0) {
+      for (const key of action.newKeys?.(row.parameters) ?? []) {
+        const first = newKeys.get(keyText(key));
+        if (first !== undefined) note(key.column, `row ${first} makes a user with the same`);
+        else newKeys.set(keyText(key), row.row);
+      }
     }
     const valid = wrong.length === 0;
     problems.push(...wrong);
@@ -92,7 +100,7 @@ export function planRows(
       valid,
       cells: row.cells,
       subject: valid ? subject : null,
-      user: user?.id ?? null,
+      user: action.target === 'new' ? null : (user?.id ?? null),
       key: row.key === null || row.key.column === 'user_id' ? null : keyText(row.key),
       fingerprint,
       parameters: valid ? row.parameters : null,
@@ -108,6 +116,13 @@ export function planRows(
 function userOf(row: ReadRow, users: ReadonlyMap<string, KnownUser | string>): KnownUser | string {
   if (row.key === null) return 'the row names no user';
   return users.get(keyText(row.key)) ?? 'the user was not looked for';
+}
+
+/** Who has a key already that the row's new user shall have; null where nobody does. */
+function inTheWay(action: Action, row: ReadRow, users: ReadonlyMap<string, KnownUser | string>): KnownUser | null {
+  if (row.problems.length > 0) return null;
+  const found = (action.newKeys?.(row.parameters) ?? []).map((key) => users.get(keyText(key)));
+  return found.find((each) => typeof each === 'object') ?? null;
 }
 
 /** Whose open write keeps others back. */

@@ -8,7 +8,7 @@ import { type Clock, timestampOf } from '../model/time.ts';
 import type { Batch, Journal, NewIntent, PlannedServer } from '../store/ports/journal.ts';
 import type { UserDirectory } from '../store/ports/user-directory.ts';
 import type { Action, LookingClient } from './action.ts';
-import { findUsers, type FoundUsers } from './find-users.ts';
+import { findTaken, findUsers, type FoundUsers } from './find-users.ts';
 import { keyOwner } from './key-owner.ts';
 import type { LiveClient } from './live-users.ts';
 import { planHash, rowsDigest } from './plan-hash.ts';
@@ -115,7 +115,8 @@ function* intentsOf({ rows }: RowsPlan): Iterable<NewIntent> {
 }
 
 async function usersOf(ports: PlanPorts, action: Action, read: ReadRows): Promise<FoundUsers> {
-  if (action.target === 'new' || read.problems.length > 0) return { users: new Map(), unconfirmed: 0 };
+  if (read.problems.length > 0) return { users: new Map(), unconfirmed: 0 };
+  if (action.target === 'new') return takenKeys(ports, action, read);
   const rows = read.rows.filter(({ key, problems }) => key !== null && problems.length === 0);
   const keys = rows.flatMap(({ key }) => key ?? []);
   // A row that names a state to find, or sets one, is not sent where the mirror was behind.
@@ -129,6 +130,14 @@ async function usersOf(ports: PlanPorts, action: Action, read: ReadRows): Promis
     pageSize,
     signal,
   });
+}
+
+/** Users who stand in the way of new ones. */
+async function takenKeys(ports: PlanPorts, action: Action, read: ReadRows): Promise<FoundUsers> {
+  const rows = read.rows.filter(({ problems }) => problems.length === 0);
+  const keys = rows.flatMap(({ parameters }) => action.newKeys?.(parameters) ?? []);
+  const { client, concurrency, pageSize, signal, directory } = ports;
+  return findTaken(keys, directory, { client, userFields: action.userFields, concurrency, pageSize, signal });
 }
 
 function hasExpectation(parameters: ReadRow['parameters']): boolean {

@@ -29,13 +29,12 @@ export interface ReadRows {
 export function readRows(sheet: Sheet, action: Action, options: ReadOptions): ReadRows {
   // Result files have columns of ours, so that one of them can be sent again as it is.
   const ours = sheet.columns.filter((name) => name.startsWith('_')).map((name) => name.toLowerCase());
-  const rules = [
-    ...(action.target === 'user' ? keyRules : []),
-    ...action.columns,
-    ...[...new Set(ours)].map((name) => ({ name, required: false })),
-  ];
+  // What the action itself has a column for names no user: a new user name is not the old one.
+  const own = new Set(action.columns.map(({ name }) => name));
+  const keys = action.target === 'user' ? keyRules.filter(({ name }) => !own.has(name)) : [];
+  const rules = [...keys, ...action.columns, ...[...new Set(ours)].map((name) => ({ name, required: false }))];
   const { index, problems } = columnsOf(sheet, rules);
-  const keyColumn = action.target === 'user' ? keyColumns.find((name) => index.has(name)) : undefined;
+  const keyColumn = keyColumns.find((name) => keys.some((key) => key.name === name) && index.has(name));
   const cellProblems = byRow(sheet.problems);
   const rows = sheet.rows.map((row): ReadRow => {
     const reader = new RowReader(row, index, options);

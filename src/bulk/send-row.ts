@@ -61,7 +61,8 @@ function beforeSending(sending: Sending, planned: Intent, seen: Sighting): RowEn
   if (planned.attempts > 0) {
     // Sent before, and to be sent again because a person, or the server, said so: it may have come about since.
     const judgement = action.judge(target, (planned.seenBefore ?? seen) as Sighting, seen, null);
-    if (judgement.kind === 'applied' && judgement.evidence === 'token') {
+    const proven = judgement.kind === 'applied' && ['token', 'record'].includes(judgement.evidence);
+    if (judgement.kind === 'applied' && proven) {
       const fields = { evidence: judgement.evidence, after: judgement.after, problem: null };
       move(sending, planned, 'planned', 'applied', fields, judgement.note);
       return { state: 'applied', stop: null };

@@ -27,7 +27,11 @@ export function verdictOf(judgement: Judgement, now: Circumstances): Verdict {
       if (now.state === 'needs_human' && judgement.evidence !== 'token') return open(now, note);
       return { to: 'applied', evidence: judgement.evidence, note };
     case 'over_applied':
-      return { to: 'needs_human', evidence: 'token', note: `over-applied: ${note}. Reversal: ${judgement.reversal}` };
+      return {
+        to: 'needs_human',
+        evidence: judgement.evidence,
+        note: `over-applied: ${note}. Reversal: ${judgement.reversal}`,
+      };
     case 'absent':
       if (now.state === 'needs_human') return open(now, note);
       // The server had looked at it and said no, and nothing of it is there: there is nothing to wait for.

@@ -65,8 +65,9 @@ export function relationValue(state: SandboxState, resource: Resource, record: J
   return state.tables.users.get(record['user_id'] as number) ?? null;
 }
 
-/** Some servers of the family never give transactions, whoever asks. */
+/** Some servers of the family never give some records, whoever asks and however. */
 function isShown(state: SandboxState, name: string): boolean {
+  if (wordsOf(state.behaviour.includes_ignored).includes(name)) return false;
   return name !== 'balance_transactions' || state.behaviour.transactions === 'shown';
 }
 

@@ -168,7 +168,7 @@ test('a person is taken out, and no byte is left, while amounts, outcomes and to
   const token = 'am:abcdefghijkl';
   journal.addBatch(newBatch({ warnings: ['row 2: zq@quill.example has two rows'] }), [
     newIntent(2, 7, { cells, parameters, token }),
-    newIntent(3, 7, { cells, parameters }),
+    newIntent(3, 7, { cells, parameters, plannedAfter: 'zq@quill.example, balance 1.00' }),
     newIntent(4, 8, { cells: ['8', 'add', '1', 'from Zephyrine'] }),
   ]);
   const body = `{"type":"add","amount":5.00,"description":"For Zephyrine ${token}"}`;
@@ -191,6 +191,7 @@ test('a person is taken out, and no byte is left, while amounts, outcomes and to
   expect(journal.intent('one', 2)).toMatchObject({ state: 'unknown', token, user: 7 });
   expect(journal.intent('one', 2)?.parameters).toMatchObject({ type: 'add', amount: '5.00' });
   expect(journal.intent('one', 2)?.body).toContain(token);
+  expect(journal.intent('one', 2)).toMatchObject({ plannedBefore: '0.00', plannedAfter: '5.00' });
   // What was approved of the person can no longer go out as it was approved.
   expect(statesOf(journal)).toEqual(['unknown', 'skipped', 'planned']);
 });

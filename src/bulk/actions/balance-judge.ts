@@ -119,6 +119,7 @@ function overApplied({ user, parameters, token }: Target<BalanceParameters>, now
     `--description "Correction of ${token}, made ${now.hits} times"`;
   return {
     kind: 'over_applied',
+    evidence: 'token',
     after: now.balance,
     note: `made ${now.hits} times: ${now.hits} transactions carry ${token}`,
     reversal: type === 'set' ? 'none is needed: the balance was set to the same amount each time' : command,

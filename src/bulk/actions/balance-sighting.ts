@@ -1,13 +1,12 @@
 /** What is seen of a user's balance: the number itself, and what its transactions say, as far as they are shown. */
 import { Big } from 'big.js';
 import { stringifyExactly } from '../../api/exact-json.ts';
-import { isRecord, recordIn, type ApiRecord } from '../../api/envelope.ts';
-import { NotFound } from '../../api/errors.ts';
+import type { ApiRecord } from '../../api/envelope.ts';
 import type { BalanceChangeType } from '../../model/operations.ts';
-import { recordId } from '../../model/records.ts';
 import type { LookingClient, Sighting, Target } from '../action.ts';
 import { decimalOf, moneyOf, moneyText } from '../decimal.ts';
 import { tokenPartIn } from '../token.ts';
+import { readUser, relatedIn, sightingOfUser } from './user-with.ts';
 
 /** A row's instruction. Amounts are decimal text. */
 export interface BalanceParameters {
@@ -36,67 +35,21 @@ export interface BalanceSighting extends Sighting {
 }
 
 const nothing = { shown: false, hits: 0, agreeing: 0, alike: 0, sets: 0, sum: null } as const;
-const absent: BalanceSighting = { found: false, email: null, username: null, balance: null, ...nothing };
 
 /** Looks at the user, with transactions. Throws what the client throws, but for 404. */
 export async function lookAtBalance(
   client: LookingClient,
-  { user, parameters, token }: Target<BalanceParameters>,
+  target: Target<BalanceParameters>,
   signal?: AbortSignal,
 ): Promise<BalanceSighting> {
-  if (user === null) throw new Error('a change of a balance names its user');
-  let record: ApiRecord | undefined;
-  try {
-    record = recordIn((await client.getUser(user, ['balance_transactions'], signal)).body);
-  } catch (error) {
-    if (error instanceof NotFound) return absent;
-    throw error;
-  }
-  // Another record than the one asked for says nothing of this one.
-  if (record === undefined || recordId(record) !== user) return { ...absent, found: true };
-  const whole = transactionsIn(record) === undefined ? ((await lookInList(client, record, signal)) ?? record) : record;
-  return sightingOf(whole, parameters, token);
+  const record = await readUser(client, target, 'balance_transactions', signal);
+  return sightingOf(record, target.parameters, target.token);
 }
 
-/** The same user out of the list, which some servers give transactions with where the user alone comes without. */
-async function lookInList(
-  client: LookingClient,
-  record: ApiRecord,
-  signal: AbortSignal | undefined,
-): Promise<ApiRecord | undefined> {
-  const email = record['email'];
-  if (typeof email !== 'string' || email === '') return undefined;
-  try {
-    const { records } = await client.list(
-      'users',
-      { filters: [{ key: 'email', value: email }], include: ['balance_transactions'], paginate: 15 },
-      signal,
-      { attempts: 2 },
-    );
-    const found = records.find((each) => recordId(each) === recordId(record));
-    return found !== undefined && transactionsIn(found) !== undefined ? found : undefined;
-  } catch {
-    signal?.throwIfAborted();
-    // What the user alone told is still there.
-    return undefined;
-  }
-}
-
-function transactionsIn(record: ApiRecord): readonly ApiRecord[] | undefined {
-  const list = record['balance_transactions'];
-  return Array.isArray(list) ? list.filter(isRecord) : undefined;
-}
-
-const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-
-export function sightingOf(record: ApiRecord, parameters: BalanceParameters, token: string): BalanceSighting {
-  const seen = {
-    found: true,
-    email: textOf(record['email']),
-    username: textOf(record['username']),
-    balance: moneyOf(record['balance']),
-  };
-  const transactions = transactionsIn(record);
+/** Of a user with transactions, as far as they are there; null where there is no such user. */
+export function sightingOf(record: ApiRecord | null, parameters: BalanceParameters, token: string): BalanceSighting {
+  const seen = { ...sightingOfUser(record), balance: moneyOf(record?.['balance']) };
+  const transactions = relatedIn(record, 'balance_transactions');
   return { ...seen, ...(transactions === undefined ? nothing : tallyOf(transactions, parameters, token)) };
 }
 

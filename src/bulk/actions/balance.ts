@@ -21,6 +21,11 @@ export const balance: Action<BalanceParameters, BalanceSighting> = {
     { name: 'description', required: false },
     { name: 'expected_balance', required: false },
   ],
+  examples: [
+    { user_id: '42', type: 'add', amount: '5.00', description: 'Credit for the outage' },
+    { user_id: '43', type: 'add', amount: '7.50', description: 'Credit for the outage' },
+    { user_id: '44', type: 'remove', amount: '2.00', description: 'Correction of a double payment' },
+  ],
   target: 'user',
   userFields: [],
   typed: 'net',

@@ -18,6 +18,8 @@ function rewritten(json: string, text: (value: string) => string): string {
   } catch {
     return text(json);
   }
+  // An amount is a text of its own: 12.50 must not become 12.5.
+  if (typeof value !== 'object') return text(json);
   return JSON.stringify(value, (_, each: unknown) => (typeof each === 'string' ? text(each) : each));
 }
 
@@ -28,7 +30,20 @@ function withoutWords(value: string): string {
   return `${takenOut}${token}`;
 }
 
-const ownColumns = ['cells', 'parameters', 'body', 'seen_before', 'answer', 'problem', 'subject', 'key'] as const;
+const ownColumns = [
+  'cells',
+  'parameters',
+  'body',
+  'seen_before',
+  'answer',
+  'problem',
+  'subject',
+  'key',
+  'planned_before',
+  'planned_after',
+  'before',
+  'after',
+] as const;
 const texts = [
   ['journal_intents', ownColumns],
   ['journal_steps', ['note']],
@@ -60,8 +75,8 @@ export function takeOutPerson(database: Database, person: Person): TableCounts {
     user,
   );
   const own = ownColumns.filter((name) => name !== 'problem' && name !== 'subject');
-  const sets = own.map((column) => `${column} = without_words(${column})`).join(', ');
-  const differs = own.map((column) => `${column} IS NOT without_words(${column})`).join(' OR ');
+  const sets = own.map((column) => `"${column}" = without_words("${column}")`).join(', ');
+  const differs = own.map((column) => `"${column}" IS NOT without_words("${column}")`).join(' OR ');
   run('journal_intents', `UPDATE journal_intents SET ${sets} WHERE user = ? AND (${differs})`, user);
   run(
     'journal_writes',
@@ -71,7 +86,7 @@ export function takeOutPerson(database: Database, person: Person): TableCounts {
   );
   for (const [table, columns] of texts) {
     for (const column of columns) {
-      run(table, `UPDATE ${table} SET ${column} = without_person(${column}) WHERE mentions(${column})`);
+      run(table, `UPDATE ${table} SET "${column}" = without_person("${column}") WHERE mentions("${column}")`);
     }
   }
   return counts;

@@ -48,6 +48,7 @@ export function sheetOf(
 
 /** A client that gives up soon and waits for nothing. The caller closes it. */
 export function bulkClient(server: { readonly url: string; readonly key: string }, timeoutMs = 400): Client {
+  let waited = 0;
   return openClient({
     baseUrl: server.url,
     key: server.key,
@@ -57,9 +58,13 @@ export function bulkClient(server: { readonly url: string; readonly key: string 
     deadlineMs: 60_000,
     pageSize: 1_000,
     userAgent: 'admin-mirror tests',
-    clock: systemClock,
     log: silentLog,
-    sleep: () => Promise.resolve(),
+    // Time that is waited for passes at once, and has passed then.
+    clock: { now: () => Date.now() + waited },
+    sleep: (ms) => {
+      waited += ms;
+      return Promise.resolve();
+    },
   });
 }
 

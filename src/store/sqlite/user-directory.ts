@@ -25,7 +25,7 @@ export function openUserDirectory(file: string): UserDirectory {
       // There is no index on addresses and names: one pass over the table finds any number of them.
       const sql =
         column === 'id'
-          ? `SELECT ${columns} FROM json_each(?) AS wanted JOIN users ON users.id = CAST(wanted.value AS INTEGER)`
+          ? `SELECT ${columns} FROM users WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`
           : `SELECT ${columns} FROM users WHERE lower(${column}) IN (SELECT value FROM json_each(?))`;
       const statement = database.prepare<[string], ServedRecord>(sql);
       if (column !== 'id') return statement.all(JSON.stringify(values.map((value) => value.toLowerCase())));

@@ -10,7 +10,7 @@ export interface TypeTotal {
 }
 
 /** Rows and amounts by their type, in the order of the types' first rows; none where rows have no type and amount. */
-export function typeTotals(intents: Iterable<Intent>): TypeTotal[] {
+export function typeTotals(intents: Iterable<Pick<Intent, 'parameters'>>): TypeTotal[] {
   const totals = new Map<string, { rows: number; amount: Big }>();
   for (const { parameters } of intents) {
     const type = parameters?.['type'];

@@ -1,7 +1,9 @@
 /** `bulk`: many changes from a file, planned, approved, sent once and accounted for. */
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
+import { actionNames, actionOf } from '../bulk/actions.ts';
 import { addAgainFlags, addPlanFlags, addSendFlags, type PlanFlags, type SendFlags, toCount } from './bulk/flags.ts';
 import type { ResolveFlags } from './bulk/look.ts';
+import type { MakeFlags, SelectFlags } from './bulk/make.ts';
 import type { CliContext } from './context.ts';
 
 export function define(program: Command, context: CliContext): void {
@@ -11,15 +13,56 @@ export function define(program: Command, context: CliContext): void {
       'Send many changes from a .csv, .tsv, .xlsx or .jsonl file: each once, with a record of what became of it. ' +
         'Nothing is ever sent a second time by itself.',
     );
+  defineMaking(bulk, context);
   defineSending(bulk, context);
   defineLooking(bulk, context);
+}
+
+function actionArgument(): Argument {
+  // Checked by what knows the nearest of them.
+  return new Argument('<action>', 'what the rows do').choices(actionNames).argParser((name) => actionOf(name).name);
+}
+
+function defineMaking(bulk: Command, context: CliContext): void {
+  bulk
+    .command('template')
+    .description('Write an example file for an action: its columns, and rows to be replaced by your own.')
+    .addArgument(actionArgument())
+    .option('-o, --output <file>', 'a new .csv, .tsv or .jsonl file (default: standard output)')
+    .option('--force', 'replace the file if it is there')
+    .action(async (action: string, flags: MakeFlags) =>
+      (await import('./bulk/make.ts')).runTemplate(context, action, flags),
+    );
+  bulk
+    .command('select')
+    .description(
+      'Write the rows of a query on the mirror to a file for an action; refuse what the action would refuse. ' +
+        'Nothing is sent.',
+    )
+    .addArgument(actionArgument())
+    .requiredOption('--sql <sql>', "one SELECT whose columns are the action's")
+    .option('-o, --output <file>', 'a new .csv, .tsv or .jsonl file (default: standard output)')
+    .option('--force', 'replace the file if it is there')
+    .option('--allow-force', 'as for `bulk plan delete`')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  admin-mirror bulk select balance -o credit.csv --sql \
+    "SELECT id AS user_id, 'add' AS type, 5 AS amount FROM users WHERE status = 'active'"
+  admin-mirror bulk select notify -o note.csv --sql \
+    "SELECT id AS user_id, 'warning' AS type, 'bx bx-time' AS icon, 'Top up soon' AS message FROM users WHERE balance < 1"`,
+    )
+    .action(async (action: string, flags: SelectFlags) =>
+      (await import('./bulk/make.ts')).runSelect(context, action, flags),
+    );
 }
 
 function defineSending(bulk: Command, context: CliContext): void {
   const plan = bulk
     .command('plan')
     .description('Read and check every row, look the users up, show what would happen; send nothing.')
-    .argument('<action>', 'what the rows do: balance')
+    .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
     .action(async (action: string, file: string, flags: PlanFlags) =>
       (await import('./bulk/plan.ts')).runPlan(context, action, file, flags),
@@ -39,11 +82,14 @@ function defineSending(bulk: Command, context: CliContext): void {
   const run = bulk
     .command('run')
     .description('Plan, then send if every row is valid.')
-    .argument('<action>', 'what the rows do: balance')
+    .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
     .option('--yes', 'do not ask before it is sent')
+    .option('--rehearse', 'send it to a sandbox that is loaded from the mirror; the server is not asked anything')
     .action(async (action: string, file: string, flags: PlanFlags & SendFlags) =>
-      (await import('./bulk/send.ts')).runRun(context, action, file, flags),
+      flags.rehearse === true
+        ? (await import('./bulk/rehearse.ts')).runRehearsal(context, action, file, flags)
+        : (await import('./bulk/send.ts')).runRun(context, action, file, flags),
     );
   addAgainFlags(addSendFlags(addPlanFlags(run)));
 
@@ -61,14 +107,14 @@ function defineLooking(bulk: Command, context: CliContext): void {
   bulk
     .command('status')
     .description('Show a batch, or all of them. Ends with 8 while an outcome is unknown.')
-    .argument('[batch]', 'as `bulk plan` names it')
+    .argument('[batch]', 'as `bulk plan` names it; `last` is the newest')
     .action(async (batch: string | undefined) => (await import('./bulk/look.ts')).runStatus(context, batch));
   bulk
     .command('results')
     .description(
       'Write every row of a batch to applied.csv, rejected.csv, unknown.csv or unprocessed.csv, and a manifest.',
     )
-    .argument('<batch>', 'as `bulk plan` names it')
+    .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
     .option('-o, --output <folder>', 'where to; bulk-<batch> in the working folder where it is left out')
     .action(async (batch: string, flags: { readonly output?: string }) =>
       (await import('./bulk/look.ts')).runResults(context, batch, flags),

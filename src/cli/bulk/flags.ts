@@ -8,6 +8,7 @@ import { parseDuration } from '../../model/time.ts';
 export interface PlanFlags extends AgainFlags {
   readonly sheet?: string;
   readonly decimal?: Exclude<DecimalMark, null>;
+  readonly allowForce?: true;
 }
 
 export interface AgainFlags {
@@ -18,6 +19,7 @@ export interface AgainFlags {
 export interface SendFlags extends AgainFlags {
   readonly approve?: string;
   readonly yes?: true;
+  readonly rehearse?: true;
   readonly settleAfter?: number;
   readonly maxErrors: number;
 }
@@ -30,6 +32,10 @@ export function addPlanFlags(command: Command): Command {
     .option('--sheet <name>', 'the sheet of an .xlsx file; else the first that can be seen')
     .addOption(
       new Option('--decimal <mark>', 'what stands before the decimals of an amount').choices(['comma', 'point']),
+    )
+    .option(
+      '--allow-force',
+      'let rows of `delete` whose column force says yes delete in spite of orders and punishments',
     );
 }
 

@@ -52,7 +52,9 @@ function* openLines(journal: Journal, { batch }: Batch): Iterable<string> {
 async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
   const { batchOf } = await import('../../bulk/check-plan.ts');
   if (journal === undefined) throw new UsageError(`there is no batch ${name}`, { advice: 'Nothing was planned yet.' });
-  return [journal, batchOf(journal, name)];
+  // Good enough to look at a batch, and too easily another one where something is sent.
+  const newest = name === 'last' ? journal.batches()[0] : undefined;
+  return [journal, newest ?? batchOf(journal, name)];
 }
 
 export async function runResults(

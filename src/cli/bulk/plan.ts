@@ -30,11 +30,22 @@ export async function planFile(
   file: string,
   flags: PlanFlags,
 ): Promise<{ readonly batch: Batch; readonly action: Action }> {
-  const [{ actionOf }, { readSheet }, { readRows }, { planBatch }] = await Promise.all([
+  const { planBatch } = await import('../../bulk/plan.ts');
+  const { action, rows, source } = await readFile(context, actionName, file, flags);
+  return { batch: await planBatch(ports, action, rows, source), action };
+}
+
+/** The file's rows as those of the action. */
+export async function readFile(
+  context: CliContext,
+  actionName: string,
+  file: string,
+  flags: PlanFlags,
+): Promise<{ readonly action: Action; readonly rows: ReadRows; readonly source: PlanSource }> {
+  const [{ actionOf }, { readSheet }, { readRows }] = await Promise.all([
     import('../../bulk/actions.ts'),
     import('../../bulk/sheet/sheet.ts'),
     import('../../bulk/read-rows.ts'),
-    import('../../bulk/plan.ts'),
   ]);
   const action = actionOf(actionName);
   const again = againOf(flags);
@@ -43,9 +54,12 @@ export async function planFile(
     ...(flags.sheet !== undefined && { sheet: flags.sheet }),
   });
   const { decimals } = context.settings().bulk;
-  const rows = readRows(sheet, action, { decimals, mark: flags.decimal ?? null, allowForce: false });
-  const source = { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again };
-  return { batch: await planBatch(ports, action, rows, source), action };
+  const rows = readRows(sheet, action, {
+    decimals,
+    mark: flags.decimal ?? null,
+    allowForce: flags.allowForce === true,
+  });
+  return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
 }
 
 export async function runUndo(context: CliContext, name: string): Promise<void> {

@@ -1,6 +1,7 @@
 /** `bulk apply`, `run` and `resume`: a batch is approved, sent, and what became of it is told. */
 import type { Action } from '../../bulk/action.ts';
 import { UsageError } from '../../model/errors.ts';
+import type { BatchReport } from '../../bulk/report.ts';
 import type { Batch } from '../../store/ports/journal.ts';
 import { askConsent } from '../consent.ts';
 import type { CliContext } from '../context.ts';
@@ -116,12 +117,28 @@ async function approve(
   return `by typing ${typed}`;
 }
 
-async function sendAndTell(
+function sendAndTell(
   context: CliContext,
   ports: BulkPorts,
   batch: Batch,
   action: Action,
   flags: SendFlags,
+): Promise<void> {
+  return sendWatched(context, ports, batch, action, flags, async (report) => {
+    if (context.json()) return printJson(context, report);
+    const { reportLines } = await import('./words.ts');
+    for (const line of reportLines(context, report)) printLine(context, line);
+  });
+}
+
+/** Sends while somebody watches, and ends as the batch did, after what became of it was told. */
+export async function sendWatched(
+  context: CliContext,
+  ports: BulkPorts,
+  batch: Batch,
+  action: Action,
+  flags: SendFlags,
+  tell: (report: BatchReport) => Promise<void>,
 ): Promise<void> {
   const [{ endError, sendBatch }, { reportOf }, { openBulkWatch }, { realSleep }] = await Promise.all([
     import('../../bulk/send-batch.ts'),
@@ -146,11 +163,7 @@ async function sendAndTell(
     signal.removeEventListener('abort', drain);
   }
   const report = reportOf(journal, journal.batch(batch.batch) ?? batch);
-  if (context.json()) printJson(context, report);
-  else {
-    const { reportLines } = await import('./words.ts');
-    for (const line of reportLines(context, report)) printLine(context, line);
-  }
+  await tell(report);
   signal.throwIfAborted();
   const error = endError(stop, report.counts, batch.batch);
   if (error !== null) throw error;

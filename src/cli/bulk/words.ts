@@ -49,7 +49,10 @@ export function planLines(
   ];
 }
 
-export function problemLines(context: CliContext, { problems, warnings }: BatchReport): string[] {
+export function problemLines(
+  context: CliContext,
+  { problems, warnings }: Pick<BatchReport, 'problems' | 'warnings'>,
+): string[] {
   const wrong = problems.map(
     ({ row, column, problem }) =>
       `${paint(context, 'red', 'invalid')}   row ${row}${column === null ? '' : `, ${column}`}: ${problem}`,
@@ -58,17 +61,26 @@ export function problemLines(context: CliContext, { problems, warnings }: BatchR
   return [...cut(wrong), ...cut(odd)];
 }
 
+/** What became of each row, as far as a screen holds it. */
+export function outcomeLines(rows: readonly Intent[], count: number): string[] {
+  const lines = rowTable(rows, ({ state, before, plannedBefore, after, problem }) => {
+    const change = changeOf({ plannedBefore: before ?? plannedBefore, plannedAfter: after });
+    return `${change}${change === '' ? '' : '  '}${state.replace('_', ' ')}${problem === null ? '' : `: ${problem}`}`;
+  });
+  return count > rows.length ? [...lines, `… and ${number.format(count - rows.length)} more rows`] : lines;
+}
+
 function cut(lines: readonly string[]): string[] {
   const more = lines.length - mostLines;
   return more > 0 ? [...lines.slice(0, mostLines), `          … and ${number.format(more)} more`] : [...lines];
 }
 
-function rowTable(rows: readonly Intent[]): string[] {
+function rowTable(rows: readonly Intent[], end = plannedEnd): string[] {
   const cells = rows.map((intent) => [
     `row ${intent.row}`,
     intent.user === null ? (intent.subject ?? '') : `user ${intent.user}`,
     intent.parameters === null ? '' : wordsOf(intent.parameters),
-    intent.state === 'invalid' ? 'invalid' : changeOf(intent),
+    end(intent),
   ]);
   const widths = [0, 1, 2].map((at) => Math.max(0, ...cells.map((row) => (row[at] ?? '').length)));
   return cells.map((row) =>
@@ -79,7 +91,11 @@ function rowTable(rows: readonly Intent[]): string[] {
   );
 }
 
-function changeOf({ plannedBefore, plannedAfter }: Intent): string {
+function plannedEnd(intent: Intent): string {
+  return intent.state === 'invalid' ? 'invalid' : changeOf(intent);
+}
+
+function changeOf({ plannedBefore, plannedAfter }: Pick<Intent, 'plannedBefore' | 'plannedAfter'>): string {
   return plannedBefore === null && plannedAfter === null ? '' : `${plannedBefore ?? '?'} → ${plannedAfter ?? '?'}`;
 }
 

@@ -87,9 +87,8 @@ function loggedWatch(log: Log, clock: Clock): SyncWatch {
 
 async function drawnWatch(context: CliContext, clock: Clock, resources: readonly ResourceName[]): Promise<SyncWatch> {
   const { Listr, ListrLogger, ProcessOutput } = await import('listr2');
-  const logger = new ListrLogger<ListrDefaultRendererLogLevels>({
-    processOutput: new ProcessOutput(context.stderr, context.stderr),
-  });
+  const processOutput = new ProcessOutput(context.stderr, context.stderr);
+  const logger = new ListrLogger<ListrDefaultRendererLogLevels>({ processOutput });
   const tallies = new Tallies(clock);
   const rows = new Map(resources.map((resource) => [resource, new Row()]));
   const tasks = new Listr(
@@ -108,9 +107,9 @@ async function drawnWatch(context: CliContext, clock: Clock, resources: readonly
       registerSignalListeners: false,
       renderer: 'default',
       // Standard output is the answer's.
-      rendererOptions: {
-        logger,
-      },
+      rendererOptions: { logger },
+      // It draws plainly where standard output is a file, and would draw into that file.
+      fallbackRendererOptions: { logger: new ListrLogger({ processOutput }) },
     },
   );
   const drawn = tasks.run().catch(() => undefined);

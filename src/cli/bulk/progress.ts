@@ -1,5 +1,4 @@
 /** How a batch is watched: one line that redraws itself on a terminal, log lines elsewhere. */
-import type { ListrDefaultRendererLogLevels } from 'listr2';
 import type { BulkEvent, BulkProgress } from '../../bulk/progress.ts';
 import type { Log } from '../../model/log.ts';
 import { type Clock, minuteMs, secondMs } from '../../model/time.ts';
@@ -47,7 +46,7 @@ export function bulkLine({ rows, done, failed, startedAt }: BulkTally, now: numb
 }
 
 /** The watch for this context; draws nothing under `--quiet`. */
-export async function openBulkWatch(context: CliContext, log: Log, clock: Clock): Promise<BulkWatch> {
+export function openBulkWatch(context: CliContext, log: Log, clock: Clock): BulkWatch {
   return context.stderr.isTTY && !context.quiet() ? drawnWatch(context, clock) : loggedWatch(log, clock);
 }
 
@@ -71,36 +70,31 @@ function loggedWatch(log: Log, clock: Clock): BulkWatch {
   };
 }
 
-async function drawnWatch(context: CliContext, clock: Clock): Promise<BulkWatch> {
-  const { Listr, ListrLogger, ProcessOutput } = await import('listr2');
-  // Standard output is the answer's.
-  const processOutput = new ProcessOutput(context.stderr, context.stderr);
-  const logger = new ListrLogger<ListrDefaultRendererLogLevels>({ processOutput });
+/** Ten times a second is as much as an eye follows. */
+const drawEveryMs = secondMs / 10;
+
+/** One line that is written over again; nothing of it is left when it ends. */
+function drawnWatch(context: CliContext, clock: Clock): BulkWatch {
+  const { stderr } = context;
   let tally: BulkTally = { rows: 0, done: 0, failed: 0, startedAt: clock.now() };
-  let show: (title: string) => void = () => {};
-  const end = Promise.withResolvers<void>();
-  const tasks = new Listr(
-    [
-      {
-        title: 'settling what is open',
-        task: (_, task) => {
-          show = (title) => (task.title = title);
-          return end.promise;
-        },
-      },
-    ],
-    { registerSignalListeners: false, renderer: 'default', rendererOptions: { logger } },
-  );
-  const drawn = tasks.run().catch(() => undefined);
+  let drawnAt = 0;
+  const draw = (line: string): void => {
+    drawnAt = clock.now();
+    // A line that is too long would not be written over, but pushed up.
+    stderr.write(`\r\u{1b}[2K${line.slice(0, Math.max(20, stderr.columns - 1))}`);
+  };
+  draw('settling what is open …');
   return {
     progress: (event) => {
       tally = tallied(tally, event);
       const waiting = event.kind === 'wait' ? `   waiting ${durationText(event.ms)}: ${event.why}` : '';
-      show(`${bulkLine(tally, clock.now())}${waiting}`);
+      if (event.kind !== 'row' || clock.now() - drawnAt >= drawEveryMs)
+        draw(`${bulkLine(tally, clock.now())}${waiting}`);
     },
-    close: async () => {
-      end.resolve();
-      await drawn;
+    close: () => {
+      draw('');
+      stderr.write(`${bulkLine(tally, clock.now())}\n`);
+      return Promise.resolve();
     },
   };
 }

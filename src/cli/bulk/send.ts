@@ -153,7 +153,7 @@ export async function sendWatched(
     printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves it unknown.');
   };
   signal.addEventListener('abort', drain, { once: true });
-  const watch = await openBulkWatch(context, surroundings.log, clock);
+  const watch = openBulkWatch(context, surroundings.log, clock);
   let stop;
   try {
     const sending = { journal, client, clock, sleep: realSleep, signal, progress: watch.progress };

@@ -1,5 +1,5 @@
 /** How a sync is watched: a line a resource that redraws itself on a terminal, log lines elsewhere. */
-import type { ListrDefaultRendererLogLevels } from 'listr2';
+import type { ListrDefaultRendererLogLevels, ListrLogLevels } from 'listr2';
 import type { ResourceName } from '../model/resources.ts';
 import { minuteMs, secondMs, type Clock } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
@@ -109,7 +109,7 @@ async function drawnWatch(context: CliContext, clock: Clock, resources: readonly
       // Standard output is the answer's.
       rendererOptions: { logger },
       // It draws plainly where standard output is a file, and would draw into that file.
-      fallbackRendererOptions: { logger: new ListrLogger({ processOutput }) },
+      fallbackRendererOptions: { logger: new ListrLogger<ListrLogLevels>({ processOutput }) },
     },
   );
   const drawn = tasks.run().catch(() => undefined);

@@ -1,5 +1,6 @@
 /** `bulk plan` and `bulk undo`: a batch is made and shown, and nothing is sent. */
 import { resolve } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import type { BatchReport } from '../../bulk/report.ts';
 import type { Action } from '../../bulk/action.ts';
 import type { PlanPorts, PlanSource } from '../../bulk/plan.ts';
@@ -49,6 +50,8 @@ export async function readFile(
   ]);
   const action = actionOf(actionName);
   const again = againOf(flags);
+  // A sheet of 100,000 rows makes the collector let its young heap grow, and garbage with it: 500 MB where 350 do.
+  setFlagsFromString('--semi-space-growth-factor=1');
   const sheet = await readSheet(resolve(context.folder, file), {
     signal: context.signal,
     ...(flags.sheet !== undefined && { sheet: flags.sheet }),

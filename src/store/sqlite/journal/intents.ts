@@ -115,6 +115,11 @@ export function intentTable(database: Database) {
      WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human', 'applied')
      AND fingerprint IN (SELECT value FROM json_each(?)) GROUP BY fingerprint`,
   );
+  // Without it, a plan of many rows would be looked up row by row in an index that has nothing.
+  const anySent = database.prepare<[]>(
+    `SELECT 1 FROM journal_intents WHERE fingerprint IS NOT NULL
+     AND state IN ('sending', 'acknowledged', 'unknown', 'needs_human', 'applied') LIMIT 1`,
+  );
   const undone = database.prepare<[string], { row: number; batch: string }>(
     `SELECT undo_of_row AS row, batch FROM journal_intents
      WHERE undo_of = ? AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid')`,
@@ -179,7 +184,8 @@ export function intentTable(database: Database) {
     },
     interrupt: (batch: string): number[] => interrupted.pluck().all(batch),
     free: (batch: string): number => free.run(batch).changes,
-    sentRows: (fingerprints: readonly string[]): SentRow[] => sent.all(JSON.stringify(fingerprints)),
+    sentRows: (fingerprints: readonly string[]): SentRow[] =>
+      anySent.get() === undefined ? [] : sent.all(JSON.stringify(fingerprints)),
     undone: (batch: string): ReadonlyMap<number, string> =>
       new Map(undone.all(batch).map(({ row, batch: by }) => [row, by])),
   };

@@ -1,6 +1,6 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { IntentState, Journal } from '../../src/store/ports/journal.ts';
 import { openJournal, openJournalForReading } from '../../src/store/sqlite/journal/journal.ts';
 import { journalVersion } from '../../src/store/sqlite/journal/schema.ts';
@@ -44,6 +44,14 @@ describe('a new journal', () => {
     expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([1]);
     expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
     database.close();
+  });
+
+  test('brings each step to the disk before it goes on', () => {
+    const pragma = vi.spyOn(SqliteDatabase.prototype, 'pragma');
+    onTestFinished(() => pragma.mockRestore());
+    newJournal();
+    expect(pragma.mock.calls.map(([words]) => words)).toEqual(expect.arrayContaining(['synchronous = FULL']));
+    expect(pragma.mock.calls.map(([words]) => words)).not.toContain('synchronous = NORMAL');
   });
 
   test('is refused and left as it is where a newer version, or the mirror, made the file', () => {

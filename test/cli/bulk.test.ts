@@ -98,7 +98,7 @@ describe('bulk apply', () => {
     const { sandbox, bulk, batch, hash } = await plannedBatch();
     const without = await bulk(['apply', batch]);
     expect(without.code).toBe(2);
-    expect(without.stderr).toContain(`add --approve ${hash}`);
+    expect(without.stderr).toContain(`bulk apply ${batch} --approve ${hash}`);
     const wrong = await bulk(['apply', batch, '--approve', 'f'.repeat(64)]);
     expect(wrong.code).toBe(2);
     expect(made(sandbox)).toBe(0);
@@ -245,8 +245,9 @@ describe('a run that is stopped by Ctrl-C', () => {
     const { sandbox, bulk, child, ended } = await running({ latency: 10 });
     while (made(sandbox) < 3 && child.exitCode === null) await turn();
     child.kill('SIGINT');
-    const { code, stdout } = await ended;
+    const { code, stdout, stderr } = await ended;
     const report = JSON.parse(stdout) as BatchReport;
+    expect(stderr).toContain(`To go on: admin-mirror bulk resume ${report.batch}\n`);
     expect([code, report.state, report.counts.unknown]).toEqual([130, 'stopped', 0]);
     expect(report.counts.applied).toBe(made(sandbox));
     expect((await bulk(['resume', report.batch, '--json'])).report().counts.applied).toBe(30);

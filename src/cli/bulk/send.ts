@@ -104,7 +104,7 @@ async function approve(
   if (yes === true) return 'beforehand';
   if (!context.stdin.isTTY || !context.stderr.isTTY) {
     throw new UsageError(`batch ${batch.batch} must be approved, and nobody can be asked here; nothing was sent`, {
-      advice: `Look at the plan, then add --approve ${batch.hash}.`,
+      advice: `Look at the plan, then run \`admin-mirror bulk apply ${batch.batch} --approve ${batch.hash}\`.`,
     });
   }
   const { planned = 0, invalid = 0 } = journal.counts(batch.batch);
@@ -125,9 +125,14 @@ function sendAndTell(
   flags: SendFlags,
 ): Promise<void> {
   return sendWatched(context, ports, batch, action, flags, async (report) => {
-    if (context.json()) return printJson(context, report);
-    const { reportLines } = await import('./words.ts');
-    for (const line of reportLines(context, report)) printLine(context, line);
+    if (context.json()) printJson(context, report);
+    else {
+      const { reportLines } = await import('./words.ts');
+      for (const line of reportLines(context, report)) printLine(context, line);
+    }
+    if (context.signal.aborted && report.state === 'stopped') {
+      printNote(context, `Stopped before its end. To go on: admin-mirror bulk resume ${report.batch}`);
+    }
   });
 }
 

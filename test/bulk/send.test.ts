@@ -195,6 +195,20 @@ describe('a lost answer', () => {
     expect([(await go()).error, ...states()]).toEqual([null, 'applied']);
   });
 
+  test('stays unknown while two looks do not agree', async () => {
+    const { sandbox, journal, client, batch, users, go, states } = await planned();
+    failNext(sandbox, users[0], 'reset_before');
+    await go();
+    // Somebody is at work on the same user, between the one look and the other.
+    const busy: Client = {
+      ...client,
+      getUser: (...given) =>
+        client.getUser(...given).finally(() => sandbox.control.update('users', users[0] ?? 0, { balance: 93 })),
+    };
+    await send(journal, busy, batch, { settleAfterMs: 0 });
+    expect(states()).toEqual(['unknown']);
+  });
+
   test('keeps the later rows of its user back, in other batches too, until it is settled', async () => {
     const rows = ([a = 0, b = 0]: readonly number[]): Cells[] => [
       [b, 'add', '1', 'first'],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Judgement } from '../../src/bulk/action.ts';
-import { type Circumstances, verdictOf } from '../../src/bulk/verdict.ts';
+import { agree, type Circumstances, verdictOf } from '../../src/bulk/verdict.ts';
 
 const applied: Judgement = { kind: 'applied', evidence: 'token', after: '5.00', note: '' };
 const byBalance: Judgement = { kind: 'applied', evidence: 'balance', after: '5.00', note: '' };
@@ -30,6 +30,12 @@ describe('a row', () => {
   ];
   test.each(cases)('%s', (_, judgement, now, state) => {
     expect(verdictOf(judgement, now).to).toBe(state);
+  });
+
+  test('was looked at twice with the same result only where the kind and the balance are the same', () => {
+    expect(agree(absent, { ...absent })).toBe(true);
+    expect(agree(absent, { ...absent, after: '1.00' })).toBe(false);
+    expect(agree(absent, unclear)).toBe(false);
   });
 
   test('is applied only with evidence', () => {

@@ -65,7 +65,7 @@ export async function planBatch(ports: PlanPorts, action: Action, read: ReadRows
     ...read.notes,
     ...bounded(plan.warnings),
     ...(await unsettledWarning(ports, action, plan.rows)),
-    ...unconfirmedWarning(found, ports.directory),
+    ...unconfirmedWarning(found, action, ports.directory),
     ...bounded(sentWarnings(journal, plan.rows)),
   ];
   const batch = newBatchId(clock);
@@ -153,8 +153,18 @@ async function unsettledWarning(ports: PlanPorts, action: Action, rows: readonly
   return warning === null ? [] : [warning];
 }
 
-function unconfirmedWarning({ unconfirmed }: FoundUsers, directory: UserDirectory | null): string[] {
+function unconfirmedWarning(
+  { unconfirmed }: FoundUsers,
+  { target }: Action,
+  directory: UserDirectory | null,
+): string[] {
   if (unconfirmed === 0) return [];
+  if (target === 'new') {
+    return [
+      `whether anybody has them already was not asked on the server for ${unconfirmed} emails and user names: ` +
+        'each is looked for just before its row is sent',
+    ];
+  }
   const since = directory?.freshAsOf ?? 'a time that is not known';
   return [
     `${unconfirmed} users were not asked for on the server: they are shown as the mirror has them, as of ${since}. ` +

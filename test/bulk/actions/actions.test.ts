@@ -143,6 +143,19 @@ describe('create', () => {
     ]);
   });
 
+  test('of many is not asked about one by one at plan time, which is said', async () => {
+    const { sandbox, bench } = await start();
+    const rows = Array.from({ length: 101 }, (_, at) => ({
+      ...newUser,
+      username: `u${at}`,
+      email: `u${at}@new.example`,
+    }));
+    sandbox.control.clearRequests();
+    const batch = await bench.plan('create', rows);
+    expect(batch.warnings).toContainEqual(expect.stringContaining('for 202 emails and user names'));
+    expect(sandbox.control.requests().total).toBeLessThan(10);
+  });
+
   test('does not take a password out of a file', async () => {
     const { bench } = await start();
     const batch = await bench.plan('create', [{ ...newUser, password: 'secret' }]);

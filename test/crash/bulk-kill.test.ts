@@ -59,6 +59,11 @@ const scenarios: readonly Scenario[] = [
   { name: 'the write is made after the client has given up', fault: 'commit_late' },
   { name: 'the write is made and never answered', fault: 'commit_hang' },
   { name: 'a proxy makes the write twice', fault: 'commit_twice' },
+  {
+    name: 'a proxy makes the write twice, and tokens are cut off',
+    fault: 'commit_twice',
+    behaviour: { description_max: 9 },
+  },
   { name: 'the server asks to come back later', fault: 'too_many', behaviour: { retry_after_seconds: 0 } },
   { name: 'tokens are cut off, and the answer is lost', fault: 'commit_reset', behaviour: { description_max: 9 } },
   {

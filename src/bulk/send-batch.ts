@@ -173,7 +173,9 @@ export function endError(
   if (unknown > 0 && !(stop instanceof OutcomeUnknownError)) {
     const what = unknown === 1 ? '1 row' : `${unknown} rows`;
     return new OutcomeUnknownError(`the outcome of ${what} is not known`, {
-      advice: `Run \`admin-mirror bulk resume ${batch}\` later: it looks again. Do not send them by other means.`,
+      advice:
+        `Do not send them by other means. Run \`admin-mirror bulk resume ${batch}\` later: it looks again. ` +
+        `\`admin-mirror bulk status ${batch}\` says which of them need a person.`,
       cause: stop ?? undefined,
     });
   }

@@ -43,10 +43,17 @@ function batchLine({ batch, state, action, file, net }: BatchReport, counts: str
 function* openLines(journal: Journal, { batch }: Batch): Iterable<string> {
   const most = 25;
   const open = journal.intents(batch, ['sending', 'acknowledged', 'unknown', 'needs_human']);
+  let person: number | undefined;
   for (const { row, state, user, token, problem } of open.take(most)) {
     const what = state === 'needs_human' ? 'needs a person' : 'unknown';
     yield `${what}   row ${row}, user ${user ?? 'new'}, ${token}: ${problem ?? 'not looked at yet'}`;
+    if (state === 'needs_human') person ??= row;
   }
+  if (person === undefined) return;
+  yield (
+    'Look at the user on the server, then say what you saw: ' +
+      `admin-mirror bulk resolve ${batch} --row ${person} --applied (or --not-applied) --reason "…"`
+  );
 }
 
 async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { benchBulk } from './bulk.ts';
 import { benchCsv } from './csv.ts';
 import { benchFirstSync } from './first-sync.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
@@ -26,6 +27,7 @@ try {
     ...rows,
     ...(await benchNextSync(folder, users, pairs)),
     ...(await benchCsv(folder, mirror, pairs)),
+    ...(await benchBulk(folder, mirror, users, pairs)),
     ...start,
     ...benchRankProbes(5),
   ]);

@@ -22,7 +22,9 @@ import { type Clock, systemClock } from './model/time.ts';
 import { version } from './model/version.ts';
 import { serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
+import type { Journal } from './store/ports/journal.ts';
 import type { ReadingStore } from './store/ports/reading.ts';
+import type { UserDirectory } from './store/ports/user-directory.ts';
 
 /** What every part is made from. */
 export interface Surroundings {
@@ -167,7 +169,33 @@ export async function openForget(settings: Settings, clock: Clock, releases: Rel
   const store = releases.add(openForgetStore(settings.store.mirror, clock));
   const { journal } = settings.store;
   const hasJournal = existsSync(journal) && statSync(journal).size > 0;
-  return { store, journal: hasJournal ? 'closed' : 'none', clock };
+  return { store, journal: hasJournal ? await openJournal(settings, clock, releases) : 'none', clock };
+}
+
+/** The journal, made where there is none. Throws a FileError. */
+export async function openJournal(settings: Settings, clock: Clock, releases: Releases): Promise<Journal> {
+  const sqlite = await import('./store/sqlite/journal/journal.ts');
+  return releases.add(sqlite.openJournal(settings.store.journal, clock));
+}
+
+/** The journal to be looked at; undefined where nothing was ever recorded. Throws a FileError. */
+export async function openJournalForReading(
+  settings: Settings,
+  clock: Clock,
+  releases: Releases,
+): Promise<Journal | undefined> {
+  const { journal } = settings.store;
+  if (!existsSync(journal)) return undefined;
+  const sqlite = await import('./store/sqlite/journal/journal.ts');
+  return releases.add(sqlite.openJournalForReading(journal, clock));
+}
+
+/** The mirror, to find users in; null where there is none. */
+export async function openDirectory(settings: Settings, releases: Releases): Promise<UserDirectory | null> {
+  const { mirror } = settings.store;
+  if (!existsSync(mirror)) return null;
+  const { openUserDirectory } = await import('./store/sqlite/user-directory.ts');
+  return releases.add(openUserDirectory(mirror));
 }
 
 /** What the next sync would do. Throws a FileError where there is no mirror. */

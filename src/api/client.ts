@@ -137,6 +137,8 @@ export interface Client {
   updateBalance(user: number, change: BalanceChange, signal?: AbortSignal): Promise<Answer>;
   sendEmail(user: number, email: EmailMessage, signal?: AbortSignal): Promise<Answer>;
   sendNotification(user: number, notification: Notification, signal?: AbortSignal): Promise<Answer>;
+  /** One of the writes above with exactly this body, JSON text: what stands in a journal is what goes out. */
+  sendExactly(operation: OperationName, user: number | undefined, body: string, signal?: AbortSignal): Promise<Answer>;
   /** What was sent so far. */
   readonly counters: Readonly<Counters>;
   /** The server's rate limit as far as answers have told it. */
@@ -228,11 +230,13 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
     return read(line, `${path}${query}`, checkedAnswer, { limits: { ...limits, ...patience }, random, signal });
   };
 
-  const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Answer> => {
+  const sendExactly: Client['sendExactly'] = async (name, user, body, signal) => {
     const operation = operationOf(name);
     const path = pathOf(operation, user === undefined ? undefined : checkedId(user));
-    return write(line, { method: operation.method, path, body: JSON.stringify(body) }, signal);
+    return write(line, { method: operation.method, path, body }, signal);
   };
+  const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Answer> =>
+    sendExactly(name, user, JSON.stringify(body), signal);
 
   return {
     list,
@@ -258,6 +262,7 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
       send('users.update-balance', user, { type, amount: exactNumber(amount), description }, signal),
     sendEmail: async (user, email, signal) => send('users.send-email', user, email, signal),
     sendNotification: async (user, notification, signal) => send('users.send-notification', user, notification, signal),
+    sendExactly,
     counters,
     rateLimit: () => gate.limit(),
     address: http.address,

@@ -113,6 +113,12 @@ export const commands: readonly CommandRow[] = [
     load: () => import('./resources.ts'),
   },
   {
+    name: 'bulk',
+    group: groups.api,
+    summary: 'send many changes from a file, each once, with a record of each',
+    load: () => import('./bulk.ts'),
+  },
+  {
     name: 'doctor',
     group: groups.about,
     summary: 'check settings, key, server and files, and say what is wrong',

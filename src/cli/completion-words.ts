@@ -42,7 +42,18 @@ function collect(command: Command, path: string, globals: readonly Option[]): Co
   const below = parts.flatMap((each) =>
     collect(each, path === '' ? each.name() : `${path} ${each.name()}`, [...globals, ...visibleGlobals(command, path)]),
   );
-  return [own, ...below];
+  return [...withChoices(own, command.registeredArguments), ...below];
+}
+
+/** A word that has to be chosen leads on as a command does: after `bulk plan balance` comes a file. */
+function withChoices(own: CommandWords, [first, second]: readonly Argument[]): CommandWords[] {
+  if (first?.argChoices === undefined || first.variadic) return [own];
+  const choices = first.argChoices.map((word) => ({ word, meaning: '' }));
+  const argument = second === undefined ? undefined : valuesOf(second.argChoices, second.name());
+  return [
+    { ...own, commands: [...own.commands, ...choices], argument: undefined },
+    ...choices.map(({ word }) => ({ ...own, path: `${own.path} ${word}`, commands: [], argument })),
+  ];
 }
 
 /** The program's flags belong to every command; those of a command in between are its own. */

@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Command } from 'commander';
 import { type ExitCode, OperatorError } from '../model/errors.ts';
+import { systemClock } from '../model/time.ts';
 import { settingTable } from '../settings/table.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { CliContext } from './context.ts';
@@ -51,7 +52,8 @@ async function demo(context: CliContext): Promise<void> {
 }
 
 async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): Promise<void> {
-  const shell = shellOf(context, sandbox, folder);
+  const environment = environmentOf(context, sandbox, folder);
+  const shell = shellOf(context, environment);
   heading(context, 'The first sync reads everything');
   await shell('sync');
 
@@ -78,6 +80,33 @@ async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): P
   await shell('export', 'coupons', '--format', 'jsonl', '-o', join(place, 'coupons.jsonl'));
   say(context, `\nThe first lines of ${join(place, 'users.csv')}:`);
   for (const line of readFileSync(join(folder, 'users.csv'), 'utf8').split('\n').slice(0, 4)) say(context, `  ${line}`);
+
+  heading(context, 'Finance credits a dozen people from a file');
+  const { showBulk } = await import('./demo-bulk.ts');
+  await showBulk({
+    context,
+    sandbox,
+    folder,
+    shell: (endsWith, ...words) => {
+      // One story: what is said of a batch stands between its commands, and errors are part of it.
+      const together = { ...context, stderr: context.stdout };
+      return shellOf(together, { ...environment, ADMIN_MIRROR_LOG_LEVEL: 'error' }, endsWith)(...words);
+    },
+    batch: () => newestBatch(context, environment),
+    say: (text) => say(context, text),
+  });
+}
+
+async function newestBatch(context: CliContext, environment: CliContext['environment']): Promise<string> {
+  const [{ openJournalForReading, withReleases }, { readSettings, settingsFrom }] = await Promise.all([
+    import('../app.ts'),
+    import('../settings/settings.ts'),
+  ]);
+  const settings = settingsFrom(readSettings({ flags: [], environment, folder: context.folder }));
+  return withReleases(async (releases) => {
+    const journal = await openJournalForReading(settings, systemClock, releases);
+    return journal?.batches()[0]?.batch ?? 'none';
+  });
 }
 
 /** Makes the changes that a day brings; says what they were. */
@@ -100,11 +129,11 @@ function changeServer({ control }: Sandbox): string[] {
 
 type Shell = (...words: string[]) => Promise<void>;
 
-/** Runs a command as if it had been typed, with the sandbox's address and key in its environment. */
-function shellOf(context: CliContext, sandbox: Sandbox, folder: string): Shell {
+/** The sandbox's address and key, and the demo's own files. */
+function environmentOf(context: CliContext, sandbox: Sandbox, folder: string): CliContext['environment'] {
   // A server, a key or files that the shell is set up for are not the demo's.
   const own = new Set<string>(settingTable.map(({ env }) => env));
-  const environment = {
+  return {
     ...Object.fromEntries(Object.entries(context.environment).filter(([name]) => !own.has(name))),
     ADMIN_MIRROR_BASE_URL: sandbox.url,
     ADMIN_MIRROR_API_KEY: sandbox.key,
@@ -113,13 +142,17 @@ function shellOf(context: CliContext, sandbox: Sandbox, folder: string): Shell {
     ADMIN_MIRROR_LOG_LEVEL: 'warn',
     ...(context.color() ? {} : { NO_COLOR: '1' }),
   };
+}
+
+/** Runs a command as if it had been typed. */
+function shellOf(context: CliContext, environment: CliContext['environment'], endsWith: ExitCode = 0): Shell {
   return async (...words) => {
     const { run } = await import('./program.ts');
     const shown = words.map((word) => (/^[\w./:,=-]+$/.test(word) ? word : JSON.stringify(word)));
     context.stdout.write(`\n${paint(context, 'bold', `$ npx admin-mirror ${shown.join(' ')}`)}\n`);
     const code = await run(words, { ...context, environment });
     context.signal.throwIfAborted();
-    if (code !== 0) throw new DemoStoppedError(String(words[0]), code);
+    if (code !== endsWith) throw new DemoStoppedError(String(words[0]), code);
   };
 }
 

@@ -100,7 +100,7 @@ function keyOrNone(settings: Settings) {
 }
 
 async function filesOf(settings: Settings): Promise<FileToCheck[]> {
-  const { openReading, withReleases } = await import('../app.ts');
+  const { openJournalForReading, openReading, withReleases } = await import('../app.ts');
   return [
     {
       name: 'mirror',
@@ -116,7 +116,11 @@ async function filesOf(settings: Settings): Promise<FileToCheck[]> {
       name: 'journal',
       path: settings.store.journal,
       places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
-      madeBy: 'bulk run',
+      madeBy: '`bulk plan`',
+      open: () =>
+        withReleases(async (releases) => {
+          await openJournalForReading(settings, systemClock, releases);
+        }),
     },
   ];
 }

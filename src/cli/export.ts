@@ -1,15 +1,14 @@
 /** `export`: rows of the mirror into a file or to standard output. */
-import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
 import type { ExportRequest } from '../export/export.ts';
 import { type ExportFormat, exportFormats } from '../export/formats.ts';
-import type { Settings } from '../settings/settings.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './moment-flag.ts';
 import { printJson, printNote, printWarning } from './output.ts';
+import { refuseOwnFiles } from './own-files.ts';
 
 interface ExportFlags {
   readonly sql?: string;
@@ -85,7 +84,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
       await writeToStream(context.stdout, chunks, signal);
       return;
     }
-    const { writeDurableFile } = await import('../export/durable-file.ts');
+    const { writeDurableFile } = await import('../store/files/durable-file.ts');
     const path = resolve(context.folder, file);
     refuseOwnFiles(path, context.settings());
     const bytes = await writeDurableFile(path, chunks, signal);
@@ -94,18 +93,6 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     if (context.json()) printJson(context, report);
     else printNote(context, `${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'} written to ${file}`);
   });
-}
-
-/** A slip of the hand must not put an export in the place of the mirror, or of the journal, which nothing can rebuild. */
-function refuseOwnFiles(path: string, { store }: Settings): void {
-  const target = statSync(path, { throwIfNoEntry: false });
-  for (const own of [store.mirror, store.journal].flatMap((each) => [each, `${each}-wal`, `${each}-shm`])) {
-    const found = statSync(own, { throwIfNoEntry: false });
-    if (target === undefined || found === undefined || target.ino !== found.ino || target.dev !== found.dev) continue;
-    throw new UsageError(`${path} is a file of admin-mirror itself; an export would replace it`, {
-      advice: 'Name another file with -o.',
-    });
-  }
 }
 
 function requestOf(what: string | undefined, flags: ExportFlags): ExportRequest {

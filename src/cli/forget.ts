@@ -52,7 +52,7 @@ async function forget(context: CliContext, named: string, flags: Flags): Promise
   if (context.json()) printJson(context, receipt);
   else for (const line of receiptLines(receipt)) printLine(context, line);
   printNote(context, 'Exports, snapshots and backups that were made before are as they were.');
-  const error = unfinished(receipt, settings.store.journal);
+  const error = unfinished(receipt);
   if (error !== undefined) throw error;
 }
 
@@ -69,20 +69,15 @@ async function undo(context: CliContext, named: string): Promise<void> {
 }
 
 /** What is left to be done; undefined where nothing is. */
-function unfinished({ user, scrubbed, journal }: ForgetReceipt, journalFile: string): IncompleteError | undefined {
-  if (!scrubbed) {
-    return new IncompleteError(`user ${user} is removed, but another process still reads what the mirror was before`, {
-      advice: `End exports and queries that are running, then run \`admin-mirror forget ${user}\` again.`,
-    });
-  }
-  if (journal !== 'not searched') return undefined;
-  return new IncompleteError(`user ${user} is removed from the mirror, but the journal was not searched`, {
-    advice: `This version cannot look into ${journalFile}: search it for the person yourself, or remove it.`,
+function unfinished({ user, scrubbed }: ForgetReceipt): IncompleteError | undefined {
+  if (scrubbed) return undefined;
+  return new IncompleteError(`user ${user} is removed, but another process still reads what the mirror was before`, {
+    advice: `End exports and queries that are running, then run \`admin-mirror forget ${user}\` again.`,
   });
 }
 
 function receiptLines({ user, at, removed, suppressed, journal, scrubbed }: ForgetReceipt): string[] {
-  const journals = { none: 'there is none', searched: 'searched', 'not searched': 'NOT searched' };
+  const journals = { none: 'there is none', searched: 'searched' };
   return [
     `user ${user} was forgotten at ${at}`,
     ...countLines('removed', removed),

@@ -7,9 +7,11 @@ import { suggestion } from '../model/nearest.ts';
 import { type Operation, type OperationName, operations } from '../model/operations.ts';
 import { type Resource, resourceNames, resourceOf, type UserRelation } from '../model/resources.ts';
 import { systemClock } from '../model/time.ts';
+import type { Releases } from '../app.ts';
 import { askConsent } from './consent.ts';
 import type { CliContext } from './context.ts';
 import { addListFlags, type ListFlags, listWordsOf } from './list-flags.ts';
+import { printWarning } from './output.ts';
 import { addParameterFlags, bodyOf, type ParameterFlags } from './parameter-flags.ts';
 
 export function define(program: Command, context: CliContext): void {
@@ -51,14 +53,17 @@ function descriptionOf({ summary, rules }: Operation): string {
 }
 
 /** Runs the work with a client. What the server answered to a refused request is printed, too, under `--json`. */
-async function withClient(context: CliContext, work: (client: Client) => Promise<void>): Promise<void> {
+async function withClient(
+  context: CliContext,
+  work: (client: Client, releases: Releases) => Promise<void>,
+): Promise<void> {
   const [{ openApi, withReleases }, { openLog }] = await Promise.all([import('../app.ts'), import('./logger.ts')]);
   const settings = context.settings();
   const log = await openLog(context);
   await withReleases(async (releases) => {
     const client = await openApi({ settings, log, clock: systemClock }, releases);
     try {
-      await work(client);
+      await work(client, releases);
     } catch (error) {
       if (context.json() && error instanceof OperatorError) await printRefusal(context, client, error);
       throw error;
@@ -100,16 +105,40 @@ async function runOperation(
   const relations = relationsOf(operation, flags['with']);
   const body = await bodyOf(operation, flags, context.stdin);
   checkBody(operation, body);
-  await withClient(context, async (client) => {
+  await withClient(context, async (client, releases) => {
+    const call = { id, relations, body, signal: context.signal };
+    const record = operation.method === 'GET' ? undefined : await openRecord(context, operation, call, releases);
     if (operation.confirm) {
       const doing = `${doingOf(operation, id, body)} at ${client.address}`;
       const typed = operation.name === 'users.delete' ? { typed: String(id) } : {};
       await askConsent(context, { doing, ...typed }, flags['yes'] === true);
     }
-    const answer = await callOf(operation.name)(client, { id, relations, body, signal: context.signal });
+    const send = () => callOf(operation.name)(client, call);
+    const answer = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
     const { printAnswer } = await import('./answers.ts');
     printAnswer(context, answer);
   });
+}
+
+/** Opens the journal, says what is open about the same user, and gives the function that sends with a record of it. */
+async function openRecord(
+  context: CliContext,
+  { name, path }: Operation,
+  { id, body }: Call,
+  releases: Releases,
+): Promise<(send: () => Promise<Answer>, redact: (text: string) => string) => Promise<Answer>> {
+  const [{ openJournal }, { openWrite, recordedWrite }] = await Promise.all([
+    import('../app.ts'),
+    import('../bulk/single-write.ts'),
+  ]);
+  const journal = await openJournal(context.settings(), systemClock, releases);
+  const user = path.includes('{user}') ? id : null;
+  // Of a password, not even that it is long.
+  const shown = JSON.stringify('password' in body ? { ...body, password: '****' } : body);
+  const write = { operation: name, user, body: shown };
+  const open = openWrite(journal, write);
+  if (open !== null) printWarning(context, open);
+  return (send, redact) => recordedWrite(journal, write, send, redact);
 }
 
 function idOf(text: string): number {

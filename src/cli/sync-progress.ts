@@ -1,10 +1,11 @@
 /** How a sync is watched: a line a resource that redraws itself on a terminal, log lines elsewhere. */
-import type { ListrDefaultRendererLogLevels } from 'listr2';
+import type { ListrDefaultRendererLogLevels, ListrLogLevels } from 'listr2';
 import type { ResourceName } from '../model/resources.ts';
 import { minuteMs, secondMs, type Clock } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
 import type { SyncEvent, SyncProgress } from '../mirror/progress.ts';
 import type { CliContext } from './context.ts';
+import { barOf, durationText } from './progress-text.ts';
 
 /** What is known of one resource's progress. */
 export interface Tally {
@@ -15,22 +16,6 @@ export interface Tally {
 
 const count = new Intl.NumberFormat('en-US');
 
-/** `2:05`, or `1:02:03` from an hour on. */
-function durationText(ms: number): string {
-  const seconds = Math.round(ms / secondMs);
-  const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
-  const [hours = 0, minutes = 0, rest = 0] = parts;
-  const tail = `${String(minutes).padStart(hours > 0 ? 2 : 1, '0')}:${String(rest).padStart(2, '0')}`;
-  return hours > 0 ? `${hours}:${tail}` : tail;
-}
-
-const barWidth = 24;
-
-function bar(share: number): string {
-  const filled = Math.round(share * barWidth);
-  return '█'.repeat(filled) + '░'.repeat(barWidth - filled);
-}
-
 /** `users     ████████░░░░  340,000 of 1,000,000   52,000/s   0:13 left`. */
 export function progressLine(resource: ResourceName, tally: Tally, now: number): string {
   const seconds = Math.max(0.001, (now - tally.startedAt) / secondMs);
@@ -39,10 +24,10 @@ export function progressLine(resource: ResourceName, tally: Tally, now: number):
   const name = resource.padEnd(9);
   const speed = `${count.format(Math.round(rate))}/s`;
   // Windows that are read twice, or overlap by a day, bring more records than were expected; how many more is not known.
-  if (records > expected) return `${name} ${bar(1)}  ${count.format(records)} read   ${speed}`;
+  if (records > expected) return `${name} ${barOf(1)}  ${count.format(records)} read   ${speed}`;
   const share = expected === 0 ? 0 : records / expected;
   const left = rate === 0 ? '' : `   ${durationText(((expected - records) / rate) * secondMs)} left`;
-  return `${name} ${bar(share)}  ${count.format(records)} of ${count.format(expected)}   ${speed}${left}`;
+  return `${name} ${barOf(share)}  ${count.format(records)} of ${count.format(expected)}   ${speed}${left}`;
 }
 
 /** `users     1,000,204 records read in 0:19`, pages that were read twice counted twice. */
@@ -102,9 +87,8 @@ function loggedWatch(log: Log, clock: Clock): SyncWatch {
 
 async function drawnWatch(context: CliContext, clock: Clock, resources: readonly ResourceName[]): Promise<SyncWatch> {
   const { Listr, ListrLogger, ProcessOutput } = await import('listr2');
-  const logger = new ListrLogger<ListrDefaultRendererLogLevels>({
-    processOutput: new ProcessOutput(context.stderr, context.stderr),
-  });
+  const processOutput = new ProcessOutput(context.stderr, context.stderr);
+  const logger = new ListrLogger<ListrDefaultRendererLogLevels>({ processOutput });
   const tallies = new Tallies(clock);
   const rows = new Map(resources.map((resource) => [resource, new Row()]));
   const tasks = new Listr(
@@ -123,9 +107,9 @@ async function drawnWatch(context: CliContext, clock: Clock, resources: readonly
       registerSignalListeners: false,
       renderer: 'default',
       // Standard output is the answer's.
-      rendererOptions: {
-        logger,
-      },
+      rendererOptions: { logger },
+      // It draws plainly where standard output is a file, and would draw into that file.
+      fallbackRendererOptions: { logger: new ListrLogger<ListrLogLevels>({ processOutput }) },
     },
   );
   const drawn = tasks.run().catch(() => undefined);

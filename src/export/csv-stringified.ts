@@ -1,7 +1,7 @@
 /** The same CSV by csv-stringify: header rows, and results of the operator's own SQL. */
 import { stringify } from 'csv-stringify/sync';
 import type { Row } from '../store/ports/reading.ts';
-import { type CsvStyle, guardedText, plainText } from './csv.ts';
+import { type CsvStyle, guardedText, plainText } from '../store/files/csv.ts';
 
 /** A function that writes rows, each ended by LF, byte for byte as `csvLines` does. */
 export function stringifiedLines(style: CsvStyle): (rows: readonly Row[]) => string {

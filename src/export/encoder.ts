@@ -1,7 +1,7 @@
 /** From rows to the text of a format. */
 import { UsageError } from '../model/errors.ts';
 import type { ResultColumn, Row } from '../store/ports/reading.ts';
-import { csvLines, type CsvStyle } from './csv.ts';
+import { csvLines, type CsvStyle } from '../store/files/csv.ts';
 import type { ExportFormat } from './formats.ts';
 import { jsonLines } from './jsonl.ts';
 

@@ -1,7 +1,7 @@
 /** One JSON object a line: numbers exact, null as null, stored JSON as JSON. */
 import { isResourceName, resourceOf } from '../model/resources.ts';
 import type { Cell, ResultColumn, Row } from '../store/ports/reading.ts';
-import { plainText } from './csv.ts';
+import { plainText } from '../store/files/csv.ts';
 
 /**
  * Whether text in the column may be JSON to be given as JSON: the fields that the reference calls objects and arrays,

@@ -1,6 +1,6 @@
 /** A result as a table for a person: numbers to the right, long text cut, nothing that could move the cursor. */
 import type { Cell, ResultColumn, Row } from '../store/ports/reading.ts';
-import { plainText } from './csv.ts';
+import { plainText } from '../store/files/csv.ts';
 import { cut, padEnd, padStart, width } from './text-width.ts';
 
 /** Columns on screen that one cell may take. */

@@ -9,8 +9,8 @@ import { syncLock } from './run.ts';
 
 export interface ForgetPorts {
   readonly store: ForgetStore;
-  /** `none` where there is no journal, or nothing in it; `closed` where there is one that cannot be searched. */
-  readonly journal: ForgetJournal | 'none' | 'closed';
+  /** `none` where there is no journal, or nothing in it. */
+  readonly journal: ForgetJournal | 'none';
   readonly clock: Clock;
 }
 
@@ -23,7 +23,7 @@ export interface ForgetReceipt {
   readonly removed: TableCounts;
   /** Ids that are kept out from now on, by resource. */
   readonly suppressed: TableCounts;
-  readonly journal: 'none' | 'searched' | 'not searched';
+  readonly journal: 'none' | 'searched';
   /** Whether no byte of it is left in the mirror's files. */
   readonly scrubbed: boolean;
 }
@@ -65,17 +65,16 @@ export function forgetUser({ store, journal, clock }: ForgetPorts, user: number)
   return withSyncLock(store, `forget-${at}`, () => {
     const person = store.person(user);
     // The journal first: once the mirror has forgotten who it was, nobody knows what to look for.
-    const journaled = typeof journal === 'string' ? {} : journal.forget(person);
+    const journaled = journal === 'none' ? {} : journal.forget(person);
     const { removed, suppressed } = store.forget(person, at);
     const scrubbed = store.scrub();
-    const searched = journal === 'none' ? 'none' : journal === 'closed' ? 'not searched' : 'searched';
     return {
       action: 'forget',
       user,
       at,
       removed: { ...removed, ...journaled },
       suppressed,
-      journal: searched,
+      journal: journal === 'none' ? 'none' : 'searched',
       scrubbed,
     };
   });

@@ -77,6 +77,12 @@ const shapes = {
 
 const rules = {
   refusal_status: count('status of {"success": false} answers', 422),
+  transactions: choice(
+    ['shown', 'hidden'],
+    'balance transactions come with a user who is asked for with them, or never',
+  ),
+  transactions_delay: amount("seconds of the sandbox's clock before a balance transaction is shown"),
+  description_max: count('characters of a balance transaction that are kept of its description; 0: all'),
   negative_balance: choice(['allowed', 'refused'], 'a balance may fall below 0, or the change is refused'),
   delete_emails_with_user: flag("deleting a user deletes the user's emails"),
   forbidden: text('resources (packages) or operations (users.delete), separated by commas, answered with 403'),

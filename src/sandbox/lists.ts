@@ -59,9 +59,24 @@ function includesOf(resource: Resource, query: Query, behaviour: Behaviour): str
 /** The related records under a name; a list's `user` is the one that an email belongs to. */
 export function relationValue(state: SandboxState, resource: Resource, record: JsonRecord, name: string): unknown {
   if (resource.name === 'users' || resource.name === 'packages') {
-    return state.related.value(resource.name, record, name);
+    const value = state.related.value(resource.name, record, name);
+    return name === 'balance_transactions' ? shownTransactions(state, value) : value;
   }
   return state.tables.users.get(record['user_id'] as number) ?? null;
+}
+
+/** Some servers of the family never give some records, whoever asks and however. */
+function isShown(state: SandboxState, name: string): boolean {
+  if (wordsOf(state.behaviour.includes_ignored).includes(name)) return false;
+  return name !== 'balance_transactions' || state.behaviour.transactions === 'shown';
+}
+
+/** Transactions as they are shown: those of the last moments may not be there yet. */
+function shownTransactions(state: SandboxState, value: unknown): unknown {
+  const delay = state.behaviour.transactions_delay;
+  if (delay === 0 || !Array.isArray(value)) return value;
+  const until = state.clock.now() - delay * 1_000;
+  return (value as JsonRecord[]).filter((record) => Date.parse(String(record['created_at'])) <= until);
 }
 
 /** One record as it is served: its fields with their faults, then what was asked for with it. */
@@ -74,8 +89,9 @@ export function servedRecord(
   const record = fromJson(body);
   const faulty = changesFields(state.behaviour);
   const text = faulty ? toJson(withFieldFaults(resource, record, state.behaviour, state.chance)) : body;
-  if (relations.length === 0) return text;
-  const parts = relations.map((name) => `${toJson(name)}:${toJson(relationValue(state, resource, record, name))}`);
+  const shown = relations.filter((name) => isShown(state, name));
+  if (shown.length === 0) return text;
+  const parts = shown.map((name) => `${toJson(name)}:${toJson(relationValue(state, resource, record, name))}`);
   return `${text.slice(0, -1)},${parts.join(',')}}`;
 }
 

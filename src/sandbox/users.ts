@@ -157,6 +157,12 @@ export function deleteUser(state: SandboxState, user: JsonRecord, body: JsonReco
 
 const results = { add: '+', remove: '-', set: '=' } as const;
 
+/** A column may be shorter than the text for it. */
+function keptOf(state: SandboxState, description: string | undefined): string | null {
+  const most = state.behaviour.description_max;
+  return description === undefined ? null : most === 0 ? description : description.slice(0, most);
+}
+
 /** Changes the balance and records the transaction. */
 export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonRecord): JsonRecord {
   refuseProblems(problemsOf(operationOf('users.update-balance'), body));
@@ -179,7 +185,7 @@ export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonR
     result: results[type],
     amount: numberOf(amount),
     balance_before_transaction: numberOf(before),
-    description: textOf(body, 'description') ?? null,
+    description: keptOf(state, textOf(body, 'description')),
     created_at: at,
     updated_at: at,
   });

@@ -1,5 +1,6 @@
 /** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
 import { z } from 'zod';
+import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf } from '../model/resources.ts';
 import { Secret } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
@@ -10,14 +11,17 @@ export type LogLevel = (typeof logLevels)[number];
 
 /** The words after "expected" in an error. */
 export function expectedOf(key: SettingKey): string {
-  const { kind, most } = settingOf(key);
+  const { kind, least, most } = settingOf(key);
   const words: Record<SettingKind, string> = {
     address: 'the address of a server, such as https://panel.example.com',
     secret: 'text',
     path: 'the path of a file',
     duration: 'a duration such as 30s, 10m or 48h',
-    count: `a whole number from 1 to ${most ?? 'any'}`,
+    count: `a whole number from ${least ?? 1} to ${most ?? 'any'}`,
     rate: 'a number above 0, or off',
+    bound: 'a whole number above 0, or off',
+    money: 'an amount above 0 such as 500 or 99.50, or off',
+    wait: 'a duration such as 30s or 10m, or 0s for none',
     level: `one of ${logLevels.join(', ')}`,
     switch: 'true or false',
     includes: `names of related records, such as [${includesOf(key).slice(0, 2).join(', ')}], or none`,
@@ -31,6 +35,7 @@ export function fromText(kind: SettingKind, text: string): unknown {
   switch (kind) {
     case 'count':
     case 'rate':
+    case 'bound':
       return /^\d+(?:\.\d+)?$/.test(text.trim()) ? Number(text) : text.trim();
     case 'switch':
       return (
@@ -40,6 +45,8 @@ export function fromText(kind: SettingKind, text: string): unknown {
       );
     case 'address':
     case 'duration':
+    case 'wait':
+    case 'money':
     case 'level':
       return text.trim();
     case 'includes':
@@ -79,10 +86,32 @@ const rate = z
   .union([z.number().positive(), z.literal('off'), z.literal(false)])
   .transform((value) => (typeof value === 'number' ? value : undefined));
 
+/** Milliseconds, 0 allowed. */
+const wait = z.string().transform((text, context) => {
+  const ms = parseDuration(text);
+  if (ms !== undefined) return ms;
+  context.addIssue({ code: 'custom', message: 'wait' });
+  return z.NEVER;
+});
+
+/** A count; undefined where there is no bound. */
+const bound = z
+  .union([z.int().min(1), z.literal('off'), z.literal(false)])
+  .transform((value) => (typeof value === 'number' ? value : undefined));
+
+/** An exact amount; undefined where there is no bound. YAML gives numbers, whose shortest text is what was written. */
+const money = z.union([z.string(), z.number(), z.literal(false)]).transform((value, context) => {
+  if (value === false || value === 'off') return undefined;
+  const read = parseMoney(String(value), 8);
+  if ('money' in read && /[1-9]/.test(read.money) && !read.money.startsWith('-')) return read.money;
+  context.addIssue({ code: 'custom', message: 'money' });
+  return z.NEVER;
+});
+
 function count(key: SettingKey) {
   return z
     .int()
-    .min(1)
+    .min(settingOf(key).least ?? 1)
     .max(settingOf(key).most ?? Number.MAX_SAFE_INTEGER);
 }
 
@@ -148,6 +177,12 @@ export const settingsSchema = z.object({
   'resources.emails.include': includes('resources.emails.include'),
   'history.ignore': ignorable,
   'history.keep': duration,
+  'bulk.decimals': count('bulk.decimals'),
+  'bulk.concurrency': count('bulk.concurrency'),
+  'bulk.settle_after': wait,
+  'bulk.max_row': money,
+  'bulk.max_total': money,
+  'bulk.max_rows': bound,
   'log.level': z.enum(logLevels),
 });
 

@@ -7,6 +7,7 @@ import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { UsageError } from '../model/errors.ts';
 import { nearestNames, suggestion } from '../model/nearest.ts';
+import type { Money } from '../model/money.ts';
 import type { Secret } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
@@ -39,6 +40,15 @@ export interface Settings {
     /** Fields whose change alone makes no version; `_extra.name` for one that the reference does not know. */
     readonly ignore: readonly string[];
     readonly keepMs: number;
+  };
+  readonly bulk: {
+    readonly decimals: number;
+    readonly concurrency: number;
+    readonly settleAfterMs: number;
+    /** undefined: no bound. So are the next two. */
+    readonly maxRow: Money | undefined;
+    readonly maxTotal: Money | undefined;
+    readonly maxRows: number | undefined;
   };
   readonly log: { readonly level: LogLevel };
 }
@@ -236,6 +246,14 @@ function settingsOf(values: SettingValues, folder: string): Settings {
       emails: Object.freeze({ include: values['resources.emails.include'] }),
     }),
     history: Object.freeze({ ignore: values['history.ignore'], keepMs: values['history.keep'] }),
+    bulk: Object.freeze({
+      decimals: values['bulk.decimals'],
+      concurrency: values['bulk.concurrency'],
+      settleAfterMs: values['bulk.settle_after'],
+      maxRow: values['bulk.max_row'],
+      maxTotal: values['bulk.max_total'],
+      maxRows: values['bulk.max_rows'],
+    }),
     log: Object.freeze({ level: values['log.level'] }),
   });
 }

@@ -11,6 +11,9 @@ export type SettingKind =
   | 'duration'
   | 'count'
   | 'rate'
+  | 'bound'
+  | 'money'
+  | 'wait'
   | 'level'
   | 'switch'
   | 'includes'
@@ -31,6 +34,8 @@ export interface Setting {
   readonly inFile: boolean;
   /** As it would stand in the config file; null where there is none. */
   readonly default: string | number | boolean | null;
+  /** Smallest count accepted; 1 where it is left out. */
+  readonly least?: number;
   /** Largest count accepted. */
   readonly most?: number;
 }
@@ -40,7 +45,14 @@ function setting<const K extends string>(
   kind: SettingKind,
   title: string,
   meaning: string,
-  more: { flag?: string; env: string; inFile?: boolean; default?: string | number | boolean; most?: number },
+  more: {
+    flag?: string;
+    env: string;
+    inFile?: boolean;
+    default?: string | number | boolean;
+    least?: number;
+    most?: number;
+  },
 ) {
   return {
     key,
@@ -51,6 +63,7 @@ function setting<const K extends string>(
     env: more.env,
     inFile: more.inFile ?? true,
     default: more.default ?? null,
+    ...(more.least === undefined ? {} : { least: more.least }),
     ...(more.most === undefined ? {} : { most: more.most }),
   } satisfies Setting;
 }
@@ -144,6 +157,39 @@ export const settingTable = [
   setting('history.keep', 'duration', 'history keep', 'how long a version is kept after it ended', {
     env: 'ADMIN_MIRROR_HISTORY_KEEP',
     default: '400d',
+  }),
+  setting('bulk.decimals', 'count', 'bulk decimals', 'places that an amount may have, at most', {
+    env: 'ADMIN_MIRROR_BULK_DECIMALS',
+    default: 2,
+    least: 0,
+    most: 8,
+  }),
+  setting('bulk.concurrency', 'count', 'bulk concurrency', 'users that rows are sent for at once', {
+    env: 'ADMIN_MIRROR_BULK_CONCURRENCY',
+    default: 1,
+    most: 64,
+  }),
+  setting('bulk.settle_after', 'wait', 'settle after', 'how long a write that is nowhere to be seen stays unknown', {
+    env: 'ADMIN_MIRROR_BULK_SETTLE_AFTER',
+    default: '10m',
+  }),
+  setting('bulk.max_row', 'money', 'largest row', 'largest change of a balance that a row may make, or off', {
+    env: 'ADMIN_MIRROR_BULK_MAX_ROW',
+    default: 'off',
+  }),
+  setting(
+    'bulk.max_total',
+    'money',
+    'largest total',
+    'largest sum of changes, up and down, that a batch may make, or off',
+    {
+      env: 'ADMIN_MIRROR_BULK_MAX_TOTAL',
+      default: 'off',
+    },
+  ),
+  setting('bulk.max_rows', 'bound', 'most rows', 'rows that a batch may have, or off', {
+    env: 'ADMIN_MIRROR_BULK_MAX_ROWS',
+    default: 'off',
   }),
   setting('log.level', 'level', 'log level', 'the least important log lines that are still written', {
     env: 'ADMIN_MIRROR_LOG_LEVEL',

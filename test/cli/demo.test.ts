@@ -25,11 +25,12 @@ describe('the demo', () => {
     const named = new Set(stdout.match(/data\/demo\/[\w-]+\.\w+/g));
     expect([...named].sort()).toEqual([
       'data/demo/coupons.jsonl',
+      'data/demo/credit.csv',
       'data/demo/mirror.db',
       'data/demo/unsent-emails.csv',
       'data/demo/users.csv',
     ]);
-    for (const file of named) expect(statSync(join(folder, file)).size).toBeGreaterThan(1_000);
+    for (const file of named) expect(statSync(join(folder, file)).size).toBeGreaterThan(500);
     // Paths are told as a person would type them.
     expect(stdout).not.toContain(folder);
     expect(readFileSync(join(folder, 'data/demo/users.csv'), 'utf8')).toContain(
@@ -45,6 +46,25 @@ describe('the demo', () => {
     }
 
     expect(await isServed(/http:\/\/127\.0\.0\.1:\d+/.exec(stdout)?.[0] ?? '')).toBe(false);
+  });
+
+  test('credits a dozen people, shows what was wrong, and settles what was lost, without paying twice', async () => {
+    const folder = temporaryFolder();
+    const { stdout } = await runCli(['demo'], { folder });
+    const [, story = ''] = stdout.split('Finance credits a dozen people from a file');
+    expect(story).toContain('rows      12: 11 planned, 1 invalid\n');
+    expect(story).toContain('invalid   row 6, amount: "12,00" is ambiguous');
+    expect(story).toContain('rows      12: 11 applied, 1 unknown\n');
+    expect(story).toContain('rows      12: 12 applied\n');
+    expect(story).toMatch(/^ {2}\S+@\S+,add,5\.00,Credit for the outage,9,applied,[\d.]+,[\d.]+,,token,$/m);
+    expect(story).toContain('error: this file was sent before');
+    expect(readdirSync(join(folder, 'data/demo/credit-results')).sort()).toEqual([
+      'applied.csv',
+      'manifest.json',
+      'rejected.csv',
+      'unknown.csv',
+      'unprocessed.csv',
+    ]);
   });
 
   test('shows the same again, from the start, whatever the shell is set up for', async () => {

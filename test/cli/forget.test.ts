@@ -82,14 +82,25 @@ describe('forget', () => {
     expect(isThere()).toBe(true);
   });
 
-  test('ends with 5 and says so where a journal is there that it cannot search', async () => {
+  test('takes the person out of the journal, too', async () => {
+    const { folder, isThere, environment } = await mirrored();
+    const write = ['users', 'update', '7', '--first-name', 'Quillemina'];
+    expect((await invoke(write, { folder, environment })).code).toBe(0);
+    expect(textsIn(join(folder, 'data/journal.db'), ['Quillemina'])).toEqual(['Quillemina']);
+    const { code, stdout } = await invoke(['forget', '7', '--yes'], { folder });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/journal_writes +1\n[^]*\njournal: searched\n/);
+    expect(textsIn(join(folder, 'data/journal.db'), ['Quillemina'])).toEqual([]);
+    expect(isThere()).toBe(false);
+  });
+
+  test('changes nothing where the journal is no file of ours', async () => {
     const { folder, isThere } = await mirrored();
     writeFileSync(join(folder, 'data/journal.db'), 'something');
-    const { code, stdout, stderr } = await invoke(['forget', '7', '--yes'], { folder });
-    expect(code).toBe(5);
-    expect(stdout).toMatch(/\njournal: NOT searched\n/);
-    expect(stderr).toMatch(/the journal was not searched\n[^]*data\/journal\.db/);
-    expect(isThere()).toBe(false);
+    const { code, stderr } = await invoke(['forget', '7', '--yes'], { folder });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/could not open the journal [^]*not an SQLite database/);
+    expect(isThere()).toBe(true);
   });
 
   test('--undo lets the person come back with the next sync', async () => {

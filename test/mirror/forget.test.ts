@@ -230,11 +230,6 @@ describe('the journal', () => {
       'zq-before@quill-feather.example',
     ]);
   });
-
-  test('that cannot be searched is told', async () => {
-    const { file } = await mirrorWithPerson();
-    expect(forgetUser(open(file, 'closed'), person)).toMatchObject({ journal: 'not searched', scrubbed: true });
-  });
 });
 
 describe('the person', () => {

@@ -53,6 +53,26 @@ describe('changing a balance', () => {
     ]);
   });
 
+  const transactions = async (sandbox: Sandbox): Promise<unknown> =>
+    ((await json(sandbox, '/api/v1/users/5?balance_transactions=1')) as { data: Json }).data['balance_transactions'];
+
+  test('can be made without anybody being shown a transaction', async () => {
+    const sandbox = await withBalance(1, { transactions: 'hidden' });
+    await change(sandbox, { type: 'add', amount: 1 });
+    expect(balance(sandbox)).toBe(2);
+    expect(await transactions(sandbox)).toBeUndefined();
+    const listed = await page(sandbox, 'users?include=balance_transactions&paginate=1');
+    expect(listed.data[0]).not.toHaveProperty('balance_transactions');
+  });
+
+  test('can be shown late, and with a description that is cut short', async () => {
+    const sandbox = await withBalance(1, { transactions_delay: 60, description_max: 12 });
+    await change(sandbox, { type: 'add', amount: 1, description: 'Invoice 7 am:abcdefghijkl' });
+    expect(await transactions(sandbox)).toEqual([]);
+    sandbox.control.setClock(sandboxNow + 60_000);
+    expect(await transactions(sandbox)).toMatchObject([{ description: 'Invoice 7 am' }]);
+  });
+
   test('needs no description', async () => {
     const sandbox = await withBalance(1);
     await change(sandbox, { type: 'add', amount: 1 });

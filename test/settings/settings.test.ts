@@ -82,6 +82,22 @@ describe('precedence', () => {
 });
 
 describe('values', () => {
+  test('amounts of the bulk runner stay exact text, off is no bound, and 0s is a time to wait', () => {
+    const { settings } = read({
+      file: 'bulk:\n  max_row: 99.50\n  max_total: off\n  max_rows: 500\n  settle_after: 0s\n  decimals: 0\n',
+      environment: { ADMIN_MIRROR_BULK_MAX_TOTAL: '1000.01' },
+    });
+    expect(settings?.bulk).toEqual({
+      decimals: 0,
+      concurrency: 1,
+      settleAfterMs: 0,
+      maxRow: '99.5',
+      maxTotal: '1000.01',
+      maxRows: 500,
+    });
+    expect(problemOf({ file: 'bulk:\n  max_row: -5\n' })).toContain('expected an amount above 0');
+  });
+
   test('durations become milliseconds, off becomes no limit, and everything is frozen', () => {
     const { settings } = read({ file: 'api:\n  timeout: 2m\n  requests_per_second: off\nsync:\n  grace: 90s\n' });
     expect(settings?.api.timeoutMs).toBe(120_000);

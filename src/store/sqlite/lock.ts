@@ -34,14 +34,29 @@ function isRunning(pid: number, started: string | null): boolean {
   return started === null || now === null || now === started;
 }
 
+/** What is on record of a holder. */
+export interface Holder {
+  readonly pid: number;
+  readonly process_started: string | null;
+  readonly host: string;
+  readonly beat_at: string;
+}
+
+/** This process as a holder, from now on. */
+export function thisHolder(clock: Clock): Holder {
+  const beat_at = timestampOf(clock.now());
+  return { pid: process.pid, process_started: processStarted(process.pid), host: hostname(), beat_at };
+}
+
+export function isAlive(held: Holder, clock: Clock): boolean {
+  if (held.host === hostname()) return isRunning(held.pid, held.process_started);
+  return Math.abs(clock.now() - (parseInstant(held.beat_at) ?? 0)) < foreignLeaseMs;
+}
+
 /** The living holder of the lock, undefined where it is free or its holder has died. */
 export function lockOwner(runner: Runner, clock: Clock, name: string): LockOwner | undefined {
   const held = runner.first(build.selectFrom('mirror_locks').selectAll().where('name', '=', name));
-  if (held === undefined) return undefined;
-  const silentMs = clock.now() - (parseInstant(held.beat_at) ?? 0);
-  const alive =
-    held.host === hostname() ? isRunning(held.pid, held.process_started) : Math.abs(silentMs) < foreignLeaseMs;
-  if (!alive) return undefined;
+  if (held === undefined || !isAlive(held, clock)) return undefined;
   return { run: held.run, pid: held.pid, host: held.host, acquiredAt: held.acquired_at as Timestamp };
 }
 
@@ -55,18 +70,8 @@ export function acquireLock(runner: Runner, clock: Clock, name: string, run: str
     );
   }
   runner.run(build.deleteFrom('mirror_locks').where('name', '=', name));
-  const now = timestampOf(clock.now());
-  runner.run(
-    build.insertInto('mirror_locks').values({
-      name,
-      run,
-      pid: process.pid,
-      process_started: processStarted(process.pid),
-      host: hostname(),
-      acquired_at: now,
-      beat_at: now,
-    }),
-  );
+  const holder = thisHolder(clock);
+  runner.run(build.insertInto('mirror_locks').values({ name, run, acquired_at: holder.beat_at, ...holder }));
 }
 
 /** Shows that the holder lives. Belongs into a transaction that is made anyway. */

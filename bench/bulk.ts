@@ -1,0 +1,169 @@
+/** Planning a large file, what the journal costs for each row beside the syncs that it needs, and result files. */
+import { closeSync, fsyncSync, openSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeResults } from '../src/bulk/results.ts';
+import { systemClock, timestampOf } from '../src/model/time.ts';
+import type { Journal, NewIntent } from '../src/store/ports/journal.ts';
+import { openJournal } from '../src/store/sqlite/journal/journal.ts';
+import { measureCli, median, type Measured } from './process.ts';
+import { startBenchSandbox } from './sandbox.ts';
+import type { Row } from './table.ts';
+
+const planRows = 100_000;
+const journalRows = 500;
+/** Before the first byte, after the answer, after the look. */
+const syncsARow = 3;
+
+/** All figures of the bulk runner. `mirror` has as many users as the sandbox that is started here. */
+export async function benchBulk(folder: string, mirror: string, users: number, pairs: number): Promise<Row[]> {
+  return [
+    ...(await benchPlan(folder, mirror, users, pairs)),
+    benchJournal(folder, pairs),
+    await benchResults(folder, pairs),
+  ];
+}
+
+function line(at: number, users: number): string {
+  return `${((at * 7) % users) + 1},${at % 3 === 0 ? 'remove' : 'add'},${((at % 50_000) / 100 + 0.01).toFixed(2)},Credit of March ${at}`;
+}
+
+/** Plans against a mirror and a server, each plan with a journal of its own. */
+async function benchPlan(folder: string, mirror: string, users: number, pairs: number): Promise<Row[]> {
+  const file = join(folder, 'credit.csv');
+  const lines = Array.from({ length: planRows }, (_, at) => line(at, users));
+  writeFileSync(file, `user_id,type,amount,description\n${lines.join('\n')}\n`);
+  const sandbox = await startBenchSandbox(users);
+  const tries: Measured[] = [];
+  try {
+    for (let pair = 0; pair < pairs; pair += 1) {
+      const journal = join(folder, `plan-${pair}.db`);
+      const args = ['bulk', 'plan', 'balance', file, '--quiet', '--db', mirror, '--journal', journal];
+      tries.push(await measureCli(args, sandbox.environment));
+    }
+  } finally {
+    sandbox.close();
+  }
+  const seconds = median(tries.map((each) => each.seconds));
+  const peak = median(tries.map((each) => each.peakMb));
+  const what = `plan of ${planRows.toLocaleString('en')} rows of csv, ${users.toLocaleString('en')} users`;
+  return [
+    { what, floor: '', ours: `${seconds.toFixed(1)} s`, ratio: '', goal: 'at most 4 s', met: seconds <= 4 },
+    {
+      what: 'peak memory of it',
+      floor: '',
+      ours: `${peak.toFixed(0)} MB`,
+      ratio: '',
+      goal: 'at most 500 MB',
+      met: peak <= 500,
+    },
+  ];
+}
+
+function* intents(count: number): Iterable<NewIntent> {
+  for (let at = 0; at < count; at += 1) {
+    const cells = line(at, count).split(',');
+    yield {
+      row: at + 2,
+      state: 'planned',
+      subject: `user:${at}`,
+      user: at,
+      key: null,
+      token: `am:${String(at).padStart(12, 'a')}`,
+      fingerprint: String(at).padStart(24, '0'),
+      parameters: { type: cells[1], amount: cells[2], description: cells[3], expected_balance: null },
+      cells,
+      plannedBefore: '10.00',
+      plannedAfter: '12.00',
+      problem: null,
+      undoOfRow: null,
+    };
+  }
+}
+
+function filled(folder: string, name: string, count: number): Journal {
+  const journal = openJournal(join(folder, `${name}.db`));
+  const server = { address: 'http://127.0.0.1', keyMark: 'abcd', owner: '1' };
+  const texts = { batch: name, action: 'balance', file: 'credit.csv', fileHash: name, hash: name, rowsDigest: name };
+  const lists = { columns: ['user_id', 'type', 'amount', 'description'], problems: [], warnings: [] };
+  const rest = { fileBytes: 1, rows: count, net: '1.00', server, undoOf: null, againReason: null };
+  journal.addBatch({ ...texts, ...lists, ...rest }, intents(count));
+  return journal;
+}
+
+/** Every step of a row that is sent, answered and settled. */
+function sendRow(journal: Journal, batch: string, row: number): void {
+  const seenBefore = { found: true, balance: '10.00', shown: true, hits: 0, alike: 0, sets: 0, sum: '10.00' };
+  const body = `{"type":"add","amount":2.00,"description":"Credit of March ${row} am:abcdefghijkl"}`;
+  const sending = { sentAt: timestampOf(Date.now()), body, seenBefore, before: '10.00' };
+  journal.move({ batch, row, from: 'planned', to: 'sending', fields: sending });
+  const answer = JSON.stringify({
+    data: { id: row, email: 'somebody@example.com', balance: 12, text: 'x'.repeat(400) },
+  });
+  const answered = { answerKind: 'accepted', httpStatus: 200, answer } as const;
+  journal.move({ batch, row, from: 'sending', to: 'acknowledged', fields: answered });
+  const verdict = { evidence: 'token', after: '12.00', problem: null } as const;
+  journal.move({ batch, row, from: 'acknowledged', to: 'applied', fields: verdict, note: 'the transaction is there' });
+}
+
+function millisecondsARow(work: () => void): number {
+  const startedAt = performance.now();
+  work();
+  return (performance.now() - startedAt) / journalRows;
+}
+
+/** The floor writes and syncs a page of a file as often as a row needs it. */
+function benchJournal(folder: string, pairs: number): Row {
+  const ours: number[] = [];
+  const floor: number[] = [];
+  for (let pair = 0; pair < pairs; pair += 1) {
+    const name = `journal-${pair}`;
+    const journal = filled(folder, name, journalRows);
+    const rows = Array.from({ length: journalRows }, (_, at) => at + 2);
+    ours.push(millisecondsARow(() => rows.forEach((row) => sendRow(journal, name, row))));
+    journal.close();
+    const handle = openSync(join(folder, `syncs-${pair}`), 'w');
+    const page = Buffer.alloc(4_096, 1);
+    floor.push(
+      millisecondsARow(() => {
+        for (let at = 0; at < journalRows * syncsARow; at += 1) {
+          writeSync(handle, page);
+          fsyncSync(handle);
+        }
+      }),
+    );
+    closeSync(handle);
+  }
+  const ratio = median(ours.map((each, at) => each / (floor[at] ?? Number.NaN)));
+  const text = (values: readonly number[]): string => `${median(values).toFixed(2)} ms`;
+  return {
+    what: `journal, a row that is sent (floor: ${syncsARow} × write and fsync)`,
+    floor: text(floor),
+    ours: text(ours),
+    ratio: `${ratio.toFixed(2)} ×`,
+    goal: 'at most 3 ×',
+    met: ratio <= 3,
+  };
+}
+
+async function benchResults(folder: string, pairs: number): Promise<Row> {
+  const journal = filled(folder, 'results', planRows);
+  const batch = journal.batch('results');
+  if (batch === undefined) throw new Error('the batch is not there');
+  const seconds: number[] = [];
+  for (let pair = 0; pair < pairs; pair += 1) {
+    const startedAt = performance.now();
+    const ports = { journal, clock: systemClock, signal: new AbortController().signal };
+    await writeResults(ports, batch, join(folder, `results-${pair}`));
+    seconds.push((performance.now() - startedAt) / 1_000);
+  }
+  journal.close();
+  const took = median(seconds);
+  return {
+    what: `result files of ${planRows.toLocaleString('en')} rows`,
+    floor: '',
+    ours: `${took.toFixed(1)} s`,
+    ratio: '',
+    goal: 'at most 2 s',
+    met: took <= 2,
+  };
+}

@@ -1,0 +1,132 @@
+/**
+ * What one kind of row is: which columns it has, what it would do, how it is sent, and how one finds out whether it
+ * happened. An action decides nothing about when to send; the runner knows nothing about what is sent. Adding one is a
+ * file in actions/ and a line in actions.ts. Section "Writing" of docs/architecture.md.
+ */
+import type { Client } from '../api/client.ts';
+import type { Money } from '../model/money.ts';
+import type { OperationName } from '../model/operations.ts';
+import type { AnswerKind, Evidence } from '../store/ports/journal.ts';
+import type { RowReader } from './row-reader.ts';
+import type { ColumnRule } from './sheet/columns.ts';
+import type { UserKey } from './user-key.ts';
+
+/** A row's instruction in plain JSON: it is kept in the journal. Amounts are decimal text. */
+export type Parameters = Readonly<Record<string, unknown>>;
+
+/** A user as the mirror or the server shows it. */
+export interface KnownUser {
+  readonly id: number;
+  readonly email: string | null;
+  readonly username: string | null;
+  /** Null where none that could be read was given. */
+  readonly balance: Money | null;
+  /** The fields that the action asked for by `userFields`, as they were given. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** What a row would do to the user that it names. */
+export interface Preview {
+  /** As people are shown it: the balance, or what else the action changes; null where there is nothing to show. */
+  readonly before: string | null;
+  readonly after: string | null;
+  /** By how much the sum of all balances changes; null where the action moves no money. */
+  readonly change: Money | null;
+  /** What is wrong with the row now that its user is known. One is enough for it not to be sent. */
+  readonly problems: readonly { readonly column: string | null; readonly problem: string }[];
+  /** Worth knowing, and no reason not to send: a negative result. */
+  readonly warnings: readonly string[];
+  /** The user as a later row of the same file will find it. */
+  readonly user: KnownUser | null;
+}
+
+/** What was seen of a user, or of the place where a new one would be, in plain JSON: it is kept in the journal. */
+export interface Sighting {
+  /** False where there is no such user. */
+  readonly found: boolean;
+  /** As they are on the server; null where they are not told. The key by which a row named its user must still fit. */
+  readonly email: string | null;
+  readonly username: string | null;
+}
+
+/** What a look at the user says of a write. `note` is for people: what was seen, in a sentence. */
+export type Judgement =
+  | { readonly kind: 'applied'; readonly evidence: Evidence; readonly after: string | null; readonly note: string }
+  /** Nothing of it is there, and all that is there is explained without it. */
+  | { readonly kind: 'absent'; readonly evidence: Evidence; readonly after: string | null; readonly note: string }
+  /** Neither can be said. If it stays so, a person is needed. */
+  | { readonly kind: 'unclear'; readonly after: string | null; readonly note: string }
+  /** It was done more than once. `reversal` is the command that takes back what is too much. */
+  | {
+      readonly kind: 'over_applied';
+      readonly evidence: Evidence;
+      readonly after: string | null;
+      readonly note: string;
+      readonly reversal: string;
+    };
+
+/** One request, complete. The body goes out as it stands here, and stands in the journal before that. */
+export interface WriteRequest {
+  readonly operation: OperationName;
+  readonly user: number | undefined;
+  /** JSON text. */
+  readonly body: string;
+}
+
+/** Whom a row is about. */
+export interface Target<P extends Parameters = Parameters> {
+  /** Null where the row makes a new user. */
+  readonly user: number | null;
+  readonly parameters: P;
+  readonly token: string;
+}
+
+/** The part of the client that looking needs. */
+export type LookingClient = Pick<Client, 'getUser' | 'list' | 'redact'>;
+
+export interface Action<P extends Parameters = Parameters, S extends Sighting = Sighting> {
+  readonly name: string;
+  /** For the help: `change balances`. */
+  readonly summary: string;
+  /** Besides those that name the user. */
+  readonly columns: readonly ColumnRule[];
+  /** Rows of an example file; each has the same columns. */
+  readonly examples: readonly Readonly<Record<string, string>>[];
+  /** `user`: each row names one that exists, by `user_id`, `email` or `username`; `new`: rows make users. */
+  readonly target: 'user' | 'new';
+  /** Fields of users that `preview` wants besides those that every KnownUser has. */
+  readonly userFields: readonly string[];
+  /** What a person types to approve: the net total, or how many rows there are. */
+  readonly typed: 'net' | 'rows';
+
+  /** Reads the cells; problems are told to the reader, and what is returned beside one is not used. */
+  readRow(row: RowReader): P;
+  /**
+   * What the row would do. Where the target is `new`, `user` is one who stands in the way of the new one, or null. Pure.
+   */
+  preview(parameters: P, user: KnownUser | null): Preview;
+  /** The same text for two rows that would do the same to the same user. */
+  sameness(parameters: P): string;
+  /** What a new user will be known by, so that two rows cannot make it at once. Only where the target is `new`. */
+  newSubject?(parameters: P): string;
+  /** Keys that nobody may have before the new user has them. Only where the target is `new`. */
+  newKeys?(parameters: P): readonly UserKey[];
+
+  /** Looks at the user. Throws what the client throws, but for 404, which is a sighting. */
+  look(client: LookingClient, target: Target<P>, signal?: AbortSignal): Promise<S>;
+  /** What is shown of the sighting as the state before or after: the balance. */
+  shown(seen: S): string | null;
+  /** Why the row must not be sent, now that the user was looked at; null where it may. */
+  hindrance(target: Target<P>, seen: S, plannedBefore: string | null): string | null;
+  /** The request, with the token in it where the action has a place for one. */
+  request(target: Target<P>): WriteRequest;
+  /**
+   * Whether it happened, by what was seen before and what is seen now. `answer` is null where nothing is known of one:
+   * the process died. Pure.
+   */
+  judge(target: Target<P>, before: S, now: S, answer: AnswerKind | null): Judgement;
+  /** Why a lost answer will need a person on this server; null where it can be settled by looking. */
+  unsettled(seen: S): string | null;
+  /** The row that takes this one back, or why there is none, in words. */
+  inverse(target: Target<P>, outcome: { readonly before: string | null; readonly after: string | null }): P | string;
+}

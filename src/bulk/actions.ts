@@ -1,0 +1,22 @@
+/** Every action by name. */
+import { UsageError } from '../model/errors.ts';
+import { suggestion } from '../model/nearest.ts';
+import type { Action } from './action.ts';
+import { balance } from './actions/balance.ts';
+import { create } from './actions/create.ts';
+import { deletion } from './actions/delete.ts';
+import { email } from './actions/email.ts';
+import { notify } from './actions/notify.ts';
+import { update } from './actions/update.ts';
+
+/** In the order of the help. */
+export const actions: readonly Action[] = [balance, notify, email, create, update, deletion];
+
+export const actionNames: readonly string[] = actions.map(({ name }) => name);
+
+/** The action of that name. Throws a UsageError that names the nearest. */
+export function actionOf(name: string): Action {
+  const found = actions.find((each) => each.name === name);
+  if (found !== undefined) return found;
+  throw new UsageError(`there is no action "${name}"`, { advice: suggestion(name, actionNames) });
+}

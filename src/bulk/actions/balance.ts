@@ -1,0 +1,123 @@
+/** `balance`: adds to, removes from or sets the balances of users. */
+import { Big } from 'big.js';
+import { exactNumber } from '../../api/exact-json.ts';
+import { balanceChangeTypes } from '../../model/operations.ts';
+import type { Action, KnownUser, Preview, Target } from '../action.ts';
+import { moneyText } from '../decimal.ts';
+import type { RowReader } from '../row-reader.ts';
+import { tokenLength, withToken } from '../token.ts';
+import { judgeBalance, resultOf } from './balance-judge.ts';
+import { type BalanceParameters, type BalanceSighting, lookAtBalance } from './balance-sighting.ts';
+
+/** A column of text in the API's family: what is longer is cut or refused, and the token stands at the end. */
+const longestDescription = 255;
+
+export const balance: Action<BalanceParameters, BalanceSighting> = {
+  name: 'balance',
+  summary: 'add to, remove from or set balances',
+  columns: [
+    { name: 'type', required: true },
+    { name: 'amount', required: true },
+    { name: 'description', required: false },
+    { name: 'expected_balance', required: false },
+  ],
+  examples: [
+    { user_id: '42', type: 'add', amount: '5.00', description: 'Credit for the outage' },
+    { user_id: '43', type: 'add', amount: '7.50', description: 'Credit for the outage' },
+    { user_id: '44', type: 'remove', amount: '2.00', description: 'Correction of a double payment' },
+  ],
+  target: 'user',
+  userFields: [],
+  typed: 'net',
+
+  readRow,
+  preview: (parameters, user) => {
+    if (user === null) throw new Error('a change of a balance names its user');
+    return previewOf(parameters, user);
+  },
+  sameness: ({ type, amount, description }) => JSON.stringify([type, amount, description]),
+
+  look: lookAtBalance,
+  shown: (seen) => seen.balance,
+  hindrance: ({ parameters: { type, expected_balance: expected } }, seen, plannedBefore) => {
+    if (!seen.found) return 'the user is not there any more';
+    if (seen.balance === null) return 'the balance cannot be read';
+    if (expected !== null && !new Big(expected).eq(seen.balance)) {
+      return `the balance is ${seen.balance}, and the row expects ${expected}`;
+    }
+    if (type === 'set' && plannedBefore !== null && !new Big(plannedBefore).eq(seen.balance)) {
+      return `the balance is ${seen.balance}, and was ${plannedBefore} in the plan`;
+    }
+    return null;
+  },
+  request: ({ user, parameters: { type, amount, description }, token }) => ({
+    operation: 'users.update-balance',
+    user: user ?? undefined,
+    body: JSON.stringify({ type, amount: exactNumber(amount), description: withToken(description, token) }),
+  }),
+  judge: judgeBalance,
+  unsettled: (seen) =>
+    !seen.found || seen.shown
+      ? null
+      : 'this server shows no balance transactions: where an answer is lost, a person must find out what happened',
+  inverse,
+};
+
+function readRow(row: RowReader): BalanceParameters {
+  const type = row.word('type', balanceChangeTypes) ?? 'add';
+  const amount = row.amount('amount');
+  if (amount?.lt(0) === true && type !== 'set') {
+    row.problem('amount', `${moneyText(amount)} is below zero; say ${type === 'add' ? '"remove"' : '"add"'} instead`);
+  } else if (amount?.eq(0) === true && type !== 'set') {
+    row.problem('amount', 'the amount is 0, which changes nothing');
+  }
+  const description = row.text('description') ?? null;
+  const room = longestDescription - tokenLength;
+  if (description !== null && description.length > room) {
+    row.problem('description', `it has ${description.length} characters; ${room} are the most that can be sent`);
+  }
+  const expected = row.isEmpty('expected_balance') ? undefined : row.amount('expected_balance');
+  return {
+    type,
+    amount: moneyText(amount ?? new Big(0)),
+    description,
+    expected_balance: expected === undefined ? null : moneyText(expected),
+  };
+}
+
+function previewOf(parameters: BalanceParameters, user: KnownUser): Preview {
+  const { balance: before } = user;
+  if (before === null) {
+    const problem = `the balance of user ${user.id} cannot be read`;
+    return { before, after: null, change: null, problems: [{ column: null, problem }], warnings: [], user };
+  }
+  const { expected_balance: expected } = parameters;
+  const result = resultOf(parameters, before);
+  const after = moneyText(result);
+  const problems =
+    expected !== null && !new Big(expected).eq(before)
+      ? [{ column: 'expected_balance', problem: `the balance is ${before}, and the row expects ${expected}` }]
+      : [];
+  return {
+    before,
+    after,
+    change: moneyText(result.minus(before)),
+    problems,
+    warnings: result.lt(0) ? [`the balance of user ${user.id} would be ${after}`] : [],
+    user: { ...user, balance: after },
+  };
+}
+
+function inverse(
+  { parameters }: Target<BalanceParameters>,
+  { before }: { readonly before: string | null },
+): BalanceParameters | string {
+  const { type, amount, description } = parameters;
+  const text = `Reversal${description === null ? '' : `: ${description}`}`.slice(0, longestDescription - tokenLength);
+  if (type !== 'set') {
+    return { type: type === 'add' ? 'remove' : 'add', amount, description: text, expected_balance: null };
+  }
+  if (before === null) return 'what the balance was before it was set is not known';
+  // Set back only where nobody has changed it since.
+  return { type, amount: before, description: text, expected_balance: amount };
+}

@@ -1,0 +1,170 @@
+/** `create`: makes users. They are looked for by email and user name before and after; there is no place for a token. */
+import type { AnswerKind } from '../../store/ports/journal.ts';
+import { recordId } from '../../model/records.ts';
+import type { ApiRecord } from '../../api/envelope.ts';
+import type { Action, Judgement, LookingClient, Preview, Sighting, Target } from '../action.ts';
+import type { RowReader } from '../row-reader.ts';
+import { shown as inQuotes } from '../sheet/shown.ts';
+import { columnsFor, readFields } from './fields.ts';
+import { textOf } from './user-with.ts';
+
+/** The operation's parameters by the API's names, `address[city]` among them. */
+export interface CreateParameters {
+  readonly [name: string]: unknown;
+  readonly email: string;
+  readonly username: string;
+}
+
+export interface CreateSighting extends Sighting {
+  /** Whether the server finds users by these, so that who is not found is not there. */
+  readonly told: boolean;
+  /** Users with the email or the user name. */
+  readonly taken: readonly number[];
+  /** Those who are in everything that can be read as the row says. */
+  readonly same: readonly number[];
+}
+
+export const create: Action<CreateParameters, CreateSighting> = {
+  name: 'create',
+  summary: 'make new users',
+  columns: columnsFor('users.create'),
+  examples: [
+    example('Anna', 'Lind', 'anna.lind'),
+    { ...example('Bo', 'Berg', 'bo.berg'), welcome_email: 'yes', 'address[city]': 'Uppsala' },
+  ],
+  target: 'new',
+  userFields: [],
+  typed: 'rows',
+
+  readRow,
+  newKeys: ({ email, username }) => [
+    { column: 'email', value: email },
+    { column: 'username', value: username },
+  ],
+  newSubject: ({ email }) => email.toLowerCase(),
+  preview: ({ email, username }, user): Preview => {
+    const column = user?.email?.toLowerCase() === email.toLowerCase() ? 'email' : 'username';
+    const value = column === 'email' ? email : username;
+    const problem = { column, problem: `user ${user?.id} has the ${column} ${inQuotes(value)} already` };
+    return {
+      before: null,
+      after: null,
+      change: null,
+      problems: user === null ? [] : [problem],
+      warnings: [],
+      user: null,
+    };
+  },
+  sameness: (parameters) => JSON.stringify(parameters),
+
+  look,
+  shown: () => null,
+  hindrance: (_, { taken }) =>
+    taken.length === 0 ? null : `the email or the user name is taken by user ${taken.join(' and ')}`,
+  request: ({ parameters }) => ({
+    operation: 'users.create',
+    user: undefined,
+    body: JSON.stringify(bodyOf(parameters)),
+  }),
+  judge,
+  unsettled: (seen) =>
+    seen.told
+      ? null
+      : 'this server does not find users by email and user name: where an answer is lost, a person must find out ' +
+        'what happened',
+  inverse: () => 'a user who was made is not deleted by an undo',
+};
+
+function example(first: string, last: string, name: string): Record<string, string> {
+  return {
+    first_name: first,
+    last_name: last,
+    username: name,
+    email: `${name}@example.com`,
+    language: 'en',
+    welcome_email: 'no',
+    'address[city]': '',
+  };
+}
+
+function readRow(row: RowReader): CreateParameters {
+  const fields = readFields(row, 'users.create');
+  const email = String(fields['email'] ?? '');
+  if (email !== '' && !/^[^\s@]+@[^\s@]+$/.test(email)) row.problem('email', `${inQuotes(email)} is no email address`);
+  return { ...fields, email, username: String(fields['username'] ?? '') };
+}
+
+/** `address[city]` is the key `city` of the object `address`. */
+function bodyOf(parameters: CreateParameters): Record<string, unknown> {
+  const body: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(parameters)) {
+    const [outer = '', inner] = name.replace(']', '').split('[');
+    body[outer] = inner === undefined ? value : { ...(body[outer] as object | undefined), [inner]: value };
+  }
+  return body;
+}
+
+/** A page on which everyone with one email stands, and those with similar ones where the filter is not exact. */
+const pageSize = 100;
+
+async function look(
+  client: LookingClient,
+  { parameters }: Target<CreateParameters>,
+  signal?: AbortSignal,
+): Promise<CreateSighting> {
+  const found = new Map<number, ApiRecord>();
+  let told = true;
+  const keys = (['email', 'username'] as const).flatMap((key) =>
+    // A server may tell large letters from small ones, and still not want both.
+    [...new Set([parameters[key], parameters[key].toLowerCase()])].map((wanted) => ({ key, wanted })),
+  );
+  for (const { key, wanted } of keys) {
+    const value = wanted.toLowerCase();
+    const filters = [{ key, value: wanted }];
+    const { records, total } = await client.list('users', { filters, paginate: pageSize }, signal);
+    // Others besides: the filter was not kept to, and who is missing may stand on another page.
+    const fits = records.every((record) => textOf(record[key])?.toLowerCase().includes(value) === true);
+    told &&= fits && total <= records.length;
+    for (const record of records) {
+      const id = recordId(record);
+      if (id !== undefined && textOf(record[key])?.toLowerCase() === value) found.set(id, record);
+    }
+  }
+  const same = [...found].flatMap(([id, record]) => (isSame(record, parameters) ? id : []));
+  // Of nobody in particular: there is no key that a new user must still be known by.
+  return { found: found.size > 0, email: null, username: null, told, taken: [...found.keys()], same };
+}
+
+const compared = ['email', 'username', 'first_name', 'last_name'] as const;
+
+function isSame(record: ApiRecord, parameters: CreateParameters): boolean {
+  return compared.every(
+    (name) => textOf(record[name])?.trim().toLowerCase() === String(parameters[name]).trim().toLowerCase(),
+  );
+}
+
+function judge(
+  _target: Target<CreateParameters>,
+  before: CreateSighting,
+  now: CreateSighting,
+  answer: AnswerKind | null,
+): Judgement {
+  const after = null;
+  const made = now.same.filter((id) => !before.taken.includes(id));
+  const [first, second] = made;
+  if (first !== undefined && second !== undefined) {
+    const note = `made ${made.length} times: users ${made.join(', ')}`;
+    return { kind: 'over_applied', evidence: 'record', after, note, reversal: `admin-mirror users delete ${second}` };
+  }
+  if (first !== undefined) return { kind: 'applied', evidence: 'record', after, note: `the new user is ${first}` };
+  if (!now.told) {
+    const note = 'the server does not find users by email and user name';
+    return answer === 'accepted'
+      ? { kind: 'applied', evidence: 'answer', after, note: `the server said so; ${note}` }
+      : { kind: 'unclear', after, note };
+  }
+  const others = now.taken.filter((id) => !before.taken.includes(id));
+  if (others.length === 0) return { kind: 'absent', evidence: 'record', after, note: 'there is no such user' };
+  const note = `user ${others.join(' and ')} has the email or the user name, and differs from the row`;
+  return answer === 'refused' ? { kind: 'absent', evidence: 'record', after, note } : { kind: 'unclear', after, note };
+}

@@ -1,0 +1,82 @@
+/** `delete`: deletes users for good. That it happened is told by the user being nowhere to be found: 404. */
+import { moneyOf } from '../decimal.ts';
+import type { Action, Sighting } from '../action.ts';
+import type { RowReader } from '../row-reader.ts';
+import { columnsFor, readYes } from './fields.ts';
+import { readUser, sightingOfUser } from './user-with.ts';
+
+export interface DeleteParameters {
+  readonly [name: string]: unknown;
+  /** In spite of orders and punishments. */
+  readonly force: boolean;
+}
+
+export interface DeleteSighting extends Sighting {
+  readonly balance: string | null;
+}
+
+/** `delete` is a word of the language. */
+export const deletion: Action<DeleteParameters, DeleteSighting> = {
+  name: 'delete',
+  summary: 'delete users for good',
+  columns: columnsFor('users.delete'),
+  examples: [
+    { user_id: '42', force: '' },
+    { user_id: '43', force: '' },
+  ],
+  target: 'user',
+  userFields: [],
+  typed: 'rows',
+
+  readRow,
+  preview: (_, user) => {
+    if (user === null) throw new Error('a deletion names its user');
+    const { id, balance } = user;
+    const rich = balance !== null && moneyOf(balance) !== '0.00';
+    return {
+      before: standing(user),
+      after: 'deleted',
+      change: null,
+      problems: [],
+      warnings: rich ? [`user ${id} has a balance of ${balance}, which goes too`] : [],
+      user,
+    };
+  },
+  sameness: ({ force }) => JSON.stringify([force]),
+
+  look: async (client, target, signal) => {
+    const record = await readUser(client, target, null, signal);
+    return { ...sightingOfUser(record), balance: moneyOf(record?.['balance']) };
+  },
+  shown: (seen) => (seen.found ? standing(seen) : 'deleted'),
+  hindrance: (_, seen) => (seen.found ? null : 'the user is not there any more'),
+  request: ({ user, parameters: { force } }) => ({
+    operation: 'users.delete',
+    user: user ?? undefined,
+    body: JSON.stringify(force ? { force } : {}),
+  }),
+  judge: (_, before, now) => {
+    if (!now.found) return { kind: 'applied', evidence: 'record', after: 'deleted', note: 'the user is gone: 404' };
+    const note = 'the user is still there';
+    // Another one than the row was approved for stands where it was.
+    const other = before.email !== now.email || before.username !== now.username;
+    return other
+      ? { kind: 'unclear', after: standing(now), note: `${note}, under another name` }
+      : { kind: 'absent', evidence: 'record', after: standing(now), note };
+  },
+  unsettled: () => null,
+  inverse: () => 'a user who was deleted does not come back',
+};
+
+function standing({ email, username, balance }: Omit<DeleteSighting, 'found'>): string {
+  const name = email ?? username ?? 'a user without a name';
+  return balance === null ? name : `${name}, balance ${balance}`;
+}
+
+function readRow(row: RowReader): DeleteParameters {
+  const force = readYes(row, 'force') ?? false;
+  if (force && !row.options.allowForce) {
+    row.problem('force', 'this would delete in spite of orders and punishments; it also needs the flag --allow-force');
+  }
+  return { force };
+}

@@ -1,0 +1,137 @@
+/** `update`: changes names, user names and languages. What became of it is told by the fields themselves. */
+import type { AnswerKind } from '../../store/ports/journal.ts';
+import type { Action, Judgement, KnownUser, LookingClient, Preview, Sighting, Target } from '../action.ts';
+import type { RowReader } from '../row-reader.ts';
+import { columnsFor, readFields } from './fields.ts';
+import { readUser, sightingOfUser, textOf } from './user-with.ts';
+
+const fieldNames = ['first_name', 'last_name', 'username', 'language'] as const;
+type FieldName = (typeof fieldNames)[number];
+
+/** Null: the field is empty, or not told. */
+type Values = Readonly<Partial<Record<FieldName, string | null>>>;
+
+/** The new values, and what an undo expects to find. */
+export interface UpdateParameters {
+  readonly [name: string]: unknown;
+  readonly expected: Values | null;
+}
+
+export interface UpdateSighting extends Sighting {
+  /** Of the fields that the row changes. */
+  readonly values: Values;
+}
+
+export const update: Action<UpdateParameters, UpdateSighting> = {
+  name: 'update',
+  summary: 'change names, user names and languages',
+  columns: columnsFor('users.update'),
+  examples: [
+    { user_id: '42', first_name: 'Anna', last_name: 'Lind', language: '' },
+    { user_id: '43', first_name: '', last_name: '', language: 'fr' },
+  ],
+  target: 'user',
+  userFields: fieldNames,
+  typed: 'rows',
+
+  readRow,
+  preview: (parameters, user) => {
+    if (user === null) throw new Error('a change of a user names the user');
+    return previewOf(parameters, user);
+  },
+  sameness: (parameters) => JSON.stringify(changesOf(parameters)),
+
+  look,
+  shown: ({ found, values }) => (found ? JSON.stringify(values) : null),
+  hindrance: ({ parameters: { expected } }, seen, plannedBefore) => {
+    if (!seen.found) return 'the user is not there any more';
+    const now = JSON.stringify(seen.values);
+    const wanted = expected === null ? plannedBefore : JSON.stringify(expected);
+    return wanted === null || wanted === now ? null : `the user has ${now}, and had ${wanted} in the plan`;
+  },
+  request: ({ user, parameters }) => ({
+    operation: 'users.update',
+    user: user ?? undefined,
+    body: JSON.stringify(changesOf(parameters)),
+  }),
+  judge,
+  unsettled: () => null,
+  inverse: ({ parameters }, { before, after }) => {
+    if (before === null || after === null) return 'what the fields were before is not known';
+    const old = JSON.parse(before) as Values;
+    const empty = namesIn(parameters).find((name) => (old[name] ?? '') === '');
+    if (empty !== undefined) return `${empty} was empty, and cannot be emptied again`;
+    return { ...old, expected: JSON.parse(after) as Values };
+  },
+};
+
+function namesIn(parameters: UpdateParameters): FieldName[] {
+  return fieldNames.filter((name) => typeof parameters[name] === 'string');
+}
+
+function changesOf(parameters: UpdateParameters): Record<string, string> {
+  return Object.fromEntries(namesIn(parameters).map((name) => [name, String(parameters[name])]));
+}
+
+/** Those fields of a record that the row changes, in one order; empty text and nothing at all are one. */
+function valuesOf(parameters: UpdateParameters, record: Readonly<Record<string, unknown>>): Values {
+  return Object.fromEntries(namesIn(parameters).map((name) => [name, textOf(record[name]) || null]));
+}
+
+function readRow(row: RowReader): UpdateParameters {
+  const fields = readFields(row, 'users.update');
+  const nothing = namesIn({ ...fields, expected: null }).length === 0;
+  if (nothing && row.problems.length === 0) row.problem(null, 'the row changes nothing: all of its values are empty');
+  return { ...fields, expected: null };
+}
+
+function previewOf(parameters: UpdateParameters, user: KnownUser): Preview {
+  const before = valuesOf(parameters, user.fields);
+  const changes = changesOf(parameters);
+  const { expected } = parameters;
+  const moved = expected !== null && JSON.stringify(expected) !== JSON.stringify(before);
+  const same = JSON.stringify(before) === JSON.stringify(changes);
+  return {
+    before: JSON.stringify(before),
+    after: JSON.stringify(changes),
+    change: null,
+    problems: moved ? [{ column: null, problem: `user ${user.id} was changed since: ${JSON.stringify(before)}` }] : [],
+    warnings: same ? [`user ${user.id} is so already`] : [],
+    user: {
+      ...user,
+      ...(changes['username'] !== undefined && { username: changes['username'] }),
+      fields: { ...user.fields, ...changes },
+    },
+  };
+}
+
+async function look(
+  client: LookingClient,
+  target: Target<UpdateParameters>,
+  signal?: AbortSignal,
+): Promise<UpdateSighting> {
+  const record = await readUser(client, target, null, signal);
+  return { ...sightingOfUser(record), values: record === null ? {} : valuesOf(target.parameters, record) };
+}
+
+function judge(
+  { parameters }: Target<UpdateParameters>,
+  before: UpdateSighting,
+  now: UpdateSighting,
+  answer: AnswerKind | null,
+): Judgement {
+  if (!now.found) {
+    const note = 'the user is not there any more';
+    return answer === 'refused'
+      ? { kind: 'absent', evidence: 'answer', after: null, note }
+      : { kind: 'unclear', after: null, note };
+  }
+  const after = JSON.stringify(now.values);
+  if (after === JSON.stringify(changesOf(parameters))) {
+    return { kind: 'applied', evidence: 'record', after, note: 'the fields are as the row says' };
+  }
+  if (after === JSON.stringify(before.values)) {
+    return { kind: 'absent', evidence: 'record', after, note: 'the fields are as they were before' };
+  }
+  return { kind: 'unclear', after, note: 'the fields are neither as they were nor as the row says' };
+}

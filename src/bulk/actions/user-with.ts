@@ -1,0 +1,72 @@
+/** One user with one kind of related records, as far as the server shows them: what looking at most writes begins with. */
+import { isRecord, recordIn, type ApiRecord } from '../../api/envelope.ts';
+import { NotFound } from '../../api/errors.ts';
+import { recordId } from '../../model/records.ts';
+import type { LookingClient, Sighting, Target } from '../action.ts';
+
+/** A list that both the user alone and the list of users can come with. */
+type Relation = 'balance_transactions' | 'notifications';
+
+/**
+ * Reads the user, with the related records if they are shown. Null where there is no such user; without fields where
+ * another record came than the one asked for. Throws what the client throws, but for 404.
+ */
+export async function readUser(
+  client: LookingClient,
+  { user }: Pick<Target, 'user'>,
+  relation: Relation | null,
+  signal?: AbortSignal,
+): Promise<ApiRecord | null> {
+  if (user === null) throw new Error('the row names no user to look at');
+  let record: ApiRecord | undefined;
+  try {
+    record = recordIn((await client.getUser(user, relation === null ? [] : [relation], signal)).body);
+  } catch (error) {
+    if (error instanceof NotFound) return null;
+    throw error;
+  }
+  // Another record than the one asked for says nothing of this one.
+  if (record === undefined || recordId(record) !== user) return {};
+  if (relation === null || relatedIn(record, relation) !== undefined) return record;
+  return (await lookInList(client, record, relation, signal)) ?? record;
+}
+
+/** The same user out of the list, which some servers give related records with where the user alone comes without. */
+async function lookInList(
+  client: LookingClient,
+  record: ApiRecord,
+  relation: Relation,
+  signal: AbortSignal | undefined,
+): Promise<ApiRecord | undefined> {
+  const email = record['email'];
+  if (typeof email !== 'string' || email === '') return undefined;
+  try {
+    const { records } = await client.list(
+      'users',
+      { filters: [{ key: 'email', value: email }], include: [relation], paginate: 15 },
+      signal,
+      { attempts: 2 },
+    );
+    const found = records.find((each) => recordId(each) === recordId(record));
+    return found !== undefined && relatedIn(found, relation) !== undefined ? found : undefined;
+  } catch {
+    signal?.throwIfAborted();
+    // What the user alone told is still there.
+    return undefined;
+  }
+}
+
+/** Undefined where the record came without them. */
+export function relatedIn(record: ApiRecord | null, relation: Relation): readonly ApiRecord[] | undefined {
+  const list = record?.[relation];
+  return Array.isArray(list) ? list.filter(isRecord) : undefined;
+}
+
+/** A field that is text; null of whatever else it is. */
+export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+
+/** What every sighting of a user tells. */
+export function sightingOfUser(record: ApiRecord | null): Sighting {
+  if (record === null) return { found: false, email: null, username: null };
+  return { found: true, email: textOf(record['email']), username: textOf(record['username']) };
+}

@@ -1,0 +1,135 @@
+/**
+ * Whom the rows are about: found in the mirror first, then confirmed on the server. Whoever the mirror does not know is
+ * asked for on the server, however many. Of those it knows, all are confirmed where that costs few requests, else a
+ * part: each one is read again just before its write in any case. Section "Writing" of docs/architecture.md.
+ */
+import type { UserDirectory } from '../store/ports/user-directory.ts';
+import type { KnownUser } from './action.ts';
+import { knownUser } from './known-user.ts';
+import { eachLive, everyUser, type Found, listSize, type LiveOptions, userById, userByKey } from './live-users.ts';
+import { type KeyColumn, keyText, type UserKey } from './user-key.ts';
+
+/** Requests that confirming what the mirror knows may cost. */
+const mostConfirmations = 200;
+
+export interface FoundUsers {
+  /** By `keyText`; every key that was asked for is there. */
+  readonly users: ReadonlyMap<string, Found>;
+  /** Users that are as the mirror has them. */
+  readonly unconfirmed: number;
+}
+
+/**
+ * Finds the users of all keys.
+ * @param urgent keys whose balance decides whether their row is sent: they are confirmed first
+ */
+export async function findUsers(
+  keys: readonly UserKey[],
+  urgent: ReadonlySet<string>,
+  directory: UserDirectory | null,
+  live: LiveOptions,
+): Promise<FoundUsers> {
+  const distinct = new Map(keys.map((key) => [keyText(key), key]));
+  const mirrored = directory === null ? new Map<string, KnownUser>() : inMirror(directory, distinct, live.userFields);
+  const users = new Map<string, Found>(mirrored);
+  const strangers = [...distinct.keys()].filter((text) => !mirrored.has(text));
+  const known = [...mirrored.keys()].sort((a, b) => Number(urgent.has(b)) - Number(urgent.has(a)));
+  const ask = async (text: string): Promise<void> => {
+    const key = distinct.get(text);
+    if (key !== undefined) users.set(text, await ofKey(key, mirrored.get(text), live));
+  };
+  if (strangers.length + known.length > mostConfirmations) {
+    const { pages } = await listSize(live);
+    if (pages <= Math.max(strangers.length, mostConfirmations)) {
+      const listed = await inList(distinct, pages, live);
+      for (const [text, user] of listed) users.set(text, user);
+      await eachLive(
+        [...distinct.keys()].filter((text) => !listed.has(text)),
+        live,
+        ask,
+      );
+      return { users, unconfirmed: 0 };
+    }
+  }
+  const confirmed = known.slice(0, mostConfirmations);
+  await eachLive([...strangers, ...confirmed], live, ask);
+  return { users, unconfirmed: known.length - confirmed.length };
+}
+
+/**
+ * Finds those users of the mirror, and of the server where that costs few requests, who have one of the keys that new
+ * users shall have. Each is looked for again just before its row is sent.
+ */
+export async function findTaken(
+  keys: readonly UserKey[],
+  directory: UserDirectory | null,
+  live: LiveOptions,
+): Promise<FoundUsers> {
+  if (keys.length <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
+  const distinct = new Map(keys.map((key) => [keyText(key), key]));
+  const users = directory === null ? new Map<string, Found>() : inMirror(directory, distinct, live.userFields);
+  return { users, unconfirmed: distinct.size - users.size };
+}
+
+const columnOf: Readonly<Record<KeyColumn, 'id' | 'email' | 'username'>> = {
+  user_id: 'id',
+  email: 'email',
+  username: 'username',
+};
+
+/** A key that fits two rows of the mirror is as unknown as one that fits none: the server decides. */
+function inMirror(
+  directory: UserDirectory,
+  keys: ReadonlyMap<string, UserKey>,
+  userFields: readonly string[],
+): Map<string, KnownUser> {
+  const found = new Map<string, KnownUser>();
+  const twice = new Set<string>();
+  for (const column of Object.keys(columnOf) as KeyColumn[]) {
+    const values = [...keys.values()].filter((key) => key.column === column).map(({ value }) => value);
+    if (values.length === 0) continue;
+    for (const record of directory.find(columnOf[column], values, userFields)) {
+      const user = knownUser(record, userFields);
+      if (user === undefined) continue;
+      const text = textOf(user, column);
+      if (found.has(text)) twice.add(text);
+      found.set(text, user);
+    }
+  }
+  for (const text of twice) found.delete(text);
+  return found;
+}
+
+function textOf(user: KnownUser, column: KeyColumn): string {
+  return keyText({ column, value: column === 'user_id' ? String(user.id) : (user[column] ?? '') });
+}
+
+/** One that the mirror knows is asked for by its id, and taken where it still has the key; else the key is looked for. */
+async function ofKey(key: UserKey, mirrored: KnownUser | undefined, live: LiveOptions): Promise<Found> {
+  if (mirrored === undefined || key.column === 'user_id') return userByKey(live, key);
+  const user = await userById(live, mirrored.id);
+  return typeof user !== 'string' && textOf(user, key.column) === keyText(key) ? user : userByKey(live, key);
+}
+
+/** Out of the whole list; a key that two users fit is left to be asked for by itself. */
+async function inList(
+  keys: ReadonlyMap<string, UserKey>,
+  pages: number,
+  live: LiveOptions,
+): Promise<Map<string, KnownUser>> {
+  const columns = new Set([...keys.values()].map(({ column }) => column));
+  const found = new Map<string, KnownUser>();
+  const twice = new Set<string>();
+  for await (const users of everyUser(live, pages)) {
+    for (const user of users) {
+      for (const column of columns) {
+        const text = textOf(user, column);
+        if (!keys.has(text)) continue;
+        if (found.has(text) && found.get(text)?.id !== user.id) twice.add(text);
+        found.set(text, user);
+      }
+    }
+  }
+  for (const text of twice) found.delete(text);
+  return found;
+}

@@ -1,0 +1,126 @@
+/**
+ * The states of one row, from the plan to the verdict, and which step leads from which to which. Section "Writing" of
+ * docs/architecture.md.
+ */
+import type { AnswerKind, IntentState } from '../store/ports/journal.ts';
+
+export const intentStates = [
+  'planned',
+  'sending',
+  'acknowledged',
+  'rejected',
+  'unknown',
+  'applied',
+  'not_applied',
+  'needs_human',
+  'blocked',
+  'skipped',
+  'invalid',
+] as const satisfies readonly IntentState[];
+
+/** What is counted of a batch, in the order in which it is shown. */
+export const countNames = ['planned', 'applied', 'rejected', 'unknown', 'blocked', 'skipped', 'invalid'] as const;
+
+export type CountName = (typeof countNames)[number];
+export type Counts = Readonly<Record<CountName, number>>;
+
+/** The file of results in which a row stands. */
+export type ResultFile = 'applied' | 'rejected' | 'unknown' | 'unprocessed';
+
+/** A row in one of these may be on its way, or its outcome is open: no other write for the same user goes out. */
+export const openStates = [
+  'sending',
+  'acknowledged',
+  'unknown',
+  'needs_human',
+] as const satisfies readonly IntentState[];
+
+/**
+ * `sending` back to `planned`: the server asked to come back later, or was not reached; nothing was done. From a verdict
+ * back to `planned`: a person decided to send again.
+ */
+const steps: Readonly<Record<IntentState, readonly IntentState[]>> = {
+  // At once to `applied`: sent before, and found when it was about to be sent again.
+  planned: ['sending', 'blocked', 'skipped', 'applied'],
+  blocked: ['planned', 'skipped'],
+  sending: ['acknowledged', 'unknown', 'planned'],
+  acknowledged: ['applied', 'unknown', 'needs_human'],
+  unknown: ['applied', 'rejected', 'not_applied', 'needs_human', 'planned'],
+  needs_human: ['applied', 'rejected', 'not_applied', 'planned'],
+  rejected: ['planned'],
+  not_applied: ['planned'],
+  applied: [],
+  skipped: [],
+  invalid: [],
+};
+
+export function isState(text: string): text is IntentState {
+  return (intentStates as readonly string[]).includes(text);
+}
+
+export function mayFollow(from: IntentState, to: IntentState): boolean {
+  return steps[from].includes(to);
+}
+
+/** Throws where the step is none: a bug that must not reach the journal. */
+export function checkStep(from: IntentState, to: IntentState): void {
+  if (!mayFollow(from, to)) throw new Error(`a row cannot go from ${from} to ${to}`);
+}
+
+export function isOpen(state: IntentState): boolean {
+  return (openStates as readonly IntentState[]).includes(state);
+}
+
+/** The state in which an answer leaves the row. A refusal is believed only when the user was looked at. */
+export function answeredState(kind: AnswerKind): 'acknowledged' | 'unknown' {
+  return kind === 'accepted' ? 'acknowledged' : 'unknown';
+}
+
+export function countNameOf(state: IntentState): CountName {
+  switch (state) {
+    case 'sending':
+    case 'acknowledged':
+    case 'unknown':
+    case 'needs_human':
+      return 'unknown';
+    case 'rejected':
+    case 'not_applied':
+      return 'rejected';
+    case 'planned':
+    case 'applied':
+    case 'blocked':
+    case 'skipped':
+    case 'invalid':
+      return state;
+  }
+}
+
+export function resultFileOf(state: IntentState): ResultFile {
+  const name = countNameOf(state);
+  switch (name) {
+    case 'applied':
+    case 'rejected':
+    case 'unknown':
+      return name;
+    case 'planned':
+    case 'blocked':
+    case 'skipped':
+    case 'invalid':
+      return 'unprocessed';
+  }
+}
+
+/** The counts of a batch; they sum to its rows. */
+export function countsOf(states: Readonly<Partial<Record<IntentState, number>>>): Counts {
+  const counts: Record<CountName, number> = {
+    planned: 0,
+    applied: 0,
+    rejected: 0,
+    unknown: 0,
+    blocked: 0,
+    skipped: 0,
+    invalid: 0,
+  };
+  for (const state of intentStates) counts[countNameOf(state)] += states[state] ?? 0;
+  return counts;
+}

@@ -1,0 +1,109 @@
+/** Users as the server has them at this moment: one by one, or out of the pages of the whole list. */
+import { setTimeout as wait } from 'node:timers/promises';
+import pLimit from 'p-limit';
+import type { Client } from '../api/client.ts';
+import { recordIn } from '../api/envelope.ts';
+import { NotFound, RefusedInput, ServerFailed } from '../api/errors.ts';
+import { shown } from './sheet/shown.ts';
+import type { KnownUser } from './action.ts';
+import { knownUser } from './known-user.ts';
+import { keyText, type UserKey } from './user-key.ts';
+
+export type LiveClient = Pick<Client, 'getUser' | 'list' | 'auth' | 'address' | 'keyMark'>;
+
+/** A user, or why there is none, in words. */
+export type Found = KnownUser | string;
+
+export interface LiveOptions {
+  readonly client: LiveClient;
+  readonly userFields: readonly string[];
+  /** Requests under way at once. */
+  readonly concurrency: number;
+  readonly pageSize: number;
+  readonly signal: AbortSignal;
+}
+
+/** The user of that id. */
+export async function userById(options: LiveOptions, id: number): Promise<Found> {
+  try {
+    const record = recordIn((await options.client.getUser(id, [], options.signal)).body);
+    const user = record === undefined ? undefined : knownUser(record, options.userFields);
+    return user?.id === id ? user : `the server does not show user ${id}`;
+  } catch (error) {
+    if (error instanceof NotFound) return `there is no user ${id}`;
+    throw error;
+  }
+}
+
+/** The user that the key names: none, or one. More than one is as bad as none. */
+export async function userByKey(options: LiveOptions, key: UserKey): Promise<Found> {
+  const { column, value } = key;
+  if (column === 'user_id') return userById(options, Number(value));
+  const { client, userFields, signal } = options;
+  try {
+    const page = await client.list('users', { filters: [{ key: column, value }], paginate: 15 }, signal);
+    const users = page.records.flatMap((record) => knownUser(record, userFields) ?? []);
+    const same = users.filter((user) => keyText({ column, value: user[column] ?? '' }) === keyText(key));
+    const [user, other] = same;
+    if (other !== undefined) return `several users have the ${column} ${shown(value)}: ${idsOf(same)}`;
+    if (user !== undefined) return user;
+    // A filter that is not kept to brings others, and proves nothing.
+    if (users.length > 0) return `the server does not find users by ${column}; name the user by user_id`;
+    return `no user has the ${column} ${shown(value)}`;
+  } catch (error) {
+    if (error instanceof RefusedInput || error instanceof ServerFailed) {
+      return `the server does not find users by ${column} (${error.message}); name the user by user_id`;
+    }
+    throw error;
+  }
+}
+
+function idsOf(users: readonly KnownUser[]): string {
+  return users.map(({ id }) => id).join(', ');
+}
+
+/** Looks for each, some side by side. */
+export async function eachLive<T>(
+  items: readonly T[],
+  { concurrency, signal }: LiveOptions,
+  look: (item: T) => Promise<void>,
+): Promise<void> {
+  const limit = pLimit({ concurrency, rejectOnClear: true });
+  try {
+    await Promise.all(
+      items.map((item) =>
+        limit(() => {
+          signal.throwIfAborted();
+          return look(item);
+        }),
+      ),
+    );
+  } catch (error) {
+    limit.clearQueue();
+    // What is under way ends by itself.
+    await wait(0);
+    throw error;
+  }
+}
+
+/** How many users there are, and on how many pages; as the server counts. */
+export async function listSize({ client, pageSize, signal }: LiveOptions): Promise<{ readonly pages: number }> {
+  const { lastPage } = await client.list('users', { paginate: pageSize }, signal);
+  return { pages: lastPage };
+}
+
+/** Every user of the list, page by page. One that moves between pages meanwhile may be missed: ask for it by itself. */
+export async function* everyUser(options: LiveOptions, pages: number): AsyncGenerator<readonly KnownUser[]> {
+  const { client, userFields, concurrency, pageSize, signal } = options;
+  const sorts = [
+    { key: 'created_at', direction: 'asc' },
+    { key: 'username', direction: 'asc' },
+  ] as const;
+  for (let first = 1; first <= pages; first += concurrency) {
+    const numbers = Array.from({ length: Math.min(concurrency, pages - first + 1) }, (_, at) => first + at);
+    const read = await Promise.all(
+      numbers.map((page) => client.list('users', { paginate: pageSize, page, sorts }, signal)),
+    );
+    for (const { records } of read) yield records.flatMap((record) => knownUser(record, userFields) ?? []);
+  }
+}

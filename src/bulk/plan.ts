@@ -1,0 +1,197 @@
+/**
+ * `bulk plan`: rows in, a stored batch out, and nothing sent. Section "Writing" of docs/architecture.md.
+ */
+import { randomBytes } from 'node:crypto';
+import { Big } from 'big.js';
+import { IncompleteError, UsageError } from '../model/errors.ts';
+import { type Clock, timestampOf } from '../model/time.ts';
+import type { Batch, Journal, NewIntent, PlannedServer } from '../store/ports/journal.ts';
+import type { UserDirectory } from '../store/ports/user-directory.ts';
+import type { Action, LookingClient } from './action.ts';
+import { findTaken, findUsers, type FoundUsers } from './find-users.ts';
+import { keyOwner } from './key-owner.ts';
+import type { LiveClient } from './live-users.ts';
+import { planHash, rowsDigest } from './plan-hash.ts';
+import { type Caps, type PlannedRow, planRows, type RowsPlan } from './plan-rows.ts';
+import type { ReadRow, ReadRows } from './read-rows.ts';
+import { checkNotSent, type Again } from './sent-before.ts';
+import { newToken } from './token.ts';
+import { keyText } from './user-key.ts';
+
+export interface PlanPorts {
+  readonly journal: Journal;
+  readonly client: LiveClient & LookingClient;
+  /** Null where there is no mirror. */
+  readonly directory: UserDirectory | null;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly concurrency: number;
+  readonly pageSize: number;
+  readonly caps: Caps;
+}
+
+export interface PlanSource {
+  /** Null where the rows do not come from a file. */
+  readonly file: { readonly name: string; readonly bytes: number; readonly hash: string } | null;
+  readonly undoOf: string | null;
+  readonly again: Again;
+}
+
+/** Warnings of one kind that are told one by one. */
+const mostWarnings = 50;
+
+/**
+ * Plans the rows and stores the batch. Throws a UsageError for a file or rows that were sent before, or where a bound on
+ * the whole is passed; nothing is stored then.
+ */
+export async function planBatch(ports: PlanPorts, action: Action, read: ReadRows, source: PlanSource): Promise<Batch> {
+  const { journal, client, clock, caps } = ports;
+  if (read.rows.length === 0)
+    throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
+  if (caps.maxRows !== undefined && read.rows.length > caps.maxRows) {
+    throw new UsageError(`there are ${read.rows.length} rows, more than bulk.max_rows (${caps.maxRows})`);
+  }
+  const owner = await keyOwner(client, ports.signal);
+  const server: PlannedServer = { address: client.address, keyMark: client.keyMark, owner };
+  const found = await usersOf(ports, action, read);
+  const plan = planRows(action, read.problems.length === 0 ? read.rows : spoilt(read), found.users, caps);
+  if (caps.maxTotal !== undefined && new Big(plan.moved).gt(caps.maxTotal)) {
+    throw new UsageError(`the rows move ${plan.moved} in all, more than bulk.max_total (${caps.maxTotal})`);
+  }
+  const fileHash = source.file?.hash ?? null;
+  const digest = rowsDigest(plan.rows);
+  checkNotSent(journal, { fileHash, rowsDigest: digest }, null, source.again);
+  const warnings = [
+    ...read.notes,
+    ...bounded(plan.warnings),
+    ...(await unsettledWarning(ports, action, plan.rows)),
+    ...unconfirmedWarning(found, action, ports.directory),
+    ...bounded(sentWarnings(journal, plan.rows)),
+  ];
+  const batch = newBatchId(clock);
+  journal.addBatch(
+    {
+      batch,
+      action: action.name,
+      file: source.file?.name ?? null,
+      fileBytes: source.file?.bytes ?? null,
+      fileHash,
+      hash: planHash({ action: action.name, fileHash, server, undoOf: source.undoOf, rows: plan.rows }),
+      rowsDigest: digest,
+      rows: plan.rows.length,
+      net: plan.net,
+      columns: read.columns,
+      problems: read.problems.length > 0 ? read.problems : plan.problems,
+      warnings,
+      server,
+      undoOf: source.undoOf,
+      againReason: source.again.reason,
+    },
+    intentsOf(plan),
+  );
+  const stored = journal.batch(batch);
+  if (stored === undefined) throw new IncompleteError(`batch ${batch} was stored and is not there`);
+  return stored;
+}
+
+/** Where the header is wrong, no row says anything that could be relied on. */
+function spoilt({ rows, problems }: ReadRows): ReadRow[] {
+  const [first] = problems;
+  const problem = `the header is wrong: ${first?.problem ?? ''}`;
+  // Told once, of the header, and not again for each row.
+  return rows.map((row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
+}
+
+function* intentsOf({ rows }: RowsPlan): Iterable<NewIntent> {
+  for (const { valid, before, after, ...row } of rows) {
+    yield {
+      ...row,
+      state: valid ? 'planned' : 'invalid',
+      token: valid ? newToken() : null,
+      plannedBefore: before,
+      plannedAfter: after,
+    };
+  }
+}
+
+async function usersOf(ports: PlanPorts, action: Action, read: ReadRows): Promise<FoundUsers> {
+  if (read.problems.length > 0) return { users: new Map(), unconfirmed: 0 };
+  if (action.target === 'new') return takenKeys(ports, action, read);
+  const rows = read.rows.filter(({ key, problems }) => key !== null && problems.length === 0);
+  const keys = rows.flatMap(({ key }) => key ?? []);
+  // A row that names a state to find, or sets one, is not sent where the mirror was behind.
+  const urgent = rows.filter(({ parameters }) => parameters['type'] === 'set' || hasExpectation(parameters));
+  const urgentKeys = new Set(urgent.flatMap(({ key }) => (key === null ? [] : keyText(key))));
+  const { client, concurrency, pageSize, signal } = ports;
+  return findUsers(keys, urgentKeys, ports.directory, {
+    client,
+    userFields: action.userFields,
+    concurrency,
+    pageSize,
+    signal,
+  });
+}
+
+/** Users who stand in the way of new ones. */
+async function takenKeys(ports: PlanPorts, action: Action, read: ReadRows): Promise<FoundUsers> {
+  const rows = read.rows.filter(({ problems }) => problems.length === 0);
+  const keys = rows.flatMap(({ parameters }) => action.newKeys?.(parameters) ?? []);
+  const { client, concurrency, pageSize, signal, directory } = ports;
+  return findTaken(keys, directory, { client, userFields: action.userFields, concurrency, pageSize, signal });
+}
+
+function hasExpectation(parameters: ReadRow['parameters']): boolean {
+  return typeof parameters['expected_balance'] === 'string';
+}
+
+/** One look at one user tells whether lost answers can be settled on this server without a person. */
+async function unsettledWarning(ports: PlanPorts, action: Action, rows: readonly PlannedRow[]): Promise<string[]> {
+  const first = rows.find(({ valid, user }) => valid && (user !== null || action.target === 'new'));
+  if (first === undefined || first.parameters === null) return [];
+  const target = { user: first.user, parameters: first.parameters, token: newToken() };
+  const warning = action.unsettled(await action.look(ports.client, target, ports.signal));
+  return warning === null ? [] : [warning];
+}
+
+function unconfirmedWarning(
+  { unconfirmed }: FoundUsers,
+  { target }: Action,
+  directory: UserDirectory | null,
+): string[] {
+  if (unconfirmed === 0) return [];
+  if (target === 'new') {
+    return [
+      `whether anybody has them already was not asked on the server for ${unconfirmed} emails and user names: ` +
+        'each is looked for just before its row is sent',
+    ];
+  }
+  const since = directory?.freshAsOf ?? 'a time that is not known';
+  return [
+    `${unconfirmed} users were not asked for on the server: they are shown as the mirror has them, as of ${since}. ` +
+      'Each is read again just before its row is sent.',
+  ];
+}
+
+function sentWarnings(journal: Journal, rows: readonly PlannedRow[]): string[] {
+  const sent = new Map(
+    journal.sentRows(rows.flatMap(({ fingerprint }) => fingerprint ?? [])).map((each) => [each.fingerprint, each]),
+  );
+  if (sent.size === 0) return [];
+  return rows.flatMap(({ row, fingerprint }) => {
+    const before = fingerprint === null ? undefined : sent.get(fingerprint);
+    return before === undefined ? [] : [`row ${row} does the same as row ${before.row} of batch ${before.batch}`];
+  });
+}
+
+function bounded(warnings: readonly string[]): string[] {
+  const more = warnings.length - mostWarnings;
+  return more > 0 ? [...warnings.slice(0, mostWarnings), `and ${more} more like these`] : [...warnings];
+}
+
+/** `20260311-102030-k7qa`: sorts by time, and can be typed. */
+function newBatchId(clock: Clock): string {
+  const time = timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
+  const letters = 'abcdefghijkmnpqrstuvwxyz23456789';
+  const end = [...randomBytes(4)].map((byte) => letters[byte & 31] ?? '').join('');
+  return `${time}-${end}`;
+}

@@ -1,0 +1,73 @@
+/** A sheet's rows as instructions of an action, each with what is wrong with it. */
+import type { Action, Parameters } from './action.ts';
+import { type ReadOptions, RowReader } from './row-reader.ts';
+import { columnsOf } from './sheet/columns.ts';
+import type { Sheet, SheetProblem } from './sheet/sheet.ts';
+import { keyColumns, keyRules, readKey, type UserKey } from './user-key.ts';
+
+export interface ReadRow {
+  readonly row: number;
+  /** As they stand in the file, in the order of its columns. */
+  readonly cells: readonly string[];
+  /** Null where the row names none that could be read, or makes a new user. */
+  readonly key: UserKey | null;
+  readonly parameters: Parameters;
+  readonly problems: readonly SheetProblem[];
+  /** The row of another batch that this one takes back. */
+  readonly undoOfRow: number | null;
+}
+
+export interface ReadRows {
+  readonly columns: readonly string[];
+  readonly rows: readonly ReadRow[];
+  /** Of the file as a whole: while there is one, no row counts as valid. */
+  readonly problems: readonly SheetProblem[];
+  readonly notes: readonly string[];
+}
+
+/** Reads every row; nothing is thrown for what stands in the cells. */
+export function readRows(sheet: Sheet, action: Action, options: ReadOptions): ReadRows {
+  // Result files have columns of ours, so that one of them can be sent again as it is.
+  const ours = sheet.columns.filter((name) => name.startsWith('_')).map((name) => name.toLowerCase());
+  // What the action itself has a column for names no user: a new user name is not the old one.
+  const own = new Set(action.columns.map(({ name }) => name));
+  const keys = action.target === 'user' ? keyRules.filter(({ name }) => !own.has(name)) : [];
+  const rules = [...keys, ...action.columns, ...[...new Set(ours)].map((name) => ({ name, required: false }))];
+  const { index, problems } = columnsOf(sheet, rules);
+  const keyColumn = keyColumns.find((name) => keys.some((key) => key.name === name) && index.has(name));
+  const cellProblems = byRow(sheet.problems);
+  const rows = sheet.rows.map((row): ReadRow => {
+    const reader = new RowReader(row, index, options);
+    const key = keyColumn === undefined ? null : (readKey(reader, keyColumn) ?? null);
+    // Without its columns there is nothing to be read of a row.
+    const parameters = problems.length === 0 ? action.readRow(reader) : {};
+    const found = problems.length === 0 ? [...(cellProblems.get(row.row) ?? []), ...reader.problems] : [];
+    return {
+      row: row.row,
+      cells: row.cells.map(({ raw }) => raw),
+      key,
+      parameters,
+      problems: withoutEchoes(found),
+      undoOfRow: null,
+    };
+  });
+  const skipped = sheet.blankRows > 0 ? [`${sheet.blankRows} blank ${sheet.blankRows === 1 ? 'row' : 'rows'}`] : [];
+  return { columns: sheet.columns, rows, problems, notes: [...sheet.notes, ...skipped] };
+}
+
+function byRow(problems: readonly SheetProblem[]): ReadonlyMap<number, readonly SheetProblem[]> {
+  const rows = new Map<number, SheetProblem[]>();
+  for (const problem of problems) {
+    const there = rows.get(problem.row);
+    if (there === undefined) rows.set(problem.row, [problem]);
+    else there.push(problem);
+  }
+  return rows;
+}
+
+/** A cell's own error is told once: by the sheet, which knows most of it, and not again by who read the cell. */
+function withoutEchoes(problems: readonly SheetProblem[]): SheetProblem[] {
+  return problems.filter(
+    ({ column }, at) => column === null || problems.findIndex((each) => each.column === column) === at,
+  );
+}

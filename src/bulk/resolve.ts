@@ -1,0 +1,67 @@
+/** A person's word on a row whose outcome cannot be found out, or that shall be sent again. It is on record with its reason. */
+import { UsageError } from '../model/errors.ts';
+import type { Batch, IntentFields, IntentState, Journal } from '../store/ports/journal.ts';
+import { checkStep, isOpen } from './intent.ts';
+
+export interface Resolution {
+  readonly row: number;
+  readonly outcome: 'applied' | 'not_applied';
+  /** Sends it again with the next `resume`: only what was not applied. */
+  readonly resend: boolean;
+  readonly reason: string;
+}
+
+/**
+ * Records the person's decision. Throws a UsageError where the row is not one to decide about, and LockHeldError where a
+ * process is at the batch.
+ */
+export function resolveRow(journal: Journal, { batch }: Batch, resolution: Resolution): IntentState {
+  const { row, outcome, resend } = resolution;
+  const reason = resolution.reason.trim();
+  if (reason === '') throw new UsageError('a reason is needed', { advice: 'Say how you know: --reason "…".' });
+  if (resend && outcome === 'applied') {
+    throw new UsageError('what was applied must not be sent again', { advice: 'Leave --resend out.' });
+  }
+  journal.acquireLock(batch);
+  try {
+    journal.takeUp(batch);
+    const intent = journal.intent(batch, row);
+    if (intent === undefined)
+      throw new UsageError(`batch ${batch} has no row ${row}`, { advice: 'The header is row 1.' });
+    const { state } = intent;
+    const done = state === 'rejected' || state === 'not_applied';
+    if (!isOpen(state) && !(done && resend)) {
+      throw new UsageError(`row ${row} is ${state.replace('_', ' ')}: there is nothing to decide about it`, {
+        advice: done ? 'Add --resend to send it again.' : undefined,
+      });
+    }
+    const to = resend ? 'planned' : outcome;
+    step(journal, batch, row, state, to, reason);
+    if (to !== 'planned') journal.takeUp(batch);
+    journal.setBatchState(batch, restOf(journal, batch) ? 'stopped' : 'done');
+    return to;
+  } finally {
+    journal.releaseLock(batch);
+  }
+}
+
+function step(journal: Journal, batch: string, row: number, state: IntentState, to: IntentState, reason: string): void {
+  // An answer of success that was not looked at yet is open like any other.
+  const from = state === 'acknowledged' ? 'unknown' : state;
+  if (from !== state) journal.move({ batch, row, from: state, to: from });
+  checkStep(from, to);
+  const fields: IntentFields =
+    to === 'planned'
+      ? { evidence: null, problem: null }
+      : { evidence: 'person', problem: `a person decided: ${reason}` };
+  if (!journal.move({ batch, row, from, to, fields, note: `decided by a person: ${reason}` })) {
+    throw new UsageError(`row ${row} was taken back by another batch, and cannot be sent again`);
+  }
+}
+
+function restOf(journal: Journal, batch: string): boolean {
+  const counts = journal.counts(batch);
+  return (Object.keys(counts) as IntentState[]).some(
+    (state) => isOpen(state) || state === 'planned' || state === 'blocked',
+  );
+}

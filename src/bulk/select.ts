@@ -1,0 +1,117 @@
+/**
+ * `bulk select`: the rows of a query as a sheet for an action. What the action would refuse in the file is refused here,
+ * before there is one. Nothing is looked up and nothing sent.
+ */
+import { UsageError } from '../model/errors.ts';
+import { guardedText } from '../store/files/csv.ts';
+import type { Cell, ReadingStore, Row } from '../store/ports/reading.ts';
+import type { Action } from './action.ts';
+import { readRows } from './read-rows.ts';
+import type { ReadOptions } from './row-reader.ts';
+import type { SheetCell, SheetProblem } from './sheet/sheet.ts';
+import { shown } from './sheet/shown.ts';
+import { emptyCell, textCell } from './sheet/cell.ts';
+import { sheetText, type WrittenFormat } from './sheet-text.ts';
+import { type TypeTotal, typeTotals } from './totals.ts';
+
+export interface SelectOptions extends ReadOptions {
+  readonly format: WrittenFormat;
+  readonly signal: AbortSignal;
+}
+
+export interface SelectedSheet {
+  readonly rows: number;
+  readonly totals: readonly TypeTotal[];
+  readonly text: () => Iterable<string>;
+}
+
+const batchRows = () => 1_000;
+
+/** Throws a UsageError for SQL that fails or would do more than read, for no rows, and for rows that cannot be sent. */
+export function selectSheet(store: ReadingStore, sql: string, action: Action, options: SelectOptions): SelectedSheet {
+  const { columns, rows } = result(store, sql, options.signal);
+  if (rows.length === 0) throw new UsageError('the query found no rows; nothing was written');
+  const sheet = {
+    file: 'the query',
+    bytes: 0,
+    hash: '',
+    format: options.format,
+    delimiter: null,
+    sheet: null,
+    columns,
+    // As the file will count them: in JSON lines there is no header.
+    rows: rows.map((cells, at) => ({ row: at + (options.format === 'jsonl' ? 1 : 2), cells: cells.map(cellOf) })),
+    blankRows: 0,
+    notes: [],
+    problems: [],
+  };
+  const read = readRows(sheet, action, options);
+  const problems = [
+    ...read.problems,
+    ...read.rows.flatMap((row) => row.problems),
+    ...(options.format === 'jsonl' ? [] : formulas(columns, rows)),
+  ];
+  if (problems.length > 0) throw refusal(problems);
+  const texts = rows.map((cells) => cells.map((cell) => cellOf(cell).raw));
+  return {
+    rows: rows.length,
+    totals: typeTotals(read.rows),
+    text: () => sheetText(columns, texts, options.format),
+  };
+}
+
+function result(
+  store: ReadingStore,
+  sql: string,
+  signal: AbortSignal,
+): { readonly columns: string[]; readonly rows: Row[] } {
+  const snapshot = store.snapshot();
+  try {
+    const { columns, batches } = snapshot.query(sql);
+    const rows: Row[] = [];
+    for (const batch of batches(batchRows)) {
+      signal.throwIfAborted();
+      rows.push(...batch);
+    }
+    return { columns: columns.map(({ name }) => name), rows };
+  } finally {
+    snapshot.release();
+  }
+}
+
+/** Whole numbers and decimals digit for digit; what a calculation left of a decimal is told by its many places. */
+function cellOf(cell: Cell): SheetCell {
+  if (cell === null) return emptyCell;
+  if (cell instanceof Uint8Array) return { text: 'bytes', raw: 'bytes', kind: 'error' };
+  if (typeof cell !== 'string') return { text: String(cell), raw: String(cell), kind: 'number' };
+  return textCell(cell);
+}
+
+function formulas(columns: readonly string[], rows: readonly Row[]): SheetProblem[] {
+  return rows.flatMap((cells, at) =>
+    cells.flatMap((cell, column) => {
+      if (typeof cell !== 'string' || guardedText(cell) === cell || /^-?\d+(?:\.\d+)?$/.test(cell)) return [];
+      const problem = `${shown(cell)} would be run as a formula by a spreadsheet; name a file that ends in .jsonl`;
+      return { row: at + 2, column: columns[column] ?? null, problem };
+    }),
+  );
+}
+
+/** Problems that are told one by one. */
+const mostProblems = 10;
+
+function refusal(problems: readonly SheetProblem[]): UsageError {
+  const lines = problems
+    .slice(0, mostProblems)
+    .map(({ row, column, problem }) => `row ${row}${column === null ? '' : `, ${column}`}: ${problem}`);
+  const more = problems.length - lines.length;
+  const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
+  const advice = [
+    ...lines,
+    ...(more > 0 ? [`and ${more} more`] : []),
+    'Correct the SQL; round(…, 2) leaves two places.',
+  ];
+  return new UsageError(`the rows of the query cannot be sent as they are (${count}); nothing was written`, {
+    advice: advice.join('\n'),
+  });
+}

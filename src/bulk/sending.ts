@@ -1,0 +1,46 @@
+/** What sending and settling work with. */
+import type { Sleep } from '../api/rate.ts';
+import type { OperatorError } from '../model/errors.ts';
+import type { Clock } from '../model/time.ts';
+import type { Batch, Intent, IntentState, Journal } from '../store/ports/journal.ts';
+import type { Action, LookingClient, Target } from './action.ts';
+import type { SendingClient } from './answer.ts';
+import type { BulkProgress } from './progress.ts';
+
+export interface SendingPorts {
+  readonly journal: Journal;
+  readonly client: LookingClient & SendingClient;
+  readonly clock: Clock;
+  readonly sleep: Sleep;
+  /** Aborted when no further row shall be begun; what is under way is brought to its end. */
+  readonly signal: AbortSignal;
+  readonly progress: BulkProgress;
+}
+
+export interface SendingOptions {
+  /** How long a write that is nowhere to be seen stays unknown, ms. */
+  readonly settleAfterMs: number;
+  /** Users that rows are sent for at once. */
+  readonly concurrency: number;
+  /** Rows that may fail in one run. */
+  readonly maxErrors: number;
+}
+
+/** One run over one batch. */
+export interface Sending extends SendingPorts {
+  readonly batch: Batch;
+  readonly action: Action;
+  readonly options: SendingOptions;
+}
+
+/** How one row ended: the state that it is in now, and whether the batch must stop. */
+export interface RowEnd {
+  readonly state: IntentState;
+  readonly stop: OperatorError | null;
+}
+
+/** The row's target. Throws for a row that was never valid. */
+export function targetOf({ user, parameters, token, row }: Intent): Target {
+  if (parameters === null || token === null) throw new Error(`row ${row} is not valid and has no target`);
+  return { user, parameters, token };
+}

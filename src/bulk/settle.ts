@@ -1,0 +1,94 @@
+/**
+ * Finding out what became of a write: the user is read, the action judges, the verdict is recorded with its evidence.
+ * Section "Settling" of docs/architecture.md.
+ */
+import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
+import { parseInstant, secondMs } from '../model/time.ts';
+import type { Intent } from '../store/ports/journal.ts';
+import type { Judgement, Sighting } from './action.ts';
+import { checkStep, openStates } from './intent.ts';
+import { type RowEnd, type Sending, targetOf } from './sending.ts';
+import { agree, verdictOf, wantsSecondLook } from './verdict.ts';
+
+/** Between two looks that are to agree: replicas of a database may lag. */
+const betweenLooksMs = secondMs;
+
+/** Looks at an open row and records what can be said of it. Where the server does not answer, the row stays as it is. */
+export async function settleRow(sending: Sending, intent: Intent): Promise<RowEnd> {
+  const { clock, options, sleep } = sending;
+  const { state } = intent;
+  if (state !== 'acknowledged' && state !== 'unknown' && state !== 'needs_human') {
+    throw new Error(`row ${intent.row} is ${state}, which is nothing to settle`);
+  }
+  const sentAt = parseInstant(intent.sentAt) ?? clock.now();
+  try {
+    let judgement = await judge(sending, intent);
+    const now = { state, answer: intent.answerKind, waited: clock.now() - sentAt >= options.settleAfterMs };
+    let agreed = false;
+    if (wantsSecondLook(judgement, now)) {
+      await sleep(betweenLooksMs);
+      const second = await judge(sending, intent);
+      agreed = agree(judgement, second);
+      judgement = second;
+    }
+    const verdict = verdictOf(judgement, { ...now, agreed });
+    record(sending, intent, judgement, verdict);
+    const stop =
+      judgement.kind === 'over_applied' && state !== 'needs_human' ? overApplied(sending, intent, judgement) : null;
+    return { state: verdict.to, stop };
+  } catch (error) {
+    if (error instanceof OperatorError) return { state, stop: error };
+    throw error;
+  }
+}
+
+async function judge({ action, client }: Sending, intent: Intent): Promise<Judgement> {
+  const target = targetOf(intent);
+  const seen = await action.look(client, target);
+  return action.judge(target, intent.seenBefore as Sighting, seen, intent.answerKind);
+}
+
+function record(
+  { journal }: Sending,
+  { batch, row, state, problem }: Intent,
+  judgement: Judgement,
+  { to, evidence, note }: ReturnType<typeof verdictOf>,
+): void {
+  if (to === state) return;
+  checkStep(state, to);
+  const settled = to === 'applied';
+  const fields = {
+    evidence,
+    after: judgement.after,
+    // What the server said of a refusal stands first; of a row that was applied, there is no problem any more.
+    problem: settled ? null : [...new Set([problem, note])].filter((text) => text !== null).join('; '),
+  };
+  journal.move({ batch, row, from: state, to, fields, note });
+}
+
+function overApplied(
+  { batch }: Sending,
+  { row }: Intent,
+  { note, reversal }: Extract<Judgement, { kind: 'over_applied' }>,
+): OperatorError {
+  return new OutcomeUnknownError(`row ${row} was over-applied: ${note}. The batch was stopped`, {
+    advice:
+      `Something between here and the server sends requests twice. To take back what is too much: ${reversal}. ` +
+      `Then say so: admin-mirror bulk resolve ${batch.batch} --row ${row} --applied --reason "…".`,
+  });
+}
+
+/**
+ * Settles every open row of the batch, one after the other. Gives the error that ended it early, or null.
+ */
+export async function settleOpen(sending: Sending): Promise<OperatorError | null> {
+  const { journal, batch, signal, progress } = sending;
+  for (const intent of journal.intents(batch.batch, openStates)) {
+    if (signal.aborted) return null;
+    // `takeUp` has made those that were left sending unknown.
+    const { state, stop } = await settleRow(sending, intent);
+    if (state !== intent.state) progress({ kind: 'row', row: intent.row, state });
+    if (stop !== null) return stop;
+  }
+  return null;
+}

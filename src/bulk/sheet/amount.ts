@@ -1,0 +1,90 @@
+/** Amounts, read from what stands in a cell digit for digit. What could mean two numbers is refused. */
+import { Big } from 'big.js';
+import { errorReason } from './cell.ts';
+import type { SheetCell } from './sheet.ts';
+import { shown } from './shown.ts';
+
+/** What stands before the decimals. Null: not said, so a sheet has no thousands separators. */
+export type DecimalMark = 'point' | 'comma' | null;
+
+export interface AmountOptions {
+  /** How many places an amount may have. */
+  readonly decimals: number;
+  readonly mark: DecimalMark;
+}
+
+/** So that a server that keeps doubles cannot change it. */
+const significantDigits = 15;
+/** No number of 15 digits is written with more characters, unless to keep a machine busy. */
+const longest = 100;
+const plain = /^-?\d+(?:\.\d+)?$/;
+const exponent = /^[-+]?\d+(?:[.,]\d+)?e[-+]?\d+$/i;
+const withPoint = /^-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?$/;
+const withComma = /^-?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?$/;
+
+/** The text in plain notation, or undefined where it is no number by that mark. */
+function plainText(text: string, mark: DecimalMark): string | undefined {
+  if (text.length > longest) return undefined;
+  switch (mark) {
+    case 'point':
+      return withPoint.test(text) ? text.replaceAll(',', '') : undefined;
+    case 'comma':
+      return withComma.test(text) ? text.replaceAll('.', '').replace(',', '.') : undefined;
+    case null:
+      return plain.test(text) ? text : undefined;
+  }
+}
+
+/** Why a text is no amount, in words that tell what to change. */
+function reason(text: string, mark: DecimalMark): string {
+  const cell = shown(text);
+  if (text.length > longest) return `${cell} is not an amount; write a plain number, as 1234.56`;
+  if (exponent.test(text)) {
+    return `${cell} is in scientific notation, which may have lost digits; format the column as text and write it out`;
+  }
+  if (/\p{Sc}/u.test(text)) return `${cell} has a currency sign; write the number alone`;
+  if (text.endsWith('%')) return `${cell} is a percentage; write the amount itself`;
+  if (text.startsWith('+')) return `${cell} has a plus sign; leave it out`;
+  if (/^-?[\d.,]+$/.test(text)) {
+    if (mark !== null) return `${cell} is no number whose decimals follow a ${mark}; write it plainly, as 1234.56`;
+    if (/,|\..*\./.test(text)) {
+      return `${cell} is ambiguous: say what stands before its decimals with --decimal comma or --decimal point, or write it as 1234.56`;
+    }
+  }
+  if (/^[\u2010-\u2015\u2212\uff0d]/.test(text))
+    return `${cell} begins with a dash that is no minus sign; write a plain -`;
+  if (/\p{Nd}/u.test(text) && !/[0-9]/.test(text)) return `${cell} has digits other than 0 to 9; write it as 1234.56`;
+  return `${cell} is not an amount; write a plain number, as 1234.56`;
+}
+
+/**
+ * The amount in a cell, exact, or what is wrong with it in words. Numbers of a spreadsheet are read as they are stored,
+ * whatever the mark; `mark` says how text is read. A leading `-` is allowed.
+ */
+export function amountOf(cell: SheetCell, options: AmountOptions): Big | string {
+  const { text, kind } = cell;
+  switch (kind) {
+    case 'empty':
+      return 'the cell is empty; an amount is needed';
+    case 'error':
+      return errorReason(cell);
+    case 'boolean':
+      return `${shown(text)} is a truth value, not an amount`;
+    case 'date':
+      return `${shown(cell.raw)} is formatted as a date; format the cell as a number`;
+    case 'percent':
+      return `${shown(cell.raw)} is formatted as a percentage; write the amount itself, formatted as a number`;
+    case 'number':
+    case 'text':
+  }
+  const mark = kind === 'number' ? null : options.mark;
+  const number = plainText(text, mark);
+  if (number === undefined) return reason(text, mark);
+  const places = number.split('.')[1]?.length ?? 0;
+  if (places > options.decimals)
+    return `${shown(text)} has ${places} decimal places; at most ${options.decimals} are allowed`;
+  const amount = new Big(number);
+  if (amount.c.length > significantDigits)
+    return `${shown(text)} has more than ${significantDigits} significant digits`;
+  return amount;
+}

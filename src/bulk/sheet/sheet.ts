@@ -1,0 +1,126 @@
+/** Files of rows that people hand in: spreadsheets, CSV, JSON lines. What stands in them, and where, and nothing guessed. */
+import type { Buffer } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { extname } from 'node:path';
+import { UsageError } from '../../model/errors.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import { isContainer } from './container.ts';
+import { readDelimited } from './delimited.ts';
+import { readJsonl } from './jsonl.ts';
+import { limits, megabytes } from './limits.ts';
+import { refusal } from './refusal.ts';
+import type { SheetContent } from './rows.ts';
+import { readXlsx } from './xlsx/read.ts';
+
+export type SheetFormat = 'csv' | 'tsv' | 'xlsx' | 'jsonl';
+
+/** What a cell is. Those of text files are `text` or `empty`; those of JSON lines may be numbers and booleans, too. */
+export type CellKind = 'text' | 'number' | 'boolean' | 'date' | 'percent' | 'error' | 'empty';
+
+export interface SheetCell {
+  /** Without spaces, NBSP and zero-width characters at its ends; '' where empty. */
+  readonly text: string;
+  /** As it stands in the file; numbers digit for digit. */
+  readonly raw: string;
+  readonly kind: CellKind;
+}
+
+export interface SheetRow {
+  /** Physical: the header is row 1, a record of several lines is where it begins. */
+  readonly row: number;
+  /** One for each column of the sheet. */
+  readonly cells: readonly SheetCell[];
+}
+
+/** What is wrong with one cell or row, for the person who wrote the sheet. */
+export interface SheetProblem {
+  readonly row: number;
+  /** The header of the column; null where it is the row as a whole. */
+  readonly column: string | null;
+  readonly problem: string;
+}
+
+export interface Sheet {
+  readonly file: string;
+  readonly bytes: number;
+  /** SHA-256 of the file's bytes, in hexadecimal. */
+  readonly hash: string;
+  readonly format: SheetFormat;
+  /** Of csv and tsv. */
+  readonly delimiter: string | null;
+  /** Of xlsx: the name of the sheet that was read. */
+  readonly sheet: string | null;
+  /** The headers as they stand, trimmed; '' where one is empty. */
+  readonly columns: readonly string[];
+  /** Without blank ones. */
+  readonly rows: readonly SheetRow[];
+  /** Blank rows between others; those after the last one are not counted. */
+  readonly blankRows: number;
+  /** What the user should be told: delimiter found, sheets passed over, cells trimmed. */
+  readonly notes: readonly string[];
+  /** Of cells: errors, formulas without a value, text outside of the columns. */
+  readonly problems: readonly SheetProblem[];
+}
+
+const formats: Readonly<Record<string, SheetFormat>> = {
+  '.csv': 'csv',
+  '.tsv': 'tsv',
+  '.xlsx': 'xlsx',
+  '.jsonl': 'jsonl',
+};
+
+function formatOf(file: string): SheetFormat {
+  const format = formats[extname(file).toLowerCase()];
+  if (format !== undefined) return format;
+  throw refusal(file, 'its name does not end in .csv, .tsv, .xlsx or .jsonl', 'Save it as one of these.');
+}
+
+async function readBytes(file: string, signal: AbortSignal): Promise<Buffer> {
+  try {
+    const { size } = await stat(file);
+    if (size > limits.fileBytes) {
+      throw refusal(
+        file,
+        `it has ${megabytes(size)}; a sheet may have ${megabytes(limits.fileBytes)}`,
+        'Split it into smaller files.',
+      );
+    }
+    return await readFile(file, { signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw explainFileError(error, 'read', file) ?? error;
+  }
+}
+
+async function readContent(
+  file: string,
+  bytes: Buffer,
+  format: SheetFormat,
+  options: ReadOptions,
+): Promise<SheetContent> {
+  const { sheet, signal } = options;
+  if (format === 'xlsx') return readXlsx(file, bytes, sheet, signal);
+  if (sheet !== undefined)
+    throw new UsageError(`${file} has no sheets to choose from`, { advice: 'Leave --sheet out.' });
+  if (isContainer(bytes)) throw refusal(file, `its content is that of a spreadsheet program, not of a .${format} file`);
+  return format === 'jsonl' ? readJsonl(file, bytes, signal) : readDelimited(file, bytes, format, signal);
+}
+
+export interface ReadOptions {
+  /** The sheet of an .xlsx; else the first that can be seen. */
+  readonly sheet?: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Reads a file of rows; its format is told by its name. What is wrong with single cells and rows is in `problems`.
+ * @throws UsageError or FileError where the file as a whole cannot be read: not there, not text, damaged, protected, too
+ * large, no headers
+ */
+export async function readSheet(file: string, options: ReadOptions): Promise<Sheet> {
+  const format = formatOf(file);
+  const bytes = await readBytes(file, options.signal);
+  const content = await readContent(file, bytes, format, options);
+  return { file, bytes: bytes.length, hash: createHash('sha256').update(bytes).digest('hex'), format, ...content };
+}

@@ -1,0 +1,95 @@
+/** Reads an .xlsx in a thread of its own; src/bulk/sheet/xlsx/thread.ts is its other side. */
+import type { Buffer } from 'node:buffer';
+import { Worker } from 'node:worker_threads';
+import { errorOf } from '../../../model/failure.ts';
+import { Budget } from '../budget.ts';
+import { refuseOldFormats } from '../container.ts';
+import { threadLimits } from '../limits.ts';
+import { refusal } from '../refusal.ts';
+import { headersOf, type SheetContent, SheetRows } from '../rows.ts';
+import { type Batch, rowsOfBatch } from './batch.ts';
+import type { FromThread, ThreadTask } from './thread.ts';
+
+// In a clone the thread runs this folder's .ts file, in the package its .js file.
+const threadUrl = new URL(`thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
+
+class Rows {
+  readonly #file: string;
+  readonly #budget: Budget;
+  rows: SheetRows | undefined;
+  #last = 1;
+
+  constructor(file: string) {
+    this.#file = file;
+    this.#budget = new Budget(file);
+  }
+
+  add(batch: Batch): void {
+    for (const { row, cells } of rowsOfBatch(batch)) {
+      if (this.rows === undefined) {
+        if (row !== 1) {
+          throw refusal(
+            this.#file,
+            `its first row is empty; the first with cells is row ${row}`,
+            'Move the headers to row 1.',
+          );
+        }
+        this.rows = new SheetRows(headersOf(cells), this.#budget);
+        continue;
+      }
+      this.rows.addBlank(row - this.#last - 1);
+      this.#last = row;
+      this.rows.add(row, cells);
+    }
+  }
+}
+
+/**
+ * @param wanted the name of the sheet; undefined for the first that can be seen
+ * @throws UsageError where it is no .xlsx, damaged, protected, too large, or has no such sheet
+ */
+export async function readXlsx(
+  file: string,
+  bytes: Buffer,
+  wanted: string | undefined,
+  signal: AbortSignal,
+): Promise<SheetContent> {
+  refuseOldFormats(file, bytes);
+  const task: ThreadTask = { file, bytes: new Uint8Array(bytes), sheet: wanted };
+  const thread = new Worker(threadUrl, {
+    workerData: task,
+    transferList: [task.bytes.buffer as ArrayBuffer],
+    resourceLimits: threadLimits,
+  });
+  const content = new Rows(file);
+  const aborted = Promise.withResolvers<never>();
+  const abort = (): void => aborted.reject(signal.reason as Error);
+  signal.addEventListener('abort', abort, { once: true });
+  const read = new Promise<SheetContent>((resolve, reject) => {
+    thread.on('message', (message: FromThread) => {
+      try {
+        if (message.kind === 'rows') content.add(message.batch);
+        else if (message.kind === 'failed') reject(errorOf(message.failure));
+        else if (content.rows === undefined)
+          throw refusal(file, `its sheet "${message.sheet}" is empty`, 'Name another with --sheet.');
+        else resolve(content.rows.finish({ delimiter: null, sheet: message.sheet, notes: message.notes }));
+      } catch (error) {
+        reject(error);
+      }
+    });
+    thread.on('error', (error) => {
+      const spent = 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+      reject(
+        spent ? refusal(file, 'it takes more memory than a sheet may', 'Split it into smaller files.', error) : error,
+      );
+    });
+    thread.on('exit', () => reject(new Error('the thread of an .xlsx ended before its work')));
+  });
+  try {
+    signal.throwIfAborted();
+    return await Promise.race([read, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+    await thread.terminate();
+  }
+}

@@ -1,0 +1,13 @@
+/** What is used of the parser, which comes without types. */
+declare module 'saxen' {
+  export class Parser {
+    on(event: 'openTag', handler: (name: string, attributes: () => Record<string, string> | false) => void): this;
+    on(
+      event: 'closeTag' | 'text' | 'cdata' | 'comment' | 'attention' | 'question',
+      handler: (text: string) => void,
+    ): this;
+    on(event: 'error' | 'warn', handler: (error: Error) => void): this;
+    write(xml: string): this;
+    end(): Error | null;
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * The thread that unpacks and scans an .xlsx, with bounds on its memory: whatever a file does to it, the process stays.
+ * src/bulk/sheet/xlsx/read.ts is its other side.
+ */
+import { Buffer } from 'node:buffer';
+import { parentPort, workerData } from 'node:worker_threads';
+import { type Failure, failureOf } from '../../../model/failure.ts';
+import { Archive } from './archive.ts';
+import { addToBatch, type Batch, newBatch } from './batch.ts';
+import { readSharedTexts } from './shared-texts.ts';
+import { readStyles } from './styles.ts';
+import { chooseSheet, readWorkbook } from './workbook.ts';
+import { readWorksheet } from './worksheet.ts';
+
+export interface ThreadTask {
+  readonly file: string;
+  readonly bytes: Uint8Array;
+  readonly sheet: string | undefined;
+}
+
+export type FromThread =
+  | { readonly kind: 'rows'; readonly batch: Batch }
+  | { readonly kind: 'end'; readonly sheet: string; readonly notes: readonly string[] }
+  | { readonly kind: 'failed'; readonly failure: Failure };
+
+/** Cells and characters of a batch: few enough to be small, many enough that sending it costs nothing a row. */
+const batchCells = 10_000;
+const batchCharacters = 1_000_000;
+
+const port = parentPort;
+if (port === null) throw new Error('the thread of an .xlsx runs as a thread only');
+const say = (message: FromThread): void => port.postMessage(message);
+
+async function read(task: ThreadTask): Promise<void> {
+  const archive = new Archive(task.file, Buffer.from(task.bytes.buffer));
+  const workbook = await readWorkbook(archive);
+  const { sheet, notes } = chooseSheet(task.file, workbook.sheets, task.sheet);
+  const source = {
+    sharedTexts: workbook.sharedTexts === undefined ? [] : await readSharedTexts(archive, workbook.sharedTexts),
+    styles: workbook.styles === undefined ? [] : await readStyles(archive, workbook.styles),
+    from1904: workbook.from1904,
+    uncalculated: workbook.uncalculated,
+  };
+  let batch = newBatch();
+  const { hiddenRows, hiddenColumns } = await readWorksheet(archive, sheet, source, (row, cells) => {
+    addToBatch(batch, row, cells);
+    if (batch.raws.length < batchCells && batch.characters < batchCharacters) return;
+    say({ kind: 'rows', batch });
+    batch = newBatch();
+  });
+  say({ kind: 'rows', batch });
+  const told = [...notes];
+  // Who filters a sheet and hands it in may think that only what is shown counts.
+  if (hiddenRows > 0)
+    told.push(
+      `${hiddenRows === 1 ? '1 row is' : `${hiddenRows} rows are`} hidden in the sheet, and read like the others`,
+    );
+  if (hiddenColumns) told.push('columns are hidden in the sheet, and read like the others');
+  say({ kind: 'end', sheet: sheet.name, notes: told });
+}
+
+try {
+  await read(workerData as ThreadTask);
+} catch (error) {
+  say({ kind: 'failed', failure: failureOf(error) });
+}

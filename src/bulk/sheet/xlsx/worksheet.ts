@@ -1,0 +1,127 @@
+/** The rows of one sheet, as they come by. */
+import { Budget } from '../budget.ts';
+import { refusal } from '../refusal.ts';
+import { limits } from '../limits.ts';
+import { columnLetters } from '../rows.ts';
+import type { SheetCell } from '../sheet.ts';
+import { shown } from '../shown.ts';
+import type { Archive } from './archive.ts';
+import { CellFault, type CellSource, type RawCell, resolveCell } from './cells.ts';
+import { extended, TextRuns } from './shared-texts.ts';
+import type { WorkbookSheet } from './workbook.ts';
+
+export interface PlacedCell {
+  /** From 0. */
+  readonly column: number;
+  readonly cell: SheetCell;
+}
+
+export interface WorksheetFacts {
+  readonly hiddenRows: number;
+  readonly hiddenColumns: boolean;
+}
+
+const reference = /^([A-Z]{1,3})([1-9]\d{0,6})$/;
+
+function columnOf(letters: string): number {
+  let column = 0;
+  for (let at = 0; at < letters.length; at += 1) column = column * 26 + (letters.charCodeAt(at) - 64);
+  return column - 1;
+}
+
+/**
+ * Gives each row that has a cell with something in it, in order, and tells what else there is to know.
+ * @throws UsageError where rows or cells are out of order, or refer to what is not there: which of them counts would be a
+ * guess
+ */
+export async function readWorksheet(
+  archive: Archive,
+  sheet: WorkbookSheet,
+  source: CellSource,
+  give: (row: number, cells: readonly PlacedCell[]) => void,
+): Promise<WorksheetFacts> {
+  let inside = false;
+  let row = 0;
+  let column = -1;
+  let cells: PlacedCell[] = [];
+  let raw: RawCell = { type: undefined, style: undefined, value: undefined, formula: undefined, inline: undefined };
+  let taking: 'value' | 'formula' | undefined;
+  let inline = false;
+  let hiddenRows = 0;
+  let hiddenColumns = false;
+  const runs = new TextRuns();
+  const budget = new Budget(archive.file);
+  const damaged = (detail: string): never => {
+    throw refusal(archive.file, `it is damaged: in the sheet ${shown(sheet.name)}, ${detail}`);
+  };
+
+  const openRow = (attributes: Readonly<Record<string, string>>): void => {
+    const next = attributes['r'] === undefined ? row + 1 : Number(attributes['r']);
+    if (!(Number.isInteger(next) && next > row && next <= limits.rows))
+      damaged(`row ${attributes['r']} follows row ${row}`);
+    row = next;
+    column = -1;
+    cells = [];
+    if (attributes['hidden'] === '1' || attributes['hidden'] === 'true') hiddenRows += 1;
+  };
+  const openCell = ({ r: place, t: type, s: style }: Readonly<Record<string, string>>): void => {
+    const [, letters, digits] = place === undefined ? [] : (reference.exec(place) ?? ['', '', '']);
+    const next = letters === undefined ? column + 1 : columnOf(letters);
+    const inRow = digits === undefined || Number(digits) === row;
+    if (!(next > column && next < limits.columns && inRow))
+      damaged(`the cell ${place ?? columnLetters(next)} is out of place in row ${row}`);
+    column = next;
+    raw = { type, style, value: undefined, formula: undefined, inline: undefined };
+  };
+  const closeCell = (): void => {
+    try {
+      const cell = resolveCell(raw, source);
+      budget.spendText(cell.raw, row);
+      if (cell.kind !== 'empty' || cell.raw !== '') cells.push({ column, cell });
+    } catch (error) {
+      if (error instanceof CellFault) damaged(`the cell ${columnLetters(column)}${row} ${error.message}`);
+      throw error;
+    }
+  };
+
+  await archive.scan(
+    sheet.part,
+    {
+      open: (tag, attributes) => {
+        if (tag === 'sheetData') inside = true;
+        else if (!inside) hiddenColumns ||= tag === 'col' && attributes()['hidden'] === '1';
+        else if (tag === 'row') openRow(attributes());
+        else if (tag === 'c') openCell(attributes());
+        else if (tag === 'v') {
+          taking = 'value';
+          raw.value = '';
+        } else if (tag === 'f') {
+          taking = 'formula';
+          raw.formula = '';
+        } else if (tag === 'is') {
+          inline = true;
+          runs.begin();
+        } else if (inline) runs.open(tag);
+      },
+      close: (tag) => {
+        if (!inside) return;
+        if (tag === 'sheetData') inside = false;
+        else if (tag === 'row' && cells.length > 0) {
+          budget.spendRow(row, cells.length);
+          give(row, cells);
+        } else if (tag === 'c') closeCell();
+        else if (tag === 'v' || tag === 'f') taking = undefined;
+        else if (tag === 'is') {
+          inline = false;
+          raw.inline = runs.end();
+        } else if (inline) runs.close(tag);
+      },
+      text: (text) => {
+        if (taking !== undefined) raw[taking] = extended(raw[taking] ?? '', text);
+        else if (inline) runs.add(text);
+      },
+    },
+    'large',
+  );
+  return { hiddenRows, hiddenColumns };
+}

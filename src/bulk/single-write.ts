@@ -1,0 +1,51 @@
+/** A write outside of any batch, recorded before its first byte and after its answer. Section "The journal" of docs/architecture.md. */
+import type { Answer } from '../api/errors.ts';
+import { KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
+import type { Journal, NewWrite, SentWrite, WriteEnd } from '../store/ports/journal.ts';
+
+type WriteJournal = Pick<Journal, 'beginWrite' | 'endWrite' | 'writes' | 'openRow'>;
+
+/** Sends by `send`, once. Throws what it throws, after that is on record. */
+export async function recordedWrite(
+  journal: WriteJournal,
+  write: NewWrite,
+  send: () => Promise<Answer>,
+  redact: (text: string) => string,
+): Promise<Answer> {
+  const number = journal.beginWrite(write);
+  const ended = (end: Pick<WriteEnd, 'state' | 'problem'>, answer: Answer | undefined): void => {
+    const text = answer === undefined ? null : redact(answer.raw.toString('utf8'));
+    journal.endWrite(number, { ...end, httpStatus: answer?.status ?? null, answer: text });
+  };
+  try {
+    const answer = await send();
+    ended({ state: 'done', problem: null }, answer);
+    return answer;
+  } catch (error) {
+    const problem = redact(error instanceof Error ? error.message : String(error));
+    ended({ state: stateOf(error), problem }, (error as { readonly answer?: Answer | undefined }).answer);
+    throw error;
+  }
+}
+
+function stateOf(error: unknown): WriteEnd['state'] {
+  if (error instanceof ServerFailed || error instanceof Unreachable) return 'nothing_done';
+  const refusals = [KeyRefused, NotFound, RefusedInput, NotTheApi];
+  return refusals.some((kind) => error instanceof kind) ? 'refused' : 'unknown';
+}
+
+/** Writes that are looked back at: the same command given twice is given soon. */
+const lookedBack = 500;
+
+/** What is open about the same user, in words; null where nothing is. */
+export function openWrite(journal: WriteJournal, { operation, user, body }: NewWrite): string | null {
+  const open = (each: SentWrite): boolean => each.state === 'sending' || each.state === 'unknown';
+  const same = journal
+    .writes(lookedBack)
+    .find((each) => open(each) && each.operation === operation && each.user === user && each.body === body);
+  if (same !== undefined) return `the same was sent at ${same.at}, and its outcome is not known`;
+  const row = user === null ? undefined : journal.openRow(`user:${user}`);
+  return row === undefined
+    ? null
+    : `the outcome of row ${row.row} of batch ${row.batch}, of the same user, is not known`;
+}

@@ -1,0 +1,139 @@
+/** `bulk`: many changes from a file, planned, approved, sent once and accounted for. */
+import { Argument, type Command } from 'commander';
+import { actionNames, actionOf } from '../bulk/actions.ts';
+import { addAgainFlags, addPlanFlags, addSendFlags, type PlanFlags, type SendFlags, toCount } from './bulk/flags.ts';
+import type { ResolveFlags } from './bulk/look.ts';
+import type { MakeFlags, SelectFlags } from './bulk/make.ts';
+import type { CliContext } from './context.ts';
+
+export function define(program: Command, context: CliContext): void {
+  const bulk = program
+    .command('bulk')
+    .description(
+      'Send many changes from a .csv, .tsv, .xlsx or .jsonl file: each once, with a record of what became of it. ' +
+        'Nothing is ever sent a second time by itself.',
+    );
+  defineMaking(bulk, context);
+  defineSending(bulk, context);
+  defineLooking(bulk, context);
+}
+
+function actionArgument(): Argument {
+  // Checked by what knows the nearest of them.
+  return new Argument('<action>', 'what the rows do').choices(actionNames).argParser((name) => actionOf(name).name);
+}
+
+function defineMaking(bulk: Command, context: CliContext): void {
+  bulk
+    .command('template')
+    .description('Write an example file for an action: its columns, and rows to be replaced by your own.')
+    .addArgument(actionArgument())
+    .option('-o, --output <file>', 'a new .csv, .tsv or .jsonl file (default: standard output)')
+    .option('--force', 'replace the file if it is there')
+    .action(async (action: string, flags: MakeFlags) =>
+      (await import('./bulk/make.ts')).runTemplate(context, action, flags),
+    );
+  bulk
+    .command('select')
+    .description(
+      'Write the rows of a query on the mirror to a file for an action; refuse what the action would refuse. ' +
+        'Nothing is sent.',
+    )
+    .addArgument(actionArgument())
+    .requiredOption('--sql <sql>', "one SELECT whose columns are the action's")
+    .option('-o, --output <file>', 'a new .csv, .tsv or .jsonl file (default: standard output)')
+    .option('--force', 'replace the file if it is there')
+    .option('--allow-force', 'as for `bulk plan delete`')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  admin-mirror bulk select balance -o credit.csv --sql \
+    "SELECT id AS user_id, 'add' AS type, 5 AS amount FROM users WHERE status = 'active'"
+  admin-mirror bulk select notify -o note.csv --sql \
+    "SELECT id AS user_id, 'warning' AS type, 'bx bx-time' AS icon, 'Top up soon' AS message FROM users WHERE balance < 1"`,
+    )
+    .action(async (action: string, flags: SelectFlags) =>
+      (await import('./bulk/make.ts')).runSelect(context, action, flags),
+    );
+}
+
+function defineSending(bulk: Command, context: CliContext): void {
+  const plan = bulk
+    .command('plan')
+    .description('Read and check every row, look the users up, show what would happen; send nothing.')
+    .addArgument(actionArgument())
+    .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
+    .action(async (action: string, file: string, flags: PlanFlags) =>
+      (await import('./bulk/plan.ts')).runPlan(context, action, file, flags),
+    );
+  addAgainFlags(addPlanFlags(plan));
+
+  const apply = bulk
+    .command('apply')
+    .description('Send a planned batch, after the net total was typed or the hash of the plan was given.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .option('--approve <hash>', 'the hash of the plan, where nobody can be asked')
+    .action(async (batch: string, flags: SendFlags) =>
+      (await import('./bulk/send.ts')).runApply(context, batch, flags),
+    );
+  addAgainFlags(addSendFlags(apply));
+
+  const run = bulk
+    .command('run')
+    .description('Plan, then send if every row is valid.')
+    .addArgument(actionArgument())
+    .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
+    .option('--yes', 'do not ask before it is sent')
+    .option('--rehearse', 'send it to a sandbox that is loaded from the mirror; the server is not asked anything')
+    .action(async (action: string, file: string, flags: PlanFlags & SendFlags) =>
+      flags.rehearse === true
+        ? (await import('./bulk/rehearse.ts')).runRehearsal(context, action, file, flags)
+        : (await import('./bulk/send.ts')).runRun(context, action, file, flags),
+    );
+  addAgainFlags(addSendFlags(addPlanFlags(run)));
+
+  const resume = bulk
+    .command('resume')
+    .description('Go on with a batch that was stopped: settle what was under way, then send the rest.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .action(async (batch: string, flags: SendFlags) =>
+      (await import('./bulk/send.ts')).runResume(context, batch, flags),
+    );
+  addSendFlags(resume);
+}
+
+function defineLooking(bulk: Command, context: CliContext): void {
+  bulk
+    .command('status')
+    .description('Show a batch, or all of them. Ends with 8 while an outcome is unknown.')
+    .argument('[batch]', 'as `bulk plan` names it; `last` is the newest')
+    .action(async (batch: string | undefined) => (await import('./bulk/look.ts')).runStatus(context, batch));
+  bulk
+    .command('results')
+    .description(
+      'Write every row of a batch to applied.csv, rejected.csv, unknown.csv or unprocessed.csv, and a manifest.',
+    )
+    .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
+    .option('-o, --output <folder>', 'where to; bulk-<batch> in the working folder where it is left out')
+    .action(async (batch: string, flags: { readonly output?: string }) =>
+      (await import('./bulk/look.ts')).runResults(context, batch, flags),
+    );
+  bulk
+    .command('resolve')
+    .description('Say what became of a row that nobody but a person can tell, or send a row once more.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .requiredOption('--row <n>', 'the row as the file counts it; the header is row 1', toCount)
+    .option('--applied', 'it happened')
+    .option('--not-applied', 'it did not happen')
+    .option('--resend', 'send it once more with the next `bulk resume`; only with --not-applied')
+    .requiredOption('--reason <text>', 'how that is known; it stays on record')
+    .action(async (batch: string, flags: ResolveFlags) =>
+      (await import('./bulk/look.ts')).runResolve(context, batch, flags),
+    );
+  bulk
+    .command('undo')
+    .description('Plan the batch that takes another one back: each applied row once. `bulk apply` sends it.')
+    .argument('<batch>', 'the one to take back')
+    .action(async (batch: string) => (await import('./bulk/plan.ts')).runUndo(context, batch));
+}

@@ -1,0 +1,75 @@
+/** Flags that several parts of `bulk` share. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { DecimalMark } from '../../bulk/sheet/amount.ts';
+import type { Again } from '../../bulk/sent-before.ts';
+import { UsageError } from '../../model/errors.ts';
+import { parseDuration } from '../../model/time.ts';
+
+export interface PlanFlags extends AgainFlags {
+  readonly sheet?: string;
+  readonly decimal?: Exclude<DecimalMark, null>;
+  readonly allowForce?: true;
+}
+
+export interface AgainFlags {
+  readonly again?: true;
+  readonly reason?: string;
+}
+
+export interface SendFlags extends AgainFlags {
+  readonly approve?: string;
+  readonly yes?: true;
+  readonly rehearse?: true;
+  readonly settleAfter?: number;
+  readonly maxErrors: number;
+}
+
+/** Where nothing else is said, a batch whose rows fail one after the other does not fail to its end. */
+const defaultMaxErrors = 100;
+
+export function addPlanFlags(command: Command): Command {
+  return command
+    .option('--sheet <name>', 'the sheet of an .xlsx file; else the first that can be seen')
+    .addOption(
+      new Option('--decimal <mark>', 'what stands before the decimals of an amount').choices(['comma', 'point']),
+    )
+    .option(
+      '--allow-force',
+      'let rows of `delete` whose column force says yes delete in spite of orders and punishments',
+    );
+}
+
+export function addAgainFlags(command: Command): Command {
+  return command
+    .option('--again', 'send what was sent before a second time; needs --reason')
+    .option('--reason <text>', 'why; it stays on record');
+}
+
+export function addSendFlags(command: Command): Command {
+  return command
+    .option('--settle-after <duration>', 'how long a write that is nowhere to be seen stays unknown', toDuration)
+    .option('--max-errors <n>', 'rows that may fail before it stops', toCount, defaultMaxErrors);
+}
+
+/** What the flags say about sending again. Throws a UsageError where the reason is missing. */
+export function againOf({ again, reason }: AgainFlags): Again {
+  if (again !== true) {
+    if (reason === undefined) return { reason: null };
+    throw new UsageError('--reason is for what is sent again', { advice: 'Add --again, or leave --reason out.' });
+  }
+  const words = reason?.trim() ?? '';
+  if (words !== '') return { reason: words };
+  throw new UsageError('--again needs a reason', { advice: 'Say why: --reason "…". It stays on record.' });
+}
+
+function toDuration(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === undefined) throw new InvalidArgumentError('A duration is needed, such as 10m, or 0s.');
+  return ms;
+}
+
+export function toCount(text: string): number {
+  const count = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(count) && count > 0) return count;
+  throw new InvalidArgumentError('A whole number above 0 is needed.');
+}

@@ -1,0 +1,125 @@
+/** `bulk status`, `results` and `resolve`: what became of a batch, and a person's word on it. */
+import { resolve } from 'node:path';
+import type { BatchReport } from '../../bulk/report.ts';
+import { UsageError } from '../../model/errors.ts';
+import { systemClock } from '../../model/time.ts';
+import type { Batch, Journal } from '../../store/ports/journal.ts';
+import type { CliContext } from '../context.ts';
+import { printJson, printLine } from '../output.ts';
+import { withJournal } from './world.ts';
+
+/** Nothing that is unknown ends with 0, whichever part of `bulk` tells of it. */
+function exitOf(context: CliContext, reports: readonly BatchReport[]): void {
+  if (reports.some(({ counts }) => counts.unknown > 0)) context.exit(8);
+}
+
+export async function runStatus(context: CliContext, name: string | undefined): Promise<void> {
+  const [{ reportOf }, words] = await Promise.all([import('../../bulk/report.ts'), import('./words.ts')]);
+  await withJournal(context, async (journal) => {
+    if (name === undefined) {
+      const reports = journal === undefined ? [] : journal.batches().map((batch) => reportOf(journal, batch));
+      exitOf(context, reports);
+      if (context.json()) printJson(context, { batches: reports });
+      else if (reports.length === 0) printLine(context, 'nothing was planned yet');
+      else for (const each of reports) printLine(context, batchLine(each, words.countWords(each)));
+      return;
+    }
+    const [there, batch] = await named(journal, name);
+    const report = reportOf(there, batch);
+    exitOf(context, [report]);
+    if (context.json()) return printJson(context, report);
+    const lines = [...words.reportLines(context, report), `hash      ${report.hash}`];
+    for (const line of [...lines, ...words.problemLines(context, report), ...openLines(there, batch)]) {
+      printLine(context, line);
+    }
+  });
+}
+
+function batchLine({ batch, state, action, file, net }: BatchReport, counts: string): string {
+  return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  net ${net}  ${counts}${file === null ? '' : `  ${file}`}`;
+}
+
+/** The rows whose outcome is open, each with what was seen. */
+function* openLines(journal: Journal, { batch }: Batch): Iterable<string> {
+  const most = 25;
+  const open = journal.intents(batch, ['sending', 'acknowledged', 'unknown', 'needs_human']);
+  let person: number | undefined;
+  for (const { row, state, user, token, problem } of open.take(most)) {
+    const what = state === 'needs_human' ? 'needs a person' : 'unknown';
+    yield `${what}   row ${row}, user ${user ?? 'new'}, ${token}: ${problem ?? 'not looked at yet'}`;
+    if (state === 'needs_human') person ??= row;
+  }
+  if (person === undefined) return;
+  yield (
+    'Look at the user on the server, then say what you saw: ' +
+      `admin-mirror bulk resolve ${batch} --row ${person} --applied (or --not-applied) --reason "…"`
+  );
+}
+
+async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
+  const { batchOf } = await import('../../bulk/check-plan.ts');
+  if (journal === undefined) throw new UsageError(`there is no batch ${name}`, { advice: 'Nothing was planned yet.' });
+  // Good enough to look at a batch, and too easily another one where something is sent.
+  const newest = name === 'last' ? journal.batches()[0] : undefined;
+  return [journal, newest ?? batchOf(journal, name)];
+}
+
+export async function runResults(
+  context: CliContext,
+  name: string,
+  flags: { readonly output?: string },
+): Promise<void> {
+  const [{ writeResults }, { reportOf }] = await Promise.all([
+    import('../../bulk/results.ts'),
+    import('../../bulk/report.ts'),
+  ]);
+  await withJournal(context, async (found) => {
+    const [journal, batch] = await named(found, name);
+    const folder = flags.output ?? `bulk-${batch.batch}`;
+    const ports = { journal, clock: systemClock, signal: context.signal };
+    const manifest = await writeResults(ports, batch, resolve(context.folder, folder));
+    exitOf(context, [reportOf(journal, batch)]);
+    if (context.json()) return printJson(context, { folder, ...manifest });
+    for (const { name: file, rows, bytes } of manifest.files) {
+      printLine(context, `${folder}/${file.padEnd(15)}  ${rows} ${rows === 1 ? 'row' : 'rows'}, ${bytes} bytes`);
+    }
+    printLine(context, `${folder}/manifest.json`);
+  });
+}
+
+export interface ResolveFlags {
+  readonly row: number;
+  readonly applied?: true;
+  readonly notApplied?: true;
+  readonly resend?: true;
+  readonly reason: string;
+}
+
+export async function runResolve(context: CliContext, name: string, flags: ResolveFlags): Promise<void> {
+  if ((flags.applied === true) === (flags.notApplied === true)) {
+    throw new UsageError('say what happened: --applied or --not-applied');
+  }
+  const [{ openJournal, withReleases }, { batchOf }, { resolveRow }, { reportOf }, { reportLines }] = await Promise.all(
+    [
+      import('../../app.ts'),
+      import('../../bulk/check-plan.ts'),
+      import('../../bulk/resolve.ts'),
+      import('../../bulk/report.ts'),
+      import('./words.ts'),
+    ],
+  );
+  await withReleases(async (releases) => {
+    const journal = await openJournal(context.settings(), systemClock, releases);
+    const batch = batchOf(journal, name);
+    resolveRow(journal, batch, {
+      row: flags.row,
+      outcome: flags.applied === true ? 'applied' : 'not_applied',
+      resend: flags.resend === true,
+      reason: flags.reason,
+    });
+    const report = reportOf(journal, batchOf(journal, name));
+    exitOf(context, [report]);
+    if (context.json()) printJson(context, report);
+    else for (const line of reportLines(context, report)) printLine(context, line);
+  });
+}

@@ -1,0 +1,101 @@
+/** `bulk template` and `bulk select`: files for a person to look at, and for `bulk plan` to read. */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { WrittenFormat } from '../../bulk/sheet-text.ts';
+import { UsageError } from '../../model/errors.ts';
+import type { CliContext } from '../context.ts';
+import { printJson, printNote } from '../output.ts';
+import { refuseOwnFiles } from '../own-files.ts';
+import type { PlanFlags } from './flags.ts';
+
+export interface MakeFlags {
+  readonly output?: string;
+  readonly force?: true;
+}
+
+export interface SelectFlags extends MakeFlags, Pick<PlanFlags, 'allowForce'> {
+  readonly sql: string;
+}
+
+export async function runTemplate(context: CliContext, actionName: string, flags: MakeFlags): Promise<void> {
+  const [{ actionOf }, { templateText }] = await Promise.all([
+    import('../../bulk/actions.ts'),
+    import('../../bulk/template.ts'),
+  ]);
+  const action = actionOf(actionName);
+  const { format, path } = await placeOf(context, flags);
+  const text = templateText(action, format);
+  const bytes = await write(context, path, [text]);
+  if (path === undefined) return;
+  if (context.json()) printJson(context, { file: path, action: action.name, rows: action.examples.length, bytes });
+  else {
+    printNote(context, `An example for \`bulk plan ${action.name}\` was written to ${flags.output ?? ''}.`);
+    printNote(context, 'Put your own rows in the place of its rows. Columns that you do not need may go.');
+  }
+}
+
+export async function runSelect(context: CliContext, actionName: string, flags: SelectFlags): Promise<void> {
+  const [{ actionOf }, { selectSheet }, { openReading, withReleases }] = await Promise.all([
+    import('../../bulk/actions.ts'),
+    import('../../bulk/select.ts'),
+    import('../../app.ts'),
+  ]);
+  const action = actionOf(actionName);
+  const { format, path } = await placeOf(context, flags);
+  await withReleases(async (releases) => {
+    const settings = context.settings();
+    const store = await openReading(settings, releases);
+    const sheet = selectSheet(store, flags.sql, action, {
+      format,
+      decimals: settings.bulk.decimals,
+      mark: null,
+      allowForce: flags.allowForce === true,
+      signal: context.signal,
+    });
+    const bytes = await write(context, path, sheet.text());
+    if (path === undefined) return;
+    const { rows, totals } = sheet;
+    if (context.json()) return printJson(context, { file: path, action: action.name, rows, totals, bytes });
+    const amounts = totals.map(({ type, amount }) => `, ${type} ${amount}`).join('');
+    printNote(
+      context,
+      `${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'} written to ${flags.output}${amounts}`,
+    );
+    printNote(
+      context,
+      `Nothing was sent. To see what it would do: admin-mirror bulk plan ${action.name} ${flags.output}`,
+    );
+  });
+}
+
+/** Where to, undefined for standard output. Throws a UsageError for a file that must not be replaced. */
+async function placeOf(
+  context: CliContext,
+  { output, force }: MakeFlags,
+): Promise<{ readonly format: WrittenFormat; readonly path: string | undefined }> {
+  if (output === undefined || output === '-') {
+    if (!context.json()) return { format: 'csv', path: undefined };
+    throw new UsageError('standard output cannot hold both the rows and the JSON report', { advice: 'Give -o FILE.' });
+  }
+  const { writtenFormatOf } = await import('../../bulk/sheet-text.ts');
+  const format = writtenFormatOf(output);
+  const path = resolve(context.folder, output);
+  refuseOwnFiles(path, context.settings());
+  if (force !== true && existsSync(path)) {
+    throw new UsageError(`${output} is there already`, { advice: 'Name another file, or replace it with --force.' });
+  }
+  return { format, path };
+}
+
+async function write(context: CliContext, path: string | undefined, text: Iterable<string>): Promise<number> {
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    for (const piece of text) yield Buffer.from(piece);
+  }
+  if (path === undefined) {
+    const { writeToStream } = await import('../../export/stream-output.ts');
+    await writeToStream(context.stdout, chunks(), context.signal);
+    return 0;
+  }
+  const { writeDurableFile } = await import('../../store/files/durable-file.ts');
+  return writeDurableFile(path, chunks(), context.signal);
+}

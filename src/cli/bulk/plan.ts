@@ -1,0 +1,116 @@
+/** `bulk plan` and `bulk undo`: a batch is made and shown, and nothing is sent. */
+import { resolve } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import type { BatchReport } from '../../bulk/report.ts';
+import type { Action } from '../../bulk/action.ts';
+import type { PlanPorts, PlanSource } from '../../bulk/plan.ts';
+import type { ReadRows } from '../../bulk/read-rows.ts';
+import type { Batch } from '../../store/ports/journal.ts';
+import type { CliContext } from '../context.ts';
+import { printJson, printLine, printNote } from '../output.ts';
+import { againOf, type PlanFlags } from './flags.ts';
+import { openBulk } from './world.ts';
+
+/** Rows of a plan that a screen shows. */
+const shownRows = 25;
+
+export async function runPlan(context: CliContext, actionName: string, file: string, flags: PlanFlags): Promise<void> {
+  const { withReleases } = await import('../../app.ts');
+  await withReleases(async (releases) => {
+    const ports = await openBulk(context, releases);
+    const { batch } = await planFile(context, ports, actionName, file, flags);
+    await showPlan(context, ports, batch, printLine);
+  });
+}
+
+/** Reads the file and stores the batch. */
+export async function planFile(
+  context: CliContext,
+  ports: PlanPorts,
+  actionName: string,
+  file: string,
+  flags: PlanFlags,
+): Promise<{ readonly batch: Batch; readonly action: Action }> {
+  const { planBatch } = await import('../../bulk/plan.ts');
+  const { action, rows, source } = await readFile(context, actionName, file, flags);
+  return { batch: await planBatch(ports, action, rows, source), action };
+}
+
+/** The file's rows as those of the action. */
+export async function readFile(
+  context: CliContext,
+  actionName: string,
+  file: string,
+  flags: PlanFlags,
+): Promise<{ readonly action: Action; readonly rows: ReadRows; readonly source: PlanSource }> {
+  const [{ actionOf }, { readSheet }, { readRows }] = await Promise.all([
+    import('../../bulk/actions.ts'),
+    import('../../bulk/sheet/sheet.ts'),
+    import('../../bulk/read-rows.ts'),
+  ]);
+  const action = actionOf(actionName);
+  const again = againOf(flags);
+  // A sheet of 100,000 rows makes the collector let its young heap grow, and garbage with it: 500 MB where 350 do.
+  setFlagsFromString('--semi-space-growth-factor=1');
+  const sheet = await readSheet(resolve(context.folder, file), {
+    signal: context.signal,
+    ...(flags.sheet !== undefined && { sheet: flags.sheet }),
+  });
+  const { decimals } = context.settings().bulk;
+  const rows = readRows(sheet, action, {
+    decimals,
+    mark: flags.decimal ?? null,
+    allowForce: flags.allowForce === true,
+  });
+  return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
+}
+
+export async function runUndo(context: CliContext, name: string): Promise<void> {
+  const [{ withReleases }, { actionOf }, { batchOf }, { undoRows }, { planBatch }] = await Promise.all([
+    import('../../app.ts'),
+    import('../../bulk/actions.ts'),
+    import('../../bulk/check-plan.ts'),
+    import('../../bulk/undo.ts'),
+    import('../../bulk/plan.ts'),
+  ]);
+  await withReleases(async (releases) => {
+    const ports = await openBulk(context, releases);
+    const undone = batchOf(ports.journal, name);
+    const action = actionOf(undone.action);
+    const rows: ReadRows = undoRows(ports.journal, undone, action);
+    const source: PlanSource = { file: null, undoOf: undone.batch, again: { reason: null } };
+    await showPlan(context, ports, await planBatch(ports, action, rows, source), printLine);
+  });
+}
+
+/** Prints the plan, or its JSON, and records that invalid rows end the command with 2. */
+export async function showPlan(
+  context: CliContext,
+  { journal }: Pick<PlanPorts, 'journal'>,
+  batch: Batch,
+  print: (context: CliContext, line: string) => void,
+): Promise<BatchReport> {
+  const [{ reportOf }, { typeTotals }, { planLines }] = await Promise.all([
+    import('../../bulk/report.ts'),
+    import('../../bulk/totals.ts'),
+    import('./words.ts'),
+  ]);
+  const report = reportOf(journal, batch);
+  if (report.counts.invalid > 0 || report.problems.length > 0) context.exit(2);
+  if (context.json()) {
+    if (print === printLine) printJson(context, report);
+    return report;
+  }
+  const intents = journal.intents(batch.batch);
+  const rows = intents.take(shownRows).toArray();
+  for (const line of planLines(context, report, rows, typeTotals(journal.intents(batch.batch)))) print(context, line);
+  if (print !== printLine) return report;
+  printNote(context, nextWords(report));
+  return report;
+}
+
+function nextWords({ batch, counts }: BatchReport): string {
+  if (counts.planned === 0) return 'Nothing was sent, and there is nothing to send.';
+  if (counts.invalid === 0) return `Nothing was sent. To send it: admin-mirror bulk apply ${batch}`;
+  return `Nothing was sent. Correct the file and plan it again; or send the valid rows alone: admin-mirror bulk apply ${batch}`;
+}

@@ -1,0 +1,100 @@
+/** How a batch is watched: one line that redraws itself on a terminal, log lines elsewhere. */
+import type { BulkEvent, BulkProgress } from '../../bulk/progress.ts';
+import type { Log } from '../../model/log.ts';
+import { type Clock, minuteMs, secondMs } from '../../model/time.ts';
+import type { CliContext } from '../context.ts';
+import { barOf, durationText } from '../progress-text.ts';
+
+const count = new Intl.NumberFormat('en-US');
+
+export interface BulkWatch {
+  readonly progress: BulkProgress;
+  /** Ends the drawing, so that the answer stands below it. */
+  close(): Promise<void>;
+}
+
+/** What is known so far. */
+export interface BulkTally {
+  readonly rows: number;
+  readonly done: number;
+  readonly failed: number;
+  readonly startedAt: number;
+}
+
+export function tallied(tally: BulkTally, event: BulkEvent): BulkTally {
+  switch (event.kind) {
+    case 'begin':
+      return { ...tally, rows: event.rows };
+    case 'row': {
+      const failed = event.state === 'applied' ? 0 : 1;
+      return { ...tally, done: tally.done + 1, failed: tally.failed + failed };
+    }
+    case 'wait':
+      return tally;
+  }
+}
+
+/** `████░░░░  340 of 1,000   12/s   0:55 left   2 not applied`. */
+export function bulkLine({ rows, done, failed, startedAt }: BulkTally, now: number): string {
+  const seconds = Math.max(0.001, (now - startedAt) / secondMs);
+  const rate = done / seconds;
+  const share = rows === 0 ? 1 : Math.min(1, done / rows);
+  const left = done === 0 || done >= rows ? '' : `   ${durationText(((rows - done) / rate) * secondMs)} left`;
+  const speed = rate >= 10 ? count.format(Math.round(rate)) : rate.toFixed(1);
+  const wrong = failed === 0 ? '' : `   ${count.format(failed)} not applied`;
+  return `${barOf(share)}  ${count.format(done)} of ${count.format(rows)}   ${speed}/s${left}${wrong}`;
+}
+
+/** The watch for this context; draws nothing under `--quiet`. */
+export function openBulkWatch(context: CliContext, log: Log, clock: Clock): BulkWatch {
+  return context.stderr.isTTY && !context.quiet() ? drawnWatch(context, clock) : loggedWatch(log, clock);
+}
+
+/** Often enough to see that it goes on, seldom enough not to fill a log. */
+const logEveryMs = minuteMs / 6;
+
+function loggedWatch(log: Log, clock: Clock): BulkWatch {
+  let tally: BulkTally = { rows: 0, done: 0, failed: 0, startedAt: clock.now() };
+  let loggedAt = clock.now();
+  return {
+    progress: (event) => {
+      tally = tallied(tally, event);
+      if (event.kind === 'wait') log.warn({ ms: event.ms }, event.why);
+      if (event.kind === 'row' && event.state !== 'applied') log.warn({ row: event.row, state: event.state }, 'row');
+      if (event.kind === 'row' && clock.now() - loggedAt >= logEveryMs) {
+        loggedAt = clock.now();
+        log.info({ done: tally.done, rows: tally.rows, failed: tally.failed }, 'progress');
+      }
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+/** Ten times a second is as much as an eye follows. */
+const drawEveryMs = secondMs / 10;
+
+/** One line that is written over again; nothing of it is left when it ends. */
+function drawnWatch(context: CliContext, clock: Clock): BulkWatch {
+  const { stderr } = context;
+  let tally: BulkTally = { rows: 0, done: 0, failed: 0, startedAt: clock.now() };
+  let drawnAt = 0;
+  const draw = (line: string): void => {
+    drawnAt = clock.now();
+    // A line that is too long would not be written over, but pushed up.
+    stderr.write(`\r\u{1b}[2K${line.slice(0, Math.max(20, stderr.columns - 1))}`);
+  };
+  draw('settling what is open …');
+  return {
+    progress: (event) => {
+      tally = tallied(tally, event);
+      const waiting = event.kind === 'wait' ? `   waiting ${durationText(event.ms)}: ${event.why}` : '';
+      if (event.kind !== 'row' || clock.now() - drawnAt >= drawEveryMs)
+        draw(`${bulkLine(tally, clock.now())}${waiting}`);
+    },
+    close: () => {
+      draw('');
+      stderr.write(`${bulkLine(tally, clock.now())}\n`);
+      return Promise.resolve();
+    },
+  };
+}

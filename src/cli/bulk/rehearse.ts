@@ -1,0 +1,126 @@
+/** `bulk run … --rehearse`: the batch against a sandbox with the mirror's users, in this process, and nothing kept. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Releases } from '../../app.ts';
+import type { Action } from '../../bulk/action.ts';
+import type { ReadRows } from '../../bulk/read-rows.ts';
+import { UsageError } from '../../model/errors.ts';
+import type { ServedRecord } from '../../model/records.ts';
+import { Secret } from '../../model/secret.ts';
+import { systemClock } from '../../model/time.ts';
+import type { Sandbox } from '../../sandbox/sandbox.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Batch } from '../../store/ports/journal.ts';
+import type { CliContext } from '../context.ts';
+import { printJson, printLine, printNote } from '../output.ts';
+import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
+import { readFile } from './plan.ts';
+import { sendWatched } from './send.ts';
+import { openBulk } from './world.ts';
+
+/** Rows whose outcome a screen shows. */
+const shownRows = 25;
+/** The sandbox is ours alone: nothing speaks against asking it for several at once. */
+const concurrency = 8;
+
+export async function runRehearsal(
+  context: CliContext,
+  actionName: string,
+  file: string,
+  flags: PlanFlags & SendFlags,
+): Promise<void> {
+  const [{ withReleases }, { planBatch }, { reportOf }, words] = await Promise.all([
+    import('../../app.ts'),
+    import('../../bulk/plan.ts'),
+    import('../../bulk/report.ts'),
+    import('./words.ts'),
+  ]);
+  await withReleases(async (releases) => {
+    const { action, rows, source } = await readFile(context, actionName, file, flags);
+    const { settings, users, freshAsOf } = await stage(context, releases, action, rows);
+    const ports = await openBulk({ ...context, settings: () => settings }, releases);
+    const batch = await planBatch(ports, action, rows, source);
+    await checkAgain(context, batch, flags);
+    const { journal } = ports;
+    const told = `This was a rehearsal, in a sandbox with ${users} users of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
+    const planned = reportOf(journal, batch);
+    if (planned.counts.invalid > 0 || planned.problems.length > 0) {
+      if (context.json()) printJson(context, { ...planned, rehearsal: true });
+      for (const line of words.problemLines(context, planned)) printNote(context, line);
+      throw new UsageError(`${planned.counts.invalid} of ${planned.rows} rows are invalid; none would be sent`, {
+        advice: `Correct them in the file, and rehearse it again.\n${told}`,
+      });
+    }
+    await sendWatched({ ...context, settings: () => settings }, ports, batch, action, flags, async (report) => {
+      if (context.json()) return printJson(context, { ...report, rehearsal: true });
+      const intents = journal.intents(batch.batch).take(shownRows).toArray();
+      const { rows: count, net } = report;
+      const lines = [
+        ...words.outcomeLines(intents, count),
+        '',
+        `rows      ${count.toLocaleString('en')}: ${words.countWords(report)}`,
+        `net       ${net}`,
+        ...words.problemLines(context, report),
+        '',
+        told,
+      ];
+      for (const line of lines) printLine(context, line);
+    });
+  });
+}
+
+/** A sandbox with those users, and the settings that lead to it. */
+async function stage(
+  context: CliContext,
+  releases: Releases,
+  action: Action,
+  rows: ReadRows,
+): Promise<{ readonly settings: Settings; readonly users: number; readonly freshAsOf: string | null }> {
+  const [{ openDirectory }, { usersOfRows }, { openSandbox }] = await Promise.all([
+    import('../../app.ts'),
+    import('../../bulk/rehearsal.ts'),
+    import('../../sandbox/sandbox.ts'),
+  ]);
+  const settings = context.settings();
+  const directory = await openDirectory(settings, releases);
+  if (directory === null) {
+    throw new UsageError('there is no mirror to rehearse with', { advice: 'Run `admin-mirror sync` first.' });
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'admin-mirror-rehearsal-'));
+  releases.add({ close: () => rm(folder, { recursive: true, force: true }) });
+  const empty = { users: 0, packages: 0, emails: 0, coupons: 0 };
+  const sandbox = releases.add(await openSandbox({ ...empty, signal: context.signal }));
+  const users = usersOfRows(directory, action, rows);
+  for (const user of users) load(sandbox, user);
+  return {
+    settings: {
+      ...settings,
+      api: { ...settings.api, baseUrl: sandbox.url, key: new Secret(sandbox.key), requestsPerSecond: undefined },
+      store: { ...settings.store, journal: join(folder, 'journal.db') },
+      bulk: { ...settings.bulk, concurrency },
+    },
+    users: users.length,
+    freshAsOf: directory.freshAsOf,
+  };
+}
+
+function load({ control }: Sandbox, user: ServedRecord): void {
+  control.insert('users', Object.fromEntries(Object.entries(user).filter(([, value]) => value !== null)));
+  // What the mirror does not hold is not made up either.
+  for (const kind of ['balance_transactions', 'notifications', 'orders', 'punishments']) {
+    control.setRelated('users', Number(user['id']), kind, []);
+  }
+}
+
+/** What the journal says of the same rows would stop the batch itself, too. */
+async function checkAgain(context: CliContext, batch: Batch, flags: PlanFlags & SendFlags): Promise<void> {
+  const [{ openJournalForReading, withReleases }, { checkNotSent }] = await Promise.all([
+    import('../../app.ts'),
+    import('../../bulk/sent-before.ts'),
+  ]);
+  await withReleases(async (releases) => {
+    const journal = await openJournalForReading(context.settings(), systemClock, releases);
+    if (journal !== undefined) checkNotSent(journal, batch, null, againOf(flags));
+  });
+}

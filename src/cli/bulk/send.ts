@@ -1,0 +1,175 @@
+/** `bulk apply`, `run` and `resume`: a batch is approved, sent, and what became of it is told. */
+import type { Action } from '../../bulk/action.ts';
+import { UsageError } from '../../model/errors.ts';
+import type { BatchReport } from '../../bulk/report.ts';
+import type { Batch } from '../../store/ports/journal.ts';
+import { askConsent } from '../consent.ts';
+import type { CliContext } from '../context.ts';
+import { printJson, printLine, printNote } from '../output.ts';
+import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
+import { planFile, showPlan } from './plan.ts';
+import { type BulkPorts, fileOf, openBulk } from './world.ts';
+
+export async function runApply(context: CliContext, name: string, flags: SendFlags): Promise<void> {
+  const [{ withReleases }, { actionOf }, { batchOf }] = await Promise.all([
+    import('../../app.ts'),
+    import('../../bulk/actions.ts'),
+    import('../../bulk/check-plan.ts'),
+  ]);
+  await withReleases(async (releases) => {
+    const ports = await openBulk(context, releases);
+    const batch = batchOf(ports.journal, name);
+    await apply(context, ports, batch, actionOf(batch.action), flags);
+  });
+}
+
+export async function runRun(
+  context: CliContext,
+  actionName: string,
+  file: string,
+  flags: PlanFlags & SendFlags,
+): Promise<void> {
+  const { withReleases } = await import('../../app.ts');
+  await withReleases(async (releases) => {
+    const ports = await openBulk(context, releases);
+    const { batch, action } = await planFile(context, ports, actionName, file, flags);
+    const report = await showPlan(context, ports, batch, printNote);
+    if (report.counts.invalid > 0 || report.problems.length > 0) {
+      if (context.json()) printJson(context, report);
+      throw new UsageError(`${report.counts.invalid} of ${report.rows} rows are invalid; nothing was sent`, {
+        advice: 'Correct them in the file, and run it again.',
+      });
+    }
+    await apply(context, ports, batch, action, flags);
+  });
+}
+
+export async function runResume(context: CliContext, name: string, flags: SendFlags): Promise<void> {
+  const [{ withReleases }, { actionOf }, { batchOf, checkServer }] = await Promise.all([
+    import('../../app.ts'),
+    import('../../bulk/actions.ts'),
+    import('../../bulk/check-plan.ts'),
+  ]);
+  await withReleases(async (releases) => {
+    const ports = await openBulk(context, releases);
+    const batch = batchOf(ports.journal, name);
+    if (batch.state === 'planned') {
+      throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
+    }
+    await checkServer(batch, ports.client, context.signal);
+    await sendAndTell(context, ports, batch, actionOf(batch.action), flags);
+  });
+}
+
+async function apply(
+  context: CliContext,
+  ports: BulkPorts,
+  batch: Batch,
+  action: Action,
+  flags: SendFlags,
+): Promise<void> {
+  const { checkFile, checkServer } = await import('../../bulk/check-plan.ts');
+  const { checkNotSent } = await import('../../bulk/sent-before.ts');
+  const { journal, client } = ports;
+  if (batch.state !== 'planned') {
+    throw new UsageError(`batch ${batch.batch} was approved before`, {
+      advice: `Go on with it by \`admin-mirror bulk resume ${batch.batch}\`.`,
+    });
+  }
+  if ((journal.counts(batch.batch).planned ?? 0) === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
+  await checkFile(batch, fileOf(context, batch), context.signal);
+  await checkServer(batch, client, context.signal);
+  const again = againOf(flags);
+  checkNotSent(journal, batch, batch.batch, again.reason === null ? { reason: batch.againReason } : again);
+  const how = await approve(context, ports, batch, action, flags);
+  if (again.reason !== null) journal.recordStep(batch.batch, null, 'again', again.reason);
+  journal.recordStep(batch.batch, null, 'approved', how);
+  await sendAndTell(context, ports, batch, action, flags);
+}
+
+/** Throws a UsageError where nobody approves. Gives how it was approved. */
+async function approve(
+  context: CliContext,
+  { journal, client }: BulkPorts,
+  batch: Batch,
+  action: Action,
+  { approve: hash, yes }: SendFlags,
+): Promise<string> {
+  if (hash !== undefined) {
+    if (hash === batch.hash) return 'by the hash of the plan';
+    throw new UsageError('--approve is not the hash of this plan; nothing was sent', {
+      advice: `\`admin-mirror bulk status ${batch.batch} --json\` has it. Look at the plan before you approve it.`,
+    });
+  }
+  if (yes === true) return 'beforehand';
+  if (!context.stdin.isTTY || !context.stderr.isTTY) {
+    throw new UsageError(`batch ${batch.batch} must be approved, and nobody can be asked here; nothing was sent`, {
+      advice: `Look at the plan, then run \`admin-mirror bulk apply ${batch.batch} --approve ${batch.hash}\`.`,
+    });
+  }
+  const { planned = 0, invalid = 0 } = journal.counts(batch.batch);
+  const left = invalid === 0 ? '' : ` (${invalid} invalid are left out)`;
+  const rows = planned === 1 ? '1 row' : `${planned} rows`;
+  const [typed, total] =
+    action.typed === 'net' ? [batch.net, ` with a net total of ${batch.net}`] : [String(planned), ''];
+  const doing = `send ${rows}${left}${total} to ${client.address}`;
+  await askConsent(context, { doing, typed }, false);
+  return `by typing ${typed}`;
+}
+
+function sendAndTell(
+  context: CliContext,
+  ports: BulkPorts,
+  batch: Batch,
+  action: Action,
+  flags: SendFlags,
+): Promise<void> {
+  return sendWatched(context, ports, batch, action, flags, async (report) => {
+    if (context.json()) printJson(context, report);
+    else {
+      const { reportLines } = await import('./words.ts');
+      for (const line of reportLines(context, report)) printLine(context, line);
+    }
+    if (context.signal.aborted && report.state === 'stopped') {
+      printNote(context, `Stopped before its end. To go on: admin-mirror bulk resume ${report.batch}`);
+    }
+  });
+}
+
+/** Sends while somebody watches, and ends as the batch did, after what became of it was told. */
+export async function sendWatched(
+  context: CliContext,
+  ports: BulkPorts,
+  batch: Batch,
+  action: Action,
+  flags: SendFlags,
+  tell: (report: BatchReport) => Promise<void>,
+): Promise<void> {
+  const [{ endError, sendBatch }, { reportOf }, { openBulkWatch }, { realSleep }] = await Promise.all([
+    import('../../bulk/send-batch.ts'),
+    import('../../bulk/report.ts'),
+    import('./progress.ts'),
+    import('../../api/transmission.ts'),
+  ]);
+  const { journal, client, clock, signal, surroundings } = ports;
+  const { settleAfterMs, concurrency } = context.settings().bulk;
+  const options = { settleAfterMs: flags.settleAfter ?? settleAfterMs, concurrency, maxErrors: flags.maxErrors };
+  const drain = (): void => {
+    printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves it unknown.');
+  };
+  signal.addEventListener('abort', drain, { once: true });
+  const watch = openBulkWatch(context, surroundings.log, clock);
+  let stop;
+  try {
+    const sending = { journal, client, clock, sleep: realSleep, signal, progress: watch.progress };
+    ({ stop } = await sendBatch(sending, batch, action, options));
+  } finally {
+    await watch.close();
+    signal.removeEventListener('abort', drain);
+  }
+  const report = reportOf(journal, journal.batch(batch.batch) ?? batch);
+  await tell(report);
+  signal.throwIfAborted();
+  const error = endError(stop, report.counts, batch.batch);
+  if (error !== null) throw error;
+}

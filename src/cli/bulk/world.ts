@@ -1,0 +1,50 @@
+/** What the parts of `bulk` are opened with. */
+import { resolve } from 'node:path';
+import type { Releases, Surroundings } from '../../app.ts';
+import type { Client } from '../../api/client.ts';
+import type { PlanPorts } from '../../bulk/plan.ts';
+import type { Batch, Journal } from '../../store/ports/journal.ts';
+import { systemClock } from '../../model/time.ts';
+import type { CliContext } from '../context.ts';
+
+export interface BulkPorts extends PlanPorts {
+  readonly client: Client;
+  readonly surroundings: Surroundings;
+}
+
+/** The journal, the server and the mirror, ready to plan and to send. */
+export async function openBulk(context: CliContext, releases: Releases): Promise<BulkPorts> {
+  const [{ openApi, openDirectory, openJournal }, { openLog }] = await Promise.all([
+    import('../../app.ts'),
+    import('../logger.ts'),
+  ]);
+  const settings = context.settings();
+  const surroundings = { settings, log: await openLog(context), clock: systemClock, signal: context.signal };
+  const client = await openApi(surroundings, releases);
+  const { maxRow, maxTotal, maxRows } = settings.bulk;
+  return {
+    surroundings,
+    journal: await openJournal(settings, systemClock, releases),
+    client,
+    directory: await openDirectory(settings, releases),
+    clock: systemClock,
+    signal: context.signal,
+    concurrency: settings.api.concurrency,
+    pageSize: settings.api.pageSize,
+    caps: { maxRow, maxTotal, maxRows },
+  };
+}
+
+/** Runs the work with the journal as it is, and undefined where there is none. */
+export async function withJournal<T>(
+  context: CliContext,
+  work: (journal: Journal | undefined) => Promise<T>,
+): Promise<T> {
+  const { openJournalForReading, withReleases } = await import('../../app.ts');
+  return withReleases(async (releases) => work(await openJournalForReading(context.settings(), systemClock, releases)));
+}
+
+/** The batch's file as it is found from the working folder. */
+export function fileOf(context: CliContext, { file }: Batch): string | null {
+  return file === null ? null : resolve(context.folder, file);
+}

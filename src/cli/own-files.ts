@@ -1,0 +1,16 @@
+/** Files that an answer must not be written over. */
+import { statSync } from 'node:fs';
+import { UsageError } from '../model/errors.ts';
+import type { Settings } from '../settings/settings.ts';
+
+/** A slip of the hand must not put an export in the place of the mirror, or of the journal, which nothing can rebuild. */
+export function refuseOwnFiles(path: string, { store }: Settings): void {
+  const target = statSync(path, { throwIfNoEntry: false });
+  for (const own of [store.mirror, store.journal].flatMap((each) => [each, `${each}-wal`, `${each}-shm`])) {
+    const found = statSync(own, { throwIfNoEntry: false });
+    if (target === undefined || found === undefined || target.ino !== found.ino || target.dev !== found.dev) continue;
+    throw new UsageError(`${path} is a file of admin-mirror itself; and would be replaced`, {
+      advice: 'Name another file with -o.',
+    });
+  }
+}

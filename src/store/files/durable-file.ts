@@ -1,0 +1,149 @@
+/**
+ * Files that appear whole or not at all: written under a temporary name in the same folder, brought to the disk, then
+ * renamed over the final name. See docs/architecture.md, "The musts".
+ */
+import { randomBytes } from 'node:crypto';
+import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { FileError } from '../../model/errors.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import { dayMs } from '../../model/time.ts';
+
+/**
+ * Writes the chunks to the file in place of what was there, and gives the number of bytes. When it fails or is aborted,
+ * what was there stays and nothing else is left. A new file gets the mode that the umask gives, a replaced one keeps its own. What is no regular
+ * file (`/dev/stdout`, a pipe) is written directly. Throws a FileError where the file cannot be written.
+ */
+export async function writeDurableFile(
+  path: string,
+  chunks: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): Promise<number> {
+  try {
+    return await write(path, chunks, signal);
+  } catch (error) {
+    // Only what a system call says is about this file; whatever else went wrong came with the chunks.
+    const ofSystem = error instanceof Error && 'syscall' in error;
+    throw (ofSystem ? explainFileError(error, 'write', path) : undefined) ?? error;
+  }
+}
+
+async function write(path: string, chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<number> {
+  const existing = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (existing?.isDirectory() === true) {
+    throw new FileError(`could not write ${path}: it is a folder`, { advice: 'Name a file in it.' });
+  }
+  if (existing !== undefined && !existing.isFile()) {
+    return withHandle(await open(path, 'w'), (handle) => fill(handle, chunks, signal));
+  }
+  // Through a link to the file that it stands for, so that the link survives.
+  const target = existing === undefined ? path : await realpath(path);
+  await removeStale(target);
+  const temporary = join(dirname(target), temporaryName(target));
+  let bytes: number;
+  try {
+    bytes = await withHandle(await open(temporary, 'wx'), async (handle) => {
+      if (existing !== undefined) await handle.chmod(existing.mode & 0o7777);
+      const written = await fill(handle, chunks, signal);
+      await handle.sync();
+      return written;
+    });
+    // The last moment at which nothing has happened yet.
+    signal.throwIfAborted();
+    await rename(temporary, target);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  await syncFolder(dirname(target));
+  return bytes;
+}
+
+async function withHandle<T>(handle: FileHandle, use: (handle: FileHandle) => Promise<T>): Promise<T> {
+  try {
+    return await use(handle);
+  } finally {
+    await handle.close();
+  }
+}
+
+async function fill(handle: FileHandle, chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<number> {
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    signal.throwIfAborted();
+    for (let at = 0; at < chunk.length;) at += (await handle.write(chunk, at)).bytesWritten;
+    bytes += chunk.length;
+  }
+  return bytes;
+}
+
+const suffix = '.partial';
+
+/** `.users.csv.<host>.<process>.<random>.partial`: tells a later run whose it was. */
+function temporaryName(target: string): string {
+  return `${prefixOf(target)}${process.pid}.${randomBytes(4).toString('hex')}${suffix}`;
+}
+
+function prefixOf(target: string): string {
+  // Names have at most 255 bytes, and most of them belong to the file's own.
+  const name = basename(target).slice(0, 40);
+  return `.${name}.${hostname()
+    .replaceAll(/[^\w-]/g, '-')
+    .slice(0, 40)}.`;
+}
+
+/** Removes what killed processes of this machine left of the same file. */
+async function removeStale(target: string): Promise<void> {
+  const folder = dirname(target);
+  const prefix = prefixOf(target);
+  for (const name of await namesIn(folder)) {
+    if (!name.startsWith(prefix) || !name.endsWith(suffix)) continue;
+    const owner = /^(\d+)\.[0-9a-f]{8}$/.exec(name.slice(prefix.length, -suffix.length))?.[1];
+    if (owner === undefined) continue;
+    const path = join(folder, name);
+    if (!isRunning(Number(owner)) || (await isOld(path))) await rm(path, { force: true });
+  }
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // A folder that may be written to but not listed.
+    if (code === 'EACCES') return [];
+    if (code !== 'ENOENT') throw error;
+    throw new FileError(`there is no folder ${folder} to write in`, { advice: 'Make it first.', cause: error });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: it runs, as somebody else.
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** Process numbers are used again; nobody writes a file without a byte for a day. */
+async function isOld(path: string): Promise<boolean> {
+  const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
+  return Date.now() - mtimeMs > dayMs;
+}
+
+// Some file systems refuse to sync a folder; the rename is then as durable as they make it.
+const cannotSync = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES']);
+
+async function syncFolder(folder: string): Promise<void> {
+  try {
+    await withHandle(await open(folder, 'r'), (handle) => handle.sync());
+  } catch (error) {
+    if (!cannotSync.has(String((error as NodeJS.ErrnoException).code))) throw error;
+  }
+}

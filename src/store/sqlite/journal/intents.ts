@@ -1,0 +1,192 @@
+/** The rows of batches in an SQLite journal, and the steps from state to state. */
+import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
+import type { Timestamp } from '../../../model/time.ts';
+import type { Intent, IntentFields, IntentState, Move, NewIntent, SentRow } from '../../ports/journal.ts';
+
+interface IntentRow {
+  readonly batch: string;
+  readonly row: number;
+  readonly state: IntentState;
+  readonly subject: string | null;
+  readonly user: number | null;
+  readonly key: string | null;
+  readonly token: string | null;
+  readonly fingerprint: string | null;
+  readonly parameters: string | null;
+  readonly cells: string;
+  readonly planned_before: string | null;
+  readonly planned_after: string | null;
+  readonly problem: string | null;
+  readonly undo_of_row: number | null;
+  readonly attempts: number;
+  readonly sent_at: string | null;
+  readonly body: string | null;
+  readonly seen_before: string | null;
+  readonly before: string | null;
+  readonly after: string | null;
+  readonly answer_kind: Intent['answerKind'];
+  readonly http_status: number | null;
+  readonly answer: string | null;
+  readonly evidence: Intent['evidence'];
+}
+
+function intentOf(row: IntentRow): Intent {
+  return {
+    batch: row.batch,
+    row: row.row,
+    state: row.state,
+    subject: row.subject,
+    user: row.user,
+    key: row.key,
+    token: row.token,
+    fingerprint: row.fingerprint,
+    parameters: row.parameters === null ? null : (JSON.parse(row.parameters) as Intent['parameters']),
+    cells: JSON.parse(row.cells) as Intent['cells'],
+    plannedBefore: row.planned_before,
+    plannedAfter: row.planned_after,
+    problem: row.problem,
+    undoOfRow: row.undo_of_row,
+    attempts: row.attempts,
+    sentAt: row.sent_at as Timestamp | null,
+    body: row.body,
+    seenBefore: row.seen_before === null ? null : (JSON.parse(row.seen_before) as unknown),
+    before: row.before,
+    after: row.after,
+    answerKind: row.answer_kind,
+    httpStatus: row.http_status,
+    answer: row.answer,
+    evidence: row.evidence,
+  };
+}
+
+const columnOf: Readonly<Record<keyof IntentFields, string>> = {
+  sentAt: 'sent_at',
+  body: 'body',
+  seenBefore: 'seen_before',
+  before: 'before',
+  after: 'after',
+  answerKind: 'answer_kind',
+  httpStatus: 'http_status',
+  answer: 'answer',
+  evidence: 'evidence',
+  problem: 'problem',
+};
+
+/** Rows that are read at once: the connection can do nothing else while a statement is stepped through. */
+const chunk = 1_000;
+const openList = "('sending', 'acknowledged', 'unknown', 'needs_human')";
+
+function isTaken(error: unknown): boolean {
+  return error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_CONSTRAINT_UNIQUE';
+}
+
+/** The statements about intents; each belongs into a transaction of the caller. */
+export function intentTable(database: Database) {
+  const insert = database.prepare(
+    `INSERT INTO journal_intents (batch, row, state, subject, user, key, token, fingerprint, parameters, cells,
+       planned_before, planned_after, problem, undo_of, undo_of_row)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const one = database.prepare<[string, number], IntentRow>(
+    'SELECT * FROM journal_intents WHERE batch = ? AND row = ?',
+  );
+  const some = database.prepare<[string, number, string], IntentRow>(
+    `SELECT * FROM journal_intents WHERE batch = ? AND row > ? AND state IN (SELECT value FROM json_each(?))
+     ORDER BY row LIMIT ${chunk}`,
+  );
+  const every = database.prepare<[string, number], IntentRow>(
+    `SELECT * FROM journal_intents WHERE batch = ? AND row > ? ORDER BY row LIMIT ${chunk}`,
+  );
+  const counts = database.prepare<[string], { state: IntentState; count: number }>(
+    'SELECT state, count(*) AS count FROM journal_intents WHERE batch = ? GROUP BY state',
+  );
+  const open = database.prepare<[string], { batch: string; row: number; state: IntentState }>(
+    `SELECT batch, row, state FROM journal_intents WHERE subject = ? AND state IN ${openList}`,
+  );
+  const interrupted = database.prepare<[string], number>(
+    "UPDATE journal_intents SET state = 'unknown' WHERE batch = ? AND state = 'sending' RETURNING row",
+  );
+  const free = database.prepare<[string]>(
+    `UPDATE journal_intents SET state = 'planned', problem = NULL WHERE batch = ? AND state = 'blocked'
+     AND subject NOT IN (SELECT subject FROM journal_intents WHERE state IN ${openList} AND subject IS NOT NULL)`,
+  );
+  const sent = database.prepare<[string], SentRow>(
+    `SELECT fingerprint, batch, min(row) AS row FROM journal_intents
+     WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human', 'applied')
+     AND fingerprint IN (SELECT value FROM json_each(?)) GROUP BY fingerprint`,
+  );
+  // Without it, a plan of many rows would be looked up row by row in an index that has nothing.
+  const anySent = database.prepare<[]>(
+    `SELECT 1 FROM journal_intents WHERE fingerprint IS NOT NULL
+     AND state IN ('sending', 'acknowledged', 'unknown', 'needs_human', 'applied') LIMIT 1`,
+  );
+  const undone = database.prepare<[string], { row: number; batch: string }>(
+    `SELECT undo_of_row AS row, batch FROM journal_intents
+     WHERE undo_of = ? AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid')`,
+  );
+  const updates = new Map<string, Statement>();
+
+  /** Prepared once for each set of columns; there are a handful. */
+  function update(fields: readonly (keyof IntentFields)[]): Statement {
+    const key = fields.join(' ');
+    let statement = updates.get(key);
+    if (statement === undefined) {
+      const sets = fields.map((field) => `, ${columnOf[field]} = ?`).join('');
+      statement = database.prepare(
+        `UPDATE journal_intents SET state = ?, attempts = attempts + ?${sets} WHERE batch = ? AND row = ? AND state = ?`,
+      );
+      updates.set(key, statement);
+    }
+    return statement;
+  }
+
+  return {
+    insert: (batch: string, undoOf: string | null, each: NewIntent): void => {
+      const known = [each.subject, each.user, each.key, each.token, each.fingerprint];
+      const parameters = each.parameters === null ? null : JSON.stringify(each.parameters);
+      const planned = [JSON.stringify(each.cells), each.plannedBefore, each.plannedAfter, each.problem];
+      const undo = each.undoOfRow === null ? [null, null] : [undoOf, each.undoOfRow];
+      insert.run(batch, each.row, each.state, ...known, parameters, ...planned, ...undo);
+    },
+    one: (batch: string, row: number): Intent | undefined => {
+      const found = one.get(batch, row);
+      return found === undefined ? undefined : intentOf(found);
+    },
+    *walk(batch: string, states?: readonly IntentState[]): Generator<Intent, undefined> {
+      let after = -1;
+      for (;;) {
+        const rows = states === undefined ? every.all(batch, after) : some.all(batch, after, JSON.stringify(states));
+        for (const row of rows) yield intentOf(row);
+        const last = rows.at(-1);
+        if (last === undefined || rows.length < chunk) return undefined;
+        after = last.row;
+      }
+    },
+    counts: (batch: string) =>
+      Object.fromEntries(counts.all(batch).map(({ state, count }) => [state, count])) as Partial<
+        Record<IntentState, number>
+      >,
+    openRow: (subject: string) => open.get(subject),
+    /** False where an index keeps the row from being open, or planned again. Throws where it is not in the state. */
+    move: ({ batch, row, from, to, fields = {} }: Move): boolean => {
+      const names = (Object.keys(fields) as (keyof IntentFields)[]).filter((name) => fields[name] !== undefined);
+      const values = names.map((name) =>
+        name === 'seenBefore' ? JSON.stringify(fields[name]) : (fields[name] as string | number | null),
+      );
+      try {
+        const { changes } = update(names).run(to, to === 'sending' ? 1 : 0, ...values, batch, row, from);
+        if (changes === 1) return true;
+      } catch (error) {
+        if (isTaken(error)) return false;
+        throw error;
+      }
+      throw new Error(`row ${row} of batch ${batch} is not ${from}, so it cannot become ${to}`);
+    },
+    interrupt: (batch: string): number[] => interrupted.pluck().all(batch),
+    free: (batch: string): number => free.run(batch).changes,
+    sentRows: (fingerprints: readonly string[]): SentRow[] =>
+      anySent.get() === undefined ? [] : sent.all(JSON.stringify(fingerprints)),
+    undone: (batch: string): ReadonlyMap<number, string> =>
+      new Map(undone.all(batch).map(({ row, batch: by }) => [row, by])),
+  };
+}

@@ -1,0 +1,124 @@
+/**
+ * The journal over an SQLite file of its own. WAL with synchronous = FULL: what a method has done is on the disk when it
+ * returns, since nothing here can be read again from anywhere. Section "The journal" of docs/architecture.md.
+ */
+import type { Database } from 'better-sqlite3';
+import { FileError } from '../../../model/errors.ts';
+import { explainFileError } from '../../../model/file-error.ts';
+import { type Clock, systemClock, type Timestamp, timestampOf } from '../../../model/time.ts';
+import type { Journal } from '../../ports/journal.ts';
+import { openForReading, openForWriting } from '../file-kind.ts';
+import { batchTable } from './batches.ts';
+import { takeOutPerson } from './forget.ts';
+import { intentTable } from './intents.ts';
+import { lockTable } from './lock.ts';
+import { journalKind } from './schema.ts';
+import { writeTable } from './writes.ts';
+
+const pragmas = [
+  // Each commit reaches the disk before anything is sent that relies on it.
+  'synchronous = FULL',
+  // On macOS, fsync alone leaves it in the drive's own memory.
+  'fullfsync = ON',
+  'foreign_keys = ON',
+  // What is taken out of it is overwritten.
+  'secure_delete = ON',
+];
+
+/** Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
+export function openJournal(file: string, clock: Clock = systemClock): Journal {
+  return journalOver(openForWriting(journalKind, file, clock, pragmas), file, clock);
+}
+
+/** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
+export function openJournalForReading(file: string, clock: Clock = systemClock): Journal {
+  const absent = new FileError(`there is no journal at ${file}`, {
+    advice: `Nothing was planned yet; or name the file with ${journalKind.places}.`,
+  });
+  return journalOver(openForReading(journalKind, file, absent, absent), file, clock);
+}
+
+/** What bounds the text of one answer: enough for any that the API gives, and not for a page of a proxy's. */
+const longestAnswer = 16_384;
+
+function journalOver(database: Database, file: string, clock: Clock): Journal {
+  const batches = batchTable(database);
+  const intents = intentTable(database);
+  const locks = lockTable(database, clock);
+  const writes = writeTable(database);
+  const now = (): Timestamp => timestampOf(clock.now());
+
+  function told<T>(doing: () => T): T {
+    try {
+      return doing();
+    } catch (error) {
+      throw explainFileError(error, 'write to the journal', file) ?? error;
+    }
+  }
+
+  /** One durable step: all of it, or none. */
+  const step = <T>(doing: () => T): T => told(() => database.transaction(doing).immediate());
+
+  return {
+    addBatch: (batch, rows) =>
+      step(() => {
+        batches.insert(batch, now());
+        for (const row of rows) intents.insert(batch.batch, batch.undoOf, row);
+        if (batch.againReason !== null) batches.addStep(now(), batch.batch, null, 'again', batch.againReason);
+      }),
+    batch: (id) => batches.one(id),
+    batches: () => batches.all(),
+    recordStep: (batch, row, kind, note) => step(() => batches.addStep(now(), batch, row, kind, note)),
+    steps: (batch) => batches.steps(batch),
+    setBatchState: (batch, state) => step(() => batches.setState(batch, state, now())),
+
+    intents: (batch, states) => intents.walk(batch, states),
+    intent: (batch, row) => intents.one(batch, row),
+    counts: (batch) => intents.counts(batch),
+    openRow: (subject) => intents.openRow(subject),
+
+    move: (move) =>
+      step(() => {
+        const { answer } = move.fields ?? {};
+        const fields = {
+          ...move.fields,
+          ...(typeof answer === 'string' && { answer: answer.slice(0, longestAnswer) }),
+        };
+        if (!intents.move({ ...move, fields })) return false;
+        const at = now();
+        batches.addStep(at, move.batch, move.row, move.to, move.note ?? null);
+        locks.beat(move.batch, at);
+        return true;
+      }),
+    takeUp: (batch) =>
+      step(() => {
+        const at = now();
+        const rows = intents.interrupt(batch);
+        for (const row of rows) batches.addStep(at, batch, row, 'unknown', 'the process that sent it died');
+        return { interrupted: rows.length, freed: intents.free(batch) };
+      }),
+
+    sentLike: ({ fileHash, rowsDigest }, apartFrom) => batches.sentLike(fileHash, rowsDigest, apartFrom),
+    sentRows: (fingerprints) => intents.sentRows(fingerprints),
+    undoneRows: (batch) => intents.undone(batch),
+
+    beginWrite: (write) => step(() => writes.begin(write, now())),
+    endWrite: (write, end) =>
+      step(() => writes.end(write, { ...end, answer: end.answer?.slice(0, longestAnswer) ?? null }, now())),
+    writes: (limit) => writes.last(limit),
+
+    acquireLock: (batch) => step(() => locks.acquire(batch)),
+    releaseLock: (batch) => step(() => locks.release(batch)),
+    lockOwner: (batch) => locks.owner(batch),
+
+    forget: (person) =>
+      told(() => {
+        const counts = database.transaction(() => takeOutPerson(database, person)).immediate();
+        // Rows that changed length may have left bytes in pages; the log holds older states until it is folded in.
+        database.exec('VACUUM');
+        database.pragma('wal_checkpoint(TRUNCATE)');
+        return counts;
+      }),
+    close: () => database.close(),
+  };
+}

@@ -1,0 +1,259 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { actions } from '../../../src/bulk/actions.ts';
+import type { Sandbox, SandboxOptions } from '../../../src/sandbox/sandbox.ts';
+import { type Bench, benchOf, type Cells } from '../../support/bulk-actions.ts';
+import { newJournal } from '../../support/journal.ts';
+import { startSandbox } from '../../support/sandbox.ts';
+
+async function start(options: SandboxOptions = {}): Promise<{ sandbox: Sandbox; bench: Bench; user: number }> {
+  const sandbox = await startSandbox({ users: 5, ...options });
+  const bench = benchOf(sandbox, newJournal().journal);
+  onTestFinished(() => bench.close());
+  const user = Number(sandbox.control.insert('users', { first_name: 'Anna', language: 'en', balance: 12.5 })['id']);
+  return { sandbox, bench, user };
+}
+
+const bodies = ({ control }: Sandbox): unknown[] => control.ledger().map(({ body }) => body);
+const newUser = { first_name: 'Anna', last_name: 'Lind', username: 'anna.lind', email: 'anna@new.example' };
+const letter = { subject: 'Hello', content: '<p>Hello</p>' };
+const note = { type: 'success', icon: 'bx bx-gift', message: 'Hello' };
+
+test.each(actions.map(({ name }) => name))(
+  'the example rows of %s are valid once their users are there',
+  async (name) => {
+    const { sandbox, bench } = await start();
+    const action = actions.find((each) => each.name === name);
+    for (const { user_id: id } of action?.examples ?? []) {
+      if (id !== undefined) sandbox.control.insert('users', { id: Number(id) });
+    }
+    const batch = await bench.plan(name, action?.examples ?? []);
+    expect(batch.problems).toEqual([]);
+  },
+);
+
+describe('email', () => {
+  const email = (user: number): Cells => ({ user_id: user, ...letter });
+
+  test('has its token at the end of the content, where no reader sees it', async () => {
+    const { sandbox, bench, user } = await start();
+    const batch = await bench.plan('email', [email(user)]);
+    await bench.send(batch);
+    expect(bodies(sandbox)).toEqual([
+      { subject: 'Hello', content: `<p>Hello</p>\n<!-- ${bench.row(batch).token} -->` },
+    ]);
+  });
+
+  test('that a proxy sent twice stops the batch', async () => {
+    const { sandbox, bench, user } = await start();
+    const batch = await bench.plan('email', [email(user), email(1)]);
+    sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'POST' } });
+    expect(await bench.send(batch)).toBe(8);
+    expect(bench.row(batch).problem).toContain('over-applied: 2 emails carry am:');
+    expect(bench.row(batch, 3).state).toBe('planned');
+  });
+
+  test('is found although the server cannot find emails by subject', async () => {
+    const { sandbox, bench, user } = await start({ behaviour: { filter_errors: 'subject' } });
+    const batch = await bench.plan('email', [email(user)]);
+    sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'POST' } });
+    expect(await bench.send(batch)).toBe(0);
+    expect(bench.row(batch).evidence).toBe('token');
+  });
+
+  test('is not taken for the same words that somebody else sent before', async () => {
+    const { sandbox, bench, user } = await start();
+    sandbox.control.insert('emails', { user_id: user, ...letter });
+    const batch = await bench.plan('email', [email(user)]);
+    sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'POST' } });
+    expect(await bench.send(batch)).toBe(8);
+    expect(await bench.send(batch, 0)).toBe(5);
+  });
+
+  test('needs a person where its answer is lost and other emails went to the user meanwhile', async () => {
+    const { sandbox, bench, user } = await start();
+    const batch = await bench.plan('email', [email(user)]);
+    sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'POST' } });
+    expect(await bench.send(batch)).toBe(8);
+    sandbox.control.insert('emails', { user_id: user, subject: 'Hello there', content: 'x' });
+    expect(await bench.send(batch, 0)).toBe(8);
+    expect(bench.row(batch).state).toBe('needs_human');
+  });
+
+  test('is said at plan time to need a person where emails are not shown', async () => {
+    const { bench, user } = await start({ behaviour: { forbidden: 'emails' } });
+    const batch = await bench.plan('email', [email(user)]);
+    expect(batch.warnings).toContainEqual(expect.stringContaining('does not show which emails a user was sent'));
+    expect(await bench.send(batch)).toBe(0);
+    expect(bench.row(batch)).toMatchObject({ state: 'applied', evidence: 'answer' });
+  });
+});
+
+describe('notify', () => {
+  const hidden = { behaviour: { includes_ignored: 'notifications' } } as const;
+
+  test('is said at plan time to need a person where notifications are not shown', async () => {
+    const { sandbox, bench, user } = await start(hidden);
+    const batch = await bench.plan('notify', [{ user_id: user, ...note }]);
+    expect(batch.warnings).toContainEqual(expect.stringContaining('a person must find out'));
+    sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'POST' } });
+    expect(await bench.send(batch)).toBe(8);
+    expect(await bench.send(batch, 0)).toBe(8);
+    expect(bench.row(batch)).toMatchObject({ state: 'needs_human', evidence: null });
+  });
+
+  test('that a proxy made twice stops the batch, by what is seen', async () => {
+    const { sandbox, bench, user } = await start();
+    const batch = await bench.plan('notify', [{ user_id: user, ...note }]);
+    sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'POST' } });
+    expect(await bench.send(batch)).toBe(8);
+    expect(bench.row(batch)).toMatchObject({ state: 'needs_human', evidence: 'record' });
+    expect(bench.row(batch).problem).toContain('2 new notifications');
+  });
+
+  test.each([
+    [{ ...note, type: 'shiny' }, 'type'],
+    [{ ...note, url: 'status page' }, 'url'],
+    [{ ...note, message: '' }, 'message'],
+  ])('refuses %o', async (cells, column) => {
+    const { bench, user } = await start();
+    const batch = await bench.plan('notify', [{ user_id: user, ...cells }]);
+    expect(batch.problems).toEqual([expect.objectContaining({ row: 2, column })]);
+  });
+});
+
+describe('create', () => {
+  test('sends what the API names, an address as an object', async () => {
+    const { sandbox, bench } = await start();
+    const batch = await bench.plan('create', [{ ...newUser, welcome_email: 'no', 'address[city]': 'Uppsala' }]);
+    expect(await bench.send(batch)).toBe(0);
+    expect(bodies(sandbox)).toEqual([{ ...newUser, welcome_email: false, address: { city: 'Uppsala' } }]);
+  });
+
+  test('refuses who is there already, in whatever letters, and who is in the file twice', async () => {
+    const { sandbox, bench } = await start();
+    const there = sandbox.control.insert('users', { email: 'bo@new.example' });
+    const batch = await bench.plan('create', [
+      newUser,
+      { ...newUser, username: 'other' },
+      { ...newUser, username: 'bo', email: 'bo@new.example' },
+    ]);
+    expect(batch.problems).toEqual([
+      { row: 3, column: 'email', problem: 'row 2 makes a user with the same' },
+      { row: 4, column: 'email', problem: `user ${String(there['id'])} has the email "bo@new.example" already` },
+    ]);
+  });
+
+  test('of many is not asked about one by one at plan time, which is said', async () => {
+    const { sandbox, bench } = await start();
+    const rows = Array.from({ length: 101 }, (_, at) => ({
+      ...newUser,
+      username: `u${at}`,
+      email: `u${at}@new.example`,
+    }));
+    sandbox.control.clearRequests();
+    const batch = await bench.plan('create', rows);
+    expect(batch.warnings).toContainEqual(expect.stringContaining('for 202 emails and user names'));
+    expect(sandbox.control.requests().total).toBeLessThan(10);
+  });
+
+  test('does not take a password out of a file', async () => {
+    const { bench } = await start();
+    const batch = await bench.plan('create', [{ ...newUser, password: 'secret' }]);
+    expect(batch.problems).toEqual([
+      { row: 2, column: 'password', problem: expect.stringContaining('does not belong in a file') },
+    ]);
+  });
+
+  test('needs a person where its answer is lost and somebody else took the email meanwhile', async () => {
+    const { sandbox, bench } = await start();
+    const batch = await bench.plan('create', [newUser]);
+    sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'POST' } });
+    expect(await bench.send(batch)).toBe(8);
+    sandbox.control.insert('users', { email: newUser.email, username: 'somebody' });
+    expect(await bench.send(batch, 0)).toBe(8);
+    expect(bench.row(batch).state).toBe('needs_human');
+  });
+});
+
+describe('update', () => {
+  test('changes what is filled in, shows it before, and can be undone', async () => {
+    const { sandbox, bench, user } = await start();
+    const batch = await bench.plan('update', [{ user_id: user, first_name: 'Åsa', last_name: '', language: 'fr' }]);
+    expect(bench.row(batch)).toMatchObject({
+      plannedBefore: '{"first_name":"Anna","language":"en"}',
+      plannedAfter: '{"first_name":"Åsa","language":"fr"}',
+    });
+    expect(await bench.send(batch)).toBe(0);
+    expect(bodies(sandbox)).toEqual([{ first_name: 'Åsa', language: 'fr' }]);
+    expect(await bench.send(await bench.undo(batch))).toBe(0);
+    expect(sandbox.control.get('users', user)).toMatchObject({ first_name: 'Anna', language: 'en' });
+  });
+
+  test('is not undone where somebody changed the user since', async () => {
+    const { sandbox, bench, user } = await start();
+    const batch = await bench.plan('update', [{ user_id: user, first_name: 'Åsa' }]);
+    await bench.send(batch);
+    sandbox.control.update('users', user, { first_name: 'Eva' });
+    expect((await bench.undo(batch)).problems).toEqual([
+      { row: 2, column: null, problem: `user ${user} was changed since: {"first_name":"Eva"}` },
+    ]);
+  });
+
+  test('is not sent where the user was changed since the plan', async () => {
+    const { sandbox, bench, user } = await start();
+    const batch = await bench.plan('update', [{ user_id: user, first_name: 'Åsa' }]);
+    sandbox.control.update('users', user, { first_name: 'Eva' });
+    expect(await bench.send(batch)).toBe(5);
+    expect(bench.row(batch)).toMatchObject({ state: 'skipped', problem: expect.stringContaining('"Eva"') });
+  });
+
+  test('names users by id or email, for a user name is what it sets', async () => {
+    const { sandbox, bench, user } = await start();
+    const email = String(sandbox.control.get('users', user)?.['email']);
+    const batch = await bench.plan('update', [{ email, username: 'new.name' }]);
+    expect(await bench.send(batch)).toBe(0);
+    expect(sandbox.control.get('users', user)).toMatchObject({ username: 'new.name' });
+    const nobody = await bench.plan('update', [{ username: 'new.name', first_name: 'Åsa' }]);
+    expect(nobody.problems[0]?.problem).toContain('one of the columns "user_id", "email" is needed');
+  });
+
+  test('refuses a row that changes nothing', async () => {
+    const { bench, user } = await start();
+    const batch = await bench.plan('update', [{ user_id: user, first_name: '' }]);
+    expect(batch.problems).toEqual([{ row: 2, column: null, problem: expect.stringContaining('changes nothing') }]);
+  });
+});
+
+describe('delete', () => {
+  test('says what goes with the user', async () => {
+    const { sandbox, bench, user } = await start();
+    const email = String(sandbox.control.get('users', user)?.['email']);
+    const batch = await bench.plan('delete', [{ user_id: user }]);
+    expect(bench.row(batch)).toMatchObject({ plannedBefore: `${email}, balance 12.50`, plannedAfter: 'deleted' });
+    expect(batch.warnings).toContainEqual(expect.stringContaining('a balance of 12.50, which goes too'));
+    expect(await bench.send(batch)).toBe(0);
+    expect(sandbox.control.get('users', user)).toBeUndefined();
+  });
+
+  test('is not forced unless the row and the flag say so', async () => {
+    const { sandbox, bench, user } = await start();
+    sandbox.control.setRelated('users', user, 'punishments', [{ reason: 'spam' }]);
+    const gentle = await bench.plan('delete', [{ user_id: user, force: 'no' }], { allowForce: true });
+    expect(await bench.send(gentle)).toBe(5);
+    expect(bench.row(gentle)).toMatchObject({ state: 'rejected', body: '{}' });
+
+    const unheard = await bench.plan('delete', [{ user_id: user, force: 'yes' }]);
+    expect(unheard.problems[0]?.problem).toContain('--allow-force');
+
+    const forced = await bench.plan('delete', [{ user_id: user, force: 'yes' }], { allowForce: true });
+    expect(await bench.send(forced)).toBe(0);
+    expect(bodies(sandbox)).toEqual([{ force: true }]);
+  });
+
+  test('that cannot be undone says so', async () => {
+    const { bench, user } = await start();
+    const batch = await bench.plan('delete', [{ user_id: user }]);
+    await bench.send(batch);
+    await expect(bench.undo(batch)).rejects.toThrow('nothing of batch');
+  });
+});

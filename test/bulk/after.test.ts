@@ -1,0 +1,250 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse } from 'csv-parse/sync';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Client } from '../../src/api/client.ts';
+import { balance } from '../../src/bulk/actions/balance.ts';
+import { planBatch } from '../../src/bulk/plan.ts';
+import { resolveRow } from '../../src/bulk/resolve.ts';
+import { type Manifest, writeResults } from '../../src/bulk/results.ts';
+import { undoRows } from '../../src/bulk/undo.ts';
+import { systemClock } from '../../src/model/time.ts';
+import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Batch, Journal } from '../../src/store/ports/journal.ts';
+import { bulkClient, intentsOf, newUser, plan, send, sheetOf } from '../support/bulk.ts';
+import { newJournal } from '../support/journal.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const signal = new AbortController().signal;
+
+async function world(behaviour: Partial<Behaviour> = {}) {
+  const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
+  const client = bulkClient(sandbox, 200);
+  onTestFinished(() => client.close());
+  const { journal } = newJournal({ now: () => Date.now() });
+  return { sandbox, client, journal };
+}
+
+const balanceOf = ({ control }: Sandbox, user: number): unknown => control.get('users', user)?.['balance'];
+
+function undo(journal: Journal, client: Client, batch: Batch): Promise<Batch> {
+  const caps = { maxRow: undefined, maxTotal: undefined, maxRows: undefined };
+  const ports = { journal, client, directory: null, clock: systemClock, signal, concurrency: 8, pageSize: 100, caps };
+  const source = { file: null, undoOf: batch.batch, again: { reason: null } };
+  return planBatch(ports, balance, undoRows(journal, batch, balance), source);
+}
+
+describe('results', () => {
+  test('have each row of the file once, in its columns and order, with counts and hashes that fit', async () => {
+    const { sandbox, client, journal } = await world({ negative_balance: 'refused' });
+    const users = Array.from({ length: 6 }, () => newUser(sandbox, 100));
+    const [a, b, c, d, e] = users;
+    const rows = [
+      [a, 'add', '1', '=cmd()'],
+      [b, 'remove', '500', 'too much'],
+      [c, 'add', '2', 'two\nlines, "quoted"'],
+      [d, 'add', 'x', ''],
+      [e, 'set', '5', '-5'],
+      [c, 'add', '3', 'waits'],
+    ].map((cells) => cells.map((cell) => cell ?? ''));
+    const batch = await plan(journal, client, sheetOf(rows, ['user_id', 'type', 'amount', 'description']));
+    sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'PUT', path: `/users/${c}/` } });
+    sandbox.control.update('users', e ?? 0, { balance: 1 });
+    await send(journal, client, batch.batch);
+    const folder = join(temporaryFolder(), 'made', 'here');
+    await writeResults({ journal, clock: systemClock, signal }, journal.batch(batch.batch) ?? batch, folder);
+    const file = (name: string): string => readFileSync(join(folder, name), 'utf8');
+    const read = (name: string): string[][] => parse(file(name));
+    const head = [
+      'user_id',
+      'type',
+      'amount',
+      'description',
+      '_row',
+      '_state',
+      '_balance_before',
+      '_balance_after',
+      '_http_status',
+      '_evidence',
+      '_problem',
+    ];
+    for (const name of ['applied', 'rejected', 'unknown', 'unprocessed']) expect(read(`${name}.csv`)[0]).toEqual(head);
+    expect(read('applied.csv').slice(1)).toEqual([
+      [String(a), 'add', '1', "'=cmd()", '2', 'applied', '100.00', '101.00', '200', 'token', ''],
+    ]);
+    expect(read('rejected.csv')[1]?.slice(0, 9)).toEqual([
+      String(b),
+      'remove',
+      '500',
+      'too much',
+      '3',
+      'rejected',
+      '100.00',
+      '100.00',
+      '422',
+    ]);
+    expect(read('unknown.csv')[1]?.slice(0, 6)).toEqual([
+      String(c),
+      'add',
+      '2',
+      'two\nlines, "quoted"',
+      '4',
+      'unknown',
+    ]);
+    expect(
+      read('unprocessed.csv')
+        .slice(1)
+        .map((row) => [row[3], row[4], row[5]]),
+    ).toEqual([
+      ['', '5', 'invalid'],
+      ['-5', '6', 'skipped'],
+      ['waits', '7', 'blocked'],
+    ]);
+    const manifest = JSON.parse(file('manifest.json')) as Manifest;
+    expect(manifest).toMatchObject({
+      batch: batch.batch,
+      hash: batch.hash,
+      rows: 6,
+      counts: { planned: 0, applied: 1, rejected: 1, unknown: 1, blocked: 1, skipped: 1, invalid: 1 },
+      file: { name: 'credit.csv' },
+      server: sandbox.url,
+    });
+    expect(manifest.files.reduce((sum, each) => sum + each.rows, 0)).toBe(6);
+    for (const { name, bytes, sha256 } of manifest.files) {
+      expect(Buffer.byteLength(file(name))).toBe(bytes);
+      expect(createHash('sha256').update(file(name)).digest('hex')).toBe(sha256);
+    }
+  });
+});
+
+describe('a person', () => {
+  async function unknown() {
+    const { sandbox, client, journal } = await world({ transactions: 'hidden' });
+    const user = newUser(sandbox, 100);
+    const batch = await plan(journal, client, sheetOf([[user, 'add', '5', 'x']]));
+    sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'PUT' } });
+    await send(journal, client, batch.batch);
+    return { sandbox, client, journal, user, batch };
+  }
+
+  test('says that it was applied, and why stays on record', async () => {
+    const { client, journal, batch } = await unknown();
+    resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'seen in the panel' });
+    expect(intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'person' }]);
+    expect(journal.steps(batch.batch).at(-1)).toMatchObject({
+      row: 2,
+      kind: 'applied',
+      note: 'decided by a person: seen in the panel',
+    });
+    expect((await send(journal, client, batch.batch)).error).toBeNull();
+  });
+
+  test('has it sent once more: the one way in which anything is', async () => {
+    const { sandbox, client, journal, user, batch } = await unknown();
+    resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
+    expect(intentsOf(journal, batch.batch)).toMatchObject([{ state: 'planned', attempts: 1 }]);
+    expect((await send(journal, client, batch.batch)).error).toBeNull();
+    expect(intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', attempts: 2 }]);
+    expect(balanceOf(sandbox, user)).toBe(105);
+  });
+
+  test('who is wrong does no harm where the token shows it', async () => {
+    const { sandbox, client, journal, user, batch } = await unknown();
+    sandbox.control.setBehaviour({ transactions: 'shown' });
+    const { token } = intentsOf(journal, batch.batch)[0] ?? {};
+    resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
+    // It was made late, after the person had looked.
+    sandbox.control.update('users', user, { balance: 105 });
+    sandbox.control.setRelated('users', user, 'balance_transactions', [
+      { amount: 5, result: '+', description: `x ${token}` },
+    ]);
+    expect((await send(journal, client, batch.batch)).error).toBeNull();
+    expect(intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'token', attempts: 1 }]);
+    expect(sandbox.control.ledger()).toEqual([]);
+  });
+
+  const wrong = [
+    [{ row: 9, outcome: 'applied', resend: false, reason: 'x' }, /has no row 9/],
+    [{ row: 2, outcome: 'applied', resend: true, reason: 'x' }, /must not be sent again/],
+    [{ row: 2, outcome: 'applied', resend: false, reason: ' ' }, /a reason is needed/],
+  ] as const;
+  test.each(wrong)('cannot say %j', async (resolution, problem) => {
+    const { journal, batch } = await unknown();
+    expect(() => resolveRow(journal, batch, resolution)).toThrow(problem);
+  });
+
+  test('cannot decide about what was applied', async () => {
+    const { sandbox, client, journal } = await world();
+    const batch = await plan(journal, client, sheetOf([[newUser(sandbox, 1), 'add', '5']]));
+    await send(journal, client, batch.batch);
+    expect(() => resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'x' })).toThrow(
+      /row 2 is applied/,
+    );
+  });
+});
+
+describe('undo', () => {
+  test('takes back each applied row once, the last one first', async () => {
+    const { sandbox, client, journal } = await world();
+    const [a, b] = [newUser(sandbox, 100), newUser(sandbox, 50)];
+    const batch = await plan(
+      journal,
+      client,
+      sheetOf([
+        [a, 'add', '5', 'x'],
+        [b, 'remove', '7'],
+        [a, 'set', '1', 'y'],
+        [a, 'add', '2'],
+      ]),
+    );
+    await send(journal, client, batch.batch);
+    expect([balanceOf(sandbox, a), balanceOf(sandbox, b)]).toEqual([3, 43]);
+    const back = await undo(journal, client, batch);
+    expect(back).toMatchObject({ net: '104.00', undoOf: batch.batch, file: null });
+    expect(() => undoRows(journal, batch, balance)).toThrow(/nothing of batch .* is left/);
+    expect((await send(journal, client, back.batch)).error).toBeNull();
+    expect([balanceOf(sandbox, a), balanceOf(sandbox, b)]).toEqual([100, 50]);
+    expect(() => undoRows(journal, batch, balance)).toThrow(/nothing of batch .* is left/);
+  });
+
+  test('leaves what was not applied alone', async () => {
+    const { sandbox, client, journal } = await world({ negative_balance: 'refused' });
+    const batch = await plan(
+      journal,
+      client,
+      sheetOf([
+        [newUser(sandbox, 9), 'add', '1'],
+        [newUser(sandbox, 9), 'remove', '99'],
+      ]),
+    );
+    await send(journal, client, batch.batch);
+    expect(undoRows(journal, batch, balance).rows).toMatchObject([
+      { undoOfRow: 2, parameters: { type: 'remove', amount: '1.00' } },
+    ]);
+  });
+
+  test('sets back only what is still as it was set', async () => {
+    const { sandbox, client, journal } = await world();
+    const [a, b] = [newUser(sandbox, 100), newUser(sandbox, 100)];
+    const batch = await plan(
+      journal,
+      client,
+      sheetOf([
+        [a, 'set', '5'],
+        [b, 'set', '5'],
+      ]),
+    );
+    await send(journal, client, batch.batch);
+    sandbox.control.update('users', a, { balance: 6 });
+    const back = await undo(journal, client, batch);
+    sandbox.control.update('users', b, { balance: 7 });
+    expect(intentsOf(journal, back.batch).map(({ user, state }) => [user, state])).toEqual([
+      [b, 'planned'],
+      [a, 'invalid'],
+    ]);
+    await send(journal, client, back.batch);
+    expect([balanceOf(sandbox, a), balanceOf(sandbox, b)]).toEqual([6, 7]);
+  });
+});

@@ -1,0 +1,195 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Money } from '../../src/model/money.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openUserDirectory } from '../../src/store/sqlite/user-directory.ts';
+import { bulkClient, intentsOf, plan, type PlanTry, send, sheetOf } from '../support/bulk.ts';
+import { newJournal } from '../support/journal.ts';
+import { sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+async function world(options: Parameters<typeof startSandbox>[0] = {}) {
+  const sandbox = await startSandbox({ emails: 5, ...options });
+  const client = bulkClient(sandbox);
+  onTestFinished(() => client.close());
+  const { journal } = newJournal({ now: () => Date.now() });
+  return { sandbox, client, journal };
+}
+
+async function mirrorOf(sandbox: Sandbox) {
+  const file = `${temporaryFolder()}/mirror.db`;
+  await sync(sandbox, file, { resources: ['users'] });
+  const directory = openUserDirectory(file);
+  onTestFinished(() => directory.close());
+  return directory;
+}
+
+const asked = ({ control }: Sandbox): number => control.requests().total;
+
+describe('users are found', () => {
+  test.each(['user_id', 'email', 'username'])('by %s, without a mirror', async (column) => {
+    const { sandbox, client, journal } = await world();
+    const user = sandbox.control.get('users', 7) ?? {};
+    const value = String(user[column === 'user_id' ? 'id' : column]);
+    const { batch } = await plan(journal, client, sheetOf([[value, 'add', '1']], [column, 'type', 'amount']));
+    expect(intentsOf(journal, batch)).toMatchObject([{ state: 'planned', user: 7, subject: 'user:7' }]);
+  });
+
+  test.each(['email', 'username'])('by %s in the mirror, and confirmed on the server', async (column) => {
+    const { sandbox, client, journal } = await world();
+    const directory = await mirrorOf(sandbox);
+    const name = (id: number): string => String(sandbox.control.get('users', id)?.[column]).toUpperCase();
+    const [seven, eight, nine] = [name(7), name(8), name(9)];
+    sandbox.control.update('users', 7, { balance: 55 });
+    // The name went to somebody else since the mirror was read.
+    sandbox.control.update('users', 8, { [column]: 'somebody.new@x.example' });
+    sandbox.control.remove('users', 9);
+    const rows = [seven, eight, nine].map((value) => [value, 'add', '1']);
+    const { batch } = await plan(journal, client, sheetOf(rows, [column, 'type', 'amount']), { directory });
+    expect(intentsOf(journal, batch)).toMatchObject([
+      { state: 'planned', user: 7, plannedBefore: '55.00' },
+      { state: 'invalid', problem: expect.stringMatching(/no user has the/) as string },
+      { state: 'invalid', problem: expect.stringMatching(/no user has the/) as string },
+    ]);
+  });
+
+  test('that the mirror does not know yet on the server', async () => {
+    const { sandbox, client, journal } = await world();
+    const directory = await mirrorOf(sandbox);
+    const id = Number(sandbox.control.insert('users', { balance: 3 })['id']);
+    const { batch } = await plan(journal, client, sheetOf([[id, 'add', '1']]), { directory });
+    expect(intentsOf(journal, batch)).toMatchObject([{ state: 'planned', user: id, plannedAfter: '4.00' }]);
+  });
+
+  test('out of the pages of the list, where that costs fewer requests than one each', async () => {
+    const { sandbox, client, journal } = await world({ users: 700 });
+    const rows = Array.from({ length: 600 }, (_, at) => [at + 1, 'add', '1']);
+    const before = asked(sandbox);
+    const { batch, warnings } = await plan(journal, client, sheetOf(rows), { directory: await mirrorOf(sandbox) });
+    expect(journal.counts(batch)).toEqual({ planned: 600 });
+    expect(asked(sandbox) - before).toBeLessThan(60);
+    expect(warnings.filter((each) => /not asked for/.test(each))).toEqual([]);
+  });
+
+  test('in part, where there are too many: the plan says how many are as the mirror has them', async () => {
+    const { sandbox, client, journal } = await world({ users: 700, behaviour: { page_max: 2 } });
+    const directory = await mirrorOf(sandbox);
+    sandbox.control.clearRequests();
+    const rows = Array.from({ length: 300 }, (_, at) => [at + 1, 'add', '1']);
+    // A row whose balance decides is confirmed before others.
+    rows.push([333, 'set', '5']);
+    sandbox.control.update('users', 333, { balance: 77 });
+    const { batch, warnings } = await plan(journal, client, sheetOf(rows), { directory });
+    expect(asked(sandbox)).toBeLessThan(210);
+    expect(warnings.join('\n')).toMatch(/^101 users were not asked for on the server: .* Each is read again/m);
+    expect(intentsOf(journal, batch).at(-1)).toMatchObject({ user: 333, plannedBefore: '77.00' });
+  });
+
+  test('by nobody where several have the name, or filters are not kept to', async () => {
+    const { sandbox, client, journal } = await world();
+    for (const id of [7, 8]) sandbox.control.update('users', id, { first_name: 'x', email: 'two@x.example' });
+    const two = await plan(journal, client, sheetOf([['two@x.example', 'add', '1']], ['email', 'type', 'amount']));
+    expect(two.problems).toMatchObject([
+      { row: 2, column: 'email', problem: expect.stringMatching(/several users .* 7, 8/) as string },
+    ]);
+    sandbox.control.setBehaviour({ filter_errors: 'email' });
+    const none = await plan(journal, client, sheetOf([['two@x.example', 'add', '2']], ['email', 'type', 'amount']));
+    expect(none.problems[0]?.problem).toMatch(/does not find users by email.*name the user by user_id/);
+  });
+});
+
+describe('a plan', () => {
+  test('sends nothing, and is stored with what was found out', async () => {
+    const { sandbox, client, journal } = await world();
+    const batch = await plan(journal, client, sheetOf([[7, 'add', '1.5', 'Hello']]));
+    expect(sandbox.control.ledger()).toEqual([]);
+    expect(batch).toMatchObject({
+      action: 'balance',
+      state: 'planned',
+      file: 'credit.csv',
+      rows: 1,
+      net: '1.50',
+      problems: [],
+      server: { address: sandbox.url, owner: '1' },
+    });
+    expect(intentsOf(journal, batch.batch)[0]?.token).toMatch(/^am:[a-z2-7]{12}$/);
+  });
+
+  test('says where lost answers will need a person', async () => {
+    const { client, journal } = await world({ behaviour: { transactions: 'hidden' } });
+    const { warnings } = await plan(journal, client, sheetOf([[7, 'add', '1']]));
+    expect(warnings.join('\n')).toMatch(/shows no balance transactions: .* a person must find out/);
+  });
+
+  test('points out rows that an earlier batch has sent, and refuses the same file or rows, unless told why', async () => {
+    const { client, journal } = await world();
+    const first = await plan(
+      journal,
+      client,
+      sheetOf([
+        [7, 'add', '1', 'x'],
+        [8, 'add', '1', 'x'],
+      ]),
+    );
+    await send(journal, client, first.batch);
+    const some = await plan(
+      journal,
+      client,
+      sheetOf([
+        [7, 'add', '1', 'x'],
+        [9, 'add', '1', 'x'],
+      ]),
+    );
+    expect(some.warnings).toContain(`row 2 does the same as row 2 of batch ${first.batch}`);
+    const sameFile = sheetOf([
+      [7, 'add', '1', 'x'],
+      [8, 'add', '1', 'x'],
+    ]);
+    await expect(plan(journal, client, sameFile)).rejects.toThrow(/this file was sent before/);
+    const sameRows = sheetOf([
+      [8, 'add', '1', 'x'],
+      [7, 'add', '1', 'x'],
+    ]);
+    await expect(plan(journal, client, sameRows)).rejects.toThrow(/the same rows were sent before/);
+    const again = await plan(journal, client, sameFile, { againReason: 'March, too' });
+    expect(journal.steps(again.batch)).toMatchObject([{ kind: 'again', note: 'March, too' }]);
+  });
+
+  const over: readonly (readonly [string, PlanTry, RegExp])[] = [
+    ['rows', { caps: { maxRows: 1 } }, /2 rows, more than bulk.max_rows \(1\)/],
+    ['money, up and down', { caps: { maxTotal: '9.99' as Money } }, /move 10.00 in all, more than bulk.max_total/],
+  ];
+  test.each(over)('of too many %s is not stored', async (_, tried, problem) => {
+    const { client, journal } = await world();
+    const sheet = sheetOf([
+      [7, 'add', '5'],
+      [8, 'remove', '5'],
+    ]);
+    await expect(plan(journal, client, sheet, tried)).rejects.toThrow(problem);
+    expect(journal.batches()).toEqual([]);
+  });
+
+  test('of a file with a wrong header is all invalid, and the header is told once', async () => {
+    const { client, journal } = await world();
+    const { batch, problems } = await plan(
+      journal,
+      client,
+      sheetOf(
+        [
+          [7, 'add', '1'],
+          [8, 'add', '1'],
+        ],
+        ['user', 'type', 'amount'],
+      ),
+    );
+    expect(problems.map(({ row }) => row)).toEqual([1, 1]);
+    expect(journal.counts(batch)).toEqual({ invalid: 2 });
+  });
+
+  test('with a key that is refused ends with 3', async () => {
+    const { sandbox, journal } = await world();
+    const client = bulkClient({ url: sandbox.url, key: 'other' });
+    onTestFinished(() => client.close());
+    await expect(plan(journal, client, sheetOf([[7, 'add', '1']]))).rejects.toMatchObject({ exitCode: 3 });
+  });
+});

@@ -1,0 +1,491 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Client } from '../../src/api/client.ts';
+import { minuteMs } from '../../src/model/time.ts';
+import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { IntentState, Journal } from '../../src/store/ports/journal.ts';
+import {
+  bulkClient,
+  intentsOf,
+  madeWith,
+  newUser,
+  plan,
+  send,
+  type SendTry,
+  type Sent,
+  sheetOf,
+} from '../support/bulk.ts';
+import { expectAccounted } from '../support/bulk-invariants.ts';
+import { newJournal } from '../support/journal.ts';
+import { startSandbox } from '../support/sandbox.ts';
+
+type Cells = readonly (string | number)[];
+
+interface World {
+  readonly sandbox: Sandbox;
+  readonly journal: Journal;
+  readonly client: Client;
+  readonly users: readonly number[];
+  readonly batch: string;
+  readonly go: (tried?: SendTry) => Promise<Sent>;
+  readonly states: () => IntentState[];
+  readonly balance: (at: number) => unknown;
+}
+
+interface Setting {
+  readonly behaviour?: Partial<Behaviour>;
+  /** Users with a balance of 100. */
+  readonly users?: number;
+  /** The rows, made from the users' ids; `add 12.50` to each where it is left out. */
+  readonly rows?: (users: readonly number[]) => readonly Cells[];
+}
+
+async function planned({ behaviour = {}, users: count = 1, rows }: Setting = {}): Promise<World> {
+  const sandbox = await startSandbox({ users: 5, emails: 5, behaviour: { late_commit_ms: 60_000, ...behaviour } });
+  const { journal } = newJournal({ now: () => Date.now() });
+  const client = bulkClient(sandbox, 200);
+  onTestFinished(() => client.close());
+  const users = Array.from({ length: count }, () => newUser(sandbox, 100));
+  const cells = rows?.(users) ?? users.map((user) => [user, 'add', '12.50', `Credit ${user}`]);
+  const { batch } = await plan(journal, client, sheetOf(cells));
+  return {
+    sandbox,
+    journal,
+    client,
+    users,
+    batch,
+    go: (tried) => send(journal, client, batch, tried),
+    states: () => intentsOf(journal, batch).map(({ state }) => state),
+    balance: (at) => sandbox.control.get('users', users[at] ?? 0)?.['balance'],
+  };
+}
+
+function failNext(sandbox: Sandbox, user: number | undefined, fault: Fault, times = 1): void {
+  sandbox.control.faultNext({ fault, times, match: { method: 'PUT', path: `/users/${user}/` } });
+}
+
+const writes = (sandbox: Sandbox): number => sandbox.control.ledger().length;
+
+describe('a batch where nothing goes wrong', () => {
+  test('is sent row by row, each with its token, and verified by it', async () => {
+    const { sandbox, journal, batch, go, states, balance } = await planned({ users: 3 });
+    expect(await go()).toMatchObject({ stop: null, error: null });
+    expect(states()).toEqual(['applied', 'applied', 'applied']);
+    expect([0, 1, 2].map(balance)).toEqual([112.5, 112.5, 112.5]);
+    expect(journal.batch(batch)).toMatchObject({ state: 'done', net: '37.50' });
+    for (const intent of intentsOf(journal, batch)) {
+      expect(intent).toMatchObject({
+        before: '100.00',
+        after: '112.50',
+        httpStatus: 200,
+        evidence: 'token',
+        attempts: 1,
+      });
+      expect(intent.body).toBe(`{"type":"add","amount":12.50,"description":"Credit ${intent.user} ${intent.token}"}`);
+      expect(madeWith(sandbox, intent.token)).toBe(1);
+    }
+  });
+
+  test('has no request under way that the journal does not know as sending, with balance and body', async () => {
+    const { sandbox, journal, client, batch } = await planned({ users: 2 });
+    const seen: unknown[] = [];
+    const watching: Client = {
+      ...client,
+      sendExactly: (operation, user, body, signal) => {
+        const [intent] = intentsOf(journal, batch).filter((each) => each.user === user);
+        seen.push(intent?.state, intent?.body === body, intent?.before, intent?.seenBefore !== null);
+        return client.sendExactly(operation, user, body, signal);
+      },
+    };
+    await send(journal, watching, batch);
+    expect(seen).toEqual(['sending', true, '100.00', true, 'sending', true, '100.00', true]);
+    expect(writes(sandbox)).toBe(2);
+  });
+
+  test('sends rows of one user in the order of the file, whatever goes on beside them', async () => {
+    const rows = (users: readonly number[]): Cells[] =>
+      [1, 2, 3].flatMap((round) => users.map((user) => [user, 'add', round, `Round ${round}`]));
+    const { sandbox, journal, batch, users, go } = await planned({ users: 4, rows, behaviour: { latency_jitter: 5 } });
+    expect((await go({ concurrency: 4 })).error).toBeNull();
+    for (const user of users) {
+      const made = sandbox.control.ledger().filter((entry) => entry.user_id === user);
+      expect(made.map(({ body }) => body['amount'])).toEqual([1, 2, 3]);
+    }
+    expect(journal.counts(batch)).toEqual({ applied: 12 });
+    expect(sandbox.control.requests().mostAtOnce).toBeGreaterThan(1);
+  });
+
+  test('sends one at a time where nothing else is set', async () => {
+    const { sandbox, go } = await planned({ users: 3 });
+    await go();
+    expect(sandbox.control.requests().mostAtOnce).toBe(1);
+  });
+});
+
+describe('the first row', () => {
+  test('goes alone: where it is not applied, no other goes', async () => {
+    const { sandbox, users, go, states } = await planned({ users: 3 });
+    failNext(sandbox, users[0], 'commit_reset');
+    sandbox.control.setBehaviour({ transactions: 'hidden' });
+    const { error } = await go({ concurrency: 3 });
+    expect(error?.exitCode).toBe(8);
+    expect(states()).toEqual(['unknown', 'planned', 'planned']);
+    expect(writes(sandbox)).toBe(1);
+  });
+
+  test('that must not be sent any more leaves it to the next to go alone', async () => {
+    const rows = (users: readonly number[]): Cells[] => users.map((user) => [user, 'set', '5', 'x']);
+    const { sandbox, users, go, states } = await planned({ users: 3, rows });
+    sandbox.control.update('users', users[0] ?? 0, { balance: 7 });
+    const { error } = await go();
+    expect(states()).toEqual(['skipped', 'applied', 'applied']);
+    expect(error?.exitCode).toBe(5);
+  });
+});
+
+describe('a lost answer', () => {
+  const lost: readonly Fault[] = [
+    'commit_reset',
+    'commit_500',
+    'commit_html',
+    'commit_truncated',
+    'commit_empty',
+    'commit_hang',
+  ];
+  test.each(lost)('%s of a write that was made is found by its token', async (fault) => {
+    const { sandbox, users, go, states } = await planned();
+    failNext(sandbox, users[0], fault);
+    expect((await go()).error).toBeNull();
+    expect(states()).toEqual(['applied']);
+    expect(writes(sandbox)).toBe(1);
+  });
+
+  test('commit_refused: that the server says it failed is no proof', async () => {
+    const { sandbox, users, go, states } = await planned();
+    failNext(sandbox, users[0], 'commit_refused');
+    expect((await go()).error).toBeNull();
+    expect(states()).toEqual(['applied']);
+  });
+
+  const nothing: readonly Fault[] = ['reset_before', 'hang', 'error_500', 'error_502', 'html', 'redirect'];
+  test.each(nothing)(
+    '%s of a write that was not made stays unknown, then is proven not applied, and never sent again',
+    async (fault) => {
+      const { sandbox, journal, batch, users, go, states } = await planned();
+      failNext(sandbox, users[0], fault);
+      const first = await go();
+      expect(states()).toEqual(['unknown']);
+      expectAccounted(sandbox, journal, batch, first, fault);
+      const early = await go();
+      expect([early.error?.exitCode, ...states()]).toEqual([8, 'unknown']);
+      const later = { now: () => Date.now() + 11 * minuteMs };
+      const settled = await go({ clock: later });
+      expect([settled.error?.exitCode, ...states()]).toEqual([5, 'not_applied']);
+      expect((await go({ clock: later })).error?.exitCode).toBe(5);
+      expect(intentsOf(journal, batch)[0]?.problem).toMatch(/two looks agree: the balance is 100.00, as it was before/);
+      expectAccounted(sandbox, journal, batch, settled, fault);
+    },
+  );
+
+  test('of a write that is made late is unknown until it is there, however often it is looked for', async () => {
+    const { sandbox, users, go, states } = await planned();
+    failNext(sandbox, users[0], 'commit_late');
+    await go();
+    expect([(await go()).error?.exitCode, ...states()]).toEqual([8, 'unknown']);
+    sandbox.control.commitLate();
+    expect([(await go()).error, ...states()]).toEqual([null, 'applied']);
+  });
+
+  test('stays unknown while two looks do not agree', async () => {
+    const { sandbox, journal, client, batch, users, go, states } = await planned();
+    failNext(sandbox, users[0], 'reset_before');
+    await go();
+    // Somebody is at work on the same user, between the one look and the other.
+    const busy: Client = {
+      ...client,
+      getUser: (...given) =>
+        client.getUser(...given).finally(() => sandbox.control.update('users', users[0] ?? 0, { balance: 93 })),
+    };
+    await send(journal, busy, batch, { settleAfterMs: 0 });
+    expect(states()).toEqual(['unknown']);
+  });
+
+  test('keeps the later rows of its user back, in other batches too, until it is settled', async () => {
+    const rows = ([a = 0, b = 0]: readonly number[]): Cells[] => [
+      [b, 'add', '1', 'first'],
+      [a, 'add', '2', 'second'],
+      [a, 'add', '3', 'third'],
+    ];
+    const { sandbox, journal, client, users, go, states } = await planned({ users: 2, rows });
+    const other = await plan(journal, client, sheetOf([[users[0] ?? 0, 'add', '4', 'fourth']]));
+    failNext(sandbox, users[0], 'commit_late');
+    await go();
+    expect(states()).toEqual(['applied', 'unknown', 'blocked']);
+    await send(journal, client, other.batch);
+    expect(intentsOf(journal, other.batch)).toMatchObject([
+      { state: 'blocked', problem: expect.stringMatching(/row 3/) as string },
+    ]);
+    sandbox.control.commitLate();
+    expect((await go()).error).toBeNull();
+    expect(states()).toEqual(['applied', 'applied', 'applied']);
+    expect((await send(journal, client, other.batch)).error).toBeNull();
+  });
+
+  test('where no transaction is shown needs a person, and is never called applied', async () => {
+    const { sandbox, users, go, states } = await planned({ behaviour: { transactions: 'hidden' } });
+    failNext(sandbox, users[0], 'commit_reset');
+    expect([(await go()).error?.exitCode, ...states()]).toEqual([8, 'unknown']);
+    expect([(await go({ settleAfterMs: 0 })).error?.exitCode, ...states()]).toEqual([8, 'needs_human']);
+  });
+});
+
+describe('success', () => {
+  test('where no transaction is shown is believed where the balance agrees, and labelled so', async () => {
+    const { journal, batch, go } = await planned({ behaviour: { transactions: 'hidden' } });
+    expect((await go()).error).toBeNull();
+    expect(intentsOf(journal, batch)).toMatchObject([{ state: 'applied', evidence: 'balance' }]);
+  });
+
+  test('is looked at, too: what a proxy makes twice stops the batch and says how to take it back', async () => {
+    const { sandbox, users, go, states } = await planned({ users: 3 });
+    failNext(sandbox, users[1], 'commit_twice');
+    const { stop, error } = await go();
+    expect(states()).toEqual(['applied', 'needs_human', 'planned']);
+    expect(error).toBe(stop);
+    expect(error?.exitCode).toBe(8);
+    expect(error?.message).toMatch(/row 3 was over-applied: made 2 times/);
+    expect(error?.advice).toContain(`users update-balance ${users[1]} --type remove --amount 12.50 `);
+  });
+
+  test('is seen to be twice, too, where the tokens are cut off', async () => {
+    const { sandbox, users, go, states } = await planned({ behaviour: { description_max: 6 } });
+    failNext(sandbox, users[0], 'commit_twice');
+    await go({ settleAfterMs: 0 });
+    expect(states()).toEqual(['needs_human']);
+  });
+});
+
+describe('a refusal', () => {
+  test('of one row is rejected with what the server said, and the others go on', async () => {
+    const rows = (users: readonly number[]): Cells[] =>
+      users.map((user, at) => [user, 'remove', at === 1 ? 500 : 5, 'x']);
+    const { journal, batch, go, states } = await planned({
+      users: 3,
+      rows,
+      behaviour: { negative_balance: 'refused' },
+    });
+    expect((await go()).error?.exitCode).toBe(5);
+    expect(states()).toEqual(['applied', 'rejected', 'applied']);
+    expect(intentsOf(journal, batch)[1]).toMatchObject({
+      httpStatus: 422,
+      problem: expect.stringMatching(/balance of the user is too low/) as string,
+    });
+  });
+
+  test('of the key stops the batch, and resume goes on with the rest', async () => {
+    const { sandbox, journal, batch, go, states } = await planned({
+      users: 3,
+      behaviour: { forbidden: 'users.update-balance' },
+    });
+    const { error } = await go();
+    expect(error?.exitCode).toBe(3);
+    expect(states()).toEqual(['rejected', 'planned', 'planned']);
+    expect(journal.batch(batch)?.state).toBe('stopped');
+    sandbox.control.setBehaviour({ forbidden: '' });
+    expect((await go()).error?.exitCode).toBe(5);
+    // What was refused goes out again only by a person's word.
+    expect(states()).toEqual(['rejected', 'applied', 'applied']);
+  });
+
+  test('of the key before anything is sent leaves every row as it was', async () => {
+    const { sandbox, journal, batch, go, states } = await planned({ users: 2 });
+    const stranger = bulkClient({ url: sandbox.url, key: 'other' });
+    const { error } = await send(journal, stranger, batch);
+    await stranger.close();
+    expect(error?.exitCode).toBe(3);
+    expect(states()).toEqual(['planned', 'planned']);
+    expect((await go()).error).toBeNull();
+  });
+});
+
+describe('a server that asks to come back later', () => {
+  test.each(['too_many', 'error_503'] as const)('%s is waited for, and the row sent again', async (fault) => {
+    const { sandbox, journal, batch, users, go, states } = await planned({ users: 2 });
+    sandbox.control.setBehaviour({ retry_after_seconds: 0 });
+    failNext(sandbox, users[0], fault, 2);
+    const waits: number[] = [];
+    expect((await go({ onEvent: (event) => event.kind === 'wait' && waits.push(event.ms) })).error).toBeNull();
+    expect(waits).toEqual([0, 0]);
+    expect(states()).toEqual(['applied', 'applied']);
+    expect(intentsOf(journal, batch)[0]?.attempts).toBe(3);
+    expect(writes(sandbox)).toBe(2);
+  });
+
+  test('for too long ends the run with 4, and nothing is lost', async () => {
+    const { sandbox, users, go, states } = await planned();
+    sandbox.control.setBehaviour({ retry_after_seconds: 3_600 });
+    failNext(sandbox, users[0], 'error_503');
+    expect((await go()).error?.exitCode).toBe(4);
+    expect(states()).toEqual(['planned']);
+  });
+});
+
+describe('a server that is gone', () => {
+  test('ends the run with 4, and the rows are as they were', async () => {
+    const { sandbox, journal, client, batch, states } = await planned({ users: 2 });
+    await sandbox.close();
+    const { error } = await send(journal, client, batch);
+    expect(error?.exitCode).toBe(4);
+    expect(states()).toEqual(['planned', 'planned']);
+  });
+});
+
+describe('a row is not sent any more', () => {
+  type Change = (sandbox: Sandbox, user: number) => void;
+  const changes: readonly (readonly [string, Cells, Change, RegExp])[] = [
+    [
+      'whose balance is not the expected one',
+      ['add', '5', 'x', '100'],
+      ({ control }, user) => control.update('users', user, { balance: 99 }),
+      /is 99.00, and the row expects 100.00/,
+    ],
+    [
+      'that sets a balance that was another in the plan',
+      ['set', '5', 'x'],
+      ({ control }, user) => control.update('users', user, { balance: 99 }),
+      /is 99.00, and was 100.00 in the plan/,
+    ],
+    [
+      'whose user is gone',
+      ['add', '5', 'x'],
+      ({ control }, user) => control.remove('users', user),
+      /not there any more/,
+    ],
+  ];
+  test.each(changes)('%s', async (_, cells, change, problem) => {
+    const { sandbox, journal, batch, users, go } = await planned({ rows: ([user = 0]) => [[user, ...cells]] });
+    change(sandbox, users[0] ?? 0);
+    expect((await go()).error?.exitCode).toBe(5);
+    expect(intentsOf(journal, batch)).toMatchObject([
+      { state: 'skipped', problem: expect.stringMatching(problem) as string, attempts: 0 },
+    ]);
+    expect(writes(sandbox)).toBe(0);
+  });
+
+  test('whose address belongs to somebody else now', async () => {
+    const sandbox = await startSandbox({ users: 5, emails: 5 });
+    const { journal } = newJournal();
+    const client = bulkClient(sandbox);
+    onTestFinished(() => client.close());
+    const user = newUser(sandbox, 10);
+    sandbox.control.update('users', user, { email: 'anna@one.example' });
+    const { batch } = await plan(
+      journal,
+      client,
+      sheetOf([['anna@one.example', 'add', '1']], ['email', 'type', 'amount']),
+    );
+    sandbox.control.update('users', user, { email: 'anna@two.example' });
+    await send(journal, client, batch);
+    expect(intentsOf(journal, batch)).toMatchObject([
+      { state: 'skipped', problem: 'the user is no longer known by email:anna@one.example' },
+    ]);
+  });
+});
+
+describe('a run that is asked to stop', () => {
+  test('brings the row under way to its end and begins no other', async () => {
+    const { journal, batch, go, states } = await planned({ users: 3 });
+    const stop = new AbortController();
+    await go({ signal: stop.signal, onEvent: (event) => event.kind === 'row' && stop.abort(new Error('stopped')) });
+    expect(states()).toEqual(['applied', 'planned', 'planned']);
+    expect(journal.batch(batch)?.state).toBe('stopped');
+    expect((await go()).error).toBeNull();
+  });
+
+  test('while it waits goes at once', async () => {
+    const { sandbox, users, go, states } = await planned({ users: 2 });
+    sandbox.control.setBehaviour({ retry_after_seconds: 0 });
+    failNext(sandbox, users[0], 'too_many', 5);
+    const stop = new AbortController();
+    await go({ signal: stop.signal, onEvent: (event) => event.kind === 'wait' && stop.abort(new Error('stopped')) });
+    expect(states()).toEqual(['planned', 'planned']);
+  });
+
+  test('by too many errors goes on with resume', async () => {
+    const rows = (users: readonly number[]): Cells[] =>
+      users.map((user, at) => [user, 'remove', at === 0 ? 5 : 500, 'x']);
+    const { go, states } = await planned({ users: 5, rows, behaviour: { negative_balance: 'refused' } });
+    const { error } = await go({ maxErrors: 2 });
+    expect([error?.exitCode, error?.message]).toEqual([5, '2 rows failed, as many as --max-errors allows']);
+    expect(states()).toEqual(['applied', 'rejected', 'rejected', 'planned', 'planned']);
+  });
+});
+
+test('a process that finds a batch in the hands of another leaves it alone', async () => {
+  const { sandbox, journal, batch, go } = await planned();
+  journal.acquireLock(batch);
+  await expect(go()).rejects.toThrow(/in the hands of process/);
+  expect(writes(sandbox)).toBe(0);
+});
+
+describe('a balance that others change at any step', () => {
+  const faults = [undefined, 'commit_reset', 'reset_before', 'commit_500', 'commit_refused', 'commit_twice'] as const;
+  const behaviours: readonly Partial<Behaviour>[] = [
+    {},
+    { transactions: 'hidden' },
+    { description_max: 9 },
+    { transactions_delay: 60 },
+  ];
+  const all = behaviours.flatMap((behaviour) =>
+    faults.map((fault) => ({ behaviour, fault, name: JSON.stringify(behaviour) })),
+  );
+
+  test.each(all)('is accounted for: $name, $fault', async ({ behaviour, fault }) => {
+    const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
+    const client = bulkClient(sandbox, 200);
+    onTestFinished(() => client.close());
+    const { journal } = newJournal({ now: () => Date.now() });
+    // Each step of the journal, and the moments just before and after each request.
+    for (let step = 1; step <= 12; step += 1) {
+      const user = newUser(sandbox, 100);
+      let moment = 0;
+      const outside = (): void => {
+        moment += 1;
+        if (moment === step)
+          sandbox.control.update('users', user, {
+            balance: Number(sandbox.control.get('users', user)?.['balance']) + 7,
+          });
+      };
+      const around =
+        <A extends unknown[], T>(call: (...given: A) => Promise<T>) =>
+        async (...given: A): Promise<T> => {
+          outside();
+          return call(...given).finally(outside);
+        };
+      const watched = new Proxy(journal, {
+        get: (target, name, receiver) => {
+          if (name === 'move') outside();
+          return Reflect.get(target, name, receiver) as unknown;
+        },
+      });
+      const { batch } = await plan(journal, client, sheetOf([[user, 'add', '12.50', `Credit ${user}`]]));
+      if (fault !== undefined) failNext(sandbox, user, fault);
+      const between = {
+        ...client,
+        getUser: around((...given: Parameters<Client['getUser']>) => client.getUser(...given)),
+        sendExactly: around((...given: Parameters<Client['sendExactly']>) => client.sendExactly(...given)),
+      };
+      const label = `${fault}, changed at step ${step}`;
+      expectAccounted(sandbox, journal, batch, await send(watched, between, batch), label);
+      sandbox.control.advanceClock(120_000);
+      expectAccounted(
+        sandbox,
+        journal,
+        batch,
+        await send(journal, client, batch, { settleAfterMs: 0 }),
+        `${label}, settled`,
+      );
+      sandbox.control.clearFaults();
+    }
+    expect(journal.batches()).toHaveLength(12);
+  });
+});

@@ -1,0 +1,123 @@
+import * as fc from 'fast-check';
+import { Big } from 'big.js';
+import { describe, expect, test } from 'vitest';
+import { amountOf, type DecimalMark } from '../../../src/bulk/sheet/amount.ts';
+import { textCell } from '../../../src/bulk/sheet/cell.ts';
+import type { SheetCell } from '../../../src/bulk/sheet/sheet.ts';
+import { readFixture } from './fixture.ts';
+
+const read = (text: string, mark: DecimalMark = null, decimals = 2): string => {
+  const amount = amountOf(textCell(text), { decimals, mark });
+  return typeof amount === 'string' ? amount : `= ${amount.toFixed()}`;
+};
+const ambiguous = 'is ambiguous: say what stands before its decimals with --decimal comma or --decimal point';
+
+describe('An amount', () => {
+  test.each([
+    ['1234.56', '= 1234.56'],
+    ['5', '= 5'],
+    ['0.30', '= 0.3'],
+    ['-5.00', '= -5'],
+    ['007', '= 7'],
+    ['\u00a07.00\u00a0', '= 7'],
+    ['0', '= 0'],
+    ['1234567890123.45', '= 1234567890123.45'],
+    ['0.30000000000000004', 'has 17 decimal places; at most 2 are allowed'],
+    ['1.005', 'has 3 decimal places'],
+    ['1.234', 'has 3 decimal places'],
+    ['12345678901234.56', 'has more than 15 significant digits'],
+    ['1E+05', 'is in scientific notation'],
+    ['1e5', 'is in scientific notation'],
+    ['1,234.56', ambiguous],
+    ['1.234,56', ambiguous],
+    ['5,00', ambiguous],
+    ['1.234.567', ambiguous],
+    ['€5', 'has a currency sign'],
+    ['5.00 $', 'has a currency sign'],
+    ['25%', 'is a percentage'],
+    ['+5', 'has a plus sign'],
+    ['\u22125', 'begins with a dash that is no minus sign'],
+    ['５.００', 'has digits other than 0 to 9'],
+    ['(5.00)', 'is not an amount'],
+    ['5 000', 'is not an amount'],
+    ['5\u00a0000', '"5\\u{a0}000" is not an amount'],
+    ['.5', 'is not an amount'],
+    ['5.', 'is not an amount'],
+    ['--5', 'is not an amount'],
+    ['0x10', 'is not an amount'],
+    ['five', 'is not an amount'],
+    ['NaN', 'is not an amount'],
+    ['', 'the cell is empty; an amount is needed'],
+    ['#N/A', 'the cell holds the error "#N/A"'],
+    ['1'.repeat(30_000), 'is not an amount'],
+  ])('in text: %j', (text, outcome) => {
+    expect(read(text)).toContain(outcome);
+  });
+
+  test.each([
+    ['1,234.56', 'point', '= 1234.56'],
+    ['1234.56', 'point', '= 1234.56'],
+    ['1,234,567', 'point', '= 1234567'],
+    ['1,23', 'point', 'is no number whose decimals follow a point'],
+    ['1.234,56', 'point', 'is no number whose decimals follow a point'],
+    ['1,2345.00', 'point', 'is no number whose decimals follow a point'],
+    ['1.234,56', 'comma', '= 1234.56'],
+    ['1234,56', 'comma', '= 1234.56'],
+    ['5,00', 'comma', '= 5'],
+    ['1.234', 'comma', '= 1234'],
+    ['12.50', 'comma', 'is no number whose decimals follow a comma'],
+    ['1,234.56', 'comma', 'is no number whose decimals follow a comma'],
+    ['-1.234,5', 'comma', '= -1234.5'],
+    ['1,234.567', 'point', 'has 3 decimal places'],
+  ] as const)('in text whose decimal mark was said: %j with %s', (text, mark, outcome) => {
+    expect(read(text, mark)).toContain(outcome);
+  });
+
+  test('has as many places as are allowed, and no more', () => {
+    expect(read('1.234', null, 3)).toBe('= 1.234');
+    expect(read('1.2', null, 0)).toContain('has 1 decimal places; at most 0 are allowed');
+  });
+
+  test('in a number of a spreadsheet is read as it is stored, whatever was said of text', async () => {
+    const options = { decimals: 2, mark: 'comma' } as const;
+    const cells = (await readFixture('numbers.xlsx')).rows.map(({ cells }) => cells[1] as SheetCell);
+    expect(
+      cells.map((cell) => amountOf(cell, options)).map((each) => (typeof each === 'string' ? each : each.toFixed())),
+    ).toEqual([
+      '1234.56',
+      '0.58',
+      '"0.0796" has 4 decimal places; at most 2 are allowed',
+      '"0.30000000000000004" has 17 decimal places; at most 2 are allowed',
+      '"1E+05" is in scientific notation, which may have lost digits; format the column as text and write it out',
+      '"1234567890123456" has more than 15 significant digits',
+    ]);
+  });
+
+  test.each([
+    ['formats.xlsx', 3, '"46092.5" is formatted as a percentage; write the amount itself, formatted as a number'],
+    ['formats.xlsx', 5, '"46092.5" is formatted as a date; format the cell as a number'],
+    ['truth-values.xlsx', 2, '"true" is a truth value, not an amount'],
+    ['formulas.xlsx', 3, 'the formula "=A9*2" has no stored value'],
+  ])('is not taken from a cell that means something else: %s, row %i', async (name, row, problem) => {
+    const cell = (await readFixture(name)).rows.find((each) => each.row === row)?.cells[1] as SheetCell;
+    expect(amountOf(cell, { decimals: 2, mark: null })).toContain(problem);
+  });
+
+  test('of up to 15 digits comes back exactly, however it is written', () => {
+    const amounts = fc.tuple(
+      fc.bigInt({ min: -(10n ** 15n) + 1n, max: 10n ** 15n - 1n }),
+      fc.integer({ min: 0, max: 2 }),
+    );
+    fc.assert(
+      fc.property(amounts, ([digits, decimals]) => {
+        const amount = new Big(digits.toString()).div(new Big(10).pow(decimals));
+        const [whole = '', places] = amount.toFixed(decimals).split('.');
+        const grouped = (separator: string): string => whole.replace(/\B(?=(\d{3})+$)/g, separator);
+        const after = (mark: string): string => (places === undefined ? '' : mark + places);
+        expect(read(whole + after('.'))).toBe(`= ${amount.toFixed()}`);
+        expect(read(grouped(',') + after('.'), 'point')).toBe(`= ${amount.toFixed()}`);
+        expect(read(grouped('.') + after(','), 'comma')).toBe(`= ${amount.toFixed()}`);
+      }),
+    );
+  });
+});

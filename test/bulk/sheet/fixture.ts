@@ -1,0 +1,33 @@
+/** Sheets of test/fixtures/sheets, read. */
+import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
+import { OperatorError } from '../../../src/model/errors.ts';
+import { readSheet, type Sheet } from '../../../src/bulk/sheet/sheet.ts';
+
+export const folder = fileURLToPath(new URL('../../fixtures/sheets/', import.meta.url));
+
+export const readFixture = (name: string, sheet?: string): Promise<Sheet> =>
+  readSheet(folder + name, { ...(sheet !== undefined && { sheet }), signal: new AbortController().signal });
+
+/** Rows as their number and texts. */
+export const grid = (sheet: Sheet): (string | number)[][] =>
+  sheet.rows.map(({ row, cells }) => [row, ...cells.map(({ text }) => text)]);
+
+/** The kinds and texts of a column, row by row. */
+export const column = (sheet: Sheet, header: string): string[] =>
+  sheet.rows.map(({ cells }) => {
+    const cell = cells[sheet.columns.indexOf(header)];
+    return `${cell?.kind} ${cell?.text}`;
+  });
+
+/** The refusal of a file, which must be one for an operator, with exit code 2 and advice. */
+export async function refusalOf(reading: Promise<Sheet>): Promise<OperatorError> {
+  const error: unknown = await reading.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof OperatorError)) throw new Error('it was not refused', { cause: error });
+  expect(error.exitCode).toBe(2);
+  expect(error.advice).toBeTruthy();
+  return error;
+}

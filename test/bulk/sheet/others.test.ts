@@ -1,0 +1,62 @@
+/** What other programs write, and what another reader reads. */
+import { readSheet as judge } from 'read-excel-file/node';
+import { expect, test } from 'vitest';
+import { column, folder, grid, readFixture } from './fixture.ts';
+
+test('A workbook of LibreOffice is read, with its percentages, dates, errors and truth values', async () => {
+  const sheet = await readFixture('others/libreoffice.xlsx');
+  expect(sheet.sheet).toBe('Crédits');
+  expect(sheet.rows.map(({ row }) => row)).toEqual([2, 3, 4, 6, 7, 8, 9, 10]);
+  expect(column(sheet, 'amount')).toEqual([
+    'number 1234.56',
+    'number 0.58',
+    'number 0.3',
+    'percent 0.25',
+    'date 2026-03-11',
+    'error #N/A',
+    'boolean true',
+    'text 1.234,56',
+  ]);
+  expect(sheet.rows[0]?.cells[2]?.text).toBe('for the outage, 3 < 5\nsecond line 東京');
+  expect(sheet.problems.map(({ row, column }) => [row, column])).toEqual([[8, 'amount']]);
+  expect((await readFixture('others/libreoffice.xlsx', 'Last year')).notes).toEqual([
+    'the sheet "Last year" is hidden',
+  ]);
+});
+
+test('CSV of LibreOffice is read, with a cell of two lines', async () => {
+  const sheet = await readFixture('others/libreoffice.csv');
+  expect(sheet.delimiter).toBe(';');
+  expect(grid(sheet).slice(0, 2)).toEqual([
+    [2, '1', '1234.56', 'for the outage, 3 < 5\nsecond line 東京'],
+    [4, '2', '0.58', ''],
+  ]);
+  expect(sheet.problems.map(({ row, column }) => [row, column])).toEqual([[9, 'amount']]);
+});
+
+test.each(['openpyxl', 'xlsxwriter'])(
+  'A workbook of %s is read; its formulas have no value to believe',
+  async (name) => {
+    const sheet = await readFixture(`others/${name}.xlsx`);
+    expect(column(sheet, 'amount').slice(0, 3)).toEqual(['number 1234.56', 'number 0.58', 'error ']);
+    expect(sheet.problems.map(({ row, column }) => [row, column])).toEqual([[4, 'amount']]);
+  },
+);
+
+test.each(['plain', 'blank-rows', 'days-from-1904', 'truth-values', 'amounts-as-text', 'prefixed-names'])(
+  'Another reader finds the same cells: %s',
+  async (name) => {
+    const sheet = await readFixture(`${name}.xlsx`);
+    const judged = await judge(`${folder}${name}.xlsx`, { parseNumber: String, trim: false });
+    const textOf = (cell: unknown): string => {
+      if (typeof cell === 'string') return cell.trim();
+      if (!(cell instanceof Date)) return cell === null ? '' : JSON.stringify(cell);
+      const text = cell.toISOString();
+      return text.startsWith('1904') ? text.slice(11, 19) : text.slice(0, 10);
+    };
+    for (const { row, cells } of sheet.rows) {
+      expect((judged[row - 1] ?? []).map(textOf)).toEqual(cells.map(({ text }) => text));
+    }
+    expect(sheet.rows.length).toBeGreaterThan(0);
+  },
+);

@@ -1,0 +1,200 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { readSheet } from '../../../src/bulk/sheet/sheet.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { column, folder, grid, readFixture, refusalOf } from './fixture.ts';
+
+const plain = [
+  [2, '1', 'add', '5.00'],
+  [3, '2', 'remove', '2.50'],
+];
+
+describe('A text file', () => {
+  test('is read with its hash, its size and its delimiter', async () => {
+    const sheet = await readFixture('plain.csv');
+    const bytes = readFileSync(`${folder}plain.csv`);
+    expect(grid(sheet)).toEqual(plain);
+    expect(sheet).toMatchObject({
+      format: 'csv',
+      delimiter: ',',
+      sheet: null,
+      bytes: bytes.length,
+      hash: createHash('sha256').update(bytes).digest('hex'),
+      columns: ['user_id', 'type', 'amount'],
+      blankRows: 0,
+      notes: ['cells are separated by a comma'],
+      problems: [],
+    });
+  });
+
+  test('may begin with a byte order mark, which is no part of the first header', async () => {
+    const sheet = await readFixture('byte-order-mark.csv');
+    expect(sheet.columns).toEqual(['user_id', 'type', 'amount']);
+    expect(grid(sheet)).toEqual(plain);
+  });
+
+  test.each(['utf-16-little-endian.csv', 'utf-16-big-endian.csv'])('may be UTF-16 that says so: %s', async (name) => {
+    const sheet = await readFixture(name);
+    expect(grid(sheet)).toEqual([[2, 'josé@example.com', 'add', '5.00']]);
+    expect(sheet.delimiter).toBe('\t');
+  });
+
+  test.each([
+    ['semicolon.csv', ';', 'cells are separated by a semicolon'],
+    ['tab.tsv', '\t', 'cells are separated by a tab'],
+    ['commas.tsv', ',', 'cells are separated by a comma'],
+    ['delimiter-by-count.csv', ';', 'cells are separated by a semicolon'],
+    ['delimiter-in-header.csv', ';', 'cells are separated by a semicolon'],
+    ['one-column.csv', ',', 'cells are separated by a comma'],
+  ])('tells which delimiter was found: %s', async (name, delimiter, note) => {
+    const sheet = await readFixture(name);
+    expect(sheet.delimiter).toBe(delimiter);
+    expect(sheet.notes).toContain(note);
+    expect(sheet.problems).toEqual([]);
+  });
+
+  test('may name its delimiter in a first line, which is not counted, as spreadsheet programs do', async () => {
+    const sheet = await readFixture('sep-line.csv');
+    expect(grid(sheet)).toEqual([
+      [2, '1', 'add', '5.00'],
+      [3, '2', 'add', 'x'],
+    ]);
+    expect(sheet.notes).toEqual([
+      'cells are separated by a semicolon, as the line sep= says; it is not counted as a row',
+    ]);
+  });
+
+  test('keeps the row where a record begins, whatever line breaks its cells have', async () => {
+    const sheet = await readFixture('lines-in-quotes.csv');
+    expect(grid(sheet)).toEqual([
+      [2, '1', 'for the\r\noutage', '5.00'],
+      [4, '2', 'a\nb\nc', '6.00'],
+      [8, '3', 'd', 'x'],
+    ]);
+    expect(sheet.blankRows).toBe(1);
+  });
+
+  test('may mix line ends', async () => {
+    expect((await readFixture('mixed-line-ends.csv')).rows.map(({ row }) => row)).toEqual([2, 3, 4]);
+  });
+
+  test('has blank rows counted where others follow, and dropped at the end', async () => {
+    const sheet = await readFixture('blank-rows.csv');
+    expect(sheet.rows.map(({ row }) => row)).toEqual([2, 6]);
+    expect(sheet.blankRows).toBe(3);
+    expect(sheet.notes).toContain('3 blank rows between others');
+  });
+
+  test('may have headers alone', async () => {
+    expect((await readFixture('headers-only.csv')).rows).toEqual([]);
+  });
+
+  test('has a row whose cells are fewer than the headers told of, as a line break without quotes makes them', async () => {
+    const { problems } = await readFixture('line-break-without-quotes.csv');
+    const problem = 'the row has 2 cells, the header 3; a cell with a line break needs quotes';
+    expect(problems).toEqual([
+      { row: 2, column: null, problem },
+      { row: 3, column: null, problem },
+    ]);
+  });
+
+  test('has a cell beyond the headers told of, as a thousands comma makes it; an empty one is nothing', async () => {
+    const { problems } = await readFixture('row-too-long.csv');
+    expect(problems).toEqual([{ row: 3, column: null, problem: 'column D holds "234.00" but has no header' }]);
+  });
+
+  test('has unseen characters trimmed from the ends of cells and tells of it; those inside stay', async () => {
+    const sheet = await readFixture('unseen-characters.csv');
+    expect(sheet.columns).toEqual(['user_id', 'type', 'amount']);
+    expect(grid(sheet)).toEqual([
+      [2, '1', 'add', '5.00'],
+      [3, '2', 'add', '6.00'],
+      [4, '3', 'add', '7.00'],
+      [5, 'a\u200bb', 'add', '8.00'],
+    ]);
+    expect(sheet.rows[0]?.cells[2]?.raw).toBe('\u00a05.00\u00a0');
+    const note = 'were trimmed from 3 cells, first in row 2, column "user_id"';
+    expect(sheet.notes.at(-1)).toBe(`unseen characters (no-break or zero-width) ${note}`);
+  });
+
+  test('has the errors that a spreadsheet program wrote out told of, with row, column and cell', async () => {
+    const { problems } = await readFixture('error-values.csv');
+    const advice = 'correct its formula, or write the value itself';
+    expect(problems).toEqual([
+      { row: 2, column: 'amount', problem: `the cell holds the error "#N/A"; ${advice}` },
+      { row: 3, column: 'user_id', problem: `the cell holds the error "#REF!"; ${advice}` },
+      { row: 4, column: 'amount', problem: `the cell holds the error "Err:502"; ${advice}` },
+    ]);
+  });
+
+  test('has no sheets to choose from', async () => {
+    const { message } = await refusalOf(readFixture('plain.csv', 'Credits'));
+    expect(message).toContain('plain.csv has no sheets to choose from');
+  });
+
+  test('is read in pieces whose ends may fall anywhere, even between CR and LF or inside a character', async () => {
+    const file = join(temporaryFolder(), 'long.csv');
+    const record = '7,"é東😀 ""x""\r\ny"\r\n';
+    // Shifts the records by one byte each time a piece begins.
+    const records = 130_000;
+    writeFileSync(file, `a,b\r\n${record.repeat(records)}`);
+    const sheet = await readSheet(file, { signal: new AbortController().signal });
+    expect(sheet.problems).toEqual([]);
+    expect(sheet.rows).toHaveLength(records);
+    expect(new Set(sheet.rows.map(({ cells }) => cells[1]?.text))).toEqual(new Set(['é東😀 "x"\r\ny']));
+    expect(sheet.rows.at(-1)?.row).toBe(2 * records);
+  });
+
+  test('has a cell that is longer than a cell can be refused', async () => {
+    const file = join(temporaryFolder(), 'long-cell.csv');
+    writeFileSync(file, `a,b\n1,${'x'.repeat(32_768)}\n`);
+    const { message } = await refusalOf(readSheet(file, { signal: new AbortController().signal }));
+    expect(message).toContain('a cell of row 2 has more than 32767 characters');
+  });
+});
+
+describe('JSON lines', () => {
+  test('have their names as columns, in whatever order they come, and lines as rows', async () => {
+    const sheet = await readFixture('plain.jsonl');
+    expect(sheet.columns).toEqual(['user_id', 'type', 'amount']);
+    expect(grid(sheet)).toEqual([
+      [1, '1', 'add', '5.50'],
+      [2, '2', 'add', '6.00'],
+    ]);
+    expect(column(sheet, 'amount')).toEqual(['number 5.50', 'text 6.00']);
+  });
+
+  test('keep every digit of a number', async () => {
+    expect(column(await readFixture('numbers.jsonl'), 'amount')).toEqual([
+      'number 0.30000000000000004',
+      'number 1E+05',
+      'number 1234.56',
+    ]);
+  });
+
+  test('may hold truth values, nothing, and lists and objects as their JSON', async () => {
+    const sheet = await readFixture('values.jsonl');
+    expect(sheet.columns).toEqual(['user_id', 'a', 'b', 'c', 'd', 'e']);
+    expect(grid(sheet)).toEqual([
+      [1, '1', 'true', '', '{"x":[1,"y, \\"z\\""]}', 'é', ''],
+      [4, '2', '', '', '', '', 'false'],
+    ]);
+    expect(sheet.rows[0]?.cells.map(({ kind }) => kind)).toEqual([
+      'number',
+      'boolean',
+      'empty',
+      'text',
+      'text',
+      'empty',
+    ]);
+    expect(sheet.blankRows).toBe(2);
+  });
+
+  test('have a name that stands twice in a line told of', async () => {
+    const { problems } = await readFixture('repeated-name.jsonl');
+    const problem = '"amount" stands there more than once; keep one of them';
+    expect(problems).toEqual([{ row: 1, column: 'amount', problem }]);
+  });
+});

@@ -1,0 +1,289 @@
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import type { BatchReport } from '../../src/bulk/report.ts';
+import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import { newUser } from '../support/bulk.ts';
+import { finished, startCli } from '../support/cli.ts';
+import { invoke, type Invocation } from '../support/invoke.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const csv = 'user_id,type,amount,description\n';
+
+async function world(behaviour: Partial<Behaviour> = {}) {
+  const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
+  const folder = temporaryFolder();
+  const environment = {
+    ADMIN_MIRROR_BASE_URL: sandbox.url,
+    ADMIN_MIRROR_API_KEY: sandbox.key,
+    ADMIN_MIRROR_API_TIMEOUT: '500ms',
+  };
+  const bulk = async (args: readonly string[], more: Invocation = {}) => {
+    const done = await invoke(['bulk', ...args], { folder, environment, ...more });
+    return { ...done, report: () => JSON.parse(done.stdout) as BatchReport };
+  };
+  const file = (text: string, name = 'credit.csv'): string => {
+    writeFileSync(join(folder, name), text);
+    return name;
+  };
+  return { sandbox, folder, environment, bulk, file };
+}
+
+const made = ({ control }: Sandbox): number => control.ledger().length;
+
+describe('bulk plan', () => {
+  test('prints before and after of each row, the totals and what to do next, and sends nothing', async () => {
+    const { sandbox, bulk, file } = await world();
+    const [a, b] = [newUser(sandbox, 10), newUser(sandbox, 20)];
+    const { code, stdout, stderr } = await bulk(['plan', 'balance', file(`${csv}${a},add,2.50,x\n${b},remove,30,y\n`)]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(new RegExp(`row 2 +user ${a} +add 2.50 x +10.00 → 12.50\n`));
+    expect(stdout).toMatch(/net +-27.50\n +add +1 rows, 2.50\n +remove +1 rows, 30.00\n/);
+    expect(stdout).toMatch(/warning +row 3: the balance of user \d+ would be -10.00/);
+    expect(stderr).toMatch(/Nothing was sent. To send it: admin-mirror bulk apply /);
+    expect(made(sandbox)).toBe(0);
+  });
+
+  test('--json has the whole shape, and ends with 2 where a row is invalid', async () => {
+    const { sandbox, bulk, file } = await world();
+    const rows = `${newUser(sandbox, 10)},add,2.50,x\n77777,add,1,\n`;
+    const { code, report } = await bulk(['plan', 'balance', file(csv + rows), '--json']);
+    expect(code).toBe(2);
+    expect(report()).toEqual({
+      batch: expect.stringMatching(/^\d{8}-\d{6}-[a-z2-9]{4}$/) as string,
+      action: 'balance',
+      file: 'credit.csv',
+      hash: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+      state: 'planned',
+      rows: 2,
+      counts: { planned: 1, applied: 0, rejected: 0, unknown: 0, blocked: 0, skipped: 0, invalid: 1 },
+      net: '2.50',
+      problems: [{ row: 3, column: 'user_id', problem: 'there is no user 77777' }],
+      warnings: expect.any(Array) as string[],
+    });
+  });
+
+  test.each([
+    [['plan', 'ballance', 'credit.csv'], /no action "ballance"\nDid you mean "balance"/],
+    [['plan', 'balance', 'missing.csv'], /could not read .*missing.csv: it does not exist/],
+    [['plan', 'balance', 'credit.csv', '--again'], /--again needs a reason/],
+    [['apply', 'nothing'], /there is no batch nothing/],
+    [['status', 'nothing'], /there is no batch nothing/],
+    [['resolve', 'nothing', '--row', '2', '--reason', 'x'], /say what happened/],
+  ])('%j ends with 2 and says why', async (args, problem) => {
+    const { bulk, file } = await world();
+    file(`${csv}1,add,1,\n`);
+    const { code, stderr } = await bulk(args);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(problem);
+  });
+});
+
+describe('bulk apply', () => {
+  async function plannedBatch(behaviour: Partial<Behaviour> = {}) {
+    const { sandbox, bulk, file, ...rest } = await world(behaviour);
+    const users = [newUser(sandbox, 10), newUser(sandbox, 20)];
+    const { report } = await bulk([
+      'plan',
+      'balance',
+      file(`${csv}${users[0]},add,2.50,x\n${users[1]},add,3,y\n`),
+      '--json',
+    ]);
+    return { sandbox, bulk, write: file, users, ...report(), ...rest };
+  }
+
+  test('without a terminal needs the hash of the plan, and no other', async () => {
+    const { sandbox, bulk, batch, hash } = await plannedBatch();
+    const without = await bulk(['apply', batch]);
+    expect(without.code).toBe(2);
+    expect(without.stderr).toContain(`bulk apply ${batch} --approve ${hash}`);
+    const wrong = await bulk(['apply', batch, '--approve', 'f'.repeat(64)]);
+    expect(wrong.code).toBe(2);
+    expect(made(sandbox)).toBe(0);
+    const right = await bulk(['apply', batch, '--approve', hash, '--json']);
+    expect(right.code).toBe(0);
+    expect(right.report()).toMatchObject({ batch, state: 'done', counts: { applied: 2, planned: 0 } });
+    expect(made(sandbox)).toBe(2);
+    expect((await bulk(['apply', batch, '--approve', hash])).code).toBe(2);
+    expect(made(sandbox)).toBe(2);
+  });
+
+  test('on a terminal asks to type the net total, and takes nothing else', async () => {
+    const { sandbox, bulk, batch } = await plannedBatch();
+    const no = await bulk(['apply', batch], { terminal: 100, input: '5\r' });
+    expect(no.code).toBe(2);
+    expect(made(sandbox)).toBe(0);
+    const yes = await bulk(['apply', batch], { terminal: 100, input: '5.50\r' });
+    expect(yes.code).toBe(0);
+    expect(yes.stderr).toMatch(/send 2 rows with a net total of 5.50/);
+    expect(made(sandbox)).toBe(2);
+  });
+
+  test('refuses a file that was changed, another server and the key of another user', async () => {
+    const { sandbox, bulk, batch, hash, write, environment } = await plannedBatch();
+    const other = await startSandbox({ users: 5, emails: 5 });
+    const approve = ['apply', batch, '--approve', hash];
+    write(`${csv}1,add,1000000,\n`);
+    expect((await bulk(approve)).stderr).toMatch(/credit.csv has changed since the batch was planned/);
+    write('');
+    const elsewhere = { ...environment, ADMIN_MIRROR_BASE_URL: other.url, ADMIN_MIRROR_API_KEY: other.key };
+    const { batch: second, hash: secondHash } = (
+      await bulk(['plan', 'balance', write(`${csv}3,add,1,\n`, 'b.csv'), '--json'])
+    ).report();
+    expect((await bulk(['apply', second, '--approve', secondHash], { environment: elsewhere })).stderr).toMatch(
+      /was planned for http/,
+    );
+    sandbox.control.insert('users', { id: 0 });
+    sandbox.control.remove('users', 1);
+    expect((await bulk(['apply', second, '--approve', secondHash])).stderr).toMatch(
+      /planned with the key of another user/,
+    );
+    expect([made(sandbox), made(other)]).toEqual([0, 0]);
+  });
+
+  test('of a second plan of the same file is refused once the first was sent', async () => {
+    const { sandbox, bulk, batch, hash } = await plannedBatch();
+    const second = (await bulk(['plan', 'balance', 'credit.csv', '--json'])).report();
+    await bulk(['apply', batch, '--approve', hash]);
+    const again = await bulk(['apply', second.batch, '--approve', second.hash]);
+    expect([again.code, again.stderr]).toEqual([2, expect.stringMatching(/this file was sent before/)]);
+    expect(made(sandbox)).toBe(2);
+    const meant = await bulk(['apply', second.batch, '--approve', second.hash, '--again', '--reason', 'twice a month']);
+    expect(meant.code).toBe(0);
+    expect(made(sandbox)).toBe(4);
+  });
+
+  test('ends with 8 while an outcome is unknown, as status and results do, and resume settles it', async () => {
+    const { sandbox, bulk, users, batch, hash, folder } = await plannedBatch({ late_commit_ms: 60_000 });
+    sandbox.control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path: `/users/${users[1]}/` } });
+    const sent = await bulk(['apply', batch, '--approve', hash, '--json']);
+    expect([sent.code, sent.report().counts.unknown, sent.report().state]).toEqual([8, 1, 'stopped']);
+    expect((await bulk(['status', batch, '--json'])).code).toBe(8);
+    expect((await bulk(['results', batch, '-o', 'out'])).code).toBe(8);
+    expect(readdirSync(join(folder, 'out')).sort()).toEqual([
+      'applied.csv',
+      'manifest.json',
+      'rejected.csv',
+      'unknown.csv',
+      'unprocessed.csv',
+    ]);
+    expect((await bulk(['status'])).stdout).toMatch(/1 applied, 1 unknown/);
+    expect((await bulk(['status', '--json'])).stdout).toMatch(/^\{\n {2}"batches": \[/);
+    sandbox.control.commitLate();
+    expect((await bulk(['resume', batch, '--json'])).report()).toMatchObject({ state: 'done', counts: { applied: 2 } });
+    expect((await bulk(['status', batch])).code).toBe(0);
+  });
+
+  test('ends with 5 where a row was refused, and with --settle-after 0s where one is proven not applied', async () => {
+    const { sandbox, bulk, users, batch, hash } = await plannedBatch();
+    sandbox.control.faultNext({ fault: 'error_500', match: { method: 'PUT', path: `/users/${users[1]}/` } });
+    const { code, report } = await bulk(['apply', batch, '--approve', hash, '--settle-after', '0s', '--json']);
+    expect([code, report().counts]).toEqual([
+      5,
+      { planned: 0, applied: 1, rejected: 1, unknown: 0, blocked: 0, skipped: 0, invalid: 0 },
+    ]);
+    const resolved = await bulk([
+      'resolve',
+      batch,
+      '--row',
+      '3',
+      '--not-applied',
+      '--resend',
+      '--reason',
+      'looked',
+      '--json',
+    ]);
+    expect([resolved.code, resolved.report().counts.planned]).toEqual([0, 1]);
+    expect((await bulk(['resume', batch])).code).toBe(0);
+  });
+
+  test('ends with 3 where the key may not change balances', async () => {
+    const { bulk, batch, hash } = await plannedBatch({ forbidden: 'users.update-balance' });
+    const { code, report } = await bulk(['apply', batch, '--approve', hash, '--json']);
+    expect([code, report().state, report().counts.planned]).toEqual([3, 'stopped', 1]);
+  });
+});
+
+describe('bulk run', () => {
+  test('sends where every row is valid, and takes it back by undo and apply', async () => {
+    const { sandbox, bulk, file } = await world();
+    const user = newUser(sandbox, 10);
+    const run = await bulk(['run', 'balance', file(`${csv}${user},add,2.50,x\n`), '--yes', '--json']);
+    expect([run.code, run.report().counts.applied]).toEqual([0, 1]);
+    const undo = await bulk(['undo', run.report().batch, '--json']);
+    expect(undo.report()).toMatchObject({ file: null, net: '-2.50', state: 'planned' });
+    expect((await bulk(['apply', undo.report().batch, '--approve', undo.report().hash])).code).toBe(0);
+    expect(sandbox.control.get('users', user)?.['balance']).toBe(10);
+  });
+
+  test('sends nothing where one row is invalid', async () => {
+    const { sandbox, bulk, file } = await world();
+    const run = await bulk([
+      'run',
+      'balance',
+      file(`${csv}${newUser(sandbox, 10)},add,2.50,x\n1,add,1.005,\n`),
+      '--yes',
+      '--json',
+    ]);
+    expect([run.code, run.report().counts.invalid]).toEqual([2, 1]);
+    expect(made(sandbox)).toBe(0);
+  });
+});
+
+describe('a run that is stopped by Ctrl-C', () => {
+  async function running(behaviour: Partial<Behaviour>) {
+    const { sandbox, bulk, file, folder, environment } = await world(behaviour);
+    const rows = Array.from({ length: 30 }, () => `${newUser(sandbox, 10)},add,1,x`).join('\n');
+    const name = file(`${csv}${rows}\n`);
+    const child = startCli(['bulk', 'run', 'balance', name, '--yes', '--json'], { folder, environment });
+    return { sandbox, bulk, child, ended: finished(child) };
+  }
+
+  test('brings what is under way to its end, prints its report, and ends with 130', async () => {
+    const { sandbox, bulk, child, ended } = await running({ latency: 10 });
+    while (made(sandbox) < 3 && child.exitCode === null) await turn();
+    child.kill('SIGINT');
+    const { code, stdout, stderr } = await ended;
+    const report = JSON.parse(stdout) as BatchReport;
+    expect(stderr).toContain(`To go on: admin-mirror bulk resume ${report.batch}\n`);
+    expect([code, report.state, report.counts.unknown]).toEqual([130, 'stopped', 0]);
+    expect(report.counts.applied).toBe(made(sandbox));
+    expect((await bulk(['resume', report.batch, '--json'])).report().counts.applied).toBe(30);
+    expect(made(sandbox)).toBe(30);
+  });
+
+  test('twice stops at once, and leaves what was under way unknown', async () => {
+    const { sandbox, bulk, child, ended } = await running({ write_commit_hang: 1 });
+    while (made(sandbox) < 1 && child.exitCode === null) await turn();
+    child.kill('SIGINT');
+    await new Promise((resolve) => child.stderr.once('data', resolve));
+    child.kill('SIGINT');
+    expect((await ended).code).toBe(130);
+    const status = await bulk(['status', '--json']);
+    expect(status.code).toBe(8);
+    expect(JSON.parse(status.stdout)).toMatchObject({
+      batches: [{ state: 'stopped', counts: { unknown: 1, planned: 29 } }],
+    });
+    sandbox.control.setBehaviour({ write_commit_hang: 0 });
+    const [report] = (JSON.parse(status.stdout) as { batches: BatchReport[] }).batches;
+    expect((await bulk(['resume', report?.batch ?? '', '--json'])).report().counts.applied).toBe(30);
+    expect(made(sandbox)).toBe(30);
+  });
+});
+
+describe('a write sent by hand', () => {
+  test('is on record, and what is unknown of it is told before the same is sent again', async () => {
+    const { sandbox, folder, environment } = await world();
+    const user = newUser(sandbox, 10);
+    const command = ['users', 'update-balance', String(user), '--type', 'add', '--amount', '1', '--yes'];
+    sandbox.control.faultNext({ fault: 'commit_500', match: { method: 'PUT' } });
+    expect((await invoke(command, { folder, environment })).code).toBe(8);
+    const again = await invoke(command, { folder, environment });
+    expect([again.code, again.stderr]).toEqual([
+      0,
+      expect.stringMatching(/warning: the same was sent at .*its outcome is not known/),
+    ]);
+  });
+});

@@ -1,0 +1,65 @@
+/**
+ * A process that sends a batch and kills itself at one exact moment: before or after a step of the journal, or at an
+ * event of a socket. Started by bulk-kill.test.ts; prints how many moments there were where it lives to the end.
+ */
+import { subscribe } from 'node:diagnostics_channel';
+import type { Journal } from '../../src/store/ports/journal.ts';
+import { openJournal } from '../../src/store/sqlite/journal/journal.ts';
+import { bulkClient, send } from '../support/bulk.ts';
+
+export interface ChildTask {
+  readonly url: string;
+  readonly key: string;
+  readonly journal: string;
+  readonly batch: string;
+  /** At which moment to die, counted from 1; 0: never. */
+  readonly killAt: number;
+  readonly settleAfterMs: number;
+}
+
+const task = JSON.parse(process.argv[2] ?? '{}') as ChildTask;
+let moments = 0;
+const names: string[] = [];
+
+function moment(name: string): void {
+  moments += 1;
+  names.push(name);
+  // SIGKILL takes effect at once: nothing after this line runs.
+  if (moments === task.killAt) process.kill(process.pid, 'SIGKILL');
+}
+
+const socketEvents = [
+  'undici:client:beforeConnect',
+  'undici:client:connected',
+  'undici:client:sendHeaders',
+  'undici:request:bodySent',
+  'undici:request:headers',
+  'undici:request:trailers',
+  'undici:request:error',
+];
+for (const name of socketEvents) subscribe(name, () => moment(name));
+
+/** The methods that write; what is only asked is no moment. */
+const writing = new Set<string | symbol>(['move', 'takeUp', 'setBatchState', 'acquireLock', 'releaseLock']);
+
+function watched(journal: Journal): Journal {
+  return new Proxy(journal, {
+    get(target, name, receiver) {
+      const value: unknown = Reflect.get(target, name, receiver);
+      if (typeof value !== 'function' || !writing.has(name)) return value;
+      return (...given: unknown[]): unknown => {
+        moment(`before ${String(name)}`);
+        const result: unknown = Reflect.apply(value, target, given);
+        moment(`after ${String(name)}`);
+        return result;
+      };
+    },
+  });
+}
+
+const journal = openJournal(task.journal);
+const client = bulkClient(task, 150);
+await send(watched(journal), client, task.batch, { settleAfterMs: task.settleAfterMs });
+await client.close();
+journal.close();
+process.stdout.write(JSON.stringify(names));

@@ -1,0 +1,142 @@
+/** The process is killed at every step of the journal and every event of a socket, under every fault; then resumed. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pLimit from 'p-limit';
+import { describe, expect, test } from 'vitest';
+import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openJournal } from '../../src/store/sqlite/journal/journal.ts';
+import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
+import { expectAccounted } from '../support/bulk-invariants.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import type { ChildTask } from './bulk-child.ts';
+
+const childFile = fileURLToPath(new URL('bulk-child.ts', import.meta.url));
+
+/** Starting it takes longer than what it does; compiled code is kept between the starts. */
+const environment = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'admin-mirror-compile-cache') };
+
+/** A killed process leaves what it wrote to whoever opens the file next, on a disk or not: no need to wait for a disk. */
+const memory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
+/** Runs the child; gives the names of its moments, or null where it was killed. */
+async function runChild(task: ChildTask): Promise<string[] | null> {
+  const child = spawn(process.execPath, [childFile, JSON.stringify(task)], {
+    env: environment,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let [out, err] = ['', ''];
+  child.stdout.on('data', (text: Buffer) => (out += text.toString()));
+  child.stderr.on('data', (text: Buffer) => (err += text.toString()));
+  const [code, signal] = (await once(child, 'close')) as [number | null, string | null];
+  if (signal === 'SIGKILL') return null;
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  return JSON.parse(out) as string[];
+}
+
+interface Scenario {
+  readonly name: string;
+  /** Of the first write. */
+  readonly fault?: Fault;
+  readonly behaviour?: Partial<Behaviour>;
+  /** Rows for users of their own; one unless told. */
+  readonly rows?: number;
+  /** The process that goes on with it is killed, too, at an early moment. */
+  readonly twice?: true;
+}
+
+const scenarios: readonly Scenario[] = [
+  { name: 'nothing goes wrong', rows: 2 },
+  { name: 'the connection is dropped before the request is read', fault: 'reset_before' },
+  { name: 'the connection is dropped before the commit', fault: 'hang' },
+  { name: 'the connection is dropped after the commit', fault: 'commit_reset', twice: true },
+  { name: 'the write is made, then answered with 500', fault: 'commit_500' },
+  { name: 'the write is made, then answered as refused', fault: 'commit_refused' },
+  { name: 'the write is made, then its answer is cut short', fault: 'commit_truncated' },
+  { name: 'the write is made after the client has given up', fault: 'commit_late' },
+  { name: 'the write is made and never answered', fault: 'commit_hang' },
+  { name: 'a proxy makes the write twice', fault: 'commit_twice' },
+  {
+    name: 'a proxy makes the write twice, and tokens are cut off',
+    fault: 'commit_twice',
+    behaviour: { description_max: 9 },
+  },
+  { name: 'the server asks to come back later', fault: 'too_many', behaviour: { retry_after_seconds: 0 } },
+  { name: 'tokens are cut off, and the answer is lost', fault: 'commit_reset', behaviour: { description_max: 9 } },
+  {
+    name: 'transactions are hidden, and the answer is lost',
+    fault: 'commit_reset',
+    behaviour: { transactions: 'hidden' },
+  },
+  {
+    name: 'transactions come late, and the answer is lost',
+    fault: 'commit_500',
+    behaviour: { transactions_delay: 60 },
+  },
+];
+
+/** One batch for new users, killed at one moment, resumed until nothing can be found out any more. */
+async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: number): Promise<string[] | null> {
+  const folder = mkdtempSync(join(memory, 'admin-mirror-kill-'));
+  const file = join(folder, 'journal.db');
+  const journal = openJournal(file);
+  const client = bulkClient(sandbox);
+  const label = `${scenario.name}, killed at moment ${killAt}`;
+  try {
+    const users = Array.from({ length: scenario.rows ?? 1 }, () => newUser(sandbox, 100));
+    const { batch } = await plan(
+      journal,
+      client,
+      sheetOf(users.map((user) => [user, 'add', '12.50', `Credit ${user}`])),
+    );
+    if (scenario.fault !== undefined) {
+      const match = { method: 'PUT' as const, path: `/users/${users[0]}/` };
+      sandbox.control.faultNext({ fault: scenario.fault, match });
+    }
+    const task = { url: sandbox.url, key: sandbox.key, journal: file, batch, killAt, settleAfterMs: 600_000 };
+    const moments = await runChild(task);
+    if (scenario.twice === true && killAt > 0) await runChild({ ...task, killAt: (killAt % 12) + 1 });
+    expectAccounted(sandbox, journal, batch, await send(journal, client, batch), `${label}, resumed`);
+    // Whatever was under way has been made, or never will be; then everything is shown.
+    sandbox.control.commitLate();
+    sandbox.control.advanceClock(120_000);
+    const settled = await send(journal, client, batch, { settleAfterMs: 0 });
+    expectAccounted(sandbox, journal, batch, settled, `${label}, settled`);
+    const again = await send(journal, client, batch, { settleAfterMs: 0 });
+    expectAccounted(sandbox, journal, batch, again, `${label}, settled again`);
+    return moments;
+  } finally {
+    await client.close();
+    journal.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Two at a time is what a small machine bears. */
+const atOnce = 2;
+
+describe('a batch whose process is killed at any moment', () => {
+  test.each(scenarios)('where $name, is accounted for', { timeout: 120_000 }, async (scenario) => {
+    const sandbox = await startSandbox({
+      users: 5,
+      emails: 5,
+      behaviour: { late_commit_ms: 60_000, ...scenario.behaviour },
+    });
+    const moments = await killAndResume(sandbox, scenario, 0);
+    if (moments === null) throw new Error('it was killed although it should live');
+    // What comes before the first row is sent is the same in all of them.
+    const first = scenario.fault === undefined ? 1 : moments.indexOf('before move') + 1;
+    expect(first).toBeGreaterThan(0);
+    const limit = pLimit(atOnce);
+    const ends = await Promise.all(
+      Array.from({ length: moments.length - first + 1 }, (_, at) =>
+        limit(() => killAndResume(sandbox, scenario, first + at)),
+      ),
+    );
+    // A reset comes at a slightly different moment each time: the last of them may be past the end.
+    expect(ends.filter((end) => end === null).length).toBeGreaterThan(ends.length * 0.8);
+  });
+});

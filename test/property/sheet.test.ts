@@ -1,0 +1,115 @@
+/** Whatever texts a table holds, and however it is written, they are read back as they were, with the rows they stand in. */
+import { Buffer } from 'node:buffer';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'csv-stringify/sync';
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { readSheet, type Sheet } from '../../src/bulk/sheet/sheet.ts';
+import { trimmed } from '../../src/bulk/sheet/cell.ts';
+import { row, text, workbookOf } from '../fixtures/sheets/make/workbook.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const runs = Number(process.env['PROPERTY_RUNS'] ?? 150);
+const { signal } = new AbortController();
+
+/** What is in real cells, and what gives readers trouble. NUL is in no text. */
+const texts = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 12 }).map((each) => each.replaceAll('\0', '')),
+  fc.string({
+    unit: fc.constantFrom('"', ',', ';', '\t', '\n', '\r', ' ', '\u00a0', '\u200b', '\ufeff', '=', '_x0041_', 'a'),
+    maxLength: 8,
+  }),
+);
+const tables = fc
+  .integer({ min: 2, max: 5 })
+  .chain((width) => fc.array(fc.array(texts, { minLength: width, maxLength: width }), { maxLength: 12 }));
+
+const headersOf = (table: readonly string[][]): string[] => (table[0] ?? ['a', 'b']).map((_, at) => `column_${at}`);
+const isBlank = (record: readonly string[]): boolean => record.every((each) => trimmed(each) === '');
+const rawOf = (sheet: Sheet): { row: number; cells: string[] }[] =>
+  sheet.rows.map(({ row, cells }) => ({ row, cells: cells.map(({ raw }) => raw) }));
+
+const encodings = {
+  'UTF-8': (content: string) => Buffer.from(content),
+  'UTF-8 with a mark': (content: string) => Buffer.from(`\ufeff${content}`),
+  'UTF-16, little end first': (content: string) => Buffer.from(`\ufeff${content}`, 'utf16le'),
+  'UTF-16, big end first': (content: string) => Buffer.from(`\ufeff${content}`, 'utf16le').swap16(),
+} as const;
+
+test('A table in CSV of any kind', async () => {
+  const folder = temporaryFolder();
+  const styles = fc.record({
+    delimiter: fc.constantFrom(',', ';', '\t'),
+    lineEnd: fc.constantFrom('\n', '\r\n', '\r'),
+    quoted: fc.boolean(),
+    encoding: fc.constantFrom(...(Object.keys(encodings) as (keyof typeof encodings)[])),
+    ending: fc.constantFrom('csv', 'tsv'),
+  });
+  await fc.assert(
+    fc.asyncProperty(tables, styles, async (table, { delimiter, lineEnd, quoted, encoding, ending }) => {
+      const content = stringify([headersOf(table), ...table], {
+        delimiter,
+        record_delimiter: lineEnd,
+        quoted,
+        // It quotes a line break only where it is the one between its records.
+        quoted_match: /[\r\n]/,
+      });
+      const file = join(folder, `table.${ending}`);
+      writeFileSync(file, encodings[encoding](content));
+      const sheet = await readSheet(file, { signal });
+      let next = 2;
+      const expected = table.flatMap((cells) => {
+        const row = next;
+        next += 1 + cells.reduce((breaks, each) => breaks + (each.match(/\r\n|\n|\r/g)?.length ?? 0), 0);
+        return isBlank(cells) ? [] : [{ row, cells }];
+      });
+      expect(rawOf(sheet)).toEqual(expected);
+      expect(sheet.columns).toEqual(headersOf(table));
+      expect(sheet.delimiter).toBe(delimiter);
+    }),
+    { numRuns: runs },
+  );
+});
+
+test('A table in JSON lines', async () => {
+  const folder = temporaryFolder();
+  await fc.assert(
+    fc.asyncProperty(tables, async (table) => {
+      const headers = headersOf(table);
+      const line = (cells: readonly string[]): string =>
+        JSON.stringify(Object.fromEntries(cells.map((each, at) => [headers[at], each])));
+      const file = join(folder, 'table.jsonl');
+      const first = line(headers);
+      writeFileSync(file, [first, ...table.map(line)].join('\n'));
+      const sheet = await readSheet(file, { signal });
+      const expected = [headers, ...table].flatMap((cells, at) => (isBlank(cells) ? [] : [{ row: at + 1, cells }]));
+      expect(rawOf(sheet)).toEqual(expected);
+    }),
+    { numRuns: runs },
+  );
+});
+
+test('A table in a workbook', { timeout: 60_000 + runs * 100 }, async () => {
+  const folder = temporaryFolder();
+  // What XML cannot hold, or reads as a line feed, is escaped; so is what looks like an escape.
+  const unwritable = (code: number): boolean => (code < 0x20 && code !== 9 && code !== 10) || code >= 0xfffe;
+  const escape = (cell: string): string =>
+    Array.from(cell.replace(/_(?=x[0-9a-f]{4}_)/gi, '_x005F_'), (each) => {
+      const code = each.charCodeAt(0);
+      return unwritable(code) ? `_x${code.toString(16).padStart(4, '0')}_` : each;
+    }).join('');
+  await fc.assert(
+    fc.asyncProperty(tables, async (table) => {
+      const rows = [headersOf(table), ...table].map((cells, at) =>
+        row(at + 1, ...cells.map((each, index) => text(`${'ABCDE'.charAt(index)}${at + 1}`, escape(each)))),
+      );
+      const file = join(folder, 'table.xlsx');
+      writeFileSync(file, workbookOf({ sheets: [{ name: 'Table', rows: rows.join('') }] }));
+      const sheet = await readSheet(file, { signal });
+      expect(rawOf(sheet)).toEqual(table.flatMap((cells, at) => (isBlank(cells) ? [] : [{ row: at + 2, cells }])));
+    }),
+    // Each takes a thread of its own.
+    { numRuns: Math.ceil(runs / 5) },
+  );
+});

@@ -1,0 +1,123 @@
+import { parse } from 'csv-parse/sync';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { csvLines, type CsvStyle } from '../../src/store/files/csv.ts';
+import { stringifiedLines } from '../../src/export/csv-stringified.ts';
+import type { Cell } from '../../src/store/ports/reading.ts';
+
+const comma: CsvStyle = { delimiter: ',', guard: true };
+const tab: CsvStyle = { delimiter: '\t', guard: true };
+
+const nastyText = fc
+  .array(
+    fc.oneof(
+      fc.constantFrom(
+        '"',
+        '""',
+        ',',
+        ';',
+        '\n',
+        '\r',
+        '\r\n',
+        '\t',
+        '=',
+        '+',
+        '-',
+        '@',
+        "'",
+        ' ',
+        '\\',
+        '＝',
+        '\u0000',
+      ),
+      fc.constantFrom('{"a":[1,"x,y"]}', 'é', '李', '👩‍👩‍👧', '\uFEFF', '0', 'null'),
+      fc.string({ maxLength: 4 }),
+    ),
+    { maxLength: 6 },
+  )
+  .map((parts) => parts.join(''));
+
+const cell: fc.Arbitrary<Cell> = fc.oneof(
+  nastyText,
+  fc.constant(null),
+  fc.constant(''),
+  fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+  fc.double({ noNaN: true }),
+  fc.constantFrom(0.1, -0.1, 1e21, -0, 100, 12.5, 5e-324, 1.7976931348623157e308, Infinity),
+  fc.uint8Array({ maxLength: 4 }),
+);
+
+const table = fc
+  .integer({ min: 1, max: 5 })
+  .chain((width) => fc.array(fc.array(cell, { minLength: width, maxLength: width }), { maxLength: 6 }));
+
+const style = fc.record({ delimiter: fc.constantFrom(',' as const, '\t' as const), guard: fc.boolean() });
+
+describe('both writers of CSV', () => {
+  test('give the same bytes for anything that a row can hold', () => {
+    fc.assert(
+      fc.property(table, style, (rows, each) => {
+        expect(csvLines(each)(rows)).toBe(stringifiedLines(each)(rows));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('are read back as what was written, null and empty text apart', () => {
+    fc.assert(
+      fc.property(table, fc.constantFrom(',' as const, '\t' as const), (rows, delimiter) => {
+        const text = csvLines({ delimiter, guard: false })(rows);
+        const read = parse(text, {
+          delimiter,
+          record_delimiter: '\n',
+          cast: (value, { quoting }) => (value === '' && !quoting ? null : value),
+        });
+        const written = rows.map((row) =>
+          row.map((each) => (each instanceof Uint8Array ? Buffer.from(each).toString('hex') : each)),
+        );
+        expect(read).toEqual(written.map((row) => row.map((each) => (each === null ? null : String(each)))));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe.each([
+  ['by hand', csvLines],
+  ['by csv-stringify', stringifiedLines],
+])('a line of CSV %s', (_, writer) => {
+  test.each<[string, Cell[], string]>([
+    ['null is nothing, empty text is ""', [null, '', null], ',"",\n'],
+    ['quotes are doubled', ['Mary "Mae"'], '"Mary ""Mae"""\n'],
+    ['a comma or a line break is quoted, a tab is not', ['a,b', 'c\nd', 'e\rf', 'g\th'], '"a,b","c\nd","e\rf",g\th\n'],
+    ['JSON is text', ['{"a":1,"b":[]}'], '"{""a"":1,""b"":[]}"\n'],
+    [
+      'whole numbers keep every digit',
+      [9223372036854775807n, -9007199254740993n],
+      '9223372036854775807,-9007199254740993\n',
+    ],
+    [
+      'floating-point numbers are as short as they can be',
+      [0.1, 12.5, 100, 1e21, 0.1 + 0.2],
+      '0.1,12.5,100,1e+21,0.30000000000000004\n',
+    ],
+    [
+      'text that a spreadsheet would run gets an apostrophe',
+      ['=1+1', '+1', '-1', '@x', '\tx', '\rx'],
+      `'=1+1,'+1,'-1,'@x,'\tx,"'\rx"\n`,
+    ],
+    ['numbers never do', [-1n, -0.5], '-1,-0.5\n'],
+    ['the guard comes before the quotes', ['=HYPERLINK("http://x","y")'], `"'=HYPERLINK(""http://x"",""y"")"\n`],
+    ['a sign elsewhere is nothing special', ['a=b', "'=x"], `a=b,'=x\n`],
+  ])('%s', (_name, row, line) => {
+    expect(writer(comma)([row])).toBe(line);
+  });
+
+  test('without the guard, text stays as it is', () => {
+    expect(writer({ delimiter: ',', guard: false })([['=1+1', '-x']])).toBe('=1+1,-x\n');
+  });
+
+  test('in TSV, a tab is quoted and a comma is not', () => {
+    expect(writer(tab)([['a\tb', 'c,d', null, '']])).toBe('"a\tb"\tc,d\t\t""\n');
+  });
+});

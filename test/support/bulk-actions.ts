@@ -1,0 +1,107 @@
+/** Batches of any action against a sandbox in this process: planned, sent, lost on the way, settled. */
+import { openClient } from '../../src/api/client.ts';
+import { actionOf } from '../../src/bulk/actions.ts';
+import { countsOf } from '../../src/bulk/intent.ts';
+import { planBatch } from '../../src/bulk/plan.ts';
+import { readRows } from '../../src/bulk/read-rows.ts';
+import { endError, sendBatch } from '../../src/bulk/send-batch.ts';
+import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
+import { silentLog } from '../../src/model/log.ts';
+import { minuteMs, systemClock } from '../../src/model/time.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Batch, Intent, Journal } from '../../src/store/ports/journal.ts';
+
+export type Cells = Readonly<Record<string, string | number>>;
+
+/** The rows as a CSV file with these columns would be read. */
+export function sheetWith(rows: readonly Cells[]): Sheet {
+  const columns = Object.keys(rows[0] ?? {});
+  return {
+    file: 'rows.csv',
+    bytes: 100,
+    hash: JSON.stringify(rows),
+    format: 'csv',
+    delimiter: ',',
+    sheet: null,
+    columns,
+    rows: rows.map((cells, at) => ({
+      row: at + 2,
+      cells: columns.map((name) => {
+        const text = String(cells[name] ?? '');
+        return { text, raw: text, kind: text === '' ? ('empty' as const) : ('text' as const) };
+      }),
+    })),
+    blankRows: 0,
+    notes: [],
+    problems: [],
+  };
+}
+
+export interface Bench {
+  readonly plan: (
+    action: string,
+    rows: readonly Cells[],
+    options?: { readonly allowForce?: boolean },
+  ) => Promise<Batch>;
+  /** Sends the batch, or goes on with it; gives the exit code. */
+  readonly send: (batch: Batch, settleAfterMs?: number) => Promise<number>;
+  readonly row: (batch: Batch, row?: number) => Intent;
+  readonly undo: (batch: Batch) => Promise<Batch>;
+  readonly close: () => Promise<void>;
+}
+
+/** The parts, wired as the command wires them, with a client that gives up soon and waits for nothing. */
+export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
+  const client = openClient({
+    baseUrl: sandbox.url,
+    key: sandbox.key,
+    timeoutMs: 400,
+    concurrency: 8,
+    attempts: 3,
+    pageSize: 1_000,
+    userAgent: 'admin-mirror tests',
+    clock: systemClock,
+    log: silentLog,
+    sleep: () => Promise.resolve(),
+  });
+  const { signal } = new AbortController();
+  const common = { journal, client, clock: systemClock, signal };
+  const planPorts = {
+    ...common,
+    directory: null,
+    concurrency: 8,
+    pageSize: 1_000,
+    caps: { maxRow: undefined, maxTotal: undefined, maxRows: undefined },
+  };
+  const again = { reason: null };
+  return {
+    plan: (name, rows, { allowForce = false } = {}) => {
+      const action = actionOf(name);
+      const sheet = sheetWith(rows);
+      const read = readRows(sheet, action, { decimals: 2, mark: null, allowForce });
+      const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
+      return planBatch(planPorts, action, read, { file, undoOf: null, again });
+    },
+    send: async (batch, settleAfterMs = 10 * minuteMs) => {
+      const ports = { ...common, sleep: () => Promise.resolve(), progress: () => {} };
+      const options = { settleAfterMs, concurrency: 1, maxErrors: 100 };
+      const { stop } = await sendBatch(ports, journal.batch(batch.batch) ?? batch, actionOf(batch.action), options);
+      return endError(stop, countsOf(journal.counts(batch.batch)), batch.batch)?.exitCode ?? 0;
+    },
+    row: (batch, row = 2) => {
+      const intent = journal.intent(batch.batch, row);
+      if (intent === undefined) throw new Error(`batch ${batch.batch} has no row ${row}`);
+      return intent;
+    },
+    undo: async (batch) => {
+      const { undoRows } = await import('../../src/bulk/undo.ts');
+      const action = actionOf(batch.action);
+      return planBatch(planPorts, action, undoRows(journal, batch, action), {
+        file: null,
+        undoOf: batch.batch,
+        again,
+      });
+    },
+    close: () => client.close(),
+  };
+}

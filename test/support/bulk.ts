@@ -1,0 +1,143 @@
+/** A batch of balance rows against a sandbox in this process: planned, sent and looked at, as the command wires it. */
+import { readRows } from '../../src/bulk/read-rows.ts';
+import type { Client } from '../../src/api/client.ts';
+import { openClient } from '../../src/api/client.ts';
+import { balance } from '../../src/bulk/actions/balance.ts';
+import { countsOf } from '../../src/bulk/intent.ts';
+import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
+import type { Caps } from '../../src/bulk/plan-rows.ts';
+import type { BulkEvent } from '../../src/bulk/progress.ts';
+import { endError, sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
+import type { SendingOptions } from '../../src/bulk/sending.ts';
+import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
+import type { OperatorError } from '../../src/model/errors.ts';
+import { silentLog } from '../../src/model/log.ts';
+import { minuteMs, systemClock } from '../../src/model/time.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Batch, Intent, Journal } from '../../src/store/ports/journal.ts';
+import type { UserDirectory } from '../../src/store/ports/user-directory.ts';
+
+export const columns = ['user_id', 'type', 'amount', 'description', 'expected_balance'] as const;
+
+/** A sheet as a CSV file with these cells would be read. */
+export function sheetOf(
+  rows: readonly (readonly (string | number)[])[],
+  headers: readonly string[] = columns,
+  hash = JSON.stringify([headers, rows]),
+): Sheet {
+  return {
+    file: 'credit.csv',
+    bytes: 100,
+    hash,
+    format: 'csv',
+    delimiter: ',',
+    sheet: null,
+    columns: headers,
+    rows: rows.map((cells, at) => ({
+      row: at + 2,
+      cells: headers.map((_, column) => {
+        const text = String(cells[column] ?? '');
+        return { text, raw: text, kind: text === '' ? ('empty' as const) : ('text' as const) };
+      }),
+    })),
+    blankRows: 0,
+    notes: [],
+    problems: [],
+  };
+}
+
+/** A client that gives up soon and waits for nothing. The caller closes it. */
+export function bulkClient(server: { readonly url: string; readonly key: string }, timeoutMs = 400): Client {
+  let waited = 0;
+  return openClient({
+    baseUrl: server.url,
+    key: server.key,
+    timeoutMs,
+    concurrency: 8,
+    attempts: 3,
+    deadlineMs: 60_000,
+    pageSize: 1_000,
+    userAgent: 'admin-mirror tests',
+    log: silentLog,
+    // Time that is waited for passes at once, and has passed then.
+    clock: { now: () => Date.now() + waited },
+    sleep: (ms) => {
+      waited += ms;
+      return Promise.resolve();
+    },
+  });
+}
+
+const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxRows: undefined };
+
+export interface PlanTry {
+  readonly caps?: Partial<Caps>;
+  readonly directory?: UserDirectory;
+  readonly againReason?: string;
+  readonly clock?: PlanPorts['clock'];
+}
+
+/** Plans the sheet and stores the batch. */
+export function plan(journal: Journal, client: Client, sheet: Sheet, tried: PlanTry = {}): Promise<Batch> {
+  const rows = readRows(sheet, balance, { decimals: 2, mark: null, allowForce: false });
+  const ports: PlanPorts = {
+    journal,
+    client,
+    directory: tried.directory ?? null,
+    clock: tried.clock ?? systemClock,
+    signal: new AbortController().signal,
+    concurrency: 8,
+    pageSize: 1_000,
+    caps: { ...noCaps, ...tried.caps },
+  };
+  const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
+  return planBatch(ports, balance, rows, { file, undoOf: null, again: { reason: tried.againReason ?? null } });
+}
+
+export interface SendTry extends Partial<SendingOptions> {
+  readonly signal?: AbortSignal;
+  readonly onEvent?: (event: BulkEvent) => void;
+  readonly clock?: PlanPorts['clock'];
+}
+
+export interface Sent extends SendingEnd {
+  /** As the command ends; null for 0. */
+  readonly error: OperatorError | null;
+}
+
+/** Sends the batch, or goes on with it. */
+export async function send(journal: Journal, client: Client, batch: string, tried: SendTry = {}): Promise<Sent> {
+  const { signal = new AbortController().signal, onEvent = () => {}, clock = systemClock, ...options } = tried;
+  const found = journal.batch(batch);
+  if (found === undefined) throw new Error(`no batch ${batch}`);
+  const ports = { journal, client, clock, sleep: () => Promise.resolve(), signal, progress: onEvent };
+  const defaults = { settleAfterMs: 10 * minuteMs, concurrency: 1, maxErrors: 100 };
+  const { stop } = await sendBatch(ports, found, balance, { ...defaults, ...options });
+  return { stop, error: endError(stop, countsOf(journal.counts(batch)), batch) };
+}
+
+export function intentsOf(journal: Journal, batch: string): Intent[] {
+  return [...journal.intents(batch)];
+}
+
+/** A user with this balance and no transactions, who was not there before. */
+export function newUser({ control }: Sandbox, balance: number): number {
+  const id = Number(control.insert('users', { balance })['id']);
+  control.setRelated('users', id, 'balance_transactions', []);
+  return id;
+}
+
+/** How many writes of the ledger carry the token. */
+export function madeWith({ control }: Sandbox, token: string | null): number {
+  return control.ledger().filter(({ body }) => String(body['description']).endsWith(token ?? 'none')).length;
+}
+
+/** Requests to change the balance of that user that were not answered with 429 or 503: those that could pay. */
+export function sendsTo({ control }: Sandbox, user: number): number {
+  return control
+    .requests()
+    .recent.filter(
+      ({ method, url, status }) =>
+        method === 'PUT' && url.includes(`/users/${user}/`) && status !== 429 && status !== 503,
+    ).length;
+}

@@ -1,0 +1,56 @@
+/** A real journal in a folder of its own, and rows for it. */
+import { onTestFinished } from 'vitest';
+import type { Clock } from '../../src/model/time.ts';
+import type { Journal, NewBatch, NewIntent } from '../../src/store/ports/journal.ts';
+import { openJournal } from '../../src/store/sqlite/journal/journal.ts';
+import { sandboxNow } from './sandbox.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+export function newJournal(
+  clock: Clock = { now: () => sandboxNow },
+  file = `${temporaryFolder()}/journal.db`,
+): { readonly journal: Journal; readonly file: string } {
+  const journal = openJournal(file, clock);
+  onTestFinished(() => journal.close());
+  return { journal, file };
+}
+
+export function newBatch(fields: Partial<NewBatch> = {}): NewBatch {
+  return {
+    batch: 'one',
+    action: 'balance',
+    file: 'credit.csv',
+    fileBytes: 100,
+    fileHash: 'f1',
+    hash: 'h1',
+    rowsDigest: 'd1',
+    rows: 1,
+    net: '5.00',
+    columns: ['user_id', 'type', 'amount'],
+    problems: [],
+    warnings: [],
+    server: { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' },
+    undoOf: null,
+    againReason: null,
+    ...fields,
+  };
+}
+
+export function newIntent(row: number, user: number, fields: Partial<NewIntent> = {}): NewIntent {
+  return {
+    row,
+    state: 'planned',
+    subject: `user:${user}`,
+    user,
+    key: null,
+    token: `am:aaaaaaaaaa${String(row).padStart(2, '2').replaceAll(/[01]/g, 'b')}`,
+    fingerprint: `print-${row}`,
+    parameters: { type: 'add', amount: '5.00', description: null },
+    cells: [String(user), 'add', '5.00'],
+    plannedBefore: '0.00',
+    plannedAfter: '5.00',
+    problem: null,
+    undoOfRow: null,
+    ...fields,
+  };
+}

@@ -63,7 +63,7 @@ function journalOver(database: Database, file: string, clock: Clock): Journal {
     addBatch: (batch, rows) =>
       step(() => {
         batches.insert(batch, now());
-        for (const row of rows) intents.insert(batch.batch, batch.undoOf, row);
+        intents.insert(batch.batch, batch.undoOf, rows);
         if (batch.againReason !== null) batches.addStep(now(), batch.batch, null, 'again', batch.againReason);
       }),
     batch: (id) => batches.one(id),

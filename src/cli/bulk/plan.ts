@@ -103,7 +103,8 @@ export async function showPlan(
   }
   const intents = journal.intents(batch.batch);
   const rows = intents.take(shownRows).toArray();
-  for (const line of planLines(context, report, rows, typeTotals(journal.intents(batch.batch)))) print(context, line);
+  for (const line of planLines(context, report, rows, typeTotals(journal.parameters(batch.batch))))
+    print(context, line);
   if (print !== printLine) return report;
   printNote(context, nextWords(report));
   return report;

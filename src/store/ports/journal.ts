@@ -211,6 +211,8 @@ export interface Journal extends ForgetJournal {
 
   /** In the order of the file; of some states, or all. */
   intents(batch: string, states?: readonly IntentState[]): IteratorObject<Intent, undefined>;
+  /** What each row asks for, in the order of the file: all that a sum needs. */
+  parameters(batch: string): Iterable<Pick<Intent, 'parameters'>>;
   intent(batch: string, row: number): Intent | undefined;
   counts(batch: string): Readonly<Partial<Record<IntentState, number>>>;
   /** The open row of that subject, in whatever batch. */

@@ -112,6 +112,9 @@ export function intentTable(database: Database) {
   const every = database.prepare<[string, number], IntentRow>(
     `SELECT * FROM journal_intents WHERE batch = ? AND row > ? ORDER BY row LIMIT ${chunk}`,
   );
+  const parameters = database
+    .prepare<[string], string | null>('SELECT parameters FROM journal_intents WHERE batch = ? ORDER BY row')
+    .pluck();
   const counts = database.prepare<[string], { state: IntentState; count: number }>(
     'SELECT state, count(*) AS count FROM journal_intents WHERE batch = ? GROUP BY state',
   );
@@ -180,6 +183,11 @@ export function intentTable(database: Database) {
         after = last.row;
       }
     },
+    parameters: (batch: string): Iterable<Pick<Intent, 'parameters'>> =>
+      parameters
+        .all(batch)
+        .values()
+        .map((text) => ({ parameters: text === null ? null : (JSON.parse(text) as Intent['parameters']) })),
     counts: (batch: string) =>
       Object.fromEntries(counts.all(batch).map(({ state, count }) => [state, count])) as Partial<
         Record<IntentState, number>

@@ -73,6 +73,7 @@ function journalOver(database: Database, file: string, clock: Clock): Journal {
     setBatchState: (batch, state) => step(() => batches.setState(batch, state, now())),
 
     intents: (batch, states) => intents.walk(batch, states),
+    parameters: (batch) => intents.parameters(batch),
     intent: (batch, row) => intents.one(batch, row),
     counts: (batch) => intents.counts(batch),
     openRow: (subject) => intents.openRow(subject),

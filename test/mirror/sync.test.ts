@@ -2,7 +2,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
-import { dayMs } from '../../src/model/time.ts';
+import { dayMs, hourMs } from '../../src/model/time.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -166,6 +166,34 @@ describe('a server whose rules change', () => {
     expect(report.requests).toBeLessThan(700);
     expect(report.resources.users).toMatchObject({ live: 700, server_total: 700 });
     expectMirrored(sandbox, file, ['users']);
+  });
+});
+
+describe('a run that relies on ranges measured before', () => {
+  test('calls nothing fresher before its sum is proven, also where it is stopped on the way', async () => {
+    const sandbox = await startSandbox({ emails: 0 });
+    const { control } = sandbox;
+    const file = `${temporaryFolder()}/mirror.db`;
+    const shape = { resources: ['emails'], mode: 'full', concurrency: 1 } as const;
+    const recent = control.insert('emails', { created_at: '2026-03-11T09:00:00.000000Z' });
+    const first = (await sync(sandbox, file, shape)).report.resources.emails?.fresh_as_of;
+    control.remove('emails', Number(recent['id']));
+    control.insert('emails', { created_at: '2024-02-29T12:00:00.000000Z' });
+    // Ranges as they were measured show nothing from now on, and each window seems to be read at once.
+    control.setBehaviour({ date_format: 'dmy', date_unreadable: 'empty' });
+    control.advanceClock(hourMs);
+    const stop = new AbortController();
+    let pages = 0;
+    const onEvent = ({ kind }: { readonly kind: string }) => {
+      pages += Number(kind === 'page');
+      if (pages === 2) stop.abort(new InterruptedError('SIGINT'));
+    };
+    const stopped = await sync(sandbox, file, { ...shape, signal: stop.signal, onEvent });
+    expect(stopped.report.resources.emails?.fresh_as_of).toBe(first);
+    const last = await sync(sandbox, file, shape);
+    expect(last.report.resources.emails).toMatchObject({ status: 'complete', live: 1 });
+    expect(String(last.report.resources.emails?.fresh_as_of) > String(first)).toBe(true);
+    expectMirrored(sandbox, file, ['emails']);
   });
 });
 

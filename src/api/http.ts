@@ -6,6 +6,7 @@
 import { type Dispatcher, Pool } from 'undici';
 import type { HttpMethod } from '../model/operations.ts';
 import { secondMs } from '../model/time.ts';
+import { addressOf } from './address.ts';
 import { BodyBuffer } from './body-buffer.ts';
 import type { PageDigest, PageWish } from './page-digest.ts';
 import { type Redact, redactorOf } from './redact.ts';
@@ -63,8 +64,7 @@ const longestConnectMs = 8 * secondMs;
 
 /** Opens the pool; nothing is sent before the first request. */
 export function openHttp(options: HttpOptions): Http {
-  const base = new URL(options.baseUrl);
-  const prefix = base.pathname.replace(/\/+$/, '');
+  const { origin, prefix, text: address } = addressOf(options.baseUrl);
   const redact = redactorOf(options.key);
   const shared = {
     connections: options.connections,
@@ -73,7 +73,7 @@ export function openHttp(options: HttpOptions): Http {
     bodyTimeout: options.timeoutMs,
     allowH2: false,
   };
-  const reads = new Pool(base.origin, { ...shared, pipelining: 1 });
+  const reads = new Pool(origin, { ...shared, pipelining: 1 });
   // A write gets a connection of its own: on one kept alive it could meet the server's closing of it, and its outcome
   // would be unknown for no reason.
   let writes: Pool | undefined;
@@ -84,10 +84,10 @@ export function openHttp(options: HttpOptions): Http {
     'user-agent': options.userAgent,
   };
   return {
-    address: `${base.origin}${prefix}`,
+    address,
     redact,
     send: (request, signal) => {
-      const pool = request.method === 'GET' ? reads : (writes ??= new Pool(base.origin, { ...shared, pipelining: 0 }));
+      const pool = request.method === 'GET' ? reads : (writes ??= new Pool(origin, { ...shared, pipelining: 0 }));
       const path = `${prefix}${request.path}`;
       const message = { method: request.method, path, headers, body: request.body ?? null };
       return exchange(pool, message, options, redact, signal);

@@ -4,6 +4,8 @@
  */
 import type { MessagePort, Worker } from 'node:worker_threads';
 import type { RowMaker } from '../model/page-rows.ts';
+import { releaseBytes } from '../model/release-bytes.ts';
+import { addressOf } from './address.ts';
 import { UnreadableAnswer } from './answer-body.ts';
 import type { Http, HttpAnswer, HttpOptions, HttpRequest } from './http.ts';
 import { digestOf } from './page-digest.ts';
@@ -27,7 +29,6 @@ interface Waiting {
 
 /** Sends by the thread, which runs `serveHttp`. `lost` says what its end without being asked means. */
 export function openRemoteHttp(options: HttpOptions, thread: Worker, lost: (error: Error) => Error): Http {
-  const base = new URL(options.baseUrl);
   const waiting = new Map<number, Waiting>();
   let last = 0;
   let ended: Error | undefined;
@@ -57,7 +58,7 @@ export function openRemoteHttp(options: HttpOptions, thread: Worker, lost: (erro
   say({ options });
 
   return {
-    address: `${base.origin}${base.pathname.replace(/\/+$/, '')}`,
+    address: addressOf(options.baseUrl).text,
     redact: redactorOf(options.key),
     send: (request, signal) =>
       new Promise((resolve, reject) => {
@@ -115,21 +116,13 @@ export function serveHttp(openHttp: (options: HttpOptions) => Http, port: Messag
   });
 }
 
-/**
- * Gives the memory back at once. The collector looks at what it manages itself, and lets half-megabytes outside of it
- * gather by the hundred.
- */
-function release(bytes: Uint8Array): void {
-  (bytes.buffer as ArrayBuffer).transfer(0);
-}
-
 /** The answer with what was wished for of its page; what cannot be read is left for the other side to judge. */
 function digested(answer: HttpAnswer, { wish }: HttpRequest, makeRows: RowMaker): HttpAnswer {
   if (wish === undefined || answer.status < 200 || answer.status > 299) return answer;
   try {
     const digest = digestOf(answer, wish, makeRows);
     if (digest.content === null && wish.known?.hash !== digest.hash) return { ...answer, digest };
-    release(answer.body);
+    releaseBytes(answer.body);
     return { ...answer, digest, body: Buffer.allocUnsafeSlow(0) };
   } catch (error) {
     if (error instanceof UnreadableAnswer) return answer;

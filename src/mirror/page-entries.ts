@@ -1,6 +1,8 @@
 /** Which records are on a page, however it was read: as records, as rows in the making, or as one that was known. */
 import type { Page } from '../api/envelope.ts';
-import { recordId } from '../model/records.ts';
+import { owns, type DayRange } from '../model/era.ts';
+import type { PageRows } from '../model/page-rows.ts';
+import { recordId, type ServedRecord } from '../model/records.ts';
 import type { RememberedPage } from '../store/ports/mirror-store.ts';
 
 /** A page that came again just as it was; its records are those that the mirror holds. */
@@ -27,4 +29,15 @@ export function idsOn(page: Page): readonly number[] {
 export function createdAtOn(page: Page): readonly unknown[] {
   if (isRecalled(page)) return [page.recalled.lastCreatedAt];
   return page.digest?.content?.createdAt ?? page.records.map((record) => record['created_at']);
+}
+
+/** What of a page that was not known is the window's: rows where they were made on the way, else the records. */
+export function ownedOn(
+  page: Page,
+  window: DayRange,
+): { readonly records: number; readonly content: PageRows | readonly ServedRecord[] } {
+  const made = page.digest?.content;
+  if (made) return { records: made.owned, content: made.rows };
+  const content = page.records.filter((record) => owns(window, record['created_at']));
+  return { records: content.length, content };
 }

@@ -1,18 +1,15 @@
 /** Reads windows until each is settled, cut into smaller ones, or left unsettled with the reason on record. */
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
-import type { Page } from '../api/envelope.ts';
 import { KeyRefused, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
-import { coverageOf, owns, type DayRange } from '../model/era.ts';
+import { coverageOf, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
-import type { PageRows } from '../model/page-rows.ts';
-import type { ServedRecord } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
 import { ContradictionError } from './contradiction.ts';
 import { findDeletions, isWorthSearching } from './find-deletions.ts';
-import { entriesOn, isRecalled } from './page-entries.ts';
+import { entriesOn, isRecalled, ownedOn } from './page-entries.ts';
 import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
@@ -282,7 +279,7 @@ export class WindowVisitor {
           progress({ kind: 'page', resource, records: page.recalled.ids.length });
           return 0;
         }
-        const { records, content } = ownedOf(page, window);
+        const { records, content } = ownedOn(page, window);
         memory.note(request(page.page), page, records);
         const received = entriesOn(page).length;
         const { unusable } = store.recordPage(run, window, content, received);
@@ -291,15 +288,4 @@ export class WindowVisitor {
       },
     };
   }
-}
-
-/** What of the page is the window's: rows where they were made on the way, else the records. */
-function ownedOf(
-  page: Page,
-  window: Window,
-): { readonly records: number; readonly content: PageRows | readonly ServedRecord[] } {
-  const made = page.digest?.content;
-  if (made) return { records: made.owned, content: made.rows };
-  const content = page.records.filter((record) => owns(window, record['created_at']));
-  return { records: content.length, content };
 }

@@ -14,7 +14,7 @@ const beginning = `require('node:module').enableCompileCache(); import(process.a
 export function startThread(
   name: string,
   here: string,
-  options: Pick<WorkerOptions, 'workerData' | 'resourceLimits'>,
+  options: Pick<WorkerOptions, 'workerData' | 'transferList' | 'resourceLimits'>,
 ): Worker {
   const module = new URL(`${name}${here.endsWith('.ts') ? '.ts' : '.js'}`, here);
   return new Worker(beginning, { ...options, eval: true, argv: [module.href] });

@@ -1,6 +1,7 @@
 /** Writing a page's records: rows that did not change are not written at all. */
 import type { Database, Statement } from 'better-sqlite3';
 import type { PageRows } from '../../model/page-rows.ts';
+import { releaseBytes } from '../../model/release-bytes.ts';
 import type { Resource } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import type { Differs } from './history.ts';
@@ -61,7 +62,7 @@ export function pageUpsert(
   return ({ json, ids }, at) => {
     const known = countKnown(ids);
     const written = upsert.run(at, at, json).changes;
-    (json.buffer as ArrayBuffer).transfer(0);
+    releaseBytes(json);
     const inserted = new Set(ids).size - known;
     return { inserted, updated: written - inserted, unchanged: ids.length - written };
   };

@@ -1,7 +1,7 @@
 /** Reads an .xlsx in a thread of its own; src/bulk/sheet/xlsx/thread.ts is its other side. */
 import type { Buffer } from 'node:buffer';
-import { Worker } from 'node:worker_threads';
 import { errorOf } from '../../../model/failure.ts';
+import { startThread } from '../../../model/thread.ts';
 import { Budget } from '../budget.ts';
 import { refuseOldFormats } from '../container.ts';
 import { threadLimits } from '../limits.ts';
@@ -9,9 +9,6 @@ import { refusal } from '../refusal.ts';
 import { headersOf, type SheetContent, SheetRows } from '../rows.ts';
 import { type Batch, rowsOfBatch } from './batch.ts';
 import type { FromThread, ThreadTask } from './thread.ts';
-
-// In a clone the thread runs this folder's .ts file, in the package its .js file.
-const threadUrl = new URL(`thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
 
 class Rows {
   readonly #file: string;
@@ -56,7 +53,7 @@ export async function readXlsx(
 ): Promise<SheetContent> {
   refuseOldFormats(file, bytes);
   const task: ThreadTask = { file, bytes: new Uint8Array(bytes), sheet: wanted };
-  const thread = new Worker(threadUrl, {
+  const thread = startThread('./thread', import.meta.url, {
     workerData: task,
     transferList: [task.bytes.buffer as ArrayBuffer],
     resourceLimits: threadLimits,

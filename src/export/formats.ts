@@ -1,7 +1,31 @@
 /** The formats by name, apart from the code that writes them: the command line needs no more than these. */
 
-export const exportFormats = ['csv', 'tsv', 'jsonl'] as const;
+/** Those made of lines of text. */
+export const textFormats = ['csv', 'tsv', 'jsonl'] as const;
+export type TextFormat = (typeof textFormats)[number];
+
+export const exportFormats = [...textFormats, 'parquet', 'xlsx'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
-export const queryFormats = ['table', ...exportFormats, 'json'] as const;
+export const queryFormats = ['table', ...textFormats, 'json'] as const;
 export type QueryFormat = (typeof queryFormats)[number];
+
+export type Compression = 'gzip' | 'zstd';
+
+export const compressionEndings: Readonly<Record<Compression, string>> = { gzip: '.gz', zstd: '.zst' };
+
+/** Whether the format's files are compressed in themselves, and bytes that no terminal shows. */
+export function isPacked(format: ExportFormat): format is Exclude<ExportFormat, TextFormat> {
+  return format === 'parquet' || format === 'xlsx';
+}
+
+/** What the ending of a file's name says of its format and compression; undefined where it says nothing. */
+export function formatOfName(name: string): {
+  readonly format: ExportFormat | undefined;
+  readonly compression: Compression | undefined;
+} {
+  const lower = name.toLowerCase();
+  const compression = (['gzip', 'zstd'] as const).find((each) => lower.endsWith(compressionEndings[each]));
+  const inner = compression === undefined ? lower : lower.slice(0, -compressionEndings[compression].length);
+  return { format: exportFormats.find((each) => inner.endsWith(`.${each}`)), compression };
+}

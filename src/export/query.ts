@@ -2,8 +2,9 @@
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import type { ReadingStore, Row, Rows } from '../store/ports/reading.ts';
-import { distinct, header, resultLines } from './encoder.ts';
-import type { ExportFormat, QueryFormat } from './formats.ts';
+import { distinct } from './distinct.ts';
+import { header, resultLines } from './text-lines.ts';
+import type { QueryFormat, TextFormat } from './formats.ts';
 import { jsonObject } from './jsonl.ts';
 import { tableText } from './text-table.ts';
 
@@ -46,7 +47,7 @@ function textOf(result: Rows, format: QueryFormat): AsyncIterable<string> | Iter
   }
 }
 
-async function* lines({ columns, batches }: Rows, format: ExportFormat): AsyncGenerator<string> {
+async function* lines({ columns, batches }: Rows, format: TextFormat): AsyncGenerator<string> {
   const style = { format, raw: false };
   const write = await resultLines(style, columns);
   yield await header(style, columns);

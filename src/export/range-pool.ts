@@ -2,14 +2,18 @@
 import type { Worker } from 'node:worker_threads';
 import { errorOf } from '../model/failure.ts';
 import { startThread } from '../model/thread.ts';
-import type { IdRange, ReadingStore, Snapshot } from '../store/ports/reading.ts';
-import type { EncodedRange, RangeReply, RangeRequest, RangeTask } from './range-task.ts';
+import type { ReadingSource, ReadingStore, Snapshot } from '../store/ports/reading.ts';
+import type { EncodedPiece } from './encoding.ts';
+import type { RangeReply, RangeRequest, RangeWorkerData, TaskRange } from './range-task.ts';
 
-/** Small generations: a range's text is garbage as soon as it is sent, and threads times the default is much memory. */
-const resourceLimits = { maxYoungGenerationSizeMb: 12 };
+/**
+ * Small generations: a range's text is garbage as soon as it is sent, and threads times the default is much memory. With
+ * an end in sight, even one that no export comes near, the old generation is cleared sooner as well.
+ */
+const resourceLimits = { maxYoungGenerationSizeMb: 12, maxOldGenerationSizeMb: 768 };
 
 interface Waiting {
-  readonly resolve: (range: EncodedRange) => void;
+  readonly resolve: (piece: EncodedPiece) => void;
   readonly reject: (error: Error) => void;
 }
 
@@ -18,8 +22,9 @@ export class RangeThread {
   readonly #waiting: Waiting[] = [];
   #ended: Error | undefined;
 
-  constructor(task: RangeTask) {
-    this.#worker = startThread('./range-worker', import.meta.url, { workerData: task, resourceLimits });
+  constructor(source: ReadingSource) {
+    const workerData: RangeWorkerData = { source };
+    this.#worker = startThread('./range-worker', import.meta.url, { workerData, resourceLimits });
     this.#worker.on('message', (reply: RangeReply) => {
       const first = this.#waiting.shift();
       if ('failure' in reply) first?.reject(errorOf(reply.failure));
@@ -30,9 +35,9 @@ export class RangeThread {
   }
 
   /** The answer to the request; requests are answered in their order. */
-  ask(request: RangeRequest): Promise<EncodedRange> {
+  ask(request: RangeRequest): Promise<EncodedPiece> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
-    const answer = new Promise<EncodedRange>((resolve, reject) => {
+    const answer = new Promise<EncodedPiece>((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
     });
     // Answers are awaited in the order of the ranges; one that fails early must not count as unheeded until then.
@@ -85,10 +90,10 @@ const ahead = 2;
 
 /** Reads the ranges on all threads at once and gives them in their order. */
 export async function* readInOrder(
-  ranges: Iterable<IdRange>,
+  ranges: Iterable<TaskRange>,
   threads: readonly RangeThread[],
-): AsyncGenerator<EncodedRange> {
-  const underWay: Promise<EncodedRange>[] = [];
+): AsyncGenerator<EncodedPiece> {
+  const underWay: Promise<EncodedPiece>[] = [];
   let next = 0;
   for (const range of ranges) {
     const thread = threads[next++ % threads.length];

@@ -1,39 +1,48 @@
-/** A thread that reads ranges of a table from its own snapshot and gives them back as the text of the export. */
+/** A thread that reads ranges of a table from its own snapshot and gives them back as pieces of the export. */
 import { parentPort, workerData } from 'node:worker_threads';
-import type { RangedRows, ReadingModule, ReadingStore, Snapshot } from '../store/ports/reading.ts';
-import { tableLines, type Lines } from './encoder.ts';
 import { failureOf } from '../model/failure.ts';
-import type { EncodedRange, RangeReply, RangeRequest, RangeTask } from './range-task.ts';
+import type { ReadingModule, ReadingStore, Snapshot } from '../store/ports/reading.ts';
+import type { EncodedPiece } from './encoding.ts';
+import { openRangeReader } from './range-reader.ts';
+import type { RangeReply, RangeRequest, RangeWorkerData, TaskRange } from './range-task.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('range-worker runs as a worker thread only');
-const task = workerData as RangeTask;
-const { openReadingStore } = (await import(task.source.module)) as ReadingModule;
-const encoder = new TextEncoder();
+const { source } = workerData as RangeWorkerData;
+const { openReadingStore } = (await import(source.module)) as ReadingModule;
 let store: ReadingStore | undefined;
-let current: { readonly snapshot: Snapshot; readonly ranged: RangedRows; readonly lines: Lines } | undefined;
+let snapshot: Snapshot | undefined;
+let read: ((asked: TaskRange) => EncodedPiece) | undefined;
 
-function begin(): EncodedRange {
-  current?.snapshot.release();
-  store ??= openReadingStore(task.source.file);
-  const snapshot = store.snapshot();
-  const ranged = snapshot.selectRanges(task.relation, task.columns);
-  current = { snapshot, ranged, lines: tableLines(task.style, ranged.columns) };
-  return { bytes: new Uint8Array(0), rows: 0 };
-}
+const nothing = (): EncodedPiece => ({ bytes: new Uint8Array(0), rows: 0 });
 
-function answer(request: RangeRequest): EncodedRange {
-  if (request === 'begin') return begin();
-  if (current === undefined) throw new Error('a range was asked for before a snapshot');
-  const rows = current.ranged.rowsIn(request);
-  return { bytes: encoder.encode(current.lines(rows)), rows: rows.length };
-}
-
-port.on('message', (request: RangeRequest) => {
-  try {
-    const reply = answer(request);
-    port.postMessage(reply satisfies RangeReply, [reply.bytes.buffer as ArrayBuffer]);
-  } catch (error) {
-    port.postMessage({ failure: failureOf(error) } satisfies RangeReply);
+async function answer(request: RangeRequest): Promise<EncodedPiece> {
+  if (request === 'begin') {
+    snapshot?.release();
+    store ??= openReadingStore(source.file);
+    snapshot = store.snapshot();
+    return nothing();
   }
+  if ('task' in request) {
+    if (snapshot === undefined) throw new Error('a table was named before a snapshot');
+    read = await openRangeReader(snapshot, request.task);
+    return nothing();
+  }
+  if (read === undefined) throw new Error('a range was asked for before its table');
+  return read(request);
+}
+
+async function reply(request: RangeRequest): Promise<void> {
+  try {
+    const piece = await answer(request);
+    port?.postMessage(piece satisfies RangeReply, [piece.bytes.buffer as ArrayBuffer]);
+  } catch (error) {
+    port?.postMessage({ failure: failureOf(error) } satisfies RangeReply);
+  }
+}
+
+let last = Promise.resolve();
+// Requests are answered in their order, though a table takes a moment to open.
+port.on('message', (request: RangeRequest) => {
+  last = last.then(() => reply(request));
 });

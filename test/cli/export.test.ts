@@ -52,7 +52,7 @@ describe('export', () => {
     expect(JSON.parse(stdout)).toEqual({
       file: join(folder, 'u.gz'),
       format: 'jsonl',
-      gzip: true,
+      compression: 'gzip',
       rows: 3,
       bytes: file.length,
     });

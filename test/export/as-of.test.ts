@@ -23,7 +23,10 @@ async function exported(file: string, table: Partial<TableRequest>, format: Expo
   try {
     const chunks = exportChunks(
       store,
-      { what: { relation: 'users', meta: false, ...table }, style: { format, raw: false }, gzip: false, bom: false },
+      {
+        what: { relation: 'users', meta: false, ...table },
+        form: { format, raw: false, compression: null, bom: false },
+      },
       {
         signal: new AbortController().signal,
         onRows: () => {},

@@ -1,6 +1,7 @@
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { exportChunks, type ExportRequest } from '../../src/export/export.ts';
+import { exportChunks, type ExportRequest, type FileForm } from '../../src/export/export.ts';
+import { exportFormats } from '../../src/export/formats.ts';
 import type { TableRequest } from '../../src/export/selection.ts';
 import type { ReadingStore } from '../../src/store/ports/reading.ts';
 import { openMirrorFile } from '../../src/store/sqlite/open.ts';
@@ -15,13 +16,17 @@ function openStore(file: string): ReadingStore {
   return store;
 }
 
-function request(part: Partial<ExportRequest> & { table?: Partial<TableRequest> } = {}): ExportRequest {
-  const { table, ...rest } = part;
+const csv: FileForm = { format: 'csv', raw: false, compression: null, bom: false };
+
+interface Asked extends Partial<Omit<ExportRequest, 'form'>> {
+  readonly table?: Partial<TableRequest>;
+  readonly form?: Partial<FileForm>;
+}
+
+function request({ table, form, ...rest }: Asked = {}): ExportRequest {
   return {
     what: { relation: 'users', meta: false, ...table },
-    style: { format: 'csv', raw: false },
-    gzip: false,
-    bom: false,
+    form: { ...csv, ...form },
     ...rest,
   };
 }
@@ -79,30 +84,30 @@ describe('an export', () => {
     );
   });
 
-  test.each<[string, Partial<ExportRequest>, string]>([
+  test.each<[string, Asked, string]>([
+    ['TSV', { form: { format: 'tsv' } }, `id\tusername\tfirst_name\tbalance\n1\t'=a\t""\t-1\n2\tb\t\t12.5\n`],
+    ['without the guard', { form: { raw: true } }, `id,username,first_name,balance\n1,=a,"",-1\n2,b,,12.5\n`],
     [
-      'TSV',
-      { style: { format: 'tsv', raw: false } },
-      `id\tusername\tfirst_name\tbalance\n1\t'=a\t""\t-1\n2\tb\t\t12.5\n`,
+      'with a byte order mark',
+      { form: { bom: true } },
+      `\uFEFFid,username,first_name,balance\n1,'=a,"",-1\n2,b,,12.5\n`,
     ],
-    [
-      'without the guard',
-      { style: { format: 'csv', raw: true } },
-      `id,username,first_name,balance\n1,=a,"",-1\n2,b,,12.5\n`,
-    ],
-    ['with a byte order mark', { bom: true }, `\uFEFFid,username,first_name,balance\n1,'=a,"",-1\n2,b,,12.5\n`],
     [
       'JSON lines',
-      { style: { format: 'jsonl', raw: false } },
+      { form: { format: 'jsonl' } },
       '{"id":1,"username":"=a","first_name":"","balance":-1}\n{"id":2,"username":"b","first_name":null,"balance":12.5}\n',
     ],
   ])('can be %s', async (_, part, text) => {
     expect(await textOf(smallMirror(), request({ table: columns, ...part }))).toBe(text);
   });
 
-  test('can be compressed', async () => {
+  test.each([
+    ['gzip', gunzipSync],
+    ['zstd', zstdDecompressSync],
+  ] as const)('can be compressed with %s', async (compression, decompress) => {
     const store = smallMirror();
-    expect(gunzipSync(await bytesOf(store, request({ gzip: true }))).toString()).toBe(await textOf(store, request()));
+    const bytes = await bytesOf(store, request({ form: { compression } }));
+    expect(decompress(bytes).toString()).toBe(await textOf(store, request()));
   });
 
   test('follows a condition and an order', async () => {
@@ -124,7 +129,7 @@ describe('an export', () => {
     expect(
       await textOf(
         store,
-        request({ what: { sql: 'SELECT data AS d FROM users WHERE id = 2' }, style: { format: 'jsonl', raw: false } }),
+        request({ what: { sql: 'SELECT data AS d FROM users WHERE id = 2' }, form: { format: 'jsonl' } }),
       ),
     ).toBe('{"d":{"a":1}}\n');
   });
@@ -150,13 +155,13 @@ describe('an export', () => {
     expect(isReleased(file)).toBe(true);
   });
 
-  test.each([false, true])(
-    'that is stopped gives up between two pieces, and releases the mirror (gzip: %s)',
-    async (gzip) => {
+  test.each<Partial<FileForm>>([{}, { compression: 'gzip' }, { format: 'parquet' }, { format: 'xlsx' }])(
+    'that is stopped gives up between two pieces, and releases the mirror: %o',
+    async (form) => {
       const file = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(2_000)));
       const store = openStore(file);
       const stop = new AbortController();
-      const chunks = exportChunks(store, request({ gzip }), {
+      const chunks = exportChunks(store, request({ form }), {
         signal: stop.signal,
         onRows: () => stop.abort(new Error('stopped')),
       });
@@ -180,12 +185,12 @@ describe('a large table on several threads', () => {
     });
   }
 
-  test.each(['csv', 'tsv', 'jsonl'] as const)('comes out as %s in the same bytes as on one', async (format) => {
+  test.each(exportFormats)('comes out as %s in the same bytes as on one', async (format) => {
     const store = openStore(largeMirror());
-    const style = { format, raw: false };
-    const one = await bytesOf(store, request({ style, threads: 1 }));
-    const two = await bytesOf(store, request({ style, threads: 2 }));
-    const whole = await bytesOf(store, request({ style, table: { where: 'true', order: 'id' } }));
+    const form = { format };
+    const one = await bytesOf(store, request({ form, threads: 1 }));
+    const two = await bytesOf(store, request({ form, threads: 2 }));
+    const whole = await bytesOf(store, request({ form, table: { where: 'true', order: 'id' } }));
     expect(two.equals(one)).toBe(true);
     expect(two.equals(whole)).toBe(true);
   });

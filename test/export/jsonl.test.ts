@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { distinct } from '../../src/export/encoder.ts';
+import { distinct } from '../../src/export/distinct.ts';
 import { jsonLines } from '../../src/export/jsonl.ts';
 import type { Cell, ResultColumn } from '../../src/store/ports/reading.ts';
 

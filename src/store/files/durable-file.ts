@@ -2,13 +2,11 @@
  * Files that appear whole or not at all: written under a temporary name in the same folder, brought to the disk, then
  * renamed over the final name. See docs/architecture.md, "The musts".
  */
-import { randomBytes } from 'node:crypto';
-import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
-import { hostname } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
-import { dayMs } from '../../model/time.ts';
+import { partialName, removeStale } from './partial-name.ts';
 
 /**
  * Writes the chunks to the file in place of what was there, and gives the number of bytes. When it fails or is aborted,
@@ -42,8 +40,8 @@ async function write(path: string, chunks: AsyncIterable<Uint8Array>, signal: Ab
   }
   // Through a link to the file that it stands for, so that the link survives.
   const target = existing === undefined ? path : await realpath(path);
-  await removeStale(target);
-  const temporary = join(dirname(target), temporaryName(target));
+  await removeStale(dirname(target), target);
+  const temporary = join(dirname(target), partialName(target));
   let bytes: number;
   try {
     bytes = await withHandle(await open(temporary, 'wx'), async (handle) => {
@@ -81,66 +79,11 @@ async function fill(handle: FileHandle, chunks: AsyncIterable<Uint8Array>, signa
   return bytes;
 }
 
-const suffix = '.partial';
-
-/** `.users.csv.<host>.<process>.<random>.partial`: tells a later run whose it was. */
-function temporaryName(target: string): string {
-  return `${prefixOf(target)}${process.pid}.${randomBytes(4).toString('hex')}${suffix}`;
-}
-
-function prefixOf(target: string): string {
-  // Names have at most 255 bytes, and most of them belong to the file's own.
-  const name = basename(target).slice(0, 40);
-  return `.${name}.${hostname()
-    .replaceAll(/[^\w-]/g, '-')
-    .slice(0, 40)}.`;
-}
-
-/** Removes what killed processes of this machine left of the same file. */
-async function removeStale(target: string): Promise<void> {
-  const folder = dirname(target);
-  const prefix = prefixOf(target);
-  for (const name of await namesIn(folder)) {
-    if (!name.startsWith(prefix) || !name.endsWith(suffix)) continue;
-    const owner = /^(\d+)\.[0-9a-f]{8}$/.exec(name.slice(prefix.length, -suffix.length))?.[1];
-    if (owner === undefined) continue;
-    const path = join(folder, name);
-    if (!isRunning(Number(owner)) || (await isOld(path))) await rm(path, { force: true });
-  }
-}
-
-async function namesIn(folder: string): Promise<string[]> {
-  try {
-    return await readdir(folder);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    // A folder that may be written to but not listed.
-    if (code === 'EACCES') return [];
-    if (code !== 'ENOENT') throw error;
-    throw new FileError(`there is no folder ${folder} to write in`, { advice: 'Make it first.', cause: error });
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // EPERM: it runs, as somebody else.
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}
-
-/** Process numbers are used again; nobody writes a file without a byte for a day. */
-async function isOld(path: string): Promise<boolean> {
-  const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
-  return Date.now() - mtimeMs > dayMs;
-}
-
 // Some file systems refuse to sync a folder; the rename is then as durable as they make it.
 const cannotSync = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES']);
 
-async function syncFolder(folder: string): Promise<void> {
+/** Brings to the disk which names the folder holds. */
+export async function syncFolder(folder: string): Promise<void> {
   try {
     await withHandle(await open(folder, 'r'), (handle) => handle.sync());
   } catch (error) {

@@ -96,8 +96,12 @@ export interface Snapshot {
   readonly select: (selection: Selection) => Rows;
   /** The relation, which has a range column, to be read range by range. */
   readonly selectRanges: (relation: Relation, columns: readonly string[]) => RangedRows;
-  /** Splits the whole line of ids at the end of every `rows` rows; `rows` is asked for before each range. */
-  readonly ranges: (relation: Relation, rows: () => number) => IterableIterator<IdRange>;
+  /**
+   * Splits the whole line of ids, or the range, at the end of every `rows` rows; `rows` is asked for before each range.
+   */
+  readonly ranges: (relation: Relation, rows: () => number, within?: IdRange) => IterableIterator<IdRange>;
+  /** The `fresh_as_of` of each resource; null where it was never read whole. */
+  readonly freshness: () => ReadonlyMap<ResourceName, Timestamp | null>;
   readonly historyReach: (resource: ResourceName) => HistoryReach;
   /** What happened to the resource's records, in the order of time. */
   readonly changes: (resource: ResourceName, span: ChangeSpan) => IterableIterator<RecordChange>;

@@ -3,6 +3,8 @@ import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { UsageError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { suggestion } from '../../model/nearest.ts';
+import type { ResourceName } from '../../model/resources.ts';
+import type { Timestamp } from '../../model/time.ts';
 import type {
   IdRange,
   RangedRows,
@@ -44,7 +46,8 @@ function snapshotOf(database: Database, file: string): Snapshot {
       return selection.asOf === undefined ? rows : { ...rows, columns: columnsAsOf(selection) };
     },
     selectRanges: (relation, columns) => rangedRowsOf(database, relation, columns, guard),
-    ranges: (relation, rows) => rangesOf(database, relation, rows, guard),
+    ranges: (relation, rows, within = wholeLine) => rangesOf(database, relation, rows, within, guard),
+    freshness: () => guard(() => freshnessOf(database)),
     historyReach: (resource) => guard(() => historyReach(database, resource)),
     changes: (resource, span) => guarded(changesIn(database, resource, span), guard),
     query: (sql) => {
@@ -190,29 +193,38 @@ function rangedRowsOf(database: Database, relation: Relation, columns: readonly 
   return { columns: columnsOf(statement), rowsIn: ({ from, to }) => guard(() => statement.all(from, to)) };
 }
 
-const lowest = -(2n ** 63n);
-const highest = 2n ** 63n - 1n;
+const wholeLine: IdRange = { from: -(2n ** 63n), to: 2n ** 63n - 1n };
 
 function* rangesOf(
   database: Database,
   relation: Relation,
   rows: () => number,
+  within: IdRange,
   guard: Guard,
 ): IterableIterator<IdRange> {
   const id = rangeName(relation);
   keepFewPages(database);
   const end = database
-    .prepare<[bigint, number], bigint>(
-      `SELECT ${id} FROM ${quoteName(relation.name)} WHERE ${id} >= ? ORDER BY ${id} LIMIT 1 OFFSET ?`,
+    .prepare<[bigint, bigint, number], bigint>(
+      `SELECT ${id} FROM ${quoteName(relation.name)} WHERE ${id} BETWEEN ? AND ? ORDER BY ${id} LIMIT 1 OFFSET ?`,
     )
     .pluck(true)
     .safeIntegers(true);
-  for (let from = lowest; ;) {
-    const to = guard(() => end.get(from, rows() - 1)) ?? highest;
+  for (let { from } = within; ;) {
+    const to = guard(() => end.get(from, within.to, rows() - 1)) ?? within.to;
     yield { from, to };
-    if (to === highest) return;
+    if (to === within.to) return;
     from = to + 1n;
   }
+}
+
+function freshnessOf(database: Database): ReadonlyMap<ResourceName, Timestamp | null> {
+  const rows = database
+    .prepare<[], { resource: ResourceName; fresh_as_of: Timestamp | null }>(
+      'SELECT resource, fresh_as_of FROM mirror_freshness',
+    )
+    .all();
+  return new Map(rows.map(({ resource, fresh_as_of }) => [resource, fresh_as_of]));
 }
 
 type Guard = <T>(run: () => T, known?: readonly Relation[]) => T;

@@ -1,29 +1,23 @@
-/** From rows to the text of a format. */
-import { UsageError } from '../model/errors.ts';
+/** Rows as lines of CSV, TSV or JSON. */
 import type { ResultColumn, Row } from '../store/ports/reading.ts';
 import { csvLines, type CsvStyle } from '../store/files/csv.ts';
-import type { ExportFormat } from './formats.ts';
+import { distinct } from './distinct.ts';
+import type { RowEncoder, TextStyle } from './encoding.ts';
 import { jsonLines } from './jsonl.ts';
-
-export interface TextStyle {
-  readonly format: ExportFormat;
-  /** Text cells as they are, without the guard against formulas. */
-  readonly raw: boolean;
-}
 
 /** Writes rows, each ended by LF. */
 export type Lines = (rows: readonly Row[]) => string;
 
-export function csvStyle({ format, raw }: TextStyle): CsvStyle {
+function csvStyle({ format, raw }: TextStyle): CsvStyle {
   return { delimiter: format === 'tsv' ? '\t' : ',', guard: !raw };
 }
 
-/** The lines of a table's rows, as quick as they can be written. */
-export function tableLines(style: TextStyle, columns: readonly ResultColumn[]): Lines {
+/** The lines of rows, as quick as they can be written. */
+export function rowLines(style: TextStyle, columns: readonly ResultColumn[]): Lines {
   return style.format === 'jsonl' ? jsonLines(distinct(columns)) : csvLines(csvStyle(style));
 }
 
-/** The lines of any other result. */
+/** The lines of a few rows, such as a query's. */
 export async function resultLines(style: TextStyle, columns: readonly ResultColumn[]): Promise<Lines> {
   if (style.format === 'jsonl') return jsonLines(distinct(columns));
   const { stringifiedLines } = await import('./csv-stringified.ts');
@@ -37,12 +31,22 @@ export async function header(style: TextStyle, columns: readonly ResultColumn[])
   return stringifiedLines(csvStyle(style))([columns.map(({ name }) => name)]);
 }
 
-/** Throws a UsageError where two columns have one name, which an object cannot hold. */
-export function distinct(columns: readonly ResultColumn[]): readonly ResultColumn[] {
-  const names = columns.map(({ name }) => name);
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice === undefined) return columns;
-  throw new UsageError(`two columns are called "${twice}", and a JSON object can hold only one of them`, {
-    advice: 'Give one of them another name with AS.',
-  });
+/** Makes pieces of text. */
+export function textEncoder(style: TextStyle, columns: readonly ResultColumn[]): RowEncoder {
+  const lines = rowLines(style, columns);
+  const encoder = new TextEncoder();
+  let text = '';
+  let rows = 0;
+  return {
+    add: (batch) => {
+      text += lines(batch);
+      rows += batch.length;
+    },
+    take: () => {
+      const piece = { bytes: encoder.encode(text), rows };
+      text = '';
+      rows = 0;
+      return piece;
+    },
+  };
 }

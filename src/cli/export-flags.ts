@@ -1,0 +1,95 @@
+/** The flags of `export`, read into what is to be written and how. */
+import { UsageError } from '../model/errors.ts';
+import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
+import type { FileForm } from '../export/export.ts';
+import { type Compression, type ExportFormat, formatOfName, isPacked } from '../export/formats.ts';
+import type { SourceRequest } from '../export/source.ts';
+
+export interface ExportFlags {
+  readonly all?: boolean;
+  readonly sql?: string;
+  readonly output?: string;
+  readonly keep?: number;
+  readonly format?: ExportFormat;
+  readonly columns?: string;
+  readonly where?: string;
+  readonly order?: string;
+  readonly asOf?: number;
+  readonly gzip?: boolean;
+  readonly zstd?: boolean;
+  readonly raw?: boolean;
+  readonly bom?: boolean;
+  readonly meta?: boolean;
+}
+
+/** What the rows are written as: by the flags, else by the ending of the file's name, else CSV. Throws a UsageError. */
+export function formOf(flags: ExportFlags, file: string | undefined): FileForm {
+  const named = file === undefined ? undefined : formatOfName(file);
+  const format = flags.format ?? named?.format ?? 'csv';
+  const compression = compressionOf(flags, isPacked(format) ? null : (named?.compression ?? null));
+  if (compression !== null && isPacked(format)) {
+    throw new UsageError(`--${compression} is for csv, tsv and jsonl: a file of ${format} is compressed as it is`);
+  }
+  if (flags.bom === true && format !== 'csv' && format !== 'tsv') {
+    throw new UsageError(`--bom is for csv and tsv, not for ${format}`);
+  }
+  return { format, raw: flags.raw === true, compression, bom: flags.bom === true };
+}
+
+function compressionOf({ gzip, zstd }: ExportFlags, named: Compression | null): Compression | null {
+  if (gzip === true && zstd === true) throw new UsageError('--gzip and --zstd: give one of them');
+  if (gzip === true) return 'gzip';
+  return zstd === true ? 'zstd' : named;
+}
+
+/** The flags that choose rows of one table. */
+const tableFlags = ['columns', 'where', 'order', 'asOf', 'meta'] as const;
+
+function flagOf(name: (typeof tableFlags)[number] | 'sql'): string {
+  return name === 'asOf' ? '--as-of' : `--${name}`;
+}
+
+/** Throws a UsageError where something was said that is of one table, and all are asked for. */
+export function checkAll(what: string | undefined, flags: ExportFlags): void {
+  if (what !== undefined) throw new UsageError(`--all is every table: give it, or "${what}", not both`);
+  const other = [...tableFlags.filter((name) => name !== 'meta'), 'sql' as const].find(
+    (name) => flags[name] !== undefined,
+  );
+  if (other !== undefined) throw new UsageError(`${flagOf(other)} is for one table, and --all is every table`);
+}
+
+/** The rows that are asked for. Throws a UsageError. */
+export function whatOf(what: string | undefined, flags: ExportFlags): SourceRequest {
+  return flags.sql === undefined ? tableOf(what, flags) : queryOf(what, flags.sql, flags);
+}
+
+function queryOf(what: string | undefined, sql: string, flags: ExportFlags): SourceRequest {
+  if (what !== undefined) throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
+  const other = tableFlags.find((name) => flags[name] !== undefined);
+  if (other === undefined) return { sql };
+  throw new UsageError(`${flagOf(other)} is for tables and views; with --sql, say it in the SQL`);
+}
+
+function tableOf(what: string | undefined, flags: ExportFlags): SourceRequest {
+  if (what === undefined) {
+    throw new UsageError('nothing to export was named', {
+      advice: 'Name a table or view (`admin-mirror schema` lists them), or give --sql or --all.',
+    });
+  }
+  const columns = flags.columns?.split(',').map((name) => name.trim());
+  if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${flags.columns}"`);
+  return {
+    relation: what,
+    meta: flags.meta === true,
+    ...(columns === undefined ? {} : { columns }),
+    ...(flags.where === undefined ? {} : { where: flags.where }),
+    ...(flags.order === undefined ? {} : { order: flags.order }),
+    ...(flags.asOf === undefined ? {} : { asOf: past(flags.asOf) }),
+  };
+}
+
+function past(moment: number): Timestamp {
+  const at = timestampOf(moment);
+  if (moment <= systemClock.now()) return at;
+  throw new UsageError(`--as-of ${at} lies in the future`, { advice: 'Leave it out to export what is there now.' });
+}

@@ -1,0 +1,54 @@
+/** Times exactly as the API writes them, `2026-03-11T10:00:00.000000Z`, taken apart without losing a digit. */
+
+const form = 'dddd-dd-ddTdd:dd:dd.ddddddZ';
+const marks = [...form].flatMap((mark, at) => (mark === 'd' ? [] : [{ at, code: mark.charCodeAt(0) }]));
+
+/** The number of so many digits; NaN where one of them is none. */
+function digits(text: string, at: number, count: number): number {
+  let value = 0;
+  for (let index = at; index < at + count; index += 1) {
+    const digit = text.charCodeAt(index) - 48;
+    if (digit < 0 || digit > 9) return Number.NaN;
+    value = value * 10 + digit;
+  }
+  return value;
+}
+
+const monthLengths = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+function daysIn(year: number, month: number): number {
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  return month === 2 && isLeap ? 29 : (monthLengths[month - 1] ?? 0);
+}
+
+/**
+ * Whole seconds since 1970; NaN where the text is no such time, or one that no calendar has (`2026-02-30…`). Many times
+ * quicker than `Date.parse`, which also takes what the API never writes.
+ */
+export function wholeSeconds(text: string): number {
+  if (text.length !== form.length) return Number.NaN;
+  for (const { at, code } of marks) if (text.charCodeAt(at) !== code) return Number.NaN;
+  const year = digits(text, 0, 4);
+  const month = digits(text, 5, 2);
+  const day = digits(text, 8, 2);
+  const hour = digits(text, 11, 2);
+  const minute = digits(text, 14, 2);
+  const second = digits(text, 17, 2);
+  // Date.UTC takes years below 100 for those of the last century.
+  const isTime = year >= 100 && hour < 24 && minute < 60 && second < 60 && microseconds(text) >= 0;
+  if (!isTime || !(day >= 1 && day <= daysIn(year, month))) return Number.NaN;
+  return Date.UTC(year, month - 1, day, hour, minute, second) / 1000;
+}
+
+/** The microseconds behind the whole seconds. */
+export function microseconds(text: string): number {
+  return digits(text, 20, 6);
+}
+
+/** Microseconds since 1970 of a text that is such a time. */
+export function microsecondsSince1970(text: string): bigint {
+  const seconds = wholeSeconds(text);
+  const rest = microseconds(text);
+  // Up to the year 2255 a number of JavaScript holds them, which is quicker.
+  return Math.abs(seconds) < 9e9 ? BigInt(seconds * 1e6 + rest) : BigInt(seconds) * 1_000_000n + BigInt(rest);
+}

@@ -1,0 +1,153 @@
+/**
+ * Folders of files that belong together, with a manifest that says what they are: the set appears whole, and what is
+ * there of an older one stays until it does. Section "Exports" of docs/architecture.md.
+ */
+import { mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { FileError } from '../../model/errors.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import { syncFolder } from './durable-file.ts';
+import { partialName, removeStale } from './partial-name.ts';
+
+export const manifestName = 'manifest.json';
+
+/** What every manifest says, whatever else. */
+export interface FolderManifest {
+  readonly program: string;
+  readonly files: readonly { readonly file: string }[];
+}
+
+/**
+ * Makes the folder of what `fill` writes into the one that it is given, each file durable, and of the manifest that it
+ * gives back. A folder that is not there appears at once. In one that is, the files take their places when all of them
+ * are whole: the older manifest goes first and the new one comes last, so that none ever names a file that is not there.
+ * Throws a FileError where the folder cannot be written, or has a manifest of another program.
+ */
+export async function writeDurableFolder<T extends FolderManifest>(
+  path: string,
+  program: T['program'],
+  fill: (stage: string) => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  try {
+    return await write(path, program, fill, signal);
+  } catch (error) {
+    const ofSystem = error instanceof Error && 'syscall' in error;
+    throw (ofSystem ? explainFileError(error, 'write', path) : undefined) ?? error;
+  }
+}
+
+async function write<T extends FolderManifest>(
+  path: string,
+  program: T['program'],
+  fill: (stage: string) => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  const isThere = await isFolder(path);
+  const outer = isThere ? path : dirname(path);
+  await removeStale(outer, path);
+  const older = isThere ? await readManifest(path) : undefined;
+  if (older !== undefined && older.program !== program) {
+    throw new FileError(`${join(path, manifestName)} is not of ${program}, and would be replaced`, {
+      advice: 'Name another folder with -o.',
+    });
+  }
+  const stage = join(outer, partialName(path));
+  await mkdir(stage);
+  try {
+    const manifest = await fill(stage);
+    await writeManifest(stage, manifest);
+    await syncFolder(stage);
+    // The last moment at which nothing has happened yet.
+    signal.throwIfAborted();
+    if (isThere) await move(stage, path, manifest, older);
+    else await rename(stage, path);
+    await syncFolder(outer);
+    return manifest;
+  } catch (error) {
+    await rm(stage, { force: true, recursive: true });
+    throw error;
+  }
+}
+
+/** Puts the files in place, with no manifest there while some are of the older set and some of the new one. */
+async function move(
+  stage: string,
+  path: string,
+  manifest: FolderManifest,
+  older: FolderManifest | undefined,
+): Promise<void> {
+  if (older !== undefined) {
+    await rm(join(path, manifestName), { force: true });
+    await syncFolder(path);
+  }
+  const names = manifest.files.map(({ file }) => file);
+  for (const name of names) await rename(join(stage, name), join(path, name));
+  for (const { file } of older?.files ?? []) {
+    if (!names.includes(file)) await rm(join(path, file), { force: true });
+  }
+  await syncFolder(path);
+  await rename(join(stage, manifestName), join(path, manifestName));
+  await rmdir(stage);
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (found === undefined || found.isDirectory()) return found !== undefined;
+  throw new FileError(`could not write ${path}: it is a file`, { advice: 'Name a folder with -o.' });
+}
+
+async function writeManifest(folder: string, manifest: FolderManifest): Promise<void> {
+  const handle = await open(join(folder, manifestName), 'wx');
+  try {
+    await handle.writeFile(`${JSON.stringify(manifest, undefined, 2)}\n`);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The manifest of the folder; undefined where there is none, and one of nobody where it is not of this form. */
+export async function readManifest(folder: string): Promise<FolderManifest | undefined> {
+  let text: string;
+  try {
+    text = await readFile(join(folder, manifestName), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+  return manifestOf(text) ?? { program: '', files: [] };
+}
+
+function manifestOf(text: string): FolderManifest | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const { program, files } = (value ?? {}) as { readonly program?: unknown; readonly files?: unknown };
+  if (typeof program !== 'string' || !Array.isArray(files)) return undefined;
+  const names = files.map((each: unknown) => (each as { readonly file?: unknown } | null)?.file);
+  // A name that leads out of the folder is none that we wrote.
+  const isPlain = (name: unknown): name is string =>
+    typeof name === 'string' && /^[^/\\]+$/.test(name) && name !== '..';
+  return names.every(isPlain) ? { program, files: names.map((file) => ({ file })) } : undefined;
+}
+
+/**
+ * Removes a folder that `writeDurableFolder` made: the manifest first, then the files that it names, then the folder.
+ * @returns whether it is gone; something else that lies in it stays, and so does the folder
+ */
+export async function removeDurableFolder(path: string, program: string): Promise<boolean> {
+  const manifest = await readManifest(path);
+  if (manifest?.program !== program) return false;
+  const names = [manifestName, ...manifest.files.map(({ file }) => file)];
+  for (const name of names) await rm(join(path, name), { force: true });
+  if ((await readdir(path)).length > 0) return false;
+  await rmdir(path);
+  return true;
+}

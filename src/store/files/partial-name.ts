@@ -1,0 +1,65 @@
+/** Temporary names beside a final one, and clearing away what killed processes left under them. */
+import { randomBytes } from 'node:crypto';
+import { readdir, rm, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { basename, join } from 'node:path';
+import { FileError } from '../../model/errors.ts';
+import { dayMs } from '../../model/time.ts';
+
+const suffix = '.partial';
+
+/** `.users.csv.<host>.<process>.<random>.partial`: tells a later run whose it was. */
+export function partialName(target: string): string {
+  return `${prefixOf(target)}${process.pid}.${randomBytes(4).toString('hex')}${suffix}`;
+}
+
+function prefixOf(target: string): string {
+  // Names have at most 255 bytes, and most of them belong to the file's own.
+  const name = basename(target).slice(0, 40);
+  return `.${name}.${hostname()
+    .replaceAll(/[^\w-]/g, '-')
+    .slice(0, 40)}.`;
+}
+
+/**
+ * Removes what killed processes of this machine left of the same file or folder.
+ * @param folder where the temporary names stand
+ */
+export async function removeStale(folder: string, target: string): Promise<void> {
+  const prefix = prefixOf(target);
+  for (const name of await namesIn(folder)) {
+    if (!name.startsWith(prefix) || !name.endsWith(suffix)) continue;
+    const owner = /^(\d+)\.[0-9a-f]{8}$/.exec(name.slice(prefix.length, -suffix.length))?.[1];
+    if (owner === undefined) continue;
+    const path = join(folder, name);
+    if (!isRunning(Number(owner)) || (await isOld(path))) await rm(path, { force: true, recursive: true });
+  }
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // A folder that may be written to but not listed.
+    if (code === 'EACCES') return [];
+    if (code !== 'ENOENT') throw error;
+    throw new FileError(`there is no folder ${folder} to write in`, { advice: 'Make it first.', cause: error });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: it runs, as somebody else.
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** Process numbers are used again; nobody writes a file without a byte for a day. */
+async function isOld(path: string): Promise<boolean> {
+  const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
+  return Date.now() - mtimeMs > dayMs;
+}

@@ -31,7 +31,7 @@ export function groupEncoder(types: readonly ParquetType[], columns: readonly Re
     if (held === 0) return;
     const columnData = columns.map(({ name }, index) => ({
       name,
-      ...(types[index]?.kind === 'text' ? textColumn(values[index] ?? []) : { data: values[index] ?? [] }),
+      ...dataOf(types[index]?.kind, values[index] ?? []),
       // For readers that seek within a group; ours are small.
       offsetIndex: false,
       // The smallest and largest text of each group would be held until the end, and a mail may be long.
@@ -64,6 +64,12 @@ export function groupEncoder(types: readonly ParquetType[], columns: readonly Re
       return piece;
     },
   };
+}
+
+function dataOf(kind: ParquetType['kind'] | undefined, values: ParquetValue[]) {
+  if (kind === 'text') return textColumn(values);
+  // A dictionary would take a zero with a sign for one without.
+  return kind === 'double' ? { data: values, encoding: 'PLAIN' as const } : { data: values };
 }
 
 /** A writer of the library over bytes in memory. */

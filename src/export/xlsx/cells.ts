@@ -18,7 +18,8 @@ const firstDay = 61;
 export function serialOf(text: string): number | undefined {
   const seconds = wholeSeconds(text);
   if (Number.isNaN(seconds)) return undefined;
-  const serial = (seconds + microseconds(text) / 1e6) / daySeconds + epochDay;
+  // A day has not enough digits for more than milliseconds, and rounding up would make it another day.
+  const serial = (seconds + Math.floor(microseconds(text) / 1000) / 1000) / daySeconds + epochDay;
   return serial >= firstDay ? serial : undefined;
 }
 

@@ -54,7 +54,7 @@ export const commands: readonly CommandRow[] = [
   {
     name: 'export',
     group: groups.answers,
-    summary: 'write a table, a view or a query as CSV, TSV or JSON lines',
+    summary: 'write tables, views or a query as CSV, JSON lines, Parquet or Excel',
     load: () => import('./export.ts'),
   },
   {

@@ -1,0 +1,130 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import { invoke } from '../support/invoke.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const magics = { parquet: 'PAR1', xlsx: 'PK' } as const;
+
+function mirror(): string {
+  return mirrorFile((database) => insertRows(database, 'users', madeUpUsers(3)));
+}
+
+describe('the format of an export', () => {
+  test.each([
+    ['users.csv', [], 'id\n1\n2\n3\n'],
+    ['users.tsv', [], 'id\n1\n2\n3\n'],
+    ['users.jsonl', [], '{"id":1}\n{"id":2}\n{"id":3}\n'],
+    ['users.txt', [], 'id\n1\n2\n3\n'],
+    ['users.csv', ['--format', 'jsonl'], '{"id":1}\n{"id":2}\n{"id":3}\n'],
+  ])('is what the name %s ends with, or what is asked for: %j', async (name, flags, text) => {
+    const folder = temporaryFolder();
+    const args = ['export', 'users', '--columns', 'id', '-o', name, ...flags, '--db', mirror()];
+    expect(await invoke(args, { folder })).toMatchObject({ code: 0, stderr: `3 rows written to ${name}\n` });
+    expect(readFileSync(join(folder, name), 'utf8')).toBe(text);
+  });
+
+  test.each(['parquet', 'xlsx'] as const)('can be %s, to a file or a pipe, and not to a terminal', async (format) => {
+    const folder = temporaryFolder();
+    const args = ['export', 'users', '--db', mirror()];
+    expect((await invoke([...args, '-o', `users.${format}`], { folder })).code).toBe(0);
+    expect(readFileSync(join(folder, `users.${format}`), 'latin1').startsWith(magics[format])).toBe(true);
+    const piped = await invoke([...args, '--format', format], { folder });
+    expect({ code: piped.code, begins: piped.stdout.startsWith(magics[format]) }).toEqual({ code: 0, begins: true });
+    expect(await invoke([...args, '--format', format], { folder, terminal: 80 })).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining(`a terminal cannot show a file of ${format}`),
+    });
+  });
+
+  test.each([
+    ['users.csv.gz', [], gunzipSync],
+    ['users.csv.zst', [], zstdDecompressSync],
+    ['users', ['--zstd'], zstdDecompressSync],
+  ] as const)('is compressed where the name %s ends so, or %j says so', async (name, flags, decompress) => {
+    const folder = temporaryFolder();
+    await invoke(['export', 'users', '--columns', 'id', '-o', name, ...flags, '--db', mirror()], { folder });
+    expect(decompress(readFileSync(join(folder, name))).toString()).toBe('id\n1\n2\n3\n');
+  });
+
+  test.each([
+    [['--format', 'parquet', '--gzip'], '--gzip is for csv, tsv and jsonl'],
+    [['--format', 'xlsx', '--zstd'], '--zstd is for csv, tsv and jsonl'],
+    [['--gzip', '--zstd'], 'give one of them'],
+    [['--format', 'parquet', '--bom'], '--bom is for csv and tsv'],
+    [['--keep', '3'], '--keep is for files'],
+    [['--keep', '0', '-o', 'users-{date}.csv'], 'A whole number from 1 on'],
+    [['--keep', '3', '-o', 'users.csv'], '--keep removes what {date} in the last part of the name tells apart'],
+    [['--keep', '3', '-o', '{date}/users-{date}.csv'], '--keep removes what {date} in the last part'],
+    [['--all', '-o', 'out'], 'not both'],
+  ])('refuses %j', async (flags, message) => {
+    const folder = temporaryFolder();
+    const result = await invoke(['export', 'users', ...flags, '--db', mirror()], { folder });
+    expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(message) });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+});
+
+describe('a name with the day in it', () => {
+  test('is that of today, and older ones go once the new one is there', async () => {
+    const folder = temporaryFolder();
+    for (const day of ['2020-01-01', '2020-01-02', '2020-01-03']) writeFileSync(join(folder, `u-${day}.csv`), '');
+    const args = ['export', 'users', '-o', 'u-{date}.csv', '--keep', '2', '--json', '--db', mirror()];
+    const { code, stdout } = await invoke(args, { folder });
+    const report = JSON.parse(stdout) as { readonly file: string; readonly removed: readonly string[] };
+    expect(code).toBe(0);
+    expect(report.file).toMatch(/u-\d{4}-\d{2}-\d{2}\.csv$/);
+    expect(report.removed.map((path) => path.slice(folder.length + 1))).toEqual([
+      'u-2020-01-02.csv',
+      'u-2020-01-01.csv',
+    ]);
+    expect(readdirSync(folder).sort()).toEqual(['u-2020-01-03.csv', report.file.slice(folder.length + 1)]);
+  });
+
+  test('keeps what is there where the export fails', async () => {
+    const folder = temporaryFolder();
+    for (const day of ['2020-01-01', '2020-01-02']) writeFileSync(join(folder, `u-${day}.csv`), '');
+    const args = ['export', 'users', '--where', 'nothing > 1', '-o', 'u-{date}.csv', '--keep', '1', '--db', mirror()];
+    expect((await invoke(args, { folder })).code).toBe(2);
+    expect(readdirSync(folder)).toHaveLength(2);
+  });
+});
+
+describe('export --all', () => {
+  test('writes a folder, and prints its manifest with --json', async () => {
+    const folder = temporaryFolder();
+    const args = ['export', '--all', '--format', 'parquet', '-o', 'out', '--db', mirror()];
+    expect(await invoke(args, { folder })).toEqual({
+      code: 0,
+      stdout: '',
+      stderr: '9 files with 3 rows written to out\n',
+    });
+    const { stdout } = await invoke([...args, '--json'], { folder });
+    expect(JSON.parse(stdout)).toEqual(JSON.parse(readFileSync(join(folder, 'out', 'manifest.json'), 'utf8')));
+  });
+
+  test('keeps as many dated folders as are asked for', async () => {
+    const folder = temporaryFolder();
+    const file = mirror();
+    for (const day of ['2020-01-01', '2020-01-02'])
+      await invoke(['export', '--all', '-o', day, '--db', file], { folder });
+    const { code, stderr } = await invoke(['export', '--all', '-o', '{date}', '--keep', '2', '--db', file], { folder });
+    expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('removed 2020-01-01\n') });
+    expect(readdirSync(folder)).toHaveLength(2);
+    expect(readdirSync(folder)).toContain('2020-01-02');
+  });
+
+  test.each([
+    [[], 'no folder was named'],
+    [['-o', '-'], 'no folder was named'],
+    [['-o', 'out', '--sql', 'SELECT 1'], '--sql is for one table'],
+    [['-o', 'out', '--where', 'id = 1'], '--where is for one table'],
+    [['-o', 'out', '--as-of', '2026-01-01'], '--as-of is for one table'],
+  ])('refuses %j', async (flags, message) => {
+    const result = await invoke(['export', '--all', ...flags, '--db', mirror()]);
+    expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(message) });
+  });
+});

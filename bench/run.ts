@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benchBulk } from './bulk.ts';
 import { benchCsv } from './csv.ts';
+import { benchExportFormats } from './export-formats.ts';
 import { benchFirstSync } from './first-sync.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
 import { benchRankProbes } from './rank-probes.ts';
@@ -27,6 +28,7 @@ try {
     ...rows,
     ...(await benchNextSync(folder, users, pairs)),
     ...(await benchCsv(folder, mirror, pairs)),
+    ...(await benchExportFormats(folder, mirror, pairs)),
     ...(await benchBulk(folder, mirror, users, pairs)),
     ...start,
     ...benchRankProbes(5),

@@ -1,7 +1,7 @@
 /** Times exactly as the API writes them, `2026-03-11T10:00:00.000000Z`, taken apart without losing a digit. */
 
 const form = 'dddd-dd-ddTdd:dd:dd.ddddddZ';
-const marks = [...form].flatMap((mark, at) => (mark === 'd' ? [] : [{ at, code: mark.charCodeAt(0) }]));
+const marks = Array.from(form).flatMap((mark, at) => (mark === 'd' ? [] : [{ at, code: mark.charCodeAt(0) }]));
 
 /** The number of so many digits; NaN where one of them is none. */
 function digits(text: string, at: number, count: number): number {

@@ -4,6 +4,7 @@
 export const longestText = 32_767;
 
 // What XML cannot hold, or would not give back (a carriage return), and what looks like the sign for it.
+// oxlint-disable-next-line no-control-regex -- they are what is looked for
 const unwritable = /[\0-\x08\v\f\r\x0E-\x1F\uFFFE\uFFFF]|_(?=x[0-9A-Fa-f]{4}_)/;
 const everyUnwritable = new RegExp(unwritable, 'g');
 const special = new RegExp(`[&<>]|${unwritable.source}`);

@@ -13,7 +13,7 @@ interface Read {
 /** The value as the mirror holds it. */
 function stored(value: DuckDBValue): StoredValue {
   if (value instanceof DuckDBDecimalValue) {
-    const number = Number(`${value}`);
+    const number = value.toDouble();
     return Number.isInteger(number) ? BigInt(number) : number;
   }
   if (value instanceof DuckDBTimestampTZValue) {

@@ -150,7 +150,7 @@ test.skipIf(isMissing)(
     const profile = `-env:UserInstallation=${pathToFileURL(join(folder, 'profile')).href}`;
     const args = ['--headless', profile, '--convert-to', filter, '--outdir', folder, path];
     expect(spawnSync('libreoffice', args, { encoding: 'utf8' })).toMatchObject({ status: 0 });
-    const [head, ...cells] = parse(readFileSync(join(folder, 'out.csv')), { bom: true }) as string[][];
+    const [head, ...cells] = parse(readFileSync(join(folder, 'out.csv')), { bom: true });
     expect(head).toEqual(what.columns);
     const wanted = storedRows(mirror, `SELECT ${columns} FROM users ORDER BY id`).map((row) =>
       row.map((value, index) => {

@@ -1,6 +1,6 @@
 -- title: What is owed to users
--- description: The sum of all positive balances, what is owed to users, and apart from it that of the negative ones, what
---   users owe. With --as-of, the same at an earlier time, from the history.
+-- description: The sum of all positive balances, what is owed to users, and apart from it that of the negative ones,
+--   what users owe. With --as-of, the same at an earlier time, from the history.
 -- column: liability | money | sum of the balances above 0
 -- column: holders | integer | users with a balance above 0
 -- column: negative | money | sum of the balances below 0

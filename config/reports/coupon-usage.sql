@@ -1,7 +1,7 @@
 -- title: Use of coupons
--- description: How often payments name each coupon, the most used first. A payment is expected to name its coupon under
---   options.coupon, by code, by id, or as an object with either; its keys status and created_at are read as well. A coupon
---   that is not in the table of coupons any more has no id.
+-- description: How often payments name each coupon, the most used first. A payment is expected to name its coupon
+--   under options.coupon, by code, by id, or as an object with either; its keys status and created_at are read as
+--   well. A coupon that is not in the table of coupons any more has no id.
 -- parameter: paid | text | paid | the status of a payment that was made
 -- column: id | integer | the coupon; null where there is none of that code
 -- column: code | text | what users type, or what the payments say where there is no such coupon

@@ -1,6 +1,6 @@
 -- title: Coupons about to expire
--- description: Coupons that expire within so many days, the first to go first. Expired ones, and those that never expire,
---   are left out.
+-- description: Coupons that expire within so many days, the first to go first. Expired ones, and those that never
+--   expire, are left out.
 -- parameter: days | integer | 30 | within so many days
 -- parameter: at | time | now | the time that the days are counted from
 -- column: id | integer | the coupon

@@ -1,7 +1,7 @@
 -- title: Coupons never used
 -- description: Coupons that no payment names, the oldest first. A payment is expected to name its coupon under
---   options.coupon, by code, by id, or as an object with either. Where the server does not, every coupon is listed, and a
---   warning says so.
+--   options.coupon, by code, by id, or as an object with either. Where the server does not, every coupon is listed,
+--   and a warning says so.
 -- parameter: at | time | now | the time at which a coupon counts as expired or not
 -- column: id | integer | the coupon
 -- column: code | text | what users type

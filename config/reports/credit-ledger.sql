@@ -1,7 +1,7 @@
 -- title: Every change of a balance
--- description: What was credited to balances and taken from them, in the order of time. Of the balance transactions the keys
---   result (+, - or =), amount, balance_before_transaction, description and created_at are read. Under = the amount is the
---   balance that was set.
+-- description: What was credited to balances and taken from them, in the order of time. Of the balance transactions
+--   the keys result (+, - or =), amount, balance_before_transaction, description and created_at are read. Under = the
+--   amount is the balance that was set.
 -- parameter: from | date | 30d ago | the first day that counts (UTC)
 -- parameter: to | date | today | the last day that counts
 -- parameter: user | integer | none | only this user

@@ -1,7 +1,7 @@
 -- title: Accounts of one address
--- description: Email addresses that several users share, the most shared first. Capital letters, and what follows a + before
---   the @, make no difference; with dots=1 neither do dots before the @, as some providers have it. Only letters of ASCII
---   have their capitals ignored.
+-- description: Email addresses that several users share, the most shared first. Capital letters, and what follows a +
+--   before the @, make no difference; with dots=1 neither do dots before the @, as some providers have it. Only
+--   letters of ASCII have their capitals ignored.
 -- parameter: dots | flag | 0 | 1 ignores the dots before the @
 -- column: address | text | the address without what makes no difference
 -- column: accounts | integer | users who have it

@@ -1,6 +1,6 @@
 -- title: Emails that did not go out
--- description: Emails that are not sent although their time has come, by the domain of the receiver, the worst first. The
---   time of one that is not scheduled is its creation.
+-- description: Emails that are not sent although their time has come, by the domain of the receiver, the worst first.
+--   The time of one that is not scheduled is its creation.
 -- parameter: hours | integer | 1 | overdue by at least so many hours
 -- parameter: at | time | now | the time that the hours are counted back from
 -- column: domain | text | what follows the @ of the receiver, in small letters; null where there is no @

@@ -1,6 +1,6 @@
 -- title: Emails by day
--- description: How many emails were made on each day (UTC), and how many of them are sent by now. A day without emails
---   stands with 0.
+-- description: How many emails were made on each day (UTC), and how many of them are sent by now. A day without
+--   emails stands with 0.
 -- parameter: from | date | 30d ago | the first day that counts
 -- parameter: to | date | today | the last day that counts
 -- column: day | date | the day

@@ -1,7 +1,7 @@
 -- title: Users who stay away
--- description: Users who have not been seen for so many days, those away longest first, with their balances and how many of
---   their orders are open, that is, active or suspended. Who was never seen counts from the last login, else from the sign-up.
---   Of the orders the key status is read.
+-- description: Users who have not been seen for so many days, those away longest first, with their balances and how
+--   many of their orders are open, that is, active or suspended. Who was never seen counts from the last login, else
+--   from the sign-up. Of the orders the key status is read.
 -- parameter: days | integer | 180 | away for at least so many days
 -- parameter: min_balance | number | none | only users with at least this balance
 -- parameter: at | time | now | the time that the days are counted back from

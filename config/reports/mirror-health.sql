@@ -1,6 +1,6 @@
 -- title: State of the mirror
--- description: How much of each resource the mirror holds, how fresh it is and how its last run ended. Look at it before you
---   rely on a number.
+-- description: How much of each resource the mirror holds, how fresh it is and how its last run ended. Look at it
+--   before you rely on a number.
 -- parameter: at | time | now | the time that the age is counted to
 -- column: resource | text | users, packages, emails or coupons
 -- column: rows | integer | rows in the table

@@ -1,8 +1,9 @@
 -- title: Revenue by day
--- description: Payments that were made, by the day on which they were created (UTC) and by currency. What was paid with a
---   balance stands apart and is no revenue - it came in when the balance was topped up - so that nothing counts twice. A day without payments stands
---   with 0 for each currency that the range has. Of the payments the keys status, amount, currency, created_at and gateway
---   are read: a gateway is its name, or an object with driver or name.
+-- description: Payments that were made, by the day on which they were created (UTC) and by currency. What was paid
+--   with a balance stands apart and is no revenue - it came in when the balance was topped up - so that nothing
+--   counts twice. A day without payments stands with 0 for each currency that the range has. Of the payments the keys
+--   status, amount, currency, created_at and gateway are read: a gateway is its name, or an object with driver or
+--   name.
 -- parameter: from | date | 30d ago | the first day that counts
 -- parameter: to | date | today | the last day that counts
 -- parameter: paid | text | paid | the status of a payment that was made

@@ -1,8 +1,8 @@
 -- title: Revenue by package
--- description: Payments that were made, by package and currency, those that brought most first. What was paid with a balance
---   stands apart and is no revenue, so that nothing counts twice. Payments for no package, such as top-ups of a balance,
---   stand under none. Of the payments the keys status, amount, currency, created_at, package_id and gateway are read: a gateway is its
---   name, or an object with driver or name.
+-- description: Payments that were made, by package and currency, those that brought most first. What was paid with a
+--   balance stands apart and is no revenue, so that nothing counts twice. Payments for no package, such as top-ups of
+--   a balance, stand under none. Of the payments the keys status, amount, currency, created_at, package_id and
+--   gateway are read: a gateway is its name, or an object with driver or name.
 -- parameter: from | date | none | the first day that counts (UTC)
 -- parameter: to | date | none | the last day that counts
 -- parameter: paid | text | paid | the status of a payment that was made

@@ -1,7 +1,7 @@
 -- title: Sign-ups by month
--- description: How many of the users that exist today signed up in each month (UTC), and how many of them have verified
---   their email address and are subscribed. A month without sign-ups between the first and the last stands with 0.
---   Users without a creation time are left out.
+-- description: How many of the users that exist today signed up in each month (UTC), and how many of them have
+--   verified their email address and are subscribed. A month without sign-ups between the first and the last stands
+--   with 0. Users without a creation time are left out.
 -- parameter: from | date | none | the first day that counts
 -- parameter: to | date | none | the last day that counts
 -- parameter: subscribed | flag | 1 | the value of is_subscribed that means subscribed
@@ -12,7 +12,8 @@
 -- column: subscribed | integer | how many of them are subscribed
 -- column: subscribed_percent | number | their share of the sign-ups, to one place
 -- needs: users
--- assumes: is_subscribed = {subscribed} means subscribed; the API's reference does not say, and its sample filter uses 0
+-- assumes: is_subscribed = {subscribed} means subscribed; the API's reference does not say, and its sample filter
+--   uses 0
 -- chart: line month signups
 WITH RECURSIVE
   counts AS MATERIALIZED (

@@ -1,5 +1,6 @@
 -- title: Addresses never verified
--- description: Users who signed up so many days ago and have not verified their email address since, the oldest first.
+-- description: Users who signed up so many days ago and have not verified their email address since, the oldest
+--   first.
 -- parameter: days | integer | 30 | signed up at least so many days ago
 -- parameter: at | time | now | the time that the days are counted back from
 -- column: id | integer | the user

@@ -63,14 +63,12 @@ function answerOf({ sql, parameters, needs, ...rest }: Report) {
 }
 
 function listOf(context: CliContext, { reports, replaced }: Reports): string[] {
-  const width = Math.max(0, ...reports.map(({ name }) => name.length));
-  return reports.map((each) => {
-    const names = each.parameters.map(shortly).join(' ');
-    const own =
-      each.origin === 'own'
-        ? ` (your own${replaced.includes(each.name) ? ', in the place of a shipped one' : ''})`
-        : '';
-    return `${paint(context, 'bold', each.name.padEnd(width))}  ${each.title}${own}${names === '' ? '' : `  ${paint(context, 'dim', names)}`}`;
+  const names = Math.max(0, ...reports.map(({ name }) => name.length));
+  const titles = Math.max(0, ...reports.map(({ title }) => title.length));
+  return reports.map(({ name, title, origin, parameters }) => {
+    const own = origin === 'own' ? `(your own${replaced.includes(name) ? ', in the place of a shipped one' : ''})` : '';
+    const asked = paint(context, 'dim', parameters.map(shortly).join(' '));
+    return [paint(context, 'bold', name.padEnd(names)), title.padEnd(titles), asked, own].join('  ').trimEnd();
   });
 }
 
@@ -83,7 +81,7 @@ function linesOf(context: CliContext, report: Report): string[] {
   const { parameters, columns, needs, assumptions, chart } = report;
   return [
     `${paint(context, 'bold', report.name)}: ${report.title}`,
-    report.description,
+    ...wrapped(report.description),
     '',
     ...assumptions.map((words) => `assumes: ${words}`),
     `reads: ${needs.map(({ table }) => table).join(', ')}`,
@@ -103,6 +101,11 @@ function linesOf(context: CliContext, report: Report): string[] {
       .map(({ name }) => ` --param ${name}=…`)
       .join('')}`,
   ];
+}
+
+/** Lines of a width that is read with ease. */
+function wrapped(text: string): string[] {
+  return text.match(/.{1,100}(?:\s|$)/g)?.map((line) => line.trim()) ?? [text];
 }
 
 function defaultWords(standing: string | null | undefined): string {

@@ -36,10 +36,8 @@ describe('reports', () => {
     expect([code, stderr]).toEqual([0, '']);
     const lines = stdout.trimEnd().split('\n');
     expect(lines).toHaveLength(21);
-    expect(lines.find((line) => line.startsWith('mine '))).toMatch(/^mine +Mine \(your own\) {2}language=…$/);
-    expect(lines.find((line) => line.startsWith('top-balances'))).toMatch(
-      /^top-balances +Largest balances {2}limit=20$/,
-    );
+    expect(lines.find((line) => line.startsWith('mine '))).toMatch(/^mine +Mine +language=… {2}\(your own\)$/);
+    expect(lines.find((line) => line.startsWith('top-balances'))).toMatch(/^top-balances +Largest balances +limit=20$/);
   });
 
   test('explains one: parameters, columns, what it reads and how to run it', async () => {

@@ -1,6 +1,6 @@
 /**
- * The header of a report's file: comments of the form `-- key: value`, up to the first line that is no comment. Reads all of
- * it, and finds every problem in one go. docs/reports.md tells people how to write one.
+ * The header of a report's file: comments of the form `-- key: value`, up to the first line that is no comment. Reads
+ * all of it, and finds every problem in one go. docs/reports.md tells people how to write one.
  */
 import { nearestNames, suggestion } from '../../model/nearest.ts';
 import { relationTable } from '../../model/relations.ts';

@@ -62,8 +62,8 @@ export function defaultProblem({ name, type, default: standing }: ReportParamete
 }
 
 /**
- * The values to bind: what was given, and the defaults of the rest. Throws a UsageError for a name that the report does not
- * know, a value of another type, and a parameter without default that was not given.
+ * The values to bind: what was given, and the defaults of the rest. Throws a UsageError for a name that the report does
+ * not know, a value of another type, and a parameter without default that was not given.
  * @param now in ms since 1970; what `today` and `30d ago` are counted from
  */
 export function boundValues(

@@ -1,6 +1,6 @@
 /**
- * Saved reports: SQL files whose header says what they tell, what they need and what they can be asked. Some come with the
- * program; others are the operator's own, and one of these wins over a shipped one of its name.
+ * Saved reports: SQL files whose header says what they tell, what they need and what they can be asked. Some come with
+ * the program; others are the operator's own, and one of these wins over a shipped one of its name.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -14,8 +14,8 @@ export interface ReportRequest {
 }
 
 /**
- * The rows of the report. Throws a UsageError where the mirror lacks a table that it needs, or cannot tell what was there at
- * the time that was asked for.
+ * The rows of the report. Throws a UsageError where the mirror lacks a table that it needs, or cannot tell what was
+ * there at the time that was asked for.
  */
 export function reportRows(
   snapshot: Snapshot,

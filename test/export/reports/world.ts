@@ -121,6 +121,8 @@ function preparePayments({ control }: Pick<Sandbox, 'control'>): void {
     made(1, { amount: '0.20', gateway: 'Stripe' }),
     made(1, { amount: 50, gateway: 'balance', options: { coupon: code.toLowerCase() } }),
     made(1, { amount: 60, gateway: { name: 'Balance' }, options: { coupon: { id: 8 } } }),
+    // On the last day that the reports look at.
+    made(-1, { amount: 2.5 }),
     made(2, { amount: 110, package_id: null, description: 'Top-up' }),
     made(2, { amount: 9.99, currency: 'EUR', options: { coupon: { code } }, status: 'Paid' }),
     made(3, { amount: 5, status: 'unpaid', due_date: null, options: { coupon: 7 } }),
@@ -137,6 +139,9 @@ function preparePayments({ control }: Pick<Sandbox, 'control'>): void {
   ]);
   control.setRelated('users', 3, 'balance_transactions', [
     { result: '=', amount: 850.05, balance_before_transaction: 0.1, created_at: timestampOf(sandboxNow - dayMs) },
+  ]);
+  control.setRelated('users', 5, 'balance_transactions', [
+    { result: '-', amount: 12.34, balance_before_transaction: 0, created_at: timestampOf(sandboxNow + dayMs) },
   ]);
   control.setRelated('users', 4, 'balance_transactions', [
     { result: '?', amount: 1, balance_before_transaction: 1, created_at: timestampOf(sandboxNow - dayMs) },

@@ -4,6 +4,9 @@ import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
 import type { FileForm } from '../export/export.ts';
 import { type Compression, type ExportFormat, formatOfName, isPacked } from '../export/formats.ts';
 import type { SourceRequest } from '../export/source.ts';
+import type { StatementPart } from '../store/ports/reading.ts';
+import type { CliContext } from './context.ts';
+import { isReport, reportRequest } from './report-request.ts';
 
 export interface ExportFlags {
   readonly all?: boolean;
@@ -20,6 +23,7 @@ export interface ExportFlags {
   readonly raw?: boolean;
   readonly bom?: boolean;
   readonly meta?: boolean;
+  readonly param?: ReadonlyMap<string, string>;
 }
 
 /** What the rows are written as: by the flags, else by the ending of the file's name, else CSV. Throws a UsageError. */
@@ -56,10 +60,17 @@ export function checkAll(what: string | undefined, flags: ExportFlags): void {
     (name) => flags[name] !== undefined,
   );
   if (other !== undefined) throw new UsageError(`${flagOf(other)} is for one table, and --all is every table`);
+  if (flags.param !== undefined) throw new UsageError('--param is for a report, and --all is every table');
 }
 
 /** The rows that are asked for. Throws a UsageError. */
-export function whatOf(what: string | undefined, flags: ExportFlags): SourceRequest {
+export async function whatOf(
+  context: CliContext,
+  what: string | undefined,
+  flags: ExportFlags,
+): Promise<SourceRequest> {
+  if (isReport(what)) return reportRequest(context, what, flags, partOf(flags));
+  if (flags.param !== undefined) throw new UsageError('--param is for reports: export report:NAME --param name=value');
   return flags.sql === undefined ? tableOf(what, flags) : queryOf(what, flags.sql, flags);
 }
 
@@ -76,11 +87,14 @@ function tableOf(what: string | undefined, flags: ExportFlags): SourceRequest {
       advice: 'Name a table or view (`admin-mirror schema` lists them), or give --sql or --all.',
     });
   }
+  return { relation: what, meta: flags.meta === true, ...partOf(flags) };
+}
+
+/** What of the rows is wanted. */
+function partOf(flags: ExportFlags): StatementPart {
   const columns = flags.columns?.split(',').map((name) => name.trim());
   if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${flags.columns}"`);
   return {
-    relation: what,
-    meta: flags.meta === true,
     ...(columns === undefined ? {} : { columns }),
     ...(flags.where === undefined ? {} : { where: flags.where }),
     ...(flags.order === undefined ? {} : { order: flags.order }),

@@ -1,6 +1,7 @@
 /** `export`: rows of the mirror into a file or to standard output. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
+import { timestampOf } from '../model/time.ts';
 import { exportFormats, isPacked } from '../export/formats.ts';
 import type { CliContext } from './context.ts';
 import { type ExportFlags, formOf, whatOf } from './export-flags.ts';
@@ -8,6 +9,7 @@ import { removeOlder, targetOf } from './export-target.ts';
 import { toMoment } from './moment-flag.ts';
 import { printJson, printNote, printWarning } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
+import { toParameter } from './report-request.ts';
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -16,7 +18,10 @@ export function define(program: Command, context: CliContext): void {
       'Write a table or view of the mirror, or the result of a query, as CSV or another format. A file appears whole or ' +
         'not at all.',
     )
-    .argument('[what]', 'a table or view; `admin-mirror schema` lists them')
+    .argument(
+      '[what]',
+      'a table or view (`admin-mirror schema` lists them), or report:NAME (`admin-mirror reports` lists those)',
+    )
     .option(
       '-o, --output <file>',
       'write to the file (default: standard output, as for -); {date} and {time} in its name are those of now, in UTC',
@@ -33,6 +38,11 @@ export function define(program: Command, context: CliContext): void {
     .option('--where <sql>', 'only rows for which the condition holds: "balance > 100"')
     .option('--order <sql>', 'in this order (default: by id): "balance DESC, id"')
     .option('--as-of <time>', 'the table as the mirror knew it then: a time, a day (its start) or 7d ago', toMoment())
+    .option(
+      '--param <name=value>',
+      'a parameter of the report: from=2026-10-01; may be given several times',
+      toParameter,
+    )
     .option('--meta', "also the mirror's own columns, whose names begin with _")
     .option(
       '--keep <number>',
@@ -52,6 +62,7 @@ Examples:
   admin-mirror export users --columns id,email,balance --where "balance > 0" --order "balance DESC"
   admin-mirror export users --as-of 7d -o users-last-week.csv
   admin-mirror export emails -o emails-{date}.jsonl.gz --keep 30
+  admin-mirror export report:signups-by-month --param from=2026-01-01 -o signups.csv
   admin-mirror export --sql "SELECT status, count(*) AS users FROM users GROUP BY status"
   admin-mirror export --all --format parquet -o exports`,
     )
@@ -64,7 +75,7 @@ Examples:
 
 async function run(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<void> {
   const named = flags.output === '-' ? undefined : flags.output;
-  const request = { what: whatOf(what, flags), form: formOf(flags, named) };
+  const request = { what: await whatOf(context, what, flags), form: formOf(flags, named) };
   checkStandardOutput(context, request.form, flags, named);
   const target = named === undefined ? undefined : targetOf(context, named, flags.keep);
   const [{ openReading, withReleases }, { exportChunks }] = await Promise.all([
@@ -91,7 +102,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     printNote(context, `${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'} written to ${target.shown}`);
     const older = await removeOlder(context, target, 'files');
     const { format, compression } = request.form;
-    const asOf = 'asOf' in request.what ? { as_of: request.what.asOf } : {};
+    const asOf = flags.asOf === undefined ? {} : { as_of: timestampOf(flags.asOf) };
     if (context.json()) printJson(context, { file: target.path, format, compression, rows, bytes, ...asOf, ...older });
   });
 }

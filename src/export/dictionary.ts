@@ -12,6 +12,7 @@ import {
 } from '../model/resources.ts';
 import { bookkeeping } from './dictionary-bookkeeping.ts';
 import { historyTables } from './dictionary-history.ts';
+import { analystViews } from './dictionary-views.ts';
 
 export interface ColumnEntry {
   readonly name: string;
@@ -34,7 +35,12 @@ export interface TableEntry {
 
 /** Every table and view, resources first. */
 export function dictionary(): readonly TableEntry[] {
-  return [...resourceNames.map((name) => resourceTable(resourceOf(name))), ...historyTables, ...bookkeeping];
+  return [
+    ...resourceNames.map((name) => resourceTable(resourceOf(name))),
+    ...analystViews,
+    ...historyTables,
+    ...bookkeeping,
+  ];
 }
 
 const typeNames: Readonly<Record<FieldType, string>> = {

@@ -13,6 +13,7 @@ import { type FolderManifest, writeDurableFolder } from '../store/files/durable-
 import type { ReadingStore, Relation, Snapshot } from '../store/ports/reading.ts';
 import { type ExportRun, fileChunks, type FileForm } from './export.ts';
 import { type Compression, compressionEndings, type ExportFormat } from './formats.ts';
+import { analystViews } from './dictionary-views.ts';
 import { inventory, type InventoryTable } from './inventory.ts';
 import { openTeam, type ReadingTeam } from './reading-team.ts';
 import { readsMuch, sourceOf, type SourceRequest } from './source.ts';
@@ -79,12 +80,16 @@ export async function exportSet(
   }
 }
 
-/** The tables and views that are data: all that this program makes but its own bookkeeping, of which freshness alone. */
+/**
+ * What is data: all that this program makes, but of its own bookkeeping freshness alone, and not the views that count what
+ * stands in the tables beside them.
+ */
 function tablesOf(relations: readonly Relation[]): readonly InventoryTable[] {
   return inventory(relations).filter(
     ({ name, in_file: inFile, columns }) =>
       inFile === true &&
       (!name.startsWith('mirror_') || name === 'mirror_freshness') &&
+      !analystViews.some((view) => view.name === name) &&
       columns.some(({ source }) => source !== 'file'),
   );
 }

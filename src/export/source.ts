@@ -11,13 +11,14 @@ import { openRangeReader } from './range-reader.ts';
 import type { TaskRange } from './range-task.ts';
 import { readingPace, type ReadingPace, weightOfRows } from './reading-pace.ts';
 import { isLarge, type ReadingTeam } from './reading-team.ts';
+import { type ReportRequest, reportRows } from './reports/run.ts';
 import { resolveSelection, type TableRequest } from './selection.ts';
 
-/** A table or view, or what one statement of the operator's gives. */
-export type SourceRequest = TableRequest | { readonly sql: string };
+/** A table or view, what one statement of the operator's gives, or a saved report. */
+export type SourceRequest = TableRequest | { readonly sql: string } | ReportRequest;
 
 export interface RowSource {
-  /** What a person calls it: the table's name, or `query`. */
+  /** What a person calls it: the table's or report's name, or `query`. */
   readonly name: string;
   readonly columns: readonly ResultColumn[];
   /** @param most rows that the piece whose first row is at that place may have; without it as the encoding likes */
@@ -26,7 +27,7 @@ export interface RowSource {
 
 /** Whether more threads than one pay for it. Throws a UsageError where the mirror has no such table or column. */
 export function readsMuch(snapshot: ReadingTeam['snapshot'], request: SourceRequest): boolean {
-  if ('sql' in request) return false;
+  if (!('relation' in request)) return false;
   const { relation } = resolveSelection(snapshot, request);
   return isPlain(request) && relation.rangeColumn !== null && isLarge(snapshot, relation);
 }
@@ -39,6 +40,7 @@ export function sourceOf(
 ): RowSource {
   const { snapshot } = team;
   if ('sql' in request) return rowsSource('query', snapshot.query(request.sql));
+  if ('report' in request) return rowsSource(request.report.name, reportRows(snapshot, request, onWarning));
   const { relation, selection } = resolveSelection(snapshot, request);
   const { asOf } = selection;
   const warning = asOf === undefined ? undefined : checkAsOf(snapshot, relation.name, asOf);

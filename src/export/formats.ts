@@ -5,3 +5,6 @@ export type ExportFormat = (typeof exportFormats)[number];
 
 export const queryFormats = ['table', ...exportFormats, 'json'] as const;
 export type QueryFormat = (typeof queryFormats)[number];
+
+export const schemaFormats = ['text', 'markdown', 'json', 'datasette'] as const;
+export type SchemaFormat = (typeof schemaFormats)[number];

@@ -11,6 +11,7 @@ import { benchCsv } from './csv.ts';
 import { benchFirstSync } from './first-sync.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
 import { benchRankProbes } from './rank-probes.ts';
+import { benchReports } from './reports.ts';
 import { benchStart } from './start.ts';
 import { markdownTable } from './table.ts';
 
@@ -23,11 +24,13 @@ const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-bench-'));
 try {
   const start = await benchStart();
   const { rows, mirror } = await benchFirstSync(folder, users, Math.round(users / 5), pairs);
+  const reports = await benchReports(folder, users, pairs);
   const table = markdownTable([
     ...rows,
     ...(await benchNextSync(folder, users, pairs)),
     ...(await benchCsv(folder, mirror, pairs)),
     ...(await benchBulk(folder, mirror, users, pairs)),
+    ...reports.rows,
     ...start,
     ...benchRankProbes(5),
   ]);
@@ -35,13 +38,14 @@ try {
     folder,
     [10, 5, 2.5, 1.25].map((part) => Math.round(users / part)),
   );
-  process.stdout.write(`${table}\n\n${cost}\n`);
+  const slow = `## Reports that take longer than a second, and why\n\n${reports.slow}`;
+  process.stdout.write(`${table}\n\n${slow}\n\n${cost}\n`);
   const [cpu] = cpus();
   const machine = `${cpus().length} × ${cpu?.model.trim() ?? 'unknown processor'}, Node ${process.versions.node}`;
   const head = `# What was measured\n\n${machine}; medians of ${pairs} runs, ours and the floor in turn. Made by \`npm run bench\`.\n`;
   const skipped =
     '## Rows that the server skips by OFFSET in a first sync\n\nOurs grow with the users, one walk over everything with their square.';
-  writeFileSync(new URL('results.md', import.meta.url), `${head}\n${table}\n\n${skipped}\n\n${cost}\n`);
+  writeFileSync(new URL('results.md', import.meta.url), `${head}\n${table}\n\n${slow}\n\n${skipped}\n\n${cost}\n`);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -4,11 +4,13 @@
  * made of and no more, since an export has no use for the 40 MB that the client and the engine take.
  */
 import { existsSync, statSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import type { MessagePort } from 'node:worker_threads';
 import type { Capabilities } from './api/capabilities.ts';
 import type { Client } from './api/client.ts';
 import type { Http, HttpOptions } from './api/http.ts';
 import type { ReadingProcess } from './export/reading-process.ts';
+import type { Reports } from './export/reports/reports.ts';
 import type { ForgetPorts } from './mirror/forget.ts';
 import type { RunPlan } from './mirror/dry-run.ts';
 import type { SyncProgress } from './mirror/progress.ts';
@@ -25,7 +27,7 @@ import { version } from './model/version.ts';
 import { serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Journal } from './store/ports/journal.ts';
-import type { ReadingStore } from './store/ports/reading.ts';
+import type { ReadingStore, Snapshot } from './store/ports/reading.ts';
 import type { UserDirectory } from './store/ports/user-directory.ts';
 
 /** What every part is made from. */
@@ -251,6 +253,20 @@ export async function openProbeRecord(
   ]);
   const store = releases.add(openMirrorStore(settings.store.mirror, clock));
   return (run, measured) => recordProbe(store, run, measured);
+}
+
+/** The saved reports: those that come with the program, and the operator's own. Throws a FileError. */
+export async function openReports(settings: Settings): Promise<Reports> {
+  const { loadReports } = await import('./export/reports/reports.ts');
+  // Beside src/ in a clone, beside dist/ in the package.
+  const shipped = fileURLToPath(new URL('../config/reports/', import.meta.url));
+  return loadReports({ shipped, own: settings.export.reports });
+}
+
+/** A mirror with every table and without a record, to look at SQL against. The caller releases it. */
+export async function openBlank(): Promise<Snapshot> {
+  const { blankSnapshot } = await import('./store/sqlite/blank.ts');
+  return blankSnapshot();
 }
 
 /** The mirror, for exports and queries. Throws a FileError where there is none to read. */

@@ -25,7 +25,7 @@ export const groups = {
   about: 'Settings and help:',
 } as const;
 
-/** In the order of the help: sync, status, verify, forget · export, query, changes, schema · users … coupons · sandbox · doctor, config, … */
+/** In the order of the help: sync, status, verify, forget · export, query, reports, changes, schema · users … coupons · sandbox · doctor, config, … */
 export const commands: readonly CommandRow[] = [
   {
     name: 'sync',
@@ -62,6 +62,12 @@ export const commands: readonly CommandRow[] = [
     group: groups.answers,
     summary: 'run one SQL statement that reads',
     load: () => import('./query.ts'),
+  },
+  {
+    name: 'reports',
+    group: groups.answers,
+    summary: 'list the saved reports, or explain one',
+    load: () => import('./reports.ts'),
   },
   {
     name: 'changes',

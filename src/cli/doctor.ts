@@ -25,7 +25,7 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('doctor')
     .description(
-      'Check settings, key, server, mirror and journal; say what is wrong and where to set it. Changes nothing but, ' +
+      'Check settings, key, server, mirror, journal and reports; say what is wrong and where to set it. Changes nothing but, ' +
         'with --probe, what the mirror has on record of the server.\n' +
         'Ends with 0, or with the code of the first failed check: 2 settings or files, 3 key, 4 server.',
     )
@@ -50,8 +50,10 @@ async function examine(context: CliContext, probe: boolean): Promise<Findings> {
   const key = about.checkKey(reading, settings);
   const server = await examineServer(context, settings, probe);
   const files = (await Promise.all((await filesOf(settings)).map(checkFile))).flat();
+  const { checkReports } = await import('./doctor/report-checks.ts');
+  const reports = await checkReports(settings);
   return {
-    checks: [...first, ...address, ...key, ...server.checks, ...files],
+    checks: [...first, ...address, ...key, ...server.checks, ...files, ...reports],
     capabilities: server.capabilities,
   };
 }

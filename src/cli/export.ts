@@ -5,10 +5,12 @@ import { UsageError } from '../model/errors.ts';
 import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
 import type { ExportRequest } from '../export/export.ts';
 import { type ExportFormat, exportFormats } from '../export/formats.ts';
+import type { StatementPart } from '../store/ports/reading.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './moment-flag.ts';
 import { printJson, printNote, printWarning } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
+import { isReport, reportRequest, toParameter } from './report-request.ts';
 
 interface ExportFlags {
   readonly sql?: string;
@@ -22,6 +24,8 @@ interface ExportFlags {
   readonly raw?: boolean;
   readonly bom?: boolean;
   readonly meta?: boolean;
+  readonly param?: ReadonlyMap<string, string>;
+  readonly chart?: string;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -30,7 +34,10 @@ export function define(program: Command, context: CliContext): void {
     .description(
       'Write a table or view of the mirror, or the result of a query, as CSV. The file appears whole or not at all.',
     )
-    .argument('[what]', 'a table or view; `admin-mirror schema` lists them')
+    .argument(
+      '[what]',
+      'a table or view (`admin-mirror schema` lists them), or report:NAME (`admin-mirror reports` lists those)',
+    )
     .option('-o, --output <file>', 'write to the file (default: standard output, as for -)')
     .addOption(new Option('--format <format>', 'how rows are written').choices(exportFormats).default('csv'))
     .option('--sql <sql>', 'the rows of one query that reads, in place of a table')
@@ -38,6 +45,12 @@ export function define(program: Command, context: CliContext): void {
     .option('--where <sql>', 'only rows for which the condition holds: "balance > 100"')
     .option('--order <sql>', 'in this order (default: by id): "balance DESC, id"')
     .option('--as-of <time>', 'the table as the mirror knew it then: a time, a day (its start) or 7d ago', toMoment())
+    .option(
+      '--param <name=value>',
+      'a parameter of the report: from=2026-10-01; may be given several times',
+      toParameter,
+    )
+    .option('--chart <file>', 'draw the report as SVG into the file, in the place of its rows')
     .option('--meta', "also the mirror's own columns, whose names begin with _")
     .option('--gzip', 'compress with gzip')
     .option('--raw', "leave text that a spreadsheet would run as it is (default: put a ' before it)")
@@ -50,13 +63,19 @@ Examples:
   admin-mirror export users --columns id,email,balance --where "balance > 0" --order "balance DESC"
   admin-mirror export users --as-of 7d -o users-last-week.csv
   admin-mirror export emails --format jsonl --gzip -o emails.jsonl.gz
+  admin-mirror export report:signups-by-month --param from=2026-01-01 -o signups.csv
+  admin-mirror export report:signups-by-month --chart signups.svg
   admin-mirror export --sql "SELECT status, count(*) AS users FROM users GROUP BY status"`,
     )
-    .action((what: string | undefined, flags: ExportFlags) => run(context, what, flags));
+    .action(async (what: string | undefined, flags: ExportFlags) => {
+      if (flags.chart === undefined) return run(context, what, flags);
+      const { drawReport } = await import('./report-chart.ts');
+      return drawReport(context, what, flags, partOf(flags), flags.chart);
+    });
 }
 
 async function run(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<void> {
-  const request = requestOf(what, flags);
+  const request = await requestOf(context, what, flags);
   const file = flags.output === undefined || flags.output === '-' ? undefined : flags.output;
   if (file === undefined && context.json()) {
     throw new UsageError('standard output cannot hold both the rows and the JSON report', {
@@ -88,21 +107,31 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     const path = resolve(context.folder, file);
     refuseOwnFiles(path, context.settings());
     const bytes = await writeDurableFile(path, chunks, signal);
-    const asOf = 'asOf' in request.what ? { as_of: request.what.asOf } : {};
+    const asOf = flags.asOf === undefined ? {} : { as_of: timestampOf(flags.asOf) };
     const report = { file: path, format: flags.format, gzip: request.gzip, rows, bytes, ...asOf };
     if (context.json()) printJson(context, report);
     else printNote(context, `${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'} written to ${file}`);
   });
 }
 
-function requestOf(what: string | undefined, flags: ExportFlags): ExportRequest {
+async function requestOf(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<ExportRequest> {
   if (flags.bom === true && flags.format === 'jsonl') throw new UsageError('--bom is for csv and tsv, not for jsonl');
   return {
-    what: flags.sql === undefined ? tableOf(what, flags) : queryOf(what, flags.sql, flags),
+    what: await whatOf(context, what, flags),
     style: { format: flags.format, raw: flags.raw === true },
     gzip: flags.gzip === true,
     bom: flags.bom === true,
   };
+}
+
+async function whatOf(
+  context: CliContext,
+  what: string | undefined,
+  flags: ExportFlags,
+): Promise<ExportRequest['what']> {
+  if (isReport(what)) return reportRequest(context, what, flags, partOf(flags));
+  if (flags.param !== undefined) throw new UsageError('--param is for reports: export report:NAME --param name=value');
+  return flags.sql === undefined ? tableOf(what, flags) : queryOf(what, flags.sql, flags);
 }
 
 function queryOf(what: string | undefined, sql: string, flags: ExportFlags): ExportRequest['what'] {
@@ -121,11 +150,14 @@ function tableOf(what: string | undefined, flags: ExportFlags): ExportRequest['w
       advice: 'Name a table or view (`admin-mirror schema` lists them), or give --sql.',
     });
   }
+  return { relation: what, meta: flags.meta === true, ...partOf(flags) };
+}
+
+/** What of the rows is wanted. */
+function partOf(flags: ExportFlags): StatementPart {
   const columns = flags.columns?.split(',').map((name) => name.trim());
   if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${flags.columns}"`);
   return {
-    relation: what,
-    meta: flags.meta === true,
     ...(columns === undefined ? {} : { columns }),
     ...(flags.where === undefined ? {} : { where: flags.where }),
     ...(flags.order === undefined ? {} : { order: flags.order }),

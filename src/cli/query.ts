@@ -101,10 +101,10 @@ const usual = { columns: 80, rows: 24 };
 function jobOf(context: CliContext, sql: string, flags: QueryFlags, file: string | undefined): ReadingJob {
   const { stdout } = context;
   if (flags.explain === true) return { kind: 'plan', sql, format: context.json() ? 'json' : 'text' };
-  if (file !== undefined) return { kind: 'chart', sql, to: 'svg' };
+  if (file !== undefined) return { kind: 'chart', what: { sql }, to: 'svg' };
   if (flags.chart !== undefined) {
     const { columns, rows } = stdout.isTTY ? stdout : usual;
-    return { kind: 'chart', sql, to: { columns, rows, color: context.color() } };
+    return { kind: 'chart', what: { sql }, to: { columns, rows, color: context.color() } };
   }
   const format = context.json() ? 'json' : flags.format;
   return { kind: 'query', request: { sql, format, room: stdout.isTTY ? stdout.columns : undefined } };

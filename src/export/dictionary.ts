@@ -13,6 +13,7 @@ import {
 import { meaningByName } from './dictionary-fields.ts';
 import { bookkeeping } from './dictionary-bookkeeping.ts';
 import { historyTables } from './dictionary-history.ts';
+import { analystViews } from './dictionary-views.ts';
 
 export interface ColumnEntry {
   readonly name: string;
@@ -43,7 +44,12 @@ export function sourceOf({ columns }: { readonly columns: readonly { readonly so
 
 /** Every table and view, resources first. */
 export function dictionary(): readonly TableEntry[] {
-  return [...resourceNames.map((name) => resourceTable(resourceOf(name))), ...historyTables, ...bookkeeping];
+  return [
+    ...resourceNames.map((name) => resourceTable(resourceOf(name))),
+    ...analystViews,
+    ...historyTables,
+    ...bookkeeping,
+  ];
 }
 
 const typeNames: Readonly<Record<FieldType, string>> = {

@@ -12,10 +12,11 @@ import { gzipped } from './gzip.ts';
 import { agreeOnSnapshot, RangeThread, readInOrder } from './range-pool.ts';
 import type { EncodedRange } from './range-task.ts';
 import { readingPace } from './reading-pace.ts';
+import { type ReportRequest, reportRows } from './reports/run.ts';
 import { resolveSelection, type TableRequest } from './selection.ts';
 
 export interface ExportRequest {
-  readonly what: TableRequest | { readonly sql: string };
+  readonly what: TableRequest | { readonly sql: string } | ReportRequest;
   readonly style: TextStyle;
   readonly gzip: boolean;
   /** Begins the text with a byte order mark, by which some spreadsheets know UTF-8. */
@@ -55,8 +56,8 @@ async function* textChunks(store: ReadingStore, request: ExportRequest, run: Exp
   const { what, style } = request;
   const snapshot = store.snapshot();
   try {
-    if ('sql' in what) {
-      const result = snapshot.query(what.sql);
+    if ('sql' in what || 'report' in what) {
+      const result = 'sql' in what ? snapshot.query(what.sql) : reportRows(snapshot, what, run.onWarning);
       const lines = await resultLines(style, result.columns);
       yield await head(request, result.columns);
       yield* statementText(result, lines, run);

@@ -47,6 +47,7 @@ async function chunksOf(
   job: ReadingJob,
   tell: (news: ReadingNews) => void,
 ): Promise<AsyncIterable<Uint8Array>> {
+  const onWarning = (text: string): void => tell({ kind: 'warning', text });
   switch (job.kind) {
     case 'query': {
       const { queryChunks } = await import('./query.ts');
@@ -58,14 +59,14 @@ async function chunksOf(
     }
     case 'chart': {
       const { chartChunks } = await import('./query-chart.ts');
-      return chartChunks(store, job);
+      return chartChunks(store, job, onWarning);
     }
     case 'export': {
       const { exportChunks } = await import('./export.ts');
       return exportChunks(store, job.request, {
         signal,
         onRows: (rows) => tell({ kind: 'rows', rows }),
-        onWarning: (text) => tell({ kind: 'warning', text }),
+        onWarning,
       });
     }
   }

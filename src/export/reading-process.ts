@@ -50,6 +50,8 @@ export class ReadingProcess {
     const entry = moduleBeside('./reading-child', import.meta.url);
     const child = spawn(process.execPath, ['--eval', beginning, '--', module, entry], {
       stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
+      // Values of parameters may be whole numbers beyond what JSON holds.
+      serialization: 'advanced',
     }) as ChildProcessWithoutNullStreams;
     this.#child = child;
     const closed = Promise.all([once(child, 'close'), once(child, 'disconnect')]);

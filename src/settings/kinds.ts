@@ -183,6 +183,7 @@ export const settingsSchema = z.object({
   'bulk.max_row': money,
   'bulk.max_total': money,
   'bulk.max_rows': bound,
+  'export.reports': path,
   'log.level': z.enum(logLevels),
 });
 

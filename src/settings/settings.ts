@@ -50,6 +50,10 @@ export interface Settings {
     readonly maxTotal: Money | undefined;
     readonly maxRows: number | undefined;
   };
+  readonly export: {
+    /** The folder of the operator's own reports; it need not be there. */
+    readonly reports: string;
+  };
   readonly log: { readonly level: LogLevel };
 }
 
@@ -254,6 +258,7 @@ function settingsOf(values: SettingValues, folder: string): Settings {
       maxTotal: values['bulk.max_total'],
       maxRows: values['bulk.max_rows'],
     }),
+    export: Object.freeze({ reports: absolute(values['export.reports']) }),
     log: Object.freeze({ level: values['log.level'] }),
   });
 }

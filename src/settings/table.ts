@@ -191,6 +191,10 @@ export const settingTable = [
     env: 'ADMIN_MIRROR_BULK_MAX_ROWS',
     default: 'off',
   }),
+  setting('export.reports', 'path', 'reports folder', 'the folder with saved reports of your own', {
+    env: 'ADMIN_MIRROR_EXPORT_REPORTS',
+    default: 'config/reports',
+  }),
   setting('log.level', 'level', 'log level', 'the least important log lines that are still written', {
     env: 'ADMIN_MIRROR_LOG_LEVEL',
     default: 'info',

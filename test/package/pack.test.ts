@@ -75,6 +75,8 @@ test('the packed package, installed elsewhere, runs from dist and can be importe
     settings: Record<string, { value: unknown }>;
   };
   expect(settings['store.mirror']?.value).toBe('here.db');
+  const { reports } = JSON.parse(await run(home, command, 'reports', '--json')) as { reports: unknown[] };
+  expect(reports.length).toBeGreaterThan(15);
 
   // Enough for the export to use threads, whose files are found by their names.
   const sandbox = await startSandbox({ users: 21_000 });

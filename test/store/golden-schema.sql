@@ -264,3 +264,48 @@ SELECT
 FROM mirror_windows
 LEFT JOIN (SELECT resource, value FROM mirror_capabilities WHERE name = 'fresh_until_proven') AS held USING (resource)
 GROUP BY resource;
+
+CREATE INDEX emails_unsent ON emails ("created_at") WHERE "is_sent" = 0;
+
+CREATE VIEW users_live_age AS
+SELECT
+  id,
+  username,
+  email,
+  status,
+  balance,
+  email_verified_at IS NOT NULL AS verified,
+  CAST(julianday('now') - julianday(created_at) AS INTEGER) AS days_old,
+  CAST(julianday('now') - julianday(last_seen_at) AS INTEGER) AS days_since_seen,
+  CAST(julianday('now') - julianday(last_login_at) AS INTEGER) AS days_since_login,
+  CAST(julianday('now') - julianday("_changed_at") AS INTEGER) AS days_since_change
+FROM users;
+
+CREATE VIEW users_by_day AS
+SELECT substr(created_at, 1, 10) AS day, count(*) AS users, count(email_verified_at) AS verified
+FROM users
+GROUP BY 1;
+
+CREATE VIEW emails_by_day AS
+SELECT substr(created_at, 1, 10) AS day, count(*) AS emails, sum(is_sent = 1) AS sent, sum(is_sent = 0) AS unsent
+FROM emails
+GROUP BY 1;
+
+CREATE VIEW emails_by_user AS
+SELECT
+  users.id AS user_id,
+  users.email,
+  count(emails.id) AS emails,
+  count(CASE WHEN emails.is_sent = 0 THEN 1 END) AS unsent,
+  max(emails.created_at) AS last_created_at
+FROM users LEFT JOIN emails ON emails.user_id = users.id
+GROUP BY users.id;
+
+CREATE VIEW emails_by_domain AS
+SELECT
+  CASE WHEN instr(receiver, '@') > 0 THEN lower(substr(receiver, instr(receiver, '@') + 1)) END AS domain,
+  count(*) AS emails,
+  sum(is_sent = 0) AS unsent,
+  count(DISTINCT user_id) AS users
+FROM emails
+GROUP BY 1;

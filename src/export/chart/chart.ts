@@ -4,15 +4,10 @@ import { suggestion } from '../../model/nearest.ts';
 import { parseDay, parseInstant, startOfDay } from '../../model/time.ts';
 import { plainText } from '../../store/files/csv.ts';
 import type { Cell, Row } from '../../store/ports/reading.ts';
-
-export const chartKinds = ['line', 'bar'] as const;
-export type ChartKind = (typeof chartKinds)[number];
+import type { ChartKind, ReportChart } from '../reports/report.ts';
 
 /** What is to be drawn of a result, by the names of its columns. */
-export interface ChartRequest {
-  readonly kind: ChartKind;
-  readonly x: string;
-  readonly y: readonly string[];
+export interface ChartRequest extends ReportChart {
   readonly title: string;
 }
 

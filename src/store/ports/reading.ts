@@ -41,6 +41,26 @@ export interface Selection {
   readonly asOf?: Timestamp;
 }
 
+/** Values of a statement's named parameters, by name without the colon. */
+export type BoundValues = Readonly<Record<string, string | bigint | number | null>>;
+
+/** A part of a statement's rows. */
+export interface StatementPart {
+  /** Of the result, in this order; all without it. */
+  readonly columns?: readonly string[];
+  readonly where?: string;
+  readonly order?: string;
+  /** Every resource's table as the mirror knew it then. */
+  readonly asOf?: Timestamp;
+}
+
+/** What can be told of a statement without running it. */
+export interface StatementFacts {
+  readonly columns: readonly string[];
+  /** Without the colon, each once. */
+  readonly parameters: readonly string[];
+}
+
 /** How far back the history of a resource reaches. */
 export interface HistoryReach {
   /** Every state from then on can be told; null where nothing was ever read. */
@@ -101,8 +121,9 @@ export interface Snapshot {
   readonly historyReach: (resource: ResourceName) => HistoryReach;
   /** What happened to the resource's records, in the order of time. */
   readonly changes: (resource: ResourceName, span: ChangeSpan) => IterableIterator<RecordChange>;
-  /** One statement of the operator's. */
-  readonly query: (sql: string) => Rows;
+  /** One statement of the operator's. Values are bound: nothing in them is ever read as SQL. */
+  readonly query: (sql: string, values?: BoundValues, part?: StatementPart) => Rows;
+  readonly describe: (sql: string) => StatementFacts;
   readonly release: () => void;
 }
 

@@ -7,6 +7,7 @@ import type { ServedRecord } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
+import { lateIndices } from './analyst-schema.ts';
 import { beginHistory, historyPruner, recordHistory, significantChange } from './history.ts';
 import { landmarksIn } from './landmarks.ts';
 import { acquireLock, beatLock, lockOwner, releaseLock } from './lock.ts';
@@ -129,7 +130,11 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
         insertRun(runner, run, command, now(), resources);
         beginHistory(runner, resources, now());
       }),
-    finishResource: (run, resource, report) => step(() => updateRunResource(runner, run, resource, report)),
+    finishResource: (run, resource, report) => {
+      step(() => updateRunResource(runner, run, resource, report));
+      const late = report.status === 'complete' ? lateIndices[resource] : [];
+      for (const index of late ?? []) step(() => database.exec(index));
+    },
     finishRun: (run, end) => step(() => updateRun(runner, run, { ...end, finished_at: now() })),
     runs: (limit) => readRuns(runner, limit),
 

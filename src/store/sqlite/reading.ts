@@ -4,6 +4,7 @@ import { UsageError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { suggestion } from '../../model/nearest.ts';
 import type {
+  BoundValues,
   IdRange,
   RangedRows,
   ReadingStore,
@@ -13,12 +14,14 @@ import type {
   Rows,
   Selection,
   Snapshot,
+  StatementFacts,
+  StatementPart,
 } from '../ports/reading.ts';
 import { withTablesAsOf } from './as-of.ts';
 import { changesIn, historyReach } from './changes.ts';
 import { openMirrorForReading } from './open.ts';
 import { quoteName } from './schema.ts';
-import { checkFragment, checkStatement } from './sql-text.ts';
+import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-text.ts';
 
 /** Opens the mirror for reading only. Throws a FileError where there is none, or none that this program knows. */
 export function openReadingStore(file: string): ReadingStore {
@@ -31,7 +34,8 @@ export function openReadingStore(file: string): ReadingStore {
   };
 }
 
-function snapshotOf(database: Database, file: string): Snapshot {
+/** A snapshot over a connection of its own, which it closes when it is released. */
+export function snapshotOf(database: Database, file: string): Snapshot {
   const guard = guardOf(file);
   guard(() => database.exec('BEGIN'));
   // The state is fixed by the first read, not by BEGIN.
@@ -47,10 +51,11 @@ function snapshotOf(database: Database, file: string): Snapshot {
     ranges: (relation, rows) => rangesOf(database, relation, rows, guard),
     historyReach: (resource) => guard(() => historyReach(database, resource)),
     changes: (resource, span) => guarded(changesIn(database, resource, span), guard),
-    query: (sql) => {
-      checkStatement(sql);
-      return rowsOf(prepare(database, sql, known, guard), guard);
+    query: (sql, values = {}, part = {}) => {
+      checkStatement(sql, Object.keys(values));
+      return rowsOf(prepare(database, partSql(sql, part), known, guard, values), guard);
     },
+    describe: (sql) => describe(database, sql, known, guard),
     release: () => void database.close(),
   };
 }
@@ -110,15 +115,46 @@ function columnsAsOf({ relation, columns }: Selection): ResultColumn[] {
   return columns.map((name) => ({ name, table: relation, origin: name }));
 }
 
-function prepare(database: Database, sql: string, known: readonly Relation[], guard: Guard): Statement<[], Row> {
-  const statement = guard(() => database.prepare<[], Row>(sql), known);
+/** The part of the statement's rows as a statement around it; the statement itself where all is wanted. */
+function partSql(sql: string, { columns, where, order, asOf }: StatementPart): string {
+  if (where !== undefined) checkFragment(where, '--where');
+  if (order !== undefined) checkFragment(order, '--order');
+  if ((columns ?? where ?? order ?? asOf) === undefined) return sql;
+  return [
+    ...(asOf === undefined ? [] : [withTablesAsOf(asOf)]),
+    `SELECT ${columns?.map(quoteName).join(', ') ?? '*'} FROM (\n${withoutEnd(sql)}\n)`,
+    ...(where === undefined ? [] : [`WHERE (${where}\n)`]),
+    ...(order === undefined ? [] : [`ORDER BY ${order}`]),
+  ].join('\n');
+}
+
+function describe(database: Database, sql: string, known: readonly Relation[], guard: Guard): StatementFacts {
+  const parameters = parametersIn(sql).map((text) => text.slice(1));
+  checkStatement(sql, parameters);
+  const statement = guard(() => database.prepare<unknown[], Row>(sql), known);
+  refuseWriting(statement);
+  return { columns: statement.columns().map(({ name }) => name), parameters };
+}
+
+function refuseWriting(statement: Statement<unknown[], Row>): void {
   // What SQLite itself says of the statement: it gives rows, and writes nothing.
-  if (!statement.reader || !statement.readonly) {
-    throw new UsageError('only statements that read are run here', {
-      advice: 'The mirror is written by `sync` alone.',
-    });
-  }
-  return statement.raw(true).safeIntegers(true);
+  if (statement.reader && statement.readonly) return;
+  throw new UsageError('only statements that read are run here', {
+    advice: 'The mirror is written by `sync` alone.',
+  });
+}
+
+function prepare(
+  database: Database,
+  sql: string,
+  known: readonly Relation[],
+  guard: Guard,
+  values: BoundValues = {},
+): Statement<[], Row> {
+  const statement = guard(() => database.prepare<unknown[], Row>(sql), known);
+  refuseWriting(statement);
+  const bound = Object.keys(values).length === 0 ? statement : statement.bind(values);
+  return (bound as unknown as Statement<[], Row>).raw(true).safeIntegers(true);
 }
 
 function columnsOf(statement: Pick<Statement, 'columns'>): ResultColumn[] {

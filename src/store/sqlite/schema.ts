@@ -6,6 +6,7 @@
  * "The mirror file".
  */
 import { type Resource, resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
+import { analystSchema } from './analyst-schema.ts';
 
 /** Columns that the mirror adds to each resource's own. */
 export const mirrorColumns = ['_extra', '_first_seen_at', '_changed_at'] as const;
@@ -189,4 +190,5 @@ export const firstSchema: readonly string[] = [
   ...resourceNames.flatMap(historyTable),
   ...bookkeeping,
   freshness,
+  ...analystSchema,
 ];

@@ -7,6 +7,8 @@ import { UsageError } from '../../model/errors.ts';
 interface Token {
   readonly kind: 'word' | 'quoted' | 'parameter' | 'symbol';
   readonly text: string;
+  /** Where it begins. */
+  readonly at: number;
 }
 
 // SQLite's own blanks; any other space is part of a name to it. Comments and what they swallow are dropped.
@@ -27,7 +29,7 @@ function tokensOf(sql: string, what: string): Token[] {
     if (kind === 'symbol' && (openers.has(text) || sql.startsWith('/*', at))) {
       throw new UsageError(`${what} has ${text === '/' ? 'a comment' : `a ${text}`} that is never closed`);
     }
-    if (kind !== 'nothing') tokens.push({ kind, text });
+    if (kind !== 'nothing') tokens.push({ kind, text, at });
     at += text.length;
   }
   return tokens;
@@ -46,8 +48,11 @@ const reading = new Set(['SELECT', 'WITH', 'VALUES']);
 const queryAdvice =
   'SELECT, WITH … SELECT, VALUES and EXPLAIN are run; nothing that changes, attaches or sets anything.';
 
-/** Throws a UsageError unless the text is exactly one statement that reads. SQLite must still confirm that it does. */
-export function checkStatement(sql: string): void {
+/**
+ * Throws a UsageError unless the text is exactly one statement that reads. SQLite must still confirm that it does.
+ * @param given names of the parameters that have a value, each written `:name` in the text
+ */
+export function checkStatement(sql: string, given: readonly string[] = []): void {
   const tokens = tokensOf(sql, 'the SQL');
   const end = tokens.findIndex(({ text }) => text === ';');
   if (end !== -1 && tokens.slice(end).some(({ text }) => text !== ';')) {
@@ -63,7 +68,19 @@ export function checkStatement(sql: string): void {
       advice: queryAdvice + hint,
     });
   }
-  checkParameters(tokens, 'the SQL');
+  checkParameters(tokens, 'the SQL', given);
+}
+
+/** The parameters of a statement as they are written, `:from`, each once. */
+export function parametersIn(sql: string): string[] {
+  const tokens = tokensOf(sql, 'the SQL').filter(({ kind }) => kind === 'parameter');
+  return [...new Set(tokens.map(({ text }) => text))];
+}
+
+/** The statement without what may end it, so that it can stand in another. */
+export function withoutEnd(sql: string): string {
+  const [end] = tokensOf(sql, 'the SQL').filter(({ text }) => text === ';');
+  return end === undefined ? sql : sql.slice(0, end.at);
 }
 
 /** Throws a UsageError unless the text stands for itself: nothing in it can end the clause that it is put into. */
@@ -81,8 +98,9 @@ export function checkFragment(fragment: string, flag: string): void {
   checkParameters(tokens, flag);
 }
 
-function checkParameters(tokens: readonly Token[], what: string): void {
-  const parameter = tokens.find(({ kind }) => kind === 'parameter');
+function checkParameters(tokens: readonly Token[], what: string, given: readonly string[] = []): void {
+  const known = new Set(given.map((name) => `:${name}`));
+  const parameter = tokens.find(({ kind, text }) => kind === 'parameter' && !known.has(text));
   if (parameter === undefined) return;
   throw new UsageError(`${what} has the parameter ${parameter.text}, and nothing gives it a value`, {
     advice: 'Write the value itself; text goes in single quotes.',

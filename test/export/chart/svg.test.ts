@@ -1,9 +1,10 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, test } from 'vitest';
 import { XmlScanner } from '../../../src/bulk/sheet/xlsx/xml.ts';
-import { chartOf, type ChartKind } from '../../../src/export/chart/chart.ts';
+import { chartOf } from '../../../src/export/chart/chart.ts';
 import { textWidth } from '../../../src/export/chart/svg-text.ts';
 import { chartSvg } from '../../../src/export/chart/svg.ts';
+import type { ChartKind } from '../../../src/export/reports/report.ts';
 import type { Row } from '../../../src/store/ports/reading.ts';
 
 interface Element {

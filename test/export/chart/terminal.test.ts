@@ -1,7 +1,8 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { chartOf, type ChartKind } from '../../../src/export/chart/chart.ts';
+import { chartOf } from '../../../src/export/chart/chart.ts';
 import { chartText } from '../../../src/export/chart/terminal.ts';
+import type { ChartKind } from '../../../src/export/reports/report.ts';
 import { width } from '../../../src/export/text-width.ts';
 import type { Row } from '../../../src/store/ports/reading.ts';
 

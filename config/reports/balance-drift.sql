@@ -1,0 +1,53 @@
+-- title: Balances that do not follow from their ledger
+-- description: Users whose balance is not what their newest balance transaction left, the largest difference first.
+--   Of the transactions the keys result (+, - or =), amount, balance_before_transaction and created_at are read; the
+--   newest is the last by created_at, then by id. Without any transaction the balance should be 0. A transaction that
+--   cannot be read leaves ledger_balance and drift null.
+-- column: id | integer | the user
+-- column: username | text | user name
+-- column: email | text | email address
+-- column: balance | money | the balance of the user
+-- column: ledger_balance | money | the balance that the newest transaction left
+-- column: drift | money | the balance less that of the ledger
+-- column: transactions | integer | the transactions of the user
+-- column: newest_at | time | when the newest of them was made
+-- needs: users, users.balance_transactions (result, amount, balance_before_transaction, created_at)
+WITH
+  ordered AS (
+    SELECT
+      user_id,
+      record,
+      count(*) OVER (PARTITION BY user_id) AS transactions,
+      row_number() OVER (PARTITION BY user_id ORDER BY record ->> 'created_at' DESC, id DESC) AS place
+    FROM user_balance_transactions
+  ),
+  newest AS (
+    SELECT
+      user_id,
+      transactions,
+      record ->> 'created_at' AS created_at,
+      record ->> 'result' AS result,
+      CAST(round((record ->> 'amount') * 10000) AS INTEGER) AS amount,
+      CAST(round((record ->> 'balance_before_transaction') * 10000) AS INTEGER) AS before
+    FROM ordered
+    WHERE place = 1
+  ),
+  compared AS (
+    SELECT
+      users.id, username, email, users.balance, newest.created_at AS newest_at,
+      coalesce(transactions, 0) AS transactions,
+      CAST(round(users.balance * 10000) AS INTEGER) AS has,
+      CASE
+        WHEN newest.user_id IS NULL THEN 0
+        ELSE CASE result WHEN '+' THEN before + amount WHEN '-' THEN before - amount WHEN '=' THEN amount END
+      END AS should
+    FROM users LEFT JOIN newest ON newest.user_id = users.id
+  )
+SELECT
+  id, username, email, balance,
+  should / 10000.0 AS ledger_balance,
+  (has - should) / 10000.0 AS drift,
+  transactions, newest_at
+FROM compared
+WHERE has IS NOT should
+ORDER BY abs(has - should) DESC NULLS FIRST, id

@@ -1,0 +1,62 @@
+/** `report:NAME` on the command line: which report, with which values, and what its reader should know. */
+import { InvalidArgumentError } from 'commander';
+import { UsageError } from '../model/errors.ts';
+import { systemClock } from '../model/time.ts';
+import type { ReportRequest } from '../export/reports/run.ts';
+import type { StatementPart } from '../store/ports/reading.ts';
+import type { CliContext } from './context.ts';
+import { printNote } from './output.ts';
+
+const prefix = 'report:';
+
+export function isReport(what: string | undefined): what is string {
+  return what?.startsWith(prefix) === true;
+}
+
+/** A flag `name=value` that may be given several times, each name once. */
+export function toParameter(
+  text: string,
+  before: ReadonlyMap<string, string> = new Map<string, string>(),
+): ReadonlyMap<string, string> {
+  const [, name = '', value = ''] = /^([^=]+)=([^]*)$/.exec(text) ?? [];
+  if (name === '') throw new InvalidArgumentError('It must be name=value, as in from=2026-10-01.');
+  if (before.has(name)) throw new InvalidArgumentError(`The parameter "${name}" is given twice.`);
+  return new Map([...before, [name, value]]);
+}
+
+export interface ReportFlags {
+  readonly param?: ReadonlyMap<string, string>;
+  readonly sql?: string;
+  readonly meta?: boolean;
+}
+
+/**
+ * The report to run. Tells on standard error what its numbers rest on, and where an own report stands in the place of a
+ * shipped one. Throws a UsageError or FileError where it cannot be run so.
+ */
+export async function reportRequest(
+  context: CliContext,
+  what: string,
+  flags: ReportFlags,
+  part: StatementPart = {},
+): Promise<ReportRequest> {
+  if (flags.sql !== undefined)
+    throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
+  if (flags.meta === true) throw new UsageError('--meta is for tables and views; a report has the columns that it has');
+  const [{ openReports }, { reportNamed }, { assumptionsWith, boundValues }] = await Promise.all([
+    import('../app.ts'),
+    import('../export/reports/reports.ts'),
+    import('../export/reports/parameters.ts'),
+  ]);
+  const reports = await openReports(context.settings());
+  const report = reportNamed(reports, what.slice(prefix.length));
+  const values = boundValues(report, flags.param ?? new Map<string, string>(), systemClock.now());
+  if (reports.replaced.includes(report.name)) {
+    printNote(
+      context,
+      `report ${report.name} is your own, ${report.file}, in the place of the one that comes with the program`,
+    );
+  }
+  for (const words of assumptionsWith(report, values)) printNote(context, `assumed: ${words}`);
+  return { report, values, part };
+}

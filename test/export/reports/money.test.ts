@@ -1,0 +1,58 @@
+import { Big } from 'big.js';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { insertRows, mirrorFile, type StoredValue } from '../../support/mirror-file.ts';
+import { reportsIn, runReport } from '../../support/reports.ts';
+
+const reports = reportsIn();
+
+/** What balance-liability says of users with these balances. */
+function liability(balances: readonly StoredValue[]) {
+  const file = mirrorFile((database) => {
+    const users = balances.map((balance, index) => ({ id: BigInt(index + 1), balance, email: 'all@one.example' }));
+    insertRows(database, 'users', users);
+  });
+  const run = (name: string) => runReport(file, reports, { name, given: {}, now: 0 }).rows[0] ?? {};
+  return { ...run('balance-liability'), shared: run('duplicate-accounts')['balance'] };
+}
+
+describe('sums of money', () => {
+  test('are exact where floating point is not', () => {
+    const dimes = Array.from({ length: 1_233 }, () => 0.1);
+    expect(liability(dimes)).toMatchObject({ liability: 123.3, holders: 1_233, net: 123.3, shared: 123.3 });
+    // What the sum of the doubles is.
+    expect(dimes.reduce((total, each) => total + each, 0)).not.toBe(123.3);
+  });
+
+  test('of 100,000 awkward amounts are those of decimal arithmetic, to the cent', () => {
+    const cents = (index: number) => ((index * 7_919 + (index % 13) * 104_729) % 2_000_003) - 700_000;
+    const amounts = Array.from({ length: 100_000 }, (_, index) => cents(index) / 100);
+    const exact = BigInt(amounts.length) && amounts.reduce((total, _, index) => total + BigInt(cents(index)), 0n);
+    const { net, liability: owed, negative } = liability(amounts) as Record<string, number>;
+    expect(new Big(net ?? 0).toFixed(2)).toBe(new Big(exact.toString()).div(100).toFixed(2));
+    expect(new Big(owed ?? 0).plus(negative ?? 0).toFixed(2)).toBe(new Big(exact.toString()).div(100).toFixed(2));
+  });
+
+  test('of any amounts of up to four places are exact', () => {
+    const amount = fc.tuple(
+      fc.integer({ min: -9_999_999, max: 9_999_999 }),
+      fc.constantFrom(1, 10, 100, 1_000, 10_000),
+    );
+    fc.assert(
+      fc.property(fc.array(amount, { minLength: 1, maxLength: 60 }), (parts) => {
+        const exact = parts.reduce((total, [digits, scale]) => total.plus(new Big(digits).div(scale)), new Big(0));
+        expect(liability(parts.map(([digits, scale]) => digits / scale))).toMatchObject({ net: exact.toNumber() });
+      }),
+      { numRuns: 25, seed: 11 },
+    );
+  });
+
+  test('hold trillions with their cents', () => {
+    expect(liability([1_799_999_999_999.99, 1_799_999_999_999.99])).toMatchObject({ net: 3_599_999_999_999.98 });
+    expect(liability([900_000_000_000_000n])).toMatchObject({ net: 900_000_000_000_000 });
+  });
+
+  test('say so where they grow beyond all bounds, rather than be wrong', () => {
+    expect(() => liability([900_000_000_000_000n, 900_000_000_000_000n])).toThrow(/integer overflow/);
+  });
+});

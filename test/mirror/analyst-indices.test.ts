@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest';
+import { rowsOf } from '../support/relations.ts';
+import { sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+function planOf(file: string): string {
+  const plan = rowsOf<{ detail: string }>(file, 'EXPLAIN QUERY PLAN SELECT * FROM emails WHERE user_id = 5');
+  return plan.map(({ detail }) => detail).join();
+}
+
+test('the emails of a user are found by an index once emails have been read whole, and not before', async () => {
+  const sandbox = await startSandbox({ emails: 40 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  sandbox.control.setBehaviour({ forbidden: 'emails' });
+  await sync(sandbox, file);
+  expect(planOf(file)).toBe('SCAN emails');
+  sandbox.control.setBehaviour({ forbidden: '' });
+  await sync(sandbox, file);
+  expect(planOf(file)).toBe('SEARCH emails USING INDEX emails_user_id (user_id=?)');
+  // It is there once.
+  await sync(sandbox, file);
+  expect(rowsOf(file, "SELECT name FROM sqlite_schema WHERE name = 'emails_user_id'")).toHaveLength(1);
+});

@@ -9,6 +9,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { Capabilities } from './api/capabilities.ts';
 import type { Client } from './api/client.ts';
 import type { Http, HttpOptions } from './api/http.ts';
+import type { ReadingProcess } from './export/reading-process.ts';
 import type { Reports } from './export/reports/reports.ts';
 import type { ForgetPorts } from './mirror/forget.ts';
 import type { RunPlan } from './mirror/dry-run.ts';
@@ -18,6 +19,7 @@ import type { CapabilityStatus, MirrorStatus } from './mirror/status.ts';
 import type { VerifyRequest, VerifyResult } from './mirror/verify.ts';
 import { threadError } from './model/failure.ts';
 import type { Log } from './model/log.ts';
+import { moduleBeside } from './model/module.ts';
 import type { ResourceName } from './model/resources.ts';
 import { startThread } from './model/thread.ts';
 import { type Clock, systemClock } from './model/time.ts';
@@ -271,4 +273,13 @@ export async function openBlank(): Promise<Snapshot> {
 export async function openReading(settings: Settings, releases: Releases): Promise<ReadingStore> {
   const { openReadingStore } = await import('./store/sqlite/reading.ts');
   return releases.add(openReadingStore(settings.store.mirror));
+}
+
+/**
+ * A process of its own that reads the mirror, for what may take longer than anybody waits: it can be stopped in the midst
+ * of a statement. It opens the file that it is told, and there throws a FileError where there is none to read.
+ */
+export async function openReadingProcess(releases: Releases): Promise<ReadingProcess> {
+  const { ReadingProcess } = await import('./export/reading-process.ts');
+  return releases.add(new ReadingProcess(moduleBeside('./store/sqlite/reading', import.meta.url)));
 }

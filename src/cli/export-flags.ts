@@ -24,6 +24,7 @@ export interface ExportFlags {
   readonly bom?: boolean;
   readonly meta?: boolean;
   readonly param?: ReadonlyMap<string, string>;
+  readonly chart?: string;
 }
 
 /** What the rows are written as: by the flags, else by the ending of the file's name, else CSV. Throws a UsageError. */
@@ -60,7 +61,8 @@ export function checkAll(what: string | undefined, flags: ExportFlags): void {
     (name) => flags[name] !== undefined,
   );
   if (other !== undefined) throw new UsageError(`${flagOf(other)} is for one table, and --all is every table`);
-  if (flags.param !== undefined) throw new UsageError('--param is for a report, and --all is every table');
+  const ofReport = (['param', 'chart'] as const).find((name) => flags[name] !== undefined);
+  if (ofReport !== undefined) throw new UsageError(`--${ofReport} is for a report, and --all is every table`);
 }
 
 /** The rows that are asked for. Throws a UsageError. */
@@ -90,8 +92,8 @@ function tableOf(what: string | undefined, flags: ExportFlags): SourceRequest {
   return { relation: what, meta: flags.meta === true, ...partOf(flags) };
 }
 
-/** What of the rows is wanted. */
-function partOf(flags: ExportFlags): StatementPart {
+/** What of the rows is wanted. Throws a UsageError. */
+export function partOf(flags: ExportFlags): StatementPart {
   const columns = flags.columns?.split(',').map((name) => name.trim());
   if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${flags.columns}"`);
   return {

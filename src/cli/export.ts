@@ -3,8 +3,12 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { timestampOf } from '../model/time.ts';
 import { exportFormats, isPacked } from '../export/formats.ts';
+import type { Releases } from '../app.ts';
+import type { ExportRequest, ExportRun } from '../export/export.ts';
+import { isWhole } from '../export/selection.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { CliContext } from './context.ts';
-import { type ExportFlags, formOf, whatOf } from './export-flags.ts';
+import { type ExportFlags, formOf, partOf, whatOf } from './export-flags.ts';
 import { removeOlder, targetOf } from './export-target.ts';
 import { toMoment } from './moment-flag.ts';
 import { printJson, printNote, printWarning } from './output.ts';
@@ -43,6 +47,7 @@ export function define(program: Command, context: CliContext): void {
       'a parameter of the report: from=2026-10-01; may be given several times',
       toParameter,
     )
+    .option('--chart <file>', 'draw the report as SVG into the file, in the place of its rows')
     .option('--meta', "also the mirror's own columns, whose names begin with _")
     .option(
       '--keep <number>',
@@ -63,13 +68,18 @@ Examples:
   admin-mirror export users --as-of 7d -o users-last-week.csv
   admin-mirror export emails -o emails-{date}.jsonl.gz --keep 30
   admin-mirror export report:signups-by-month --param from=2026-01-01 -o signups.csv
+  admin-mirror export report:signups-by-month --chart signups.svg
   admin-mirror export --sql "SELECT status, count(*) AS users FROM users GROUP BY status"
   admin-mirror export --all --format parquet -o exports`,
     )
     .action(async (what: string | undefined, flags: ExportFlags) => {
-      if (flags.all !== true) return run(context, what, flags);
-      const { exportAll } = await import('./export-all.ts');
-      return exportAll(context, what, flags);
+      if (flags.all === true) {
+        const { exportAll } = await import('./export-all.ts');
+        return exportAll(context, what, flags);
+      }
+      if (flags.chart === undefined) return run(context, what, flags);
+      const { drawReport } = await import('./report-chart.ts');
+      return drawReport(context, what, flags, partOf(flags), flags.chart);
     });
 }
 
@@ -78,15 +88,11 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const request = { what: await whatOf(context, what, flags), form: formOf(flags, named) };
   checkStandardOutput(context, request.form, flags, named);
   const target = named === undefined ? undefined : targetOf(context, named, flags.keep);
-  const [{ openReading, withReleases }, { exportChunks }] = await Promise.all([
-    import('../app.ts'),
-    import('../export/export.ts'),
-  ]);
+  const { withReleases } = await import('../app.ts');
   const { signal } = context;
   await withReleases(async (releases) => {
-    const store = await openReading(context.settings(), releases);
     let rows = 0;
-    const chunks = exportChunks(store, request, {
+    const chunks = await openChunks(context.settings(), releases, request, {
       signal,
       onRows: (more) => void (rows += more),
       onWarning: (warning) => printWarning(context, warning),
@@ -105,6 +111,22 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     const asOf = flags.asOf === undefined ? {} : { as_of: timestampOf(flags.asOf) };
     if (context.json()) printJson(context, { file: target.path, format, compression, rows, bytes, ...asOf, ...older });
   });
+}
+
+/** A statement runs where it can be ended, since SQLite may work on it for minutes; a whole table is read in pieces here. */
+async function openChunks(
+  settings: Settings,
+  releases: Releases,
+  request: ExportRequest,
+  run: ExportRun,
+): Promise<AsyncGenerator<Uint8Array>> {
+  const { openReading, openReadingProcess } = await import('../app.ts');
+  if ('relation' in request.what && isWhole(request.what)) {
+    const { exportChunks } = await import('../export/export.ts');
+    return exportChunks(await openReading(settings, releases), request, run);
+  }
+  const reading = await openReadingProcess(releases);
+  return reading.chunks(settings.store.mirror, { kind: 'export', request }, run);
 }
 
 function checkStandardOutput(

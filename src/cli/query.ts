@@ -1,9 +1,22 @@
 /** `query`: one statement that reads, run on the mirror. */
+import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type QueryFormat, queryFormats } from '../export/formats.ts';
+import type { ReadingJob } from '../export/reading-job.ts';
 import type { CliContext } from './context.ts';
+import { toDuration } from './duration-flag.ts';
+import { printJson, printNote } from './output.ts';
+import { refuseOwnFiles } from './own-files.ts';
+
+interface QueryFlags {
+  readonly format: QueryFormat;
+  readonly timeout?: number;
+  readonly explain?: boolean;
+  readonly chart?: string | true;
+  readonly pager: boolean;
+}
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -15,29 +28,86 @@ export function define(program: Command, context: CliContext): void {
         .choices(queryFormats)
         .default('table'),
     )
+    .option('--timeout <duration>', 'stop when the answer takes longer: 30s, 10m (default: no limit)', toDuration)
+    .addOption(new Option('--explain', 'show how the statement would be run, and which tables it reads whole'))
+    .addOption(
+      new Option('--chart [file]', 'draw the result: in the terminal, or as SVG into the file').conflicts('explain'),
+    )
+    .option('--no-pager', 'print long answers at once (default on a terminal: through $PAGER, else less)')
     .addHelpText(
       'after',
       `
+On a terminal, a table is cut to its width; give another --format for the whole of it. Ctrl+C stops a statement.
+
 Examples:
   admin-mirror query "SELECT status, count(*) AS users FROM users GROUP BY status"
   admin-mirror query "SELECT id, email, balance FROM users ORDER BY balance DESC LIMIT 10" --format csv
-  admin-mirror query - < report.sql`,
+  admin-mirror query "SELECT substr(created_at, 1, 7) AS month, count(*) AS users FROM users GROUP BY 1" --chart
+  admin-mirror query "SELECT count(*) FROM emails WHERE subject LIKE '%invoice%'" --explain
+  admin-mirror query - --timeout 30s < report.sql`,
     )
-    .action((sql: string | undefined, flags: { format: QueryFormat }) => run(context, sql, flags.format));
+    .action((sql: string | undefined, flags: QueryFlags) => run(context, sql, flags));
 }
 
-async function run(context: CliContext, argument: string | undefined, format: QueryFormat): Promise<void> {
-  const sql = argument === undefined || argument === '-' ? await fromInput(context, argument) : argument;
-  const [{ openReading, withReleases }, { queryChunks }, { writeToStream }] = await Promise.all([
-    import('../app.ts'),
-    import('../export/query.ts'),
-    import('../export/stream-output.ts'),
-  ]);
+async function run(context: CliContext, argument: string | undefined, flags: QueryFlags): Promise<void> {
+  const { openReadingProcess, withReleases } = await import('../app.ts');
   await withReleases(async (releases) => {
-    const store = await openReading(context.settings(), releases);
-    const chunks = queryChunks(store, sql, context.json() ? 'json' : format, context.signal);
-    await writeToStream(context.stdout, chunks, context.signal);
+    // First of all, as it takes a moment to get ready.
+    const reading = await openReadingProcess(releases);
+    const settings = context.settings();
+    const { sql, file } = await requestOf(context, argument, flags);
+    const run = { signal: context.signal, timeoutMs: flags.timeout };
+    const chunks = reading.chunks(settings.store.mirror, jobOf(context, sql, flags, file), run);
+    if (file === undefined) {
+      const { writePaged } = await import('./pager.ts');
+      await writePaged(context, chunks, flags.pager);
+      return;
+    }
+    const { writeDurableFile } = await import('../store/files/durable-file.ts');
+    const path = resolve(context.folder, file);
+    refuseOwnFiles(path, settings);
+    const bytes = await writeDurableFile(path, chunks, context.signal);
+    if (context.json()) printJson(context, { file: path, format: 'svg', bytes });
+    else printNote(context, `drawn to ${file}`);
   });
+}
+
+interface QueryInput {
+  readonly sql: string;
+  /** The file that a picture goes to. */
+  readonly file?: string;
+}
+
+async function requestOf(context: CliContext, argument: string | undefined, flags: QueryFlags): Promise<QueryInput> {
+  const { chart } = flags;
+  // `--chart "SELECT …"`: what stands behind the flag was meant for the command.
+  const isFile = typeof chart === 'string' && chart.toLowerCase().endsWith('.svg');
+  if (typeof chart === 'string' && !isFile && (argument !== undefined || !/\s/.test(chart))) {
+    throw new UsageError(`a picture is written as SVG, and "${chart}" does not end in .svg`, {
+      advice: 'Name a file such as out.svg, or none for a picture in the terminal.',
+    });
+  }
+  const given = typeof chart === 'string' && !isFile ? chart : argument;
+  if (chart !== undefined && !isFile && context.json()) {
+    throw new UsageError('a picture in the terminal is not JSON', { advice: 'Leave out --chart or --json.' });
+  }
+  const sql = given === undefined || given === '-' ? await fromInput(context, given) : given;
+  return isFile ? { sql, file: chart } : { sql };
+}
+
+/** Where there is no terminal, pictures are as wide and high as the usual one. */
+const usual = { columns: 80, rows: 24 };
+
+function jobOf(context: CliContext, sql: string, flags: QueryFlags, file: string | undefined): ReadingJob {
+  const { stdout } = context;
+  if (flags.explain === true) return { kind: 'plan', sql, format: context.json() ? 'json' : 'text' };
+  if (file !== undefined) return { kind: 'chart', what: { sql }, to: 'svg' };
+  if (flags.chart !== undefined) {
+    const { columns, rows } = stdout.isTTY ? stdout : usual;
+    return { kind: 'chart', what: { sql }, to: { columns, rows, color: context.color() } };
+  }
+  const format = context.json() ? 'json' : flags.format;
+  return { kind: 'query', request: { sql, format, room: stdout.isTTY ? stdout.columns : undefined } };
 }
 
 async function fromInput(context: CliContext, argument: string | undefined): Promise<string> {

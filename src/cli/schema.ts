@@ -1,44 +1,84 @@
 /** `schema`: what every table and column of the mirror means. Needs no mirror file, and says what one lacks. */
+import { Buffer } from 'node:buffer';
 import { existsSync } from 'node:fs';
-import type { Command } from 'commander';
+import { basename, extname } from 'node:path';
+import { type Command, Option } from 'commander';
 import { OperatorError } from '../model/errors.ts';
+import { type SchemaFormat, schemaFormats } from '../export/formats.ts';
 import type { InventoryTable } from '../export/inventory.ts';
 import type { Relation } from '../store/ports/reading.ts';
 import type { CliContext } from './context.ts';
-import { paint, printJson, printLine, printNote, printWarning } from './output.ts';
+import { paint, printNote, printWarning } from './output.ts';
+import { writePaged } from './pager.ts';
+
+interface SchemaFlags {
+  readonly format: SchemaFormat;
+  readonly pager: boolean;
+}
 
 export function define(program: Command, context: CliContext): void {
   program
     .command('schema')
     .description('Show the data dictionary of the mirror: every table and column, its type, meaning and source.')
     .argument('[table]', 'only this table or view')
+    .addOption(
+      new Option('--format <format>', 'how it is printed; --json stands for json')
+        .choices(schemaFormats)
+        .default('text'),
+    )
+    .option('--no-pager', 'print it all at once (default on a terminal: through $PAGER, else less)')
     .addHelpText(
       'after',
       `
 "null" marks a column that the API's reference, or the mirror, leaves without a value at times. A field that a server
-does not send at all is null in any column.
+does not send at all is null in any column. Each column's source is document (a field of the API), relation (of related
+records) or mirror (kept by this program).
 
 Examples:
   admin-mirror schema
   admin-mirror schema users
-  admin-mirror schema --json`,
+  admin-mirror schema --format datasette > metadata.json`,
     )
-    .action((table: string | undefined) => run(context, table));
+    .action((table: string | undefined, flags: SchemaFlags) => run(context, table, flags));
 }
 
-async function run(context: CliContext, table: string | undefined): Promise<void> {
+async function run(context: CliContext, table: string | undefined, flags: SchemaFlags): Promise<void> {
   const { inventory, inventoryOf } = await import('../export/inventory.ts');
   const file = context.settings().store.mirror;
   const all = inventory(await relationsIn(context, file));
   const shown = table === undefined ? all : [inventoryOf(all, table)];
-  if (context.json()) {
-    printJson(context, { file, tables: shown });
-    return;
+  const text = await textOf(context, context.json() ? 'json' : flags.format, file, shown);
+  await writePaged(context, once(text), flags.pager);
+}
+
+async function* once(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}
+
+async function textOf(
+  context: CliContext,
+  format: SchemaFormat,
+  file: string,
+  tables: readonly InventoryTable[],
+): Promise<string> {
+  switch (format) {
+    case 'text':
+      return tables.map((table) => `${linesOf(context, table).join('\n')}\n`).join('\n');
+    case 'markdown': {
+      const { dictionaryMarkdown } = await import('../export/dictionary-markdown.ts');
+      return dictionaryMarkdown(tables);
+    }
+    case 'json':
+      return jsonText({ file, tables });
+    case 'datasette': {
+      const { datasetteMetadata } = await import('../export/datasette.ts');
+      return jsonText(datasetteMetadata(basename(file, extname(file)), tables));
+    }
   }
-  for (const [index, each] of shown.entries()) {
-    if (index > 0) printLine(context, '');
-    for (const line of linesOf(context, each)) printLine(context, line);
-  }
+}
+
+function jsonText(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
 /** What the file has; undefined where there is none that can be read, which the dictionary does not need. */

@@ -17,8 +17,23 @@ export function relationEntries(relations: readonly Relation[]): readonly TableE
   });
 }
 
+/** The entries of all that a mirror can have; which keys the records will have, nobody knows before they came. */
+export function possibleRelationEntries(): readonly TableEntry[] {
+  return relationTables.flatMap((each) => [
+    tableEntry(each),
+    viewEntry(each, { columns: [{ name: each.parentColumn, type: '', notNull: false }] }),
+  ]);
+}
+
+/** The setting that a table or view of that name would be there by; undefined where it is none of related records. */
+export function settingBehind(name: string): string | undefined {
+  const found = relationTables.find(({ table, view }) => table === name || view === name);
+  return found && `Add ${found.relation} to resources.${found.resource}.include, and run \`admin-mirror sync\`.`;
+}
+
 function parentEntry({ resource, parentColumn }: RelationTable): ColumnEntry {
-  return column(`${parentColumn} INTEGER`, `the ${resourceOf(resource).singular} that it came with`);
+  const meaning = `the ${resourceOf(resource).singular} that it came with`;
+  return { ...column(`${parentColumn} INTEGER`, meaning), source: 'relation' };
 }
 
 function tableEntry(relation: RelationTable): TableEntry {
@@ -31,8 +46,8 @@ function tableEntry(relation: RelationTable): TableEntry {
       `Read as resources.${resource}.include says; mirror_relations tells whether it still is.`,
     columns: [
       parentEntry(relation),
-      { ...column('id ANY?', 'of the related record, where it has one; may be text'), type: 'any' },
-      { ...column('record TEXT', 'the related record as it came'), type: 'TEXT (JSON)' },
+      { ...column('id ANY?', 'of the related record, where it has one; may be text'), type: 'any', source: 'relation' },
+      { ...column('record TEXT', 'the related record as it came'), type: 'TEXT (JSON)', source: 'relation' },
       {
         ...column('_key ANY', `tells it from others of the same ${parentColumn}: its id as text, else its place`),
         type: 'any',
@@ -42,7 +57,7 @@ function tableEntry(relation: RelationTable): TableEntry {
   };
 }
 
-function viewEntry(relation: RelationTable, { columns }: Relation): TableEntry {
+function viewEntry(relation: RelationTable, { columns }: Pick<Relation, 'columns'>): TableEntry {
   return {
     name: relation.view,
     kind: 'view',
@@ -50,7 +65,7 @@ function viewEntry(relation: RelationTable, { columns }: Relation): TableEntry {
     columns: columns.map(({ name }) =>
       name === relation.parentColumn
         ? parentEntry(relation)
-        : { name, type: 'any', nullable: true, source: 'document', meaning: 'as it came; objects and arrays as JSON' },
+        : { name, type: 'any', nullable: true, source: 'relation', meaning: 'as it came; objects and arrays as JSON' },
     ),
     example: `SELECT * FROM ${relation.view} LIMIT 10`,
   };

@@ -10,6 +10,7 @@ import {
   resourceNames,
   resourceOf,
 } from '../model/resources.ts';
+import { meaningByName } from './dictionary-fields.ts';
 import { bookkeeping } from './dictionary-bookkeeping.ts';
 import { historyTables } from './dictionary-history.ts';
 import { analystViews } from './dictionary-views.ts';
@@ -19,10 +20,12 @@ export interface ColumnEntry {
   /** What its values are: `INTEGER`, `NUMERIC`, `TEXT`, `TEXT (JSON)` or `any`. */
   readonly type: string;
   readonly nullable: boolean;
-  /** `document`: a field of the API, as served; `mirror`: kept by this program. */
-  readonly source: 'document' | 'mirror';
+  readonly source: Source;
   readonly meaning: string;
 }
+
+/** `document`: a field of the API, as served; `relation`: of related records that came with one; `mirror`: kept by this program. */
+export type Source = 'document' | 'relation' | 'mirror';
 
 export interface TableEntry {
   readonly name: string;
@@ -31,6 +34,12 @@ export interface TableEntry {
   readonly columns: readonly ColumnEntry[];
   /** A query to begin with. */
   readonly example: string;
+}
+
+/** Where what a table or view tells comes from: the server's own, where any of it is. */
+export function sourceOf({ columns }: { readonly columns: readonly { readonly source: string }[] }): Source {
+  const sources = new Set(columns.map(({ source }) => source));
+  return (['relation', 'document'] as const).find((source) => sources.has(source)) ?? 'mirror';
 }
 
 /** Every table and view, resources first. */
@@ -84,7 +93,7 @@ function resourceTable(resource: Resource): TableEntry {
 function fieldColumn(resource: Resource, field: Field): ColumnEntry {
   const seen = resource.valuesSeen[field.name];
   const parts = [
-    field.name === 'id' ? 'primary key' : field.note,
+    field.name === 'id' ? 'primary key' : field.note || meaningByName(resource.name, field.name),
     typeNotes[field.type] ?? '',
     seen === undefined || field.type === 'flag' ? '' : `values seen: ${seen.join(', ')}`,
   ];

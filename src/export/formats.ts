@@ -29,3 +29,6 @@ export function formatOfName(name: string): {
   const inner = compression === undefined ? lower : lower.slice(0, -compressionEndings[compression].length);
   return { format: exportFormats.find((each) => inner.endsWith(`.${each}`)), compression };
 }
+
+export const schemaFormats = ['text', 'markdown', 'json', 'datasette'] as const;
+export type SchemaFormat = (typeof schemaFormats)[number];

@@ -2,8 +2,8 @@
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Relation } from '../store/ports/reading.ts';
-import { relationEntries } from './dictionary-relations.ts';
-import { type ColumnEntry, dictionary, type TableEntry } from './dictionary.ts';
+import { possibleRelationEntries, relationEntries, settingBehind } from './dictionary-relations.ts';
+import { type ColumnEntry, dictionary, sourceOf, type TableEntry } from './dictionary.ts';
 
 /** `in_file` is null where there is no file to look into. */
 export type InventoryColumn = Omit<ColumnEntry, 'source'> & {
@@ -13,13 +13,17 @@ export type InventoryColumn = Omit<ColumnEntry, 'source'> & {
 };
 
 export type InventoryTable = Omit<TableEntry, 'columns'> & {
+  readonly source: InventoryColumn['source'];
   readonly in_file: boolean | null;
   readonly columns: readonly InventoryColumn[];
 };
 
 /** Every table and view of the dictionary, then those that only the file has; `undefined` stands for no file. */
 export function inventory(relations: readonly Relation[] | undefined): readonly InventoryTable[] {
-  const described = [...dictionary(), ...relationEntries(relations ?? [])];
+  const described = [
+    ...dictionary(),
+    ...(relations === undefined ? possibleRelationEntries() : relationEntries(relations)),
+  ];
   const names = new Set(described.map(({ name }) => name));
   const others = (relations ?? []).filter(({ name }) => !names.has(name));
   return [
@@ -27,6 +31,7 @@ export function inventory(relations: readonly Relation[] | undefined): readonly 
     ...others.map((relation): InventoryTable => ({
       name: relation.name,
       kind: relation.kind,
+      source: 'file',
       summary: 'Not made by this program.',
       in_file: true,
       columns: relation.columns.map(undescribed),
@@ -40,7 +45,9 @@ export function inventoryOf(tables: readonly InventoryTable[], name: string): In
   const found = tables.find((each) => each.name === name);
   if (found !== undefined) return found;
   const names = tables.map((each) => each.name);
-  throw new UsageError(`there is no table or view "${name}"`, { advice: suggestion(name, names) });
+  throw new UsageError(`there is no table or view "${name}"`, {
+    advice: settingBehind(name) ?? suggestion(name, names),
+  });
 }
 
 function marked(entry: TableEntry, relations: readonly Relation[] | undefined): InventoryTable {
@@ -49,6 +56,7 @@ function marked(entry: TableEntry, relations: readonly Relation[] | undefined): 
   const described = new Set(entry.columns.map(({ name }) => name));
   return {
     ...entry,
+    source: sourceOf(entry),
     in_file: relations === undefined ? null : relation !== undefined,
     columns: [
       ...entry.columns.map((column) => ({

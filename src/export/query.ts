@@ -13,17 +13,23 @@ const batchRows = () => 200;
 /** Lines of a table that are printed at a time. */
 const heldLines = 200;
 
+export interface QueryRequest {
+  readonly sql: string;
+  readonly format: QueryFormat;
+  /** Columns of the terminal that a table is to fit in; without it, every cell has room for a short text. */
+  readonly room?: number | undefined;
+}
+
 /** What the query prints, in pieces. Throws a UsageError for SQL that fails or would do more than read. */
 export async function* queryChunks(
   store: ReadingStore,
-  sql: string,
-  format: QueryFormat,
+  { sql, format, room }: QueryRequest,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const snapshot = store.snapshot();
   try {
     const result = snapshot.query(sql);
-    for await (const text of textOf(result, format)) {
+    for await (const text of textOf(result, format, room)) {
       signal.throwIfAborted();
       yield Buffer.from(text);
       // SQLite works on this thread: signals are heard between two batches.
@@ -34,10 +40,10 @@ export async function* queryChunks(
   }
 }
 
-function textOf(result: Rows, format: QueryFormat): AsyncIterable<string> | Iterable<string> {
+function textOf(result: Rows, format: QueryFormat, room: number | undefined): AsyncIterable<string> | Iterable<string> {
   switch (format) {
     case 'table':
-      return tables(result);
+      return tables(result, room);
     case 'json':
       return jsonArray(result);
     case 'csv':
@@ -64,10 +70,10 @@ function* jsonArray({ columns, batches }: Rows): Generator<string> {
   yield between === '[' ? '[]\n' : '\n]\n';
 }
 
-function* tables({ columns, batches }: Rows): Generator<string> {
+function* tables({ columns, batches }: Rows, room: number | undefined): Generator<string> {
   let text = '';
   let held = 0;
-  for (const line of tableText(columns, oneByOne(batches(batchRows)))) {
+  for (const line of tableText(columns, oneByOne(batches(batchRows)), room)) {
     text += `${line}\n`;
     held += 1;
     if (held < heldLines) continue;

@@ -17,6 +17,11 @@ export interface TableRequest {
   readonly asOf?: Timestamp;
 }
 
+/** Whether every row is asked for, as it is now: such a table is read in pieces, and anything else by one statement. */
+export function isWhole({ where, order, asOf }: TableRequest): boolean {
+  return where === undefined && order === undefined && asOf === undefined;
+}
+
 export interface Resolved {
   readonly relation: Relation;
   readonly selection: Selection;

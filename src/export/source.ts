@@ -12,7 +12,7 @@ import type { TaskRange } from './range-task.ts';
 import { readingPace, type ReadingPace, weightOfRows } from './reading-pace.ts';
 import { isLarge, type ReadingTeam } from './reading-team.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
-import { resolveSelection, type TableRequest } from './selection.ts';
+import { isWhole, resolveSelection, type TableRequest } from './selection.ts';
 
 /** A table or view, what one statement of the operator's gives, or a saved report. */
 export type SourceRequest = TableRequest | { readonly sql: string } | ReportRequest;
@@ -29,7 +29,7 @@ export interface RowSource {
 export function readsMuch(snapshot: ReadingTeam['snapshot'], request: SourceRequest): boolean {
   if (!('relation' in request)) return false;
   const { relation } = resolveSelection(snapshot, request);
-  return isPlain(request) && relation.rangeColumn !== null && isLarge(snapshot, relation);
+  return isWhole(request) && relation.rangeColumn !== null && isLarge(snapshot, relation);
 }
 
 /** Throws a UsageError for what the mirror does not know, or SQL that would do more than read. */
@@ -45,12 +45,8 @@ export function sourceOf(
   const { asOf } = selection;
   const warning = asOf === undefined ? undefined : checkAsOf(snapshot, relation.name, asOf);
   if (warning !== undefined) onWarning(warning);
-  if (isPlain(request) && relation.rangeColumn !== null) return tableSource(team, relation, selection.columns);
+  if (isWhole(request) && relation.rangeColumn !== null) return tableSource(team, relation, selection.columns);
   return rowsSource(relation.name, snapshot.select(selection));
-}
-
-function isPlain({ where, order, asOf }: TableRequest): boolean {
-  return where === undefined && order === undefined && asOf === undefined;
 }
 
 /** Rows that come one after the other. */

@@ -3,14 +3,23 @@ import type { Cell, ResultColumn, Row } from '../store/ports/reading.ts';
 import { plainText } from '../store/files/csv.ts';
 import { cut, padEnd, padStart, width } from './text-width.ts';
 
-/** Columns on screen that one cell may take. */
+/** Columns on screen that one cell may take where there is no terminal to fit in. */
 const widest = 40;
+
+/** What is left of a column where many share a narrow terminal: enough to tell its values apart. */
+const narrowest = 10;
+
+/** Between two columns. */
+const between = '  ';
 
 /** Rows that the widths are taken from; later ones are cut to them. */
 const measuredRows = 200;
 
-/** The lines of the table, heading first, each without its line break. Holds no more rows than are needed for the widths. */
-export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>): Generator<string> {
+/**
+ * The lines of the table, heading first, each without its line break. Holds no more rows than are needed for the widths.
+ * @param room columns of the terminal; the widest cells give way first, and where all are narrow a line is longer
+ */
+export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>, room?: number): Generator<string> {
   const source = rows[Symbol.iterator]();
   const first: Row[] = [];
   while (first.length < measuredRows) {
@@ -18,26 +27,44 @@ export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>
     if (next.done === true) break;
     first.push(next.value);
   }
+  // Longer than a line or what a cell is cut to is no more than that.
+  const most = 4 * Math.max(widest, room ?? 0);
+  const texts = (row: Row) => columns.map((_, index) => shown(row[index] ?? null, most));
   const layout = columns.map(({ name }, index) => {
-    const cells = first.map((row) => shown(row[index] ?? null));
+    const cells = first.map((row) => shown(row[index] ?? null, most));
     const right =
       first.some((row) => isNumber(row[index] ?? null)) && first.every((row) => !isText(row[index] ?? null));
-    return { name, right, width: Math.min(widest, Math.max(width(visible(name)), ...cells.map(width))) };
+    const wanted = Math.max(width(visible(name, most)), ...cells.map(width));
+    return { name, right, width: room === undefined ? Math.min(widest, wanted) : wanted };
   });
+  if (room !== undefined) narrow(layout, room);
   const line = (texts: readonly string[]) =>
     texts
       .map((text, index) => {
         const column = layout[index];
         if (column === undefined) return text;
-        const short = cut(text, column.width);
-        return column.right ? padStart(short, column.width) : padEnd(short, column.width);
+        // A number with its end cut off is another number.
+        return column.right ? padStart(text, column.width) : padEnd(cut(text, column.width), column.width);
       })
-      .join('  ')
+      .join(between)
       .trimEnd();
-  yield line(layout.map(({ name }) => visible(name)));
-  yield layout.map((column) => '-'.repeat(column.width)).join('  ');
-  for (const row of first) yield line(row.map(shown));
-  for (let next = source.next(); next.done !== true; next = source.next()) yield line(next.value.map(shown));
+  yield line(layout.map(({ name }) => visible(name, most)));
+  yield layout.map((column) => '-'.repeat(column.width)).join(between);
+  for (const row of first) yield line(texts(row));
+  for (let next = source.next(); next.done !== true; next = source.next()) yield line(texts(next.value));
+}
+
+/** Takes columns from the widest of text until the line fits or none can give more. */
+function narrow(layout: { readonly right: boolean; width: number }[], room: number): void {
+  const texts = layout.filter(({ right }) => !right);
+  const length = () => layout.reduce((sum, column) => sum + column.width, between.length * (layout.length - 1));
+  for (let over = length() - room; over > 0; over = length() - room) {
+    const [first, second] = texts.toSorted((a, b) => b.width - a.width);
+    if (first === undefined || first.width <= narrowest) return;
+    // Down to the next one at once; columns of one width give way together.
+    const floor = Math.max(narrowest, Math.min(second?.width ?? 0, first.width - 1));
+    first.width = Math.max(floor, first.width - over);
+  }
 }
 
 function isNumber(cell: Cell): boolean {
@@ -48,15 +75,15 @@ function isText(cell: Cell): boolean {
   return cell !== null && !isNumber(cell);
 }
 
-function shown(cell: Cell): string {
+function shown(cell: Cell, most: number): string {
   if (cell === null) return '';
-  return typeof cell === 'string' ? visible(cell) : plainText(cell);
+  return typeof cell === 'string' ? visible(cell, most) : plainText(cell);
 }
 
 /** One line, and no control characters: data must not be able to command the terminal. A joiner of emoji stays. */
-function visible(text: string): string {
+function visible(text: string, most: number): string {
   return text
-    .slice(0, 4 * widest)
+    .slice(0, most)
     .toWellFormed()
     .replaceAll(/[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\u200D]+/gv, (run) => (/[\n\r\t]/.test(run) ? ' ' : ''));
 }

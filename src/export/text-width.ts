@@ -1,6 +1,12 @@
 /** How many columns of a terminal a text takes. */
 
-const segments = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+let segmenter: Intl.Segmenter | undefined;
+
+/** Its data takes longer to load than a short answer to print; text of plain letters does without. */
+function segmentsOf(text: string): Intl.Segments {
+  segmenter ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+  return segmenter.segment(text);
+}
 
 // Scripts whose characters take two columns, and signs shown as pictures.
 const wide =
@@ -15,16 +21,17 @@ function characterWidth(character: string): number {
 export function width(text: string): number {
   if (ascii.test(text)) return text.length;
   let sum = 0;
-  for (const { segment } of segments.segment(text)) sum += characterWidth(segment);
+  for (const { segment } of segmentsOf(text)) sum += characterWidth(segment);
   return sum;
 }
 
 /** The text in at most that many columns, with `…` where something is missing. */
 export function cut(text: string, columns: number): string {
   if (width(text) <= columns) return text;
+  if (ascii.test(text)) return `${text.slice(0, Math.max(0, columns - 1))}…`;
   let kept = '';
   let left = columns - 1;
-  for (const { segment } of segments.segment(text)) {
+  for (const { segment } of segmentsOf(text)) {
     left -= characterWidth(segment);
     if (left < 0) break;
     kept += segment;

@@ -82,3 +82,10 @@ export function parseDuration(text: string): number | undefined {
   const unit = unitMs[match?.[2] ?? ''];
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
+
+/** The duration as one would write it, in the largest unit that it is a whole number of: `90s`, `2m`. */
+export function durationText(ms: number): string {
+  const units = Object.entries(unitMs).toReversed();
+  const [unit, size] = units.find(([, size]) => ms >= size && ms % size === 0) ?? ['ms', 1];
+  return `${ms / size}${unit}`;
+}

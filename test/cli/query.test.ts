@@ -1,6 +1,9 @@
 import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { finished, runCli, startCli } from '../support/cli.ts';
+import { invoke } from '../support/invoke.ts';
 import { insertRows, mirrorFile } from '../support/mirror-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -83,6 +86,131 @@ test.each([
   child.kill(signal);
   const result = await finished(child);
   expect(result).toMatchObject({ code, stderr: `error: stopped by ${signal}\n` });
+});
+
+const silent = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n';
+
+test('Ctrl+C stops a statement that would never give a row, at once', async () => {
+  const child = startCli(['query', silent, '--format', 'csv', '--db', mirror()], { folder: temporaryFolder() });
+  // The header comes before the statement is begun.
+  await once(child.stdout, 'readable');
+  const stopped = performance.now();
+  child.kill('SIGINT');
+  expect(await finished(child)).toMatchObject({ code: 130, stderr: 'error: stopped by SIGINT\n' });
+  expect(performance.now() - stopped).toBeLessThan(1_000);
+});
+
+test('a statement that takes longer than it may ends with 2 and says what to do', async () => {
+  expect(await query([silent, '--timeout', '300ms'])).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringMatching(/asked for 300ms.*\n.*--timeout.*--explain/),
+  });
+  expect(await query(['SELECT 1', '--timeout', 'soon'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('It must be a duration such as 500ms, 30s or 10m'),
+  });
+});
+
+test('--explain shows the plan, with --json as a document', async () => {
+  const sql = 'SELECT count(*) FROM users WHERE balance > 1';
+  expect((await query([sql, '--explain'])).stdout).toContain('└─ SCAN users (reads every row)\n');
+  expect(JSON.parse((await query([sql, '--explain', '--json'])).stdout)).toMatchObject({ read_whole: ['users'] });
+});
+
+const counts = 'SELECT username, count(*) AS users FROM users GROUP BY 1 ORDER BY 1';
+
+describe('query --chart', () => {
+  test('draws in the terminal, whichever way round the SQL and the flag stand', async () => {
+    const { stdout } = await query([counts, '--chart']);
+    expect(stdout).toMatch(/^users by username\n=a {2}1 {2}█+\nb {3}1 {2}█+\n$/);
+    expect((await query(['--chart', counts])).stdout).toBe(stdout);
+  });
+
+  test('writes an SVG file, the same each time, and says so', async () => {
+    const folder = temporaryFolder();
+    const draw = () => runCli(['query', counts, '--chart', 'out.svg', '--db', mirror()], { folder });
+    expect(await draw()).toEqual({ code: 0, stdout: '', stderr: 'drawn to out.svg\n' });
+    const first = readFileSync(join(folder, 'out.svg'), 'utf8');
+    expect(first).toMatch(/^<\?xml .*<\/svg>\n$/s);
+    await draw();
+    expect(readFileSync(join(folder, 'out.svg'), 'utf8')).toBe(first);
+  });
+
+  test('of what cannot be drawn leaves no file, and the one that was there', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'old.svg'), 'old');
+    const draw = (file: string) =>
+      runCli(['query', 'SELECT username FROM users', '--chart', file, '--db', mirror()], { folder });
+    expect(await draw('new.svg')).toMatchObject({ code: 2, stderr: expect.stringContaining('no column') });
+    expect(await draw('old.svg')).toMatchObject({ code: 2 });
+    expect(readdirSync(folder)).toEqual(['old.svg']);
+    expect(readFileSync(join(folder, 'old.svg'), 'utf8')).toBe('old');
+  });
+
+  test.each([
+    [['--chart', 'out.png'], '"out.png" does not end in .svg'],
+    [['--chart', '--json'], 'is not JSON'],
+    [['--chart', '--explain'], 'cannot be used with'],
+  ])('with %j is refused', async (flags, message) => {
+    expect(await query([counts, ...flags])).toMatchObject({ code: 2, stderr: expect.stringContaining(message) });
+  });
+});
+
+describe('on a terminal', () => {
+  const hundred = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100) SELECT x FROM n';
+  const show = (args: readonly string[], PAGER: string, folder = temporaryFolder()) =>
+    invoke(['query', '--db', mirror(), ...args], { terminal: 60, folder, environment: { PAGER } });
+
+  test('what fits is printed, and what does not goes through the pager', async () => {
+    const paged = join(temporaryFolder(), 'paged');
+    const PAGER = `cat > '${paged}'`;
+    expect(await show(['SELECT 1 AS a'], PAGER)).toMatchObject({ code: 0, stdout: 'a\n-\n1\n' });
+    expect(existsSync(paged)).toBe(false);
+    expect(await show([hundred], PAGER)).toMatchObject({ code: 0, stdout: '', stderr: '' });
+    expect(readFileSync(paged, 'utf8')).toMatch(/^ {2}x\n---\n {2}1\n[^]*\n100\n$/);
+    // Few lines, but too long ones.
+    await show([`SELECT '${'x'.repeat(200)}' AS a`, '--format', 'csv'], PAGER);
+    expect(readFileSync(paged, 'utf8')).toMatch(/^a\nx{200}\n$/);
+  });
+
+  test('nothing goes through a pager with --no-pager, or where PAGER is empty', async () => {
+    for (const [args, PAGER] of [
+      [[hundred, '--no-pager'], 'false'],
+      [[hundred], ''],
+    ] as const) {
+      const { code, stdout } = await show(args, PAGER);
+      expect({ code, lines: stdout.split('\n').length }).toEqual({ code: 0, lines: 103 });
+    }
+  });
+
+  test('leaving the pager early ends the query, and is no error', async () => {
+    const first = join(temporaryFolder(), 'first');
+    expect(await show([endless], `head -n 1 > '${first}'`)).toMatchObject({ code: 0, stderr: '' });
+    expect(readFileSync(first, 'utf8').trim()).toBe('x');
+  });
+
+  test('a pager that is not there is said to be', async () => {
+    expect(await show([hundred], 'no-such-pager 2> /dev/null')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('the pager "no-such-pager 2> /dev/null" could not be run'),
+    });
+  });
+
+  test('long text is cut to its width, and numbers are not', async () => {
+    const sql = `SELECT 1234567890123 AS n, '${'text '.repeat(30)}' AS t, '${'more '.repeat(30)}' AS m`;
+    const { stdout } = await show([sql], '');
+    const [, , row = ''] = stdout.split('\n');
+    expect(row).toMatch(/^1234567890123 {2}text .*… {2}more .*…$/);
+    expect(row).toHaveLength(60);
+  });
+});
+
+test('where there is no terminal, nothing goes through a pager', async () => {
+  const sql = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100) SELECT x FROM n';
+  const options = { folder: temporaryFolder(), environment: { PAGER: 'false' } };
+  const { code, stdout } = await runCli(['query', sql, '--db', mirror()], options);
+  expect({ code, lines: stdout.split('\n').length }).toEqual({ code: 0, lines: 103 });
 });
 
 test('a query whose reader has gone ends quietly', async () => {

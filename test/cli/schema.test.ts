@@ -66,3 +66,41 @@ test('schema warns of a mirror that cannot be read, and explains the tables all 
   expect(stdout).toMatch(/^users table: /);
   expect(stderr).toContain('not an SQLite database');
 });
+
+test('schema names the setting that a table of related records is there by', async () => {
+  expect(await runCli(['schema', 'user_orders', '--db', mirrorFile()], { folder: temporaryFolder() })).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('Add orders to resources.users.include'),
+  });
+});
+
+test('schema --format datasette describes the database by the name of its file', async () => {
+  const file = mirrorFile();
+  const { stdout } = await runCli(['schema', '--format', 'datasette', '--db', file], { folder: temporaryFolder() });
+  expect(JSON.parse(stdout)).toMatchObject({
+    databases: {
+      mirror: {
+        tables: {
+          users: {
+            description: expect.stringContaining('People with an account'),
+            columns: { balance: 'money; decimal' },
+            facets: expect.arrayContaining(['status']),
+            sort_desc: 'created_at',
+          },
+          mirror_locks: { hidden: true },
+        },
+        queries: { users_example: { sql: expect.stringContaining('SELECT') } },
+      },
+    },
+  });
+});
+
+test('schema --format markdown is a document', async () => {
+  const file = mirrorFile();
+  const { stdout } = await runCli(['schema', 'users', '--format', 'markdown', '--db', file], {
+    folder: temporaryFolder(),
+  });
+  expect(stdout).toContain('\n### users\n');
+  expect(stdout).toContain('| `balance` | NUMERIC |  | document | money; decimal |');
+  expect(stdout).not.toContain('### emails');
+});

@@ -1,6 +1,9 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { dictionary } from '../../src/export/dictionary.ts';
+import { datasetteMetadata } from '../../src/export/datasette.ts';
 import { inventory, inventoryOf } from '../../src/export/inventory.ts';
+import { relationTables } from '../../src/model/relations.ts';
+import { flatViewSql, relationTableSql } from '../../src/store/sqlite/relation-schema.ts';
 import { openReadingStore } from '../../src/store/sqlite/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 
@@ -60,6 +63,51 @@ describe('the data dictionary', () => {
       expect(() => [...snapshot.query(example).batches(() => 10)]).not.toThrow();
     },
   );
+});
+
+test('every column has a meaning', () => {
+  const silent = inventory(undefined).flatMap(({ name, columns }) =>
+    columns.filter(({ meaning }) => meaning === '').map((column) => `${name}.${column.name}`),
+  );
+  expect(silent).toEqual([]);
+});
+
+describe('related records', () => {
+  function withRelations(): string {
+    return mirrorFile((database) => {
+      for (const relation of relationTables) {
+        database.exec(`${relationTableSql(relation)};\n${flatViewSql(relation, [])}`);
+      }
+    });
+  }
+
+  test('have entries that fit their tables, and examples that run', () => {
+    const snapshot = snapshotOf(withRelations());
+    const tables = inventory(snapshot.relations()).filter(({ source }) => source === 'relation');
+    expect(tables.map(({ name }) => name)).toEqual(relationTables.flatMap(({ table, view }) => [table, view]));
+    expect(tables.flatMap(({ columns }) => columns.filter((column) => column.in_file !== true))).toEqual([]);
+    expect(tables.flatMap(({ columns }) => columns.filter((column) => column.source === 'file'))).toEqual([]);
+    for (const { example } of tables) expect(() => [...snapshot.query(example).batches(() => 10)]).not.toThrow();
+  });
+});
+
+test('the metadata for Datasette names columns that exist, and queries that run', () => {
+  const snapshot = snapshotOf(mirrorFile());
+  const metadata = datasetteMetadata('mirror', inventory(snapshot.relations())).databases['mirror'];
+  const columns = new Map(
+    snapshot.relations().map((relation) => [relation.name, relation.columns.map(({ name }) => name)]),
+  );
+  const named = Object.entries(metadata?.tables ?? {}).map(
+    ([table, { columns, facets = [], sort_desc, label_column }]) => ({
+      table,
+      names: [...Object.keys(columns), ...facets, sort_desc ?? [], label_column ?? []].flat(),
+    }),
+  );
+  expect(named.map(({ table }) => table).sort()).toEqual([...columns.keys()].sort());
+  for (const { table, names } of named) expect(columns.get(table)).toEqual(expect.arrayContaining(names));
+  const hidden = Object.entries(metadata?.tables ?? {}).filter(([, table]) => table.hidden);
+  expect(hidden.map(([name]) => name)).toContain('mirror_locks');
+  for (const { sql } of Object.values(metadata?.queries ?? {})) expect(snapshot.query(sql).columns).not.toEqual([]);
 });
 
 describe('the inventory', () => {

@@ -3,11 +3,12 @@ import { tableText } from '../../src/export/text-table.ts';
 import { width } from '../../src/export/text-width.ts';
 import type { Cell } from '../../src/store/ports/reading.ts';
 
-function table(names: readonly string[], rows: Iterable<readonly Cell[]>): string[] {
+function table(names: readonly string[], rows: Iterable<readonly Cell[]>, room?: number): string[] {
   return [
     ...tableText(
       names.map((name) => ({ name, table: null, origin: null })),
       rows,
+      room,
     ),
   ];
 }
@@ -69,4 +70,25 @@ test('rows after the first two hundred are cut to the widths that those have', (
 
 test('no rows give a heading', () => {
   expect(table(['id', 'name'], [])).toEqual(['id  name', '--  ----']);
+});
+
+test('in a terminal the widest text gives way first, and text that has room is whole', () => {
+  const row = ['short', 'x'.repeat(100), 'y'.repeat(50), 12_345_678n];
+  const lines = table(['a', 'b', 'c', 'n'], [row], 60);
+  expect(lines[2]).toBe(`short  ${'x'.repeat(19)}…  ${'y'.repeat(20)}…  12345678`);
+  expect(table(['a', 'b', 'c', 'n'], [row], 200)[2]).toContain('x'.repeat(100));
+});
+
+test('where many columns share a terminal, a line is longer than it before a cell is too short to read', () => {
+  const names = Array.from({ length: 10 }, (_, index) => `c${index}`);
+  const lines = table(names, [names.map(() => 'x'.repeat(30))], 60);
+  expect(lines[2]).toBe(names.map(() => `${'x'.repeat(9)}…`).join('  '));
+});
+
+test('a number that comes late is not cut, though the column is narrower', () => {
+  function* many() {
+    for (let index = 0; index < 200; index += 1) yield [1n];
+    yield [123_456_789n];
+  }
+  expect(table(['n'], many(), 60).at(-1)).toBe('123456789');
 });

@@ -4,8 +4,7 @@
  */
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
-import { recordedColumns } from './history.ts';
-import { historyTableOf, quoteName } from './schema.ts';
+import { historyTableOf, quoteName, recordedColumns } from './schema.ts';
 
 /** A cell of a version, exactly as the row held it. */
 export function versionCell(version: string, column: string): string {

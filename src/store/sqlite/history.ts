@@ -6,7 +6,7 @@
 import type { Database } from 'better-sqlite3';
 import { resourceNames, resourceOf, type Resource, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
-import { historyTableOf, quoteName } from './schema.ts';
+import { historyTableOf, quoteName, recordedColumns } from './schema.ts';
 import { build, type Runner } from './tables.ts';
 
 /** Names a field that the reference does not know, where one is to be ignored: `_extra.last_ip`. */
@@ -30,15 +30,6 @@ export function significantChange(resource: Resource, ignore: readonly string[])
       ...columns.map((name) => `${old}.${quoteName(name)} IS NOT ${next}.${quoteName(name)}`),
       `${extra(old)} IS NOT ${extra(next)}`,
     ].join(' OR ');
-}
-
-/**
- * The columns of a version's `record`: all that a row has but `_changed_at`, which is the version's `valid_from`. JSON of
- * SQLite's own making gives every cell back as it was: integers with all their digits, 5.0 apart from 5, text as text (of a zero,
- * the sign is lost, which no reader can see).
- */
-export function recordedColumns(resource: Resource): string[] {
-  return [...resource.fields.map(({ name }) => name), '_extra', '_first_seen_at'];
 }
 
 /**

@@ -5,7 +5,7 @@
  * of an unexpected type stays as it came ("007" in an integer field is not turned into 7). See docs/architecture.md,
  * "The mirror file".
  */
-import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
+import { type Resource, resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { analystSchema } from './analyst-schema.ts';
 
 /** Columns that the mirror adds to each resource's own. */
@@ -19,6 +19,15 @@ export function quoteName(name: string): string {
 /** The table of a resource's earlier versions. */
 export function historyTableOf(resource: ResourceName): string {
   return `${resource}_history`;
+}
+
+/**
+ * The columns of a version's `record`: all that a row has but `_changed_at`, which is the version's `valid_from`. JSON of
+ * SQLite's own making gives every cell back as it was: integers with all their digits, 5.0 apart from 5, text as text (of a zero,
+ * the sign is lost, which no reader can see).
+ */
+export function recordedColumns(resource: Resource): string[] {
+  return [...resource.fields.map(({ name }) => name), '_extra', '_first_seen_at'];
 }
 
 function resourceTable(resource: ResourceName): string[] {

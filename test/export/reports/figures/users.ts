@@ -121,8 +121,33 @@ export function duplicates(users: readonly JsonRecord[], dots: boolean): JsonRec
   return ordered(rows, '-accounts', 'address');
 }
 
+/** Where each range ends; what is 0 has one of its own, and the last has no end. */
+const ranges: readonly (readonly [string, number])[] = [
+  ['0 to 10', 10],
+  ['10 to 25', 25],
+  ['25 to 50', 50],
+  ['50 to 100', 100],
+  ['100 to 250', 250],
+  ['250 to 500', 500],
+  ['500 to 1000', 1_000],
+  ['1000 and up', Infinity],
+];
+
+const distribution: Figures = ({ now }) => {
+  const rangeOf = (balance: number): string => {
+    if (balance <= 0) return balance < 0 ? 'below 0' : '0';
+    return ranges.find(([, end]) => balance < end)?.[0] ?? '';
+  };
+  const balances = numbers(now.users);
+  return ['below 0', '0', ...ranges.map(([range]) => range)].map((range) => {
+    const own = balances.filter((each) => rangeOf(each) === range);
+    return { range, users: own.length, balance: sum(own) };
+  });
+};
+
 export const userFigures: Readonly<Record<string, Figures>> = {
   'signups-by-month': signups,
+  'balance-distribution': distribution,
   'balance-liability': ({ now }) => [liability(now.users)],
   'top-balances': top,
   'inactive-users': inactive,

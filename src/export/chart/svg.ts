@@ -1,0 +1,192 @@
+/** A picture as SVG: plain text made of the numbers alone, the same for the same rows. */
+import { line } from 'd3-shape';
+import { cut, width } from '../text-width.ts';
+import { placeScale, valueLabel, valueScale } from './axes.ts';
+import type { Chart } from './chart.ts';
+import { colourOf, dashOf, documentOf, headOf, ink, page, textSize } from './svg-frame.ts';
+import { tag, textTag, textWidth } from './svg-text.ts';
+
+/** The text of the file. */
+export function chartSvg(chart: Chart): string {
+  const upright = chart.kind === 'line' || standsUpright(chart);
+  return upright ? uprightSvg(chart) : lyingSvg(chart);
+}
+
+interface Box {
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+  readonly bottom: number;
+}
+
+const label = { 'font-size': textSize, fill: ink.soft } as const;
+
+/** Widest words beside lying bars, in characters. */
+const longestLabel = 44;
+
+/** Bars lie where the names below standing ones would not all be read. */
+function standsUpright({ x, series }: Chart): boolean {
+  if (x.kind !== 'label') return x.places.length * series.length <= 120;
+  const room = (page.width - 120) / x.places.length;
+  return x.places.every((place) => textWidth(place.label, textSize) + 8 <= room);
+}
+
+/** Values upwards, the x axis below: lines, and bars that stand. */
+function uprightSvg(chart: Chart): string {
+  const head = headOf(chart);
+  const { scale, marks } = valueScale(chart, 6);
+  const widest = Math.max(...marks.map((mark) => textWidth(mark.label, textSize)));
+  const box: Box = {
+    left: page.margin + widest + 8,
+    right: page.width - page.margin,
+    top: head.bottom + 20,
+    bottom: page.height - 62,
+  };
+  const y = (value: number): number => box.bottom - scale(value) * (box.bottom - box.top);
+  const grid = marks.map(({ value, label: text }) => {
+    const stroke = value === 0 ? ink.axis : ink.grid;
+    return (
+      tag('line', { x1: box.left, x2: box.right, y1: y(value), y2: y(value), stroke }) +
+      textTag(text, { x: box.left - 8, y: y(value) + 4, 'text-anchor': 'end', ...label })
+    );
+  });
+  const [only, ...others] = chart.series;
+  // With several series, the legend says what is measured.
+  const name =
+    others.length > 0 ? '' : textTag(cut(only?.name ?? '', 60), { x: page.margin, y: box.top - 20, ...label });
+  const below = textTag(cut(chart.x.name, 60), {
+    x: (box.left + box.right) / 2,
+    y: page.height - 18,
+    'text-anchor': 'middle',
+    ...label,
+  });
+  const drawn = chart.kind === 'line' ? linesSvg(chart, box, y) : barsSvg(chart, box, y);
+  return documentOf(chart, page.height, head.svg + name + grid.join('') + drawn + below);
+}
+
+function placesOf(
+  { x }: Chart,
+  box: Box,
+): { readonly xOf: (index: number) => number; readonly marks: readonly { x: number; label: string }[] } {
+  const length = box.right - box.left;
+  if (x.kind === 'label') {
+    const step = length / x.places.length;
+    const xOf = (index: number): number => box.left + (index + 0.5) * step;
+    return {
+      xOf,
+      marks: thinned(
+        x.places.map((place, index) => ({ x: xOf(index), label: place.label })),
+        length,
+      ),
+    };
+  }
+  const { scale, marks } = placeScale(x, 8);
+  const at = (place: number): number => box.left + scale(place) * length;
+  return {
+    xOf: (index) => at(x.places[index]?.at ?? 0),
+    marks: thinned(
+      marks.map((mark) => ({ x: at(mark.at), label: mark.label })),
+      length,
+    ),
+  };
+}
+
+function linesSvg(chart: Chart, box: Box, y: (value: number) => number): string {
+  const { xOf, marks } = placesOf(chart, box);
+  const path = line<number | null>()
+    .defined((value) => value !== null)
+    .x((_, index) => xOf(index))
+    .y((value) => y(value ?? 0))
+    .digits(2);
+  const lines = chart.series.map(({ values }, index) => {
+    const stroke = { stroke: colourOf(index), 'stroke-width': 2.5, 'stroke-dasharray': dashOf(index) };
+    const drawn = tag('path', { d: path(values) ?? '', fill: 'none', 'stroke-linejoin': 'round', ...stroke });
+    // A point between two gaps has no line; many points would hide the line.
+    const isShort = values.length <= 40;
+    const points = values.map((value, place) => {
+      const isAlone = (values[place - 1] ?? null) === null && (values[place + 1] ?? null) === null;
+      if (value === null || (!isShort && !isAlone)) return '';
+      return tag('circle', { cx: xOf(place), cy: y(value), r: 3.5, fill: colourOf(index) });
+    });
+    return drawn + points.join('');
+  });
+  return lines.join('') + marksBelow(marks, box);
+}
+
+function barsSvg({ x, series }: Chart, box: Box, y: (value: number) => number): string {
+  const step = (box.right - box.left) / x.places.length;
+  const width = (step * (step > 8 ? 0.76 : 0.9)) / series.length;
+  const xOf = (index: number): number => box.left + (index + 0.5) * step;
+  const bars = series.flatMap(({ values }, index) =>
+    values.map((value, place) => {
+      if (value === null) return '';
+      const left = xOf(place) + (index - series.length / 2) * width;
+      const top = Math.min(y(value), y(0));
+      return tag('rect', { x: left, y: top, width, height: Math.abs(y(value) - y(0)), fill: colourOf(index) });
+    }),
+  );
+  const marks = x.places.map((place, index) => ({ x: xOf(index), label: place.label }));
+  return bars.join('') + marksBelow(thinned(marks, box.right - box.left), box);
+}
+
+/** Every second, third, … mark, so that none touches the next. */
+function thinned<T extends { readonly label: string }>(marks: readonly T[], length: number): T[] {
+  const widest = marks.reduce((most, mark) => Math.max(most, textWidth(mark.label, textSize)), 0) + 12;
+  const every = Math.max(1, Math.ceil((widest * marks.length) / length));
+  return marks.filter((_, index) => index % every === 0);
+}
+
+function marksBelow(marks: readonly { readonly x: number; readonly label: string }[], box: Box): string {
+  return marks
+    .map((mark) => {
+      // A word below the end of the axis must not leave the page.
+      const half = textWidth(mark.label, textSize) / 2;
+      const x = Math.max(half + 4, Math.min(mark.x, page.width - half - 4));
+      const tick = tag('line', { x1: mark.x, x2: mark.x, y1: box.bottom, y2: box.bottom + 5, stroke: ink.axis });
+      return tick + textTag(mark.label, { x, y: box.bottom + 21, 'text-anchor': 'middle', ...label });
+    })
+    .join('');
+}
+
+/** A row for each bar, its name to the left and its value to the right: as high as it needs to be. */
+function lyingSvg(chart: Chart): string {
+  const { x, series } = chart;
+  const head = headOf(chart);
+  const names = x.places.map((place) => cut(place.label, longestLabel));
+  const shown = series.map(({ values }) => values.map((value) => (value === null ? '' : valueLabel(value))));
+  const { scale } = valueScale(chart, 6);
+  const thickness = series.length === 1 ? 18 : 14;
+  const step = thickness * series.length + 8;
+  const left = page.margin + textWidth('n', textSize) * Math.max(...names.map(width)) + 10;
+  const right = page.width - page.margin - textWidth('0', textSize) * Math.max(...shown.flat().map(width)) - 6;
+  const at = (value: number): number => left + scale(value) * (right - left);
+  const top = head.bottom + 16;
+  const bars = x.places.map((_, place) => {
+    const y = top + place * step;
+    const middle = y + (thickness * series.length) / 2 + 4;
+    const name = textTag(names[place] ?? '', {
+      x: left - 10,
+      y: middle,
+      'text-anchor': 'end',
+      ...label,
+      fill: ink.text,
+    });
+    const own = series.map(({ values }, index) => {
+      const value = values[place] ?? null;
+      if (value === null) return '';
+      const from = Math.min(at(0), at(value));
+      const barY = y + index * thickness;
+      const size = { x: from, y: barY, width: Math.abs(at(value) - at(0)), height: thickness - 1 };
+      const text = { x: Math.max(at(0), at(value)) + 6, y: barY + thickness / 2 + 4 };
+      return (
+        tag('rect', { ...size, fill: colourOf(index) }) + textTag(shown[index]?.[place] ?? '', { ...text, ...label })
+      );
+    });
+    return name + own.join('');
+  });
+  const bottom = top + x.places.length * step;
+  const zero = tag('line', { x1: at(0), x2: at(0), y1: top - 6, y2: bottom, stroke: ink.axis });
+  const [only, ...others] = series;
+  const above = others.length > 0 ? '' : textTag(cut(only?.name ?? '', 60), { x: at(0), y: top - 12, ...label });
+  return documentOf(chart, Math.ceil(bottom + page.margin), head.svg + above + bars.join('') + zero);
+}

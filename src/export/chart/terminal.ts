@@ -1,0 +1,111 @@
+/** A picture for a terminal: bars of blocks, lines of box-drawing characters. */
+import { cut, padEnd, padStart, width } from '../text-width.ts';
+import { placeScale, valueLabel, valueScale } from './axes.ts';
+import type { Chart, ChartSeries } from './chart.ts';
+import { plotLines } from './terminal-lines.ts';
+
+export interface TerminalRoom {
+  readonly columns: number;
+  readonly rows: number;
+  readonly color: boolean;
+}
+
+/** Narrower than this, nothing can be read off. */
+const leastColumns = 40;
+
+/** The lines of the picture, each without its line break. */
+export function* chartText(chart: Chart, room: TerminalRoom): Generator<string> {
+  const columns = Math.max(leastColumns, room.columns);
+  yield painted(visible(chart.title), '1', room);
+  if (chart.kind === 'bar') {
+    yield* bars(chart, { ...room, columns });
+    return;
+  }
+  // Under each other and each by its own scale: none hides another, and no colour has to tell them apart.
+  const height = Math.max(4, Math.min(14, Math.floor((room.rows - 3) / chart.series.length) - 4));
+  for (const series of chart.series) {
+    yield '';
+    if (chart.series.length > 1) yield painted(visible(series.name), '36', room);
+    yield* lines(chart, series, { ...room, columns }, height);
+  }
+}
+
+function painted(text: string, code: string, { color }: TerminalRoom): string {
+  return color ? `\u001B[${code}m${text}\u001B[0m` : text;
+}
+
+/** Data must not be able to command the terminal. */
+function visible(text: string): string {
+  return text.toWellFormed().replaceAll(/[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\u200D]+/gv, '');
+}
+
+const eighths = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const;
+
+function* bars({ x, series }: Chart, room: TerminalRoom): Generator<string> {
+  const names = x.places.map(({ label }) => cut(visible(label), Math.floor(room.columns / 3)));
+  const values = series.map((each) => each.values.map((value) => (value === null ? '' : valueLabel(value))));
+  const nameWidth = Math.max(...names.map(width));
+  const seriesWidth =
+    series.length === 1 ? 0 : Math.max(...series.map(({ name }) => Math.min(20, width(visible(name)))));
+  const valueWidth = Math.max(...values.flat().map(width));
+  const used = nameWidth + valueWidth + 4 + (seriesWidth === 0 ? 0 : seriesWidth + 2);
+  const { scale } = valueScale({ series }, 6);
+  const length = Math.max(8, room.columns - used);
+  for (const [place, name] of names.entries()) {
+    for (const [index, each] of series.entries()) {
+      const value = each.values[place] ?? null;
+      const bar = value === null ? '' : barOf(scale(0) * length, scale(value) * length);
+      const own = seriesWidth === 0 ? '' : `${padEnd(cut(visible(each.name), seriesWidth), seriesWidth)}  `;
+      const label = `${padEnd(index === 0 ? name : '', nameWidth)}  ${own}`;
+      const number = padStart(values[index]?.[place] ?? '', valueWidth);
+      yield `${label}${number}  ${painted(bar, ['34', '33', '36', '35', '32', '31', '37'][index] ?? '34', room)}`.trimEnd();
+    }
+  }
+}
+
+/** A bar from zero, which lies so many columns from the left, to the value. */
+function barOf(zero: number, end: number): string {
+  // There are blocks that are partly filled from the left, and none from the right.
+  if (end < zero) return `${' '.repeat(Math.round(end))}${'█'.repeat(Math.max(1, Math.round(zero) - Math.round(end)))}`;
+  const start = Math.round(zero);
+  const parts = Math.round((end - start) * 8);
+  if (parts <= 0) return end > zero ? `${' '.repeat(start)}▏` : '';
+  return `${' '.repeat(start)}${'█'.repeat(Math.floor(parts / 8))}${eighths[parts % 8] ?? ''}`;
+}
+
+function* lines({ x }: Chart, series: ChartSeries, room: TerminalRoom, height: number): Generator<string> {
+  const { scale, marks } = valueScale({ series: [series] }, Math.max(2, Math.floor(height / 3)));
+  const labelWidth = Math.max(...marks.map(({ label }) => label.length));
+  const length = room.columns - labelWidth - 3;
+  const places = x.kind === 'label' ? undefined : placeScale(x, Math.max(2, Math.floor(length / 18)));
+  const last = Math.max(1, x.places.length - 1);
+  const at = (index: number): number => places?.scale(x.places[index]?.at ?? 0) ?? index / last;
+  const plot = plotLines(
+    series.values.map((value, index) => ({ x: at(index), y: value === null ? null : scale(value) })),
+    length,
+    height,
+  );
+  const rowOf = (value: number): number => Math.round((1 - scale(value)) * (height - 1));
+  for (const [row, text] of plot.entries()) {
+    const mark = marks.find(({ value }) => rowOf(value) === row);
+    yield `${padStart(mark?.label ?? '', labelWidth)} ${mark === undefined ? '│' : '┤'} ${painted(text, '34', room)}`.trimEnd();
+  }
+  yield `${' '.repeat(labelWidth)} └${'─'.repeat(length + 1)}`;
+  const words =
+    places === undefined
+      ? x.places.map(({ label }, index) => ({ at: at(index), label: cut(visible(label), 18) }))
+      : places.marks.map((mark) => ({ at: places.scale(mark.at), label: mark.label }));
+  yield `${' '.repeat(labelWidth + 3)}${wordsBelow(words, length)}`;
+}
+
+/** As many words as have room, each in the middle below its place. */
+function wordsBelow(words: readonly { readonly at: number; readonly label: string }[], length: number): string {
+  let text = '';
+  for (const { at, label } of words) {
+    const wanted = Math.round(at * (length - 1) - width(label) / 2);
+    const start = Math.max(0, Math.min(wanted, length - width(label)));
+    if (text !== '' && start < width(text) + 2) continue;
+    text = padEnd(text, start) + label;
+  }
+  return text;
+}

@@ -1,0 +1,120 @@
+/**
+ * Reading the mirror in a process of its own. SQLite works on a statement without ever coming back, for minutes where it
+ * has to, and its thread hears neither a signal nor a clock meanwhile; a process can be ended all the same. It does the
+ * mirror no harm: it can only read, and what it holds of the file is the system's to take back.
+ */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { IncompleteError, InterruptedError, UsageError } from '../model/errors.ts';
+import { errorOf, type Failure } from '../model/failure.ts';
+import { beginning, moduleBeside } from '../model/module.ts';
+import { durationText } from '../model/time.ts';
+import type { ReadingJob, ReadingNews, ReadingTask } from './reading-job.ts';
+import { TimeLimit } from './time-limit.ts';
+
+export interface ReadingRun {
+  readonly signal: AbortSignal;
+  /** How long the mirror may be waited for, in ms; time in which nobody takes the rows does not count. */
+  readonly timeoutMs?: number | undefined;
+  /** Told how many more rows have been read. */
+  readonly onRows?: (rows: number) => void;
+  /** Told what the operator should know of the rows. */
+  readonly onWarning?: (warning: string) => void;
+}
+
+function timeIsUp(ms: number): UsageError {
+  return new UsageError(
+    `the mirror was asked for ${durationText(ms)}, which is the limit, and the answer was not whole`,
+    {
+      advice: 'Raise --timeout, ask for less, or see with `admin-mirror query --explain` which tables are read whole.',
+    },
+  );
+}
+
+function lostProcess(how: string): IncompleteError {
+  return new IncompleteError(`the process that read the mirror ended before its answer was whole (${how})`, {
+    advice: 'The mirror is as it was. If it was the system that ended it, memory was short: ask for less at once.',
+  });
+}
+
+export class ReadingProcess {
+  readonly #child: ChildProcessWithoutNullStreams;
+  /** What the process ended with, once it has and all that it said has been heard. */
+  readonly #closed: Promise<readonly [number | null, NodeJS.Signals | null]>;
+
+  /**
+   * Starts the process, which gets ready while the command does.
+   * @param module what opens the store there: a ReadingModule
+   */
+  constructor(module: string) {
+    const entry = moduleBeside('./reading-child', import.meta.url);
+    const child = spawn(process.execPath, ['--eval', beginning, '--', module, entry], {
+      stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
+      // Values of parameters may be whole numbers beyond what JSON holds.
+      serialization: 'advanced',
+    }) as ChildProcessWithoutNullStreams;
+    this.#child = child;
+    const closed = Promise.all([once(child, 'close'), once(child, 'disconnect')]);
+    this.#closed = closed.then(([[code, signal]]) => [code as number | null, signal as NodeJS.Signals | null]);
+    this.#closed.catch(() => {});
+    // Nothing is ever written to it: it tells the process, by being open, that somebody waits for its answer.
+    child.stdin.on('error', () => {});
+  }
+
+  /**
+   * The bytes of the job's answer. Throws what the job throws; an InterruptedError where it was stopped, a UsageError where
+   * its time was up. The process takes one job, and ends with it or with the reader's interest in it.
+   */
+  async *chunks(file: string, job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {
+    const { signal, timeoutMs } = run;
+    signal.throwIfAborted();
+    const stop = () => this.close();
+    signal.addEventListener('abort', stop, { once: true });
+    const limit = timeoutMs === undefined ? undefined : new TimeLimit(timeoutMs, stop);
+    const ended = this.#hear(run);
+    try {
+      this.#child.send({ file, job } satisfies ReadingTask);
+      const bytes = this.#child.stdout[Symbol.asyncIterator]();
+      for (;;) {
+        const next = await (limit === undefined ? bytes.next() : limit.during(() => bytes.next()));
+        if (next.done === true) break;
+        yield next.value;
+      }
+      const end = await Promise.race([ended, this.#closed]);
+      signal.throwIfAborted();
+      if (limit?.isUp === true) throw timeIsUp(timeoutMs ?? 0);
+      if (end === 'whole') return;
+      if ('failure' in end) throw errorOf(end.failure);
+      const [code, killedBy] = end;
+      // Ctrl+C reaches all processes of a terminal at once, and this one may hear of it last.
+      if (killedBy === 'SIGINT' || killedBy === 'SIGTERM') throw new InterruptedError(killedBy);
+      throw lostProcess(killedBy ?? `exit code ${code}`);
+    } finally {
+      signal.removeEventListener('abort', stop);
+      this.close();
+    }
+  }
+
+  /** Ends the process, whatever it does. */
+  close(): void {
+    this.#child.kill('SIGKILL');
+  }
+
+  /** Passes on what the process says, up to how its answer ended. */
+  #hear(run: ReadingRun): Promise<'whole' | { readonly failure: Failure }> {
+    return new Promise((resolve) => {
+      this.#child.on('message', (news: ReadingNews) => {
+        switch (news.kind) {
+          case 'rows':
+            run.onRows?.(news.rows);
+            break;
+          case 'warning':
+            run.onWarning?.(news.text);
+            break;
+          case 'end':
+            resolve(news.failure === null ? 'whole' : { failure: news.failure });
+        }
+      });
+    });
+  }
+}

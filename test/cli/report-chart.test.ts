@@ -1,0 +1,56 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { invoke } from '../support/invoke.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+function folderWith(reports: Readonly<Record<string, string>> = {}) {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'config/reports'), { recursive: true });
+  for (const [name, text] of Object.entries(reports)) writeFileSync(join(folder, 'config/reports', name), text);
+  const file = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(200)));
+  return { folder, run: (...args: string[]) => invoke(['export', ...args, '--db', file], { folder }) };
+}
+
+const languages = `-- title: Languages & <people>
+-- description: Users of each language.
+-- parameter: least | integer | 0 | languages of at least so many
+-- column: language | text | the language
+-- column: users | integer | how many
+-- needs: users
+-- chart: bar language users
+SELECT language, count(*) AS users FROM users GROUP BY language HAVING count(*) >= :least ORDER BY language;`;
+
+describe('the picture of a report', () => {
+  test('is drawn as the report says, with its title and parameters, in the place of rows', async () => {
+    const { folder, run } = folderWith({ 'languages.sql': languages });
+    const result = await run('report:languages', '--chart', 'out.svg', '--param', 'least=67');
+    expect(result).toEqual({ code: 0, stdout: '', stderr: 'drawn to out.svg\n' });
+    const svg = readFileSync(join(folder, 'out.svg'), 'utf8');
+    expect(svg).toContain('>Languages &amp; &lt;people&gt;</text>');
+    expect([...svg.matchAll(/<text [^>]*text-anchor="middle"[^>]*>(..)<\/text>/g)].map(([, text]) => text)).toEqual([
+      'de',
+      'en',
+    ]);
+  });
+
+  test('is there for reports that come with the program', async () => {
+    const { folder, run } = folderWith();
+    const { code } = await run('report:signups-by-month', '--param', 'from=2020-01-01', '--chart', 'out.svg');
+    expect(code).toBe(0);
+    expect(readFileSync(join(folder, 'out.svg'), 'utf8')).toContain('<circle');
+  });
+
+  test.each([
+    [['report:top-balances', '--chart', 'out.svg'], 'report top-balances has no picture'],
+    [['users', '--chart', 'out.svg'], '--chart is for reports'],
+    [['report:signups-by-month', '--chart', 'out.png'], '"out.png" does not end in .svg'],
+    [['report:signups-by-month', '--chart', 'out.svg', '-o', 'out.csv'], 'leave out -o'],
+    [['report:packages-by-status', '--chart', 'out.svg'], 'the result has no rows'],
+  ])('is refused for %j, and leaves no file', async (args, message) => {
+    const { folder, run } = folderWith();
+    expect(await run(...args)).toMatchObject({ code: 2, stderr: expect.stringContaining(message) });
+    expect(readdirSync(folder)).toEqual(['config']);
+  });
+});

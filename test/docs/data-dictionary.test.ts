@@ -1,0 +1,13 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { dictionaryMarkdown } from '../../src/export/dictionary-markdown.ts';
+import { inventory } from '../../src/export/inventory.ts';
+import { projectFolder, textOf } from '../support/documents.ts';
+
+test('docs/data-dictionary.md is what `schema --format markdown` prints (UPDATE_DOCS=1 writes it anew)', () => {
+  const text = dictionaryMarkdown(inventory(undefined));
+  const path = 'docs/data-dictionary.md';
+  if (process.env['UPDATE_DOCS'] === '1') writeFileSync(join(projectFolder, path), text);
+  expect(textOf(path)).toBe(text);
+});

@@ -32,7 +32,8 @@ export function define(program: Command, context: CliContext): void {
     .option('--probe', 'measure again what the server can do, and put it on record in the mirror')
     .action(async (flags: Flags) => {
       const { checks, capabilities } = await examine(context, flags.probe ?? false);
-      if (context.json()) printJson(context, { ...answerOf(checks), capabilities });
+      const profile = context.reading().rest.profile ?? null;
+      if (context.json()) printJson(context, { profile, ...answerOf(checks), capabilities });
       else for (const line of linesOf(context, checks)) printLine(context, line);
       context.exit(checks.find((each) => each.state === 'fail')?.exitCode ?? 0);
     });

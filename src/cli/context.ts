@@ -24,6 +24,8 @@ export interface CliContext {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The working folder. */
   readonly folder: string;
+  /** The global flags as they were given. */
+  readonly flags: () => GlobalFlags;
   readonly json: () => boolean;
   readonly quiet: () => boolean;
   readonly verbose: () => boolean;
@@ -63,7 +65,8 @@ function attributeOf(flag: string): string {
   return flag.slice(2).replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-function flagValues(flags: GlobalFlags): FlagValue[] {
+/** The settings that flags give. */
+export function flagValues(flags: GlobalFlags): FlagValue[] {
   const values: FlagValue[] = [];
   for (const setting of settingTable) {
     const flag = flagName(setting);
@@ -96,6 +99,7 @@ export function createContext(
       return settings;
     },
     reading,
+    flags,
     json: () => flags()['json'] === true,
     quiet: () => flags()['quiet'] === true,
     verbose: () => flags()['verbose'] === true,

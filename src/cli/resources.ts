@@ -110,12 +110,12 @@ async function runOperation(
   await withClient(context, async (client, releases) => {
     const call = { id, relations, body, signal: context.signal };
     const record = operation.method === 'GET' ? undefined : await openRecord(context, operation, call, releases);
+    const doing = `${doingOf(operation, id, body)} at ${client.address}`;
     if (operation.confirm) {
-      const doing = `${doingOf(operation, id, body)} at ${client.address}`;
       const typed = operation.name === 'users.delete' ? { typed: String(id) } : {};
       await askConsent(context, { doing, ...typed }, flags['yes'] === true);
     } else if (record !== undefined) {
-      noteProfile(context, `${operation.summary.toLowerCase()} ${id} at ${client.address}`);
+      noteProfile(context, doing);
     }
     const send = () => callOf(operation.name)(client, call);
     const answer = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
@@ -192,6 +192,7 @@ function doingOf({ name, summary }: Operation, id: number, body: Readonly<Record
   if (name === 'users.create') return `create the user ${email}, who may get an email,`;
   if (name === 'users.delete')
     return `delete user ${id} for good${body['force'] === true ? ', whatever orders there are,' : ''}`;
+  if (name === 'users.update') return `change user ${id}`;
   return summary.toLowerCase();
 }
 

@@ -87,6 +87,11 @@ function readKeyFile(file: string): { text: string; mode: number } {
   return { text, mode };
 }
 
+/** The key that was typed. Throws a UsageError where it cannot be one. */
+export function typedKey(text: string): Secret {
+  return checked(new Secret(text.trim()), 'what was given as the key');
+}
+
 /** A key goes into a header as it is: a line break or a letter outside ASCII in it is a slip of the hand. */
 function checked(key: Secret, where: string): Secret {
   if (/^[\x21-\x7e]+$/.test(key.reveal())) return key;

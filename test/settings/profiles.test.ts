@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { serverOf } from '../../src/settings/server.ts';
-import { type FlagValue, readSettings } from '../../src/settings/settings.ts';
+import { type FlagValue, readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const file = `
@@ -42,7 +42,8 @@ function read(sources: Sources) {
   const reading = readSettings({ flags, environment: sources.environment ?? {}, folder });
   const origin = (key: string) => reading.readings.find((each) => each.setting.key === key)?.origin;
   const problems = reading.problems.map(({ message, advice }) => `${message} ${advice}`);
-  return { ...reading, problems, folder, origin };
+  const server = () => serverOf(settingsFrom(reading));
+  return { ...reading, problems, folder, origin, server };
 }
 
 const staging = { '--profile': 'staging' };
@@ -143,9 +144,9 @@ describe('the key of a profile', () => {
 
   test('is not the common key file, where the profile has an address of its own', () => {
     const common = file.replace('  timeout: 9s', '  key_file: keys/common');
-    const { settings } = read({ file: common, flags: staging });
+    const { settings, server } = read({ file: common, flags: staging });
     expect(settings?.api.keyFile).toBeUndefined();
-    expect(() => serverOf(settings ?? expect.unreachable())).toThrow(
+    expect(server).toThrow(
       expect.objectContaining({
         message: 'no API key is set for the profile staging',
         advice: expect.stringContaining('ADMIN_MIRROR_API_KEY_STAGING') as string,
@@ -192,9 +193,9 @@ describe('a credential of systemd', () => {
     writeFileSync(join(folder, 'key'), 'key-of-the-service\n', { mode: 0o644 });
     const named = 'api:\n  base_url: https://x.example.com\n  key_file: ${CREDENTIALS_DIRECTORY}/key\n';
     const inService = read({ file: named, environment: { CREDENTIALS_DIRECTORY: folder } });
-    const { key, warnings } = serverOf(inService.settings ?? expect.unreachable());
+    const { key, warnings } = inService.server();
     expect([key.reveal(), warnings]).toEqual(['key-of-the-service', []]);
     const outside = read({ file: named });
-    expect(() => serverOf(outside.settings ?? expect.unreachable())).toThrow('there is none here');
+    expect(outside.server).toThrow('there is none here');
   });
 });

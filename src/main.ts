@@ -25,7 +25,7 @@ async function runProcess(argv: readonly string[], rows?: readonly CommandRow[])
     import('./cli/output.ts'),
     import('./model/secret-words.ts'),
   ]);
-  hidePasswords(argv);
+  nameProcess(argv);
   const secrets = new SecretWords();
   process.on('uncaughtException', (error) => {
     process.stderr.write(secrets.redact(`error: ${bugText(error)}`));
@@ -58,11 +58,14 @@ async function runProcess(argv: readonly string[], rows?: readonly CommandRow[])
   return code;
 }
 
-/** Lists of processes show the arguments: a password that is one of them is taken out of there. */
-function hidePasswords(argv: readonly string[]): void {
+/**
+ * Lists of processes then show `admin-mirror` with its arguments, which is also what it is found by to be sent a signal. A
+ * password that is one of them is taken out of there.
+ */
+function nameProcess(argv: readonly string[]): void {
   const shown = argv.map((each, at) => {
     if (argv[at - 1] === '--password' && each !== '-') return '****';
     return each.startsWith('--password=') ? '--password=****' : each;
   });
-  if (shown.some((each, at) => each !== argv[at])) process.title = ['admin-mirror', ...shown].join(' ');
+  process.title = ['admin-mirror', ...shown].join(' ');
 }

@@ -96,9 +96,12 @@ describe('the list of processes', () => {
     });
     await taken;
     const line = readFileSync(`/proc/${child.pid}/cmdline`, 'utf8');
+    const name = readFileSync(`/proc/${child.pid}/comm`, 'utf8');
     child.kill('SIGKILL');
     server.close();
-    expect(line).toContain('users update 7 --password ****');
+    expect(line).toContain('admin-mirror users update 7 --password ****');
+    // What signals find it by.
+    expect(name).toMatch(/^admin-mirror/);
     expect(toldIn(line)).toEqual([]);
   });
 });

@@ -19,7 +19,7 @@ export function withServer(text: string, { profile, baseUrl, keyFile, insecureHt
     ...(keyFile !== null && { key_file: keyFile }),
     ...(insecureHttp && { insecure_http: true }),
   };
-  if (profile !== undefined && !isMap(parseDocument(text).get('profiles'))) {
+  if (profile !== undefined && !parseDocument(text).has('profiles')) {
     const lines = Object.entries(values).map(([name, value]) => `      ${name}: ${plain(value)}\n`);
     return `${text.trimEnd()}\n\nprofiles:\n  ${profile}:\n    api:\n${lines.join('')}`.trimStart();
   }
@@ -41,6 +41,15 @@ function withValue(text: string, path: Path, value: string | boolean): string {
   const shown = new RegExp(String.raw`^(${section}:\n(?:(?:[ #].*)?\n)*?  )# (${name}: ).*$`, 'm');
   if (deeper.length === 0 && shown.test(text)) {
     return text.replace(shown, (_, before: string, own: string) => `${before}${own}${plain(value)}`);
+  }
+  // `api:` with nothing after it, or with comments alone, is no section yet.
+  for (let depth = 1; depth < path.length; depth += 1) {
+    const outer = path.slice(0, depth);
+    const there: unknown = document.getIn(outer, true);
+    if (isMap(there)) continue;
+    const section = document.createNode({});
+    if (isScalar(there)) section.comment = there.comment ?? there.commentBefore ?? null;
+    document.setIn(outer, section);
   }
   document.setIn(path, value);
   return document.toString({ lineWidth: 0 });

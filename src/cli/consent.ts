@@ -2,6 +2,7 @@
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import type { CliContext } from './context.ts';
 import { printNote } from './output.ts';
+import { onTerminal } from './terminal.ts';
 
 export interface Question {
   /** What is about to be done, to whom and where: `email user 7 at https://…`. */
@@ -28,11 +29,11 @@ export async function askConsent(context: CliContext, question: Question, yes: b
     });
   }
   const { confirm, isCancel, text } = await import('@clack/prompts');
-  const options = { input: context.stdin, output: context.stderr, signal: context.signal };
-  const answer =
+  const answer = await onTerminal<boolean | string | symbol>(context, (terminal) =>
     typed === undefined
-      ? await confirm({ ...options, message: `Shall I ${doing}?`, initialValue: false })
-      : await text({ ...options, message: `To ${doing}, type ${typed}` });
+      ? confirm({ ...terminal, message: `Shall I ${doing}?`, initialValue: false })
+      : text({ ...terminal, message: `To ${doing}, type ${typed}` }),
+  );
   context.signal.throwIfAborted();
   if (isCancel(answer)) throw new InterruptedError('SIGINT');
   if (answer !== (typed ?? true)) throw new UsageError('it was not confirmed; nothing was done');

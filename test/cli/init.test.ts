@@ -190,9 +190,9 @@ describe('init on a terminal', () => {
     expect(readFileSync(join(folder, configFile), 'utf8')).toBe(text);
   });
 
-  test('that is broken off writes nothing and ends with 130', async () => {
+  test.each(['\u{3}', '\u{4}'])('that is broken off by %j writes nothing and ends with 130', async (keys) => {
     const folder = temporaryFolder();
-    const { code } = await ask([['Where is the server', '\u{3}']], folder);
+    const { code } = await ask([['Where is the server', keys]], folder);
     expect(code).toBe(130);
     expect(existsSync(join(folder, 'config'))).toBe(false);
   });

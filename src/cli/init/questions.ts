@@ -4,6 +4,7 @@ import type { Secret } from '../../model/secret.ts';
 import { checkedAddress } from '../../settings/base-address.ts';
 import { typedKey } from '../../settings/server.ts';
 import type { CliContext } from '../context.ts';
+import { onTerminal, type Terminal } from '../terminal.ts';
 import type { KeySource } from './key-source.ts';
 
 export interface Questions {
@@ -18,9 +19,8 @@ export interface Questions {
 
 export async function openQuestions(context: CliContext): Promise<Questions> {
   const { confirm, isCancel, password, select, text } = await import('@clack/prompts');
-  const options = { input: context.stdin, output: context.stderr, signal: context.signal };
-  async function answered<T>(question: Promise<T>): Promise<Exclude<T, symbol>> {
-    const answer = await question;
+  async function answered<T>(ask: (terminal: Terminal) => Promise<T>): Promise<Exclude<T, symbol>> {
+    const answer = await onTerminal(context, ask);
     context.signal.throwIfAborted();
     if (isCancel(answer)) throw new InterruptedError('SIGINT');
     return answer as Exclude<T, symbol>;
@@ -30,12 +30,12 @@ export async function openQuestions(context: CliContext): Promise<Questions> {
       const message = 'Where is the server? Its address, without /api/v1';
       const validate = (given = '') => problemOf(() => checkedAddress(given, insecureHttp));
       const start = initial === undefined ? { placeholder: 'https://panel.example.com' } : { initialValue: initial };
-      return checkedAddress(await answered(text({ ...options, message, validate, ...start })), insecureHttp);
+      return checkedAddress(await answered((on) => text({ ...on, message, validate, ...start })), insecureHttp);
     },
     keySource: (initial) =>
-      answered(
+      answered((on) =>
         select<KeySource['kind']>({
-          ...options,
+          ...on,
           message: 'Where shall the key come from?',
           initialValue: initial,
           options: [
@@ -46,9 +46,9 @@ export async function openQuestions(context: CliContext): Promise<Questions> {
         }),
       ),
     words: (message, initial) =>
-      answered(
+      answered((on) =>
         text({
-          ...options,
+          ...on,
           message,
           initialValue: initial,
           validate: (given = '') => (given.trim() === '' ? 'Something must stand here.' : undefined),
@@ -56,9 +56,9 @@ export async function openQuestions(context: CliContext): Promise<Questions> {
       ),
     key: async (message) => {
       const validate = (given = '') => problemOf(() => typedKey(given));
-      return typedKey(await answered(password({ ...options, message, validate })));
+      return typedKey(await answered((on) => password({ ...on, message, validate })));
     },
-    yes: (message, initial) => answered(confirm({ ...options, message, initialValue: initial })),
+    yes: (message, initial) => answered((on) => confirm({ ...on, message, initialValue: initial })),
   };
 }
 

@@ -19,7 +19,21 @@ export async function main(argv: readonly string[], rows?: readonly CommandRow[]
 }
 
 async function runProcess(argv: readonly string[], rows?: readonly CommandRow[]): Promise<ExitCode> {
-  const [{ run }, { InterruptedError }] = await Promise.all([import('./cli/program.ts'), import('./model/errors.ts')]);
+  const [{ run }, { InterruptedError }, { bugText }, { SecretWords }] = await Promise.all([
+    import('./cli/program.ts'),
+    import('./model/errors.ts'),
+    import('./cli/output.ts'),
+    import('./model/secret-words.ts'),
+  ]);
+  nameProcess(argv);
+  const secrets = new SecretWords();
+  process.on('uncaughtException', (error) => {
+    process.stderr.write(secrets.redact(`error: ${bugText(error)}`));
+    process.exit(1);
+  });
+  const events = new EventTarget();
+  // Left to itself, Node would open a debugger at this signal.
+  process.on('SIGUSR1', () => events.dispatchEvent(new Event('reopen')));
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
@@ -36,8 +50,22 @@ async function runProcess(argv: readonly string[], rows?: readonly CommandRow[])
     signal: stop.signal,
     environment: process.env,
     folder: process.cwd(),
+    secrets,
+    events,
   };
   const code = await run(argv, world, rows);
   await Promise.all([process.stdout, process.stderr].map((each) => new Promise((done) => each.write('', done))));
   return code;
+}
+
+/**
+ * Lists of processes then show `admin-mirror` with its arguments, which is also what it is found by to be sent a signal. A
+ * password that is one of them is taken out of there.
+ */
+function nameProcess(argv: readonly string[]): void {
+  const shown = argv.map((each, at) => {
+    if (argv[at - 1] === '--password' && each !== '-') return '****';
+    return each.startsWith('--password=') ? '--password=****' : each;
+  });
+  process.title = ['admin-mirror', ...shown].join(' ');
 }

@@ -9,7 +9,7 @@ import { secondMs } from '../model/time.ts';
 import { addressOf } from './address.ts';
 import { BodyBuffer } from './body-buffer.ts';
 import type { PageDigest, PageWish } from './page-digest.ts';
-import { type Redact, redactorOf } from './redact.ts';
+import { bodyScrubber, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
 import { type TransportError, tooLarge, transportErrorOf, wasTimeout } from './transport-error.ts';
 
 export interface HttpOptions {
@@ -38,10 +38,12 @@ export type HttpHeaders = Readonly<Record<string, string | readonly string[] | u
 
 export interface HttpAnswer {
   readonly status: number;
-  /** Names in lower case. */
+  /** Names in lower case; the key is in none of them. */
   readonly headers: HttpHeaders;
-  /** Empty where all that is wanted of it is in the digest. */
+  /** Without the key and passwords, should the server have sent them. Empty where all that is wanted of it is in the digest. */
   readonly body: Buffer;
+  /** How long the body was on its way here. */
+  readonly bytes: number;
   readonly digest?: PageDigest;
   /** From the call to the last byte. */
   readonly milliseconds: number;
@@ -66,6 +68,12 @@ const longestConnectMs = 8 * secondMs;
 export function openHttp(options: HttpOptions): Http {
   const { origin, prefix, text: address } = addressOf(options.baseUrl);
   const redact = redactorOf(options.key);
+  const scrub = bodyScrubber(options.key);
+  const cleaned = (answer: HttpAnswer, method: HttpMethod): HttpAnswer => ({
+    ...answer,
+    headers: scrubbedHeaders(answer.headers, options.key),
+    body: scrub(answer.body, method),
+  });
   const shared = {
     connections: options.connections,
     connect: { timeout: Math.min(options.timeoutMs, longestConnectMs) },
@@ -86,11 +94,11 @@ export function openHttp(options: HttpOptions): Http {
   return {
     address,
     redact,
-    send: (request, signal) => {
+    send: async (request, signal) => {
       const pool = request.method === 'GET' ? reads : (writes ??= new Pool(origin, { ...shared, pipelining: 0 }));
       const path = `${prefix}${request.path}`;
       const message = { method: request.method, path, headers, body: request.body ?? null };
-      return exchange(pool, message, options, redact, signal);
+      return cleaned(await exchange(pool, message, options, redact, signal), request.method);
     },
     close: async () => {
       await Promise.all([reads.destroy(), writes?.destroy()]);
@@ -152,7 +160,8 @@ function exchange(
       onResponseEnd: () => {
         if (settled) return;
         settle();
-        resolve({ status, headers, body: body.bytes(), milliseconds: performance.now() - started });
+        const bytes = body.bytes();
+        resolve({ status, headers, body: bytes, bytes: bytes.length, milliseconds: performance.now() - started });
       },
       onResponseError: (_, error) => failWith(transportErrorOf(error, context())),
     });

@@ -36,7 +36,7 @@ export async function read<T>(
   const startedAt = line.clock.now();
   let attempt = 0;
   for (let tries = 1; ; tries += 1) {
-    const tried = await tryOnce(line, path, parse, reading);
+    const tried = await tryOnce(line, path, parse, reading, tries);
     if ('value' in tried) return tried.value;
     if (counts(tried.failure)) attempt += 1;
     const elapsedMs = line.clock.now() - startedAt;
@@ -56,8 +56,9 @@ async function tryOnce<T>(
   path: string,
   parse: (answer: HttpAnswer) => T,
   { signal, wish }: Reading,
+  attempt: number,
 ): Promise<Tried<T>> {
-  const message = { method: 'GET', path, ...(wish === undefined ? {} : { wish }) } as const;
+  const message = { method: 'GET', path, attempt, ...(wish === undefined ? {} : { wish }) } as const;
   const name = { request: nameOf(line, message), redact: line.http.redact };
   let answer: HttpAnswer;
   try {

@@ -33,6 +33,8 @@ export interface Message {
   readonly path: string;
   readonly body?: string;
   readonly wish?: PageWish;
+  /** Which try this is; 1 where it is left out. */
+  readonly attempt?: number;
 }
 
 /** Waits in real time; rejects with the signal's reason. */
@@ -51,6 +53,14 @@ const longestName = 300;
 export function nameOf(line: Line, message: Message): string {
   const path = message.path.replaceAll('%5B', '[').replaceAll('%5D', ']').replaceAll('%3E', '>');
   return line.http.redact(`${message.method} ${line.http.address}${path}`).slice(0, longestName);
+}
+
+/**
+ * The path as a log keeps it: what a list is filtered by may be the email or the name of a person, so of filters only
+ * numbers are told.
+ */
+export function veiledPath(path: string): string {
+  return path.replaceAll(/((?:filter|search)[^=&]*)=(?!-?\d{1,19}(?:&|$))[^&]*/gi, '$1=…');
 }
 
 async function pass(line: Line, message: Message, signal: AbortSignal | undefined): Promise<Pass> {
@@ -73,13 +83,15 @@ async function pass(line: Line, message: Message, signal: AbortSignal | undefine
 export async function transmit(line: Line, message: Message, signal?: AbortSignal): Promise<HttpAnswer> {
   const { counters, log } = line;
   const admitted = await pass(line, message, signal);
-  const fields = { method: message.method, path: line.http.redact(message.path) };
+  const { method, path, attempt = 1 } = message;
+  const fields = { method, path: line.http.redact(veiledPath(path)), attempt };
   counters.requests += 1;
   try {
     const answer = await line.http.send(message, signal);
     counters.byStatus[answer.status] = (counters.byStatus[answer.status] ?? 0) + 1;
     admitted.leave({ kind: 'answer', status: answer.status, headers: answer.headers });
-    log.debug({ ...fields, status: answer.status, ms: Math.round(answer.milliseconds) }, 'answered');
+    const { status, milliseconds, bytes } = answer;
+    log.debug({ ...fields, status, ms: Math.round(milliseconds), bytes }, 'answered');
     return answer;
   } catch (error) {
     const timedOut = error instanceof TransportError && error.fault === 'timeout';

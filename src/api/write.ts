@@ -8,6 +8,8 @@ import { waitAskedOf } from './answer-headers.ts';
 import { type Answer, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
 import type { HttpAnswer } from './http.ts';
 import { type Line, type Message, nameOf, transmit } from './transmission.ts';
+import { passwordsIn } from '../model/secret-words.ts';
+import { redactorWith, scrubbedOf } from './redact.ts';
 import { TransportError } from './transport-error.ts';
 
 const readBack = 'It may have been done. Read the user back before you send it again.';
@@ -23,10 +25,13 @@ const movedStatuses = new Set([301, 307, 308]);
  * reason where it was aborted before sending.
  */
 export async function write(line: Line, message: Message, signal?: AbortSignal): Promise<Answer> {
-  const name = { request: nameOf(line, message), redact: line.http.redact };
+  const secrets = message.body === undefined ? [] : passwordsIn(JSON.parse(message.body));
+  const name = { request: nameOf(line, message), redact: redactorWith(line.http.redact, secrets) };
   let answer: HttpAnswer;
   try {
-    answer = await transmit(line, message, signal);
+    const sent = await transmit(line, message, signal);
+    // A server may send back the password that it was given, or tell the one that it made.
+    answer = { ...sent, body: scrubbedOf(sent.body, secrets) };
   } catch (error) {
     if (!(error instanceof TransportError)) throw error;
     if (error.sent) {

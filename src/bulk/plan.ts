@@ -41,11 +41,17 @@ export interface PlanSource {
 const mostWarnings = 50;
 
 /**
- * Plans the rows and stores the batch. Throws a UsageError for a file or rows that were sent before, or where a bound on
+ * Plans the rows and stores the batch, under that name where one is given. Throws a UsageError for a file or rows that were sent before, or where a bound on
  * the whole is passed; nothing is stored then.
  */
-export async function planBatch(ports: PlanPorts, action: Action, read: ReadRows, source: PlanSource): Promise<Batch> {
-  const { journal, client, clock, caps } = ports;
+export async function planBatch(
+  ports: PlanPorts,
+  action: Action,
+  read: ReadRows,
+  source: PlanSource,
+  batch = newBatchId(ports.clock),
+): Promise<Batch> {
+  const { journal, client, caps } = ports;
   if (read.rows.length === 0)
     throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
   if (caps.maxRows !== undefined && read.rows.length > caps.maxRows) {
@@ -68,7 +74,6 @@ export async function planBatch(ports: PlanPorts, action: Action, read: ReadRows
     ...unconfirmedWarning(found, action, ports.directory),
     ...bounded(sentWarnings(journal, plan.rows)),
   ];
-  const batch = newBatchId(clock);
   journal.addBatch(
     {
       batch,
@@ -189,7 +194,7 @@ function bounded(warnings: readonly string[]): string[] {
 }
 
 /** `20260311-102030-k7qa`: sorts by time, and can be typed. */
-function newBatchId(clock: Clock): string {
+export function newBatchId(clock: Clock): string {
   const time = timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
   const letters = 'abcdefghijkmnpqrstuvwxyz23456789';
   const end = [...randomBytes(4)].map((byte) => letters[byte & 31] ?? '').join('');

@@ -1,4 +1,5 @@
 /** A sheet's rows as instructions of an action, each with what is wrong with it. */
+import { namesPassword } from '../model/secret-words.ts';
 import type { Action, Parameters } from './action.ts';
 import { type ReadOptions, RowReader } from './row-reader.ts';
 import { columnsOf } from './sheet/columns.ts';
@@ -7,7 +8,7 @@ import { keyColumns, keyRules, readKey, type UserKey } from './user-key.ts';
 
 export interface ReadRow {
   readonly row: number;
-  /** As they stand in the file, in the order of its columns. */
+  /** As they stand in the file, in the order of its columns; a password is never kept. */
   readonly cells: readonly string[];
   /** Null where the row names none that could be read, or makes a new user. */
   readonly key: UserKey | null;
@@ -36,6 +37,7 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   const { index, problems } = columnsOf(sheet, rules);
   const keyColumn = keyColumns.find((name) => keys.some((key) => key.name === name) && index.has(name));
   const cellProblems = byRow(sheet.problems);
+  const hidden = sheet.columns.map(namesPassword);
   const rows = sheet.rows.map((row): ReadRow => {
     const reader = new RowReader(row, index, options);
     const key = keyColumn === undefined ? null : (readKey(reader, keyColumn) ?? null);
@@ -44,7 +46,7 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
     const found = problems.length === 0 ? [...(cellProblems.get(row.row) ?? []), ...reader.problems] : [];
     return {
       row: row.row,
-      cells: row.cells.map(({ raw }) => raw),
+      cells: row.cells.map(({ raw }, at) => (hidden[at] === true && raw !== '' ? '****' : raw)),
       key,
       parameters,
       problems: withoutEchoes(found),

@@ -125,6 +125,12 @@ export const commands: readonly CommandRow[] = [
     load: () => import('./bulk.ts'),
   },
   {
+    name: 'init',
+    group: groups.about,
+    summary: 'ask for server and key, try them, and write the config file',
+    load: () => import('./init.ts'),
+  },
+  {
     name: 'doctor',
     group: groups.about,
     summary: 'check settings, key, server and files, and say what is wrong',

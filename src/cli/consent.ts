@@ -1,6 +1,8 @@
 /** The question before something is sent that cannot be taken back or reaches a person. */
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import type { CliContext } from './context.ts';
+import { printNote } from './output.ts';
+import { onTerminal } from './terminal.ts';
 
 export interface Question {
   /** What is about to be done, to whom and where: `email user 7 at https://…`. */
@@ -11,22 +13,40 @@ export interface Question {
 
 /**
  * Asks on the terminal; `yes` stands for an answer given beforehand. Throws a UsageError where the answer is no, or where
- * nobody can be asked, and an InterruptedError where the question is broken off.
+ * nobody can be asked, and an InterruptedError where the question is broken off. Where the config file has several servers,
+ * it is always said which of them is meant.
  */
-export async function askConsent(context: CliContext, { doing, typed }: Question, yes: boolean): Promise<void> {
-  if (yes) return;
+export async function askConsent(context: CliContext, question: Question, yes: boolean): Promise<void> {
+  const { typed } = question;
+  const doing = `${question.doing}${profileWords(context)}`;
+  if (yes) {
+    noteProfile(context, question.doing);
+    return;
+  }
   if (!context.stdin.isTTY || !context.stderr.isTTY) {
     throw new UsageError(`to ${doing} must be confirmed, and nobody can be asked here`, {
       advice: 'Run it on a terminal, or add --yes.',
     });
   }
   const { confirm, isCancel, text } = await import('@clack/prompts');
-  const options = { input: context.stdin, output: context.stderr, signal: context.signal };
-  const answer =
+  const answer = await onTerminal<boolean | string | symbol>(context, (terminal) =>
     typed === undefined
-      ? await confirm({ ...options, message: `Shall I ${doing}?`, initialValue: false })
-      : await text({ ...options, message: `To ${doing}, type ${typed}` });
+      ? confirm({ ...terminal, message: `Shall I ${doing}?`, initialValue: false })
+      : text({ ...terminal, message: `To ${doing}, type ${typed}` }),
+  );
   context.signal.throwIfAborted();
   if (isCancel(answer)) throw new InterruptedError('SIGINT');
   if (answer !== (typed ?? true)) throw new UsageError('it was not confirmed; nothing was done');
+}
+
+/** ` (profile staging)`; nothing where there are no profiles. */
+function profileWords(context: CliContext): string {
+  const { profile } = context.settings();
+  return profile === undefined ? '' : ` (profile ${profile})`;
+}
+
+/** Says of what is done without a question to which of several servers it goes. */
+export function noteProfile(context: CliContext, doing: string): void {
+  const words = profileWords(context);
+  if (words !== '') printNote(context, `${doing}${words}`);
 }

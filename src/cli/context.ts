@@ -7,6 +7,8 @@ import {
   settingsFrom,
   type SettingsReading,
 } from '../settings/settings.ts';
+import { SecretWords } from '../model/secret-words.ts';
+import { keyOf } from '../settings/server.ts';
 import { flagName, settingTable } from '../settings/table.ts';
 
 export interface CliContext {
@@ -22,6 +24,8 @@ export interface CliContext {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The working folder. */
   readonly folder: string;
+  /** The global flags as they were given. */
+  readonly flags: () => GlobalFlags;
   readonly json: () => boolean;
   readonly quiet: () => boolean;
   readonly verbose: () => boolean;
@@ -29,6 +33,14 @@ export interface CliContext {
   readonly color: (stream?: NodeJS.WriteStream) => boolean;
   /** Records the exit code of a command whose answer is already printed; the command goes on. */
   readonly exit: (code: ExitCode) => void;
+  /** Something that must stand in nothing that is printed or logged: a password that was given. */
+  readonly keepSecret: (word: string) => void;
+  /** The text without the key and what else is to be kept secret. */
+  readonly redact: (text: string) => string;
+  /** Calls it whenever log files are to be opened again; gives what ends that. */
+  readonly onReopen: (open: () => void) => () => void;
+  /** Calls it when the command has ended, with what it failed with; what was added last is called first. */
+  readonly atEnd: (act: (error: unknown) => void) => void;
 }
 
 /** What the process, or a test, brings. */
@@ -39,6 +51,10 @@ export interface CliWorld {
   readonly signal: AbortSignal;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
+  /** What the process has come to know and must not tell; where it is not given, the command's own. */
+  readonly secrets?: SecretWords;
+  /** Dispatches `reopen` when log files are to be opened again. */
+  readonly events?: EventTarget;
 }
 
 /** The global flags as commander has read them. */
@@ -49,7 +65,8 @@ function attributeOf(flag: string): string {
   return flag.slice(2).replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-function flagValues(flags: GlobalFlags): FlagValue[] {
+/** The settings that flags give. */
+export function flagValues(flags: GlobalFlags): FlagValue[] {
   const values: FlagValue[] = [];
   for (const setting of settingTable) {
     const flag = flagName(setting);
@@ -61,19 +78,28 @@ function flagValues(flags: GlobalFlags): FlagValue[] {
   return values;
 }
 
-/** The context of one invocation; `exitCode` tells what a command recorded. */
+/** The context of one invocation: what a command recorded, and how to end it. */
 export function createContext(
   world: CliWorld,
   flags: () => GlobalFlags,
-): CliContext & { readonly exitCode: () => ExitCode } {
+): CliContext & { readonly exitCode: () => ExitCode; readonly end: (error?: unknown) => void } {
   let read: SettingsReading | undefined;
   let code: ExitCode = 0;
+  let keyKnown = false;
+  const { secrets = new SecretWords(), events = new EventTarget() } = world;
+  const ends: ((error: unknown) => void)[] = [];
   const reading = () =>
     (read ??= readSettings({ flags: flagValues(flags()), environment: world.environment, folder: world.folder }));
   return {
     ...world,
-    settings: () => settingsFrom(reading()),
+    settings: () => {
+      const settings = settingsFrom(reading());
+      if (!keyKnown) keepKey(secrets, settings);
+      keyKnown = true;
+      return settings;
+    },
     reading,
+    flags,
     json: () => flags()['json'] === true,
     quiet: () => flags()['quiet'] === true,
     verbose: () => flags()['verbose'] === true,
@@ -82,6 +108,25 @@ export function createContext(
     exit: (next) => {
       code = next;
     },
+    keepSecret: (word) => secrets.add(word),
+    redact: (text) => secrets.redact(text),
+    onReopen: (open) => {
+      events.addEventListener('reopen', open);
+      return () => events.removeEventListener('reopen', open);
+    },
+    atEnd: (act) => void ends.push(act),
     exitCode: () => code,
+    end: (error) => {
+      for (let act = ends.pop(); act !== undefined; act = ends.pop()) act(error);
+    },
   };
+}
+
+/** Whatever the command goes on to print, or to crash with, the key is not in it. */
+function keepKey(secrets: SecretWords, settings: Settings): void {
+  try {
+    secrets.add(keyOf(settings).key.reveal());
+  } catch {
+    // No key that could be told; whoever needs one says what is wrong with it.
+  }
 }

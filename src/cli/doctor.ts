@@ -7,9 +7,9 @@ import { keyOf } from '../settings/server.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
 import type { CliContext } from './context.ts';
-import { type Check, skipped } from './doctor/check.ts';
+import { type Check, checkLines, skipped } from './doctor/check.ts';
 import type { FileToCheck } from './doctor/file-checks.ts';
-import { paint, printJson, printLine } from './output.ts';
+import { printJson, printLine } from './output.ts';
 
 interface Flags {
   readonly probe?: true;
@@ -32,7 +32,8 @@ export function define(program: Command, context: CliContext): void {
     .option('--probe', 'measure again what the server can do, and put it on record in the mirror')
     .action(async (flags: Flags) => {
       const { checks, capabilities } = await examine(context, flags.probe ?? false);
-      if (context.json()) printJson(context, { ...answerOf(checks), capabilities });
+      const profile = context.reading().rest.profile ?? null;
+      if (context.json()) printJson(context, { profile, ...answerOf(checks), capabilities });
       else for (const line of linesOf(context, checks)) printLine(context, line);
       context.exit(checks.find((each) => each.state === 'fail')?.exitCode ?? 0);
     });
@@ -134,14 +135,8 @@ function answerOf(checks: readonly Check[]) {
   };
 }
 
-const styles = { ok: 'green', warn: 'yellow', fail: 'red', skipped: 'dim' } as const;
-
 function linesOf(context: CliContext, checks: readonly Check[]): string[] {
-  const width = Math.max(...checks.map((each) => each.name.length));
-  const lines = checks.flatMap(({ name, state, finding, advice }) => [
-    `${paint(context, styles[state], state.padEnd(7))}  ${name.padEnd(width)}  ${finding}`,
-    ...(advice === undefined ? [] : [`${' '.repeat(width + 11)}${advice}`]),
-  ]);
+  const lines = checkLines(context, checks, context.stdout);
   const count = (state: Check['state']) => checks.filter((each) => each.state === state).length;
   const problems = count('fail');
   return [

@@ -1,16 +1,32 @@
-/** The log: JSON lines on standard error, or readable ones where that is a terminal. */
+/**
+ * The log: JSON lines on standard error, or readable ones where that is a terminal; with the setting log.file, JSON lines
+ * in that file instead. No line holds a secret that the process knows.
+ */
 import { pino, type DestinationStream } from 'pino';
-import type { Log } from '../model/log.ts';
+import { OperatorError } from '../model/errors.ts';
+import { type Log, logWith } from '../model/log.ts';
 import type { LogLevel } from '../settings/kinds.ts';
 import type { CliContext } from './context.ts';
+import { openLogFile } from './log-file.ts';
+import { printWarning } from './output.ts';
 
 /** Fields that never reach a log, wherever they stand in what is logged. */
 const secretNames = ['authorization', 'Authorization', 'key', 'apiKey', 'api_key', 'password'];
 const redactedPaths = secretNames.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]);
 
-/** A log that writes to the context's standard error at the level of the settings. Loads pino-pretty on a terminal. */
-export async function openLog(context: CliContext): Promise<Log> {
-  return logTo(await destinationOf(context), context.settings().log.level);
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * The log of a command, at the level of the settings, with those fields in each line. Loads pino-pretty on a terminal.
+ * Throws a FileError where the log file cannot be written.
+ */
+export async function openLog(context: CliContext, fields: () => Fields = () => ({})): Promise<Log> {
+  const { profile, log } = context.settings();
+  const target = log.file === undefined ? await standardError(context) : fileTarget(context, log.file);
+  const own = logTo({ write: (line) => target.write(context.redact(line)) }, log.level);
+  const whole = logWith(own, () => ({ ...(profile !== undefined && { profile }), ...fields() }));
+  if (log.file !== undefined) context.atEnd((error) => tellEnd(whole, error));
+  return whole;
 }
 
 /** A pino logger without host name and process id: one process, one machine, and its lines are read by people. */
@@ -27,7 +43,24 @@ export function logTo(destination: DestinationStream, level: LogLevel): Log {
   );
 }
 
-async function destinationOf(context: CliContext): Promise<DestinationStream> {
+function fileTarget(context: CliContext, path: string): DestinationStream {
+  const file = openLogFile(path, (problem) => printWarning(context, problem));
+  const forget = context.onReopen(() => file.reopen());
+  context.atEnd(() => {
+    forget();
+    file.close();
+  });
+  return file;
+}
+
+/** Standard error tells a person why the command failed; a log that is apart from it must tell so, too. */
+function tellEnd(log: Log, error: unknown): void {
+  if (!(error instanceof Error)) return;
+  if (error instanceof OperatorError) log.error({ exit_code: error.exitCode, advice: error.advice }, error.message);
+  else log.error({ exit_code: 1, stack: error.stack }, error.message);
+}
+
+async function standardError(context: CliContext): Promise<DestinationStream> {
   if (!context.stderr.isTTY) return context.stderr;
   const { default: pretty } = await import('pino-pretty');
   return pretty({

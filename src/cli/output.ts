@@ -33,12 +33,18 @@ export function paint(context: CliContext, style: Style, text: string, stream = 
 /** The error for a person: what failed and what to do next; for a bug, all that helps to find it. */
 export function printError(context: CliContext, error: unknown): void {
   const label = paint(context, 'red', 'error:', context.stderr);
+  const print = (text: string) => context.stderr.write(context.redact(text));
   if (error instanceof OperatorError) {
-    context.stderr.write(`${label} ${error.message}\n`);
-    if (error.advice !== undefined) context.stderr.write(`${error.advice}\n`);
-    if (context.verbose() && error.cause instanceof Error) context.stderr.write(`cause: ${error.cause.stack}\n`);
+    print(`${label} ${error.message}\n`);
+    if (error.advice !== undefined) print(`${error.advice}\n`);
+    if (context.verbose() && error.cause instanceof Error) print(`cause: ${error.cause.stack}\n`);
     return;
   }
+  print(`${label} ${bugText(error)}`);
+}
+
+/** What is printed of an error that is nobody's mistake but ours. */
+export function bugText(error: unknown): string {
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  context.stderr.write(`${label} this is a bug in admin-mirror; please report it with the lines below.\n${detail}\n`);
+  return `this is a bug in admin-mirror; please report it with the lines below.\n${detail}\n`;
 }

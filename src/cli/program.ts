@@ -24,6 +24,7 @@ export async function run(
     const wanted = wantedCommands(argv);
     await defineCommands(program, context, rows, (row) => wanted.includes(row.name));
     await program.parseAsync(argv, { from: 'user' });
+    context.end();
     return context.exitCode();
   } catch (error) {
     return failed(context, error);
@@ -142,9 +143,10 @@ function inherit(command: Command, from: Command): void {
   for (const each of command.commands) inherit(each, command);
 }
 
-function failed(context: CliContext, error: unknown): ExitCode {
+function failed(context: ReturnType<typeof createContext>, error: unknown): ExitCode {
   if (error instanceof CommanderError && error.exitCode === 0) return 0;
   const explained = explain(context, error);
+  context.end(explained);
   printError(context, explained);
   return explained instanceof OperatorError ? explained.exitCode : 1;
 }

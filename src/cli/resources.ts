@@ -6,9 +6,10 @@ import { OperatorError, UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { type Operation, type OperationName, operations } from '../model/operations.ts';
 import { type Resource, resourceNames, resourceOf, type UserRelation } from '../model/resources.ts';
+import { passwordsIn } from '../model/secret-words.ts';
 import { systemClock } from '../model/time.ts';
 import type { Releases } from '../app.ts';
-import { askConsent } from './consent.ts';
+import { askConsent, noteProfile } from './consent.ts';
 import type { CliContext } from './context.ts';
 import { addListFlags, type ListFlags, listWordsOf } from './list-flags.ts';
 import { printWarning } from './output.ts';
@@ -75,7 +76,7 @@ async function printRefusal(context: CliContext, client: Client, error: Operator
   const answer = (error as { readonly answer?: Answer | undefined }).answer;
   if (answer === undefined) return;
   const { jsonText } = await import('./answers.ts');
-  context.stdout.write(client.redact(jsonText(answer.raw)));
+  context.stdout.write(context.redact(client.redact(jsonText(answer.raw))));
 }
 
 async function runList(context: CliContext, resource: Resource, flags: ListFlags): Promise<void> {
@@ -104,14 +105,17 @@ async function runOperation(
   const id = idText === undefined ? 0 : idOf(idText);
   const relations = relationsOf(operation, flags['with']);
   const body = await bodyOf(operation, flags, context.stdin);
+  for (const word of passwordsIn(body)) context.keepSecret(word);
   checkBody(operation, body);
   await withClient(context, async (client, releases) => {
     const call = { id, relations, body, signal: context.signal };
     const record = operation.method === 'GET' ? undefined : await openRecord(context, operation, call, releases);
+    const doing = `${doingOf(operation, id, body)} at ${client.address}`;
     if (operation.confirm) {
-      const doing = `${doingOf(operation, id, body)} at ${client.address}`;
       const typed = operation.name === 'users.delete' ? { typed: String(id) } : {};
       await askConsent(context, { doing, ...typed }, flags['yes'] === true);
+    } else if (record !== undefined) {
+      noteProfile(context, doing);
     }
     const send = () => callOf(operation.name)(client, call);
     const answer = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
@@ -188,6 +192,7 @@ function doingOf({ name, summary }: Operation, id: number, body: Readonly<Record
   if (name === 'users.create') return `create the user ${email}, who may get an email,`;
   if (name === 'users.delete')
     return `delete user ${id} for good${body['force'] === true ? ', whatever orders there are,' : ''}`;
+  if (name === 'users.update') return `change user ${id}`;
   return summary.toLowerCase();
 }
 

@@ -13,9 +13,12 @@ export function define(program: Command, context: CliContext): void {
     .description('Show how fresh the mirror is, the last runs and what is wrong. Asks the mirror file, not the server.')
     .action(async () => {
       const { openStatus, withReleases } = await import('../app.ts');
-      const status = await withReleases((releases) => openStatus(context.settings(), releases));
-      if (context.json()) printJson(context, status);
-      else for (const line of linesOf(context, status)) printLine(context, line);
+      const settings = context.settings();
+      const status = await withReleases((releases) => openStatus(settings, releases));
+      const { profile } = settings;
+      if (context.json()) return printJson(context, { profile: profile ?? null, ...status });
+      const head = profile === undefined ? [] : [`profile ${profile}`];
+      for (const line of [...head, ...linesOf(context, status)]) printLine(context, line);
     });
 }
 

@@ -39,19 +39,31 @@ export function endLine(resource: ResourceName, tally: Tally, now: number): stri
 
 export interface SyncWatch {
   readonly progress: SyncProgress;
+  /** Tells the log how it ended. */
+  readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
   /** Ends the drawing, so that the answer stands below it. */
   close(): Promise<void>;
 }
 
-/** The watch for this context; draws nothing under `--quiet`. */
+/** The watch for this context; draws nothing under `--quiet`. A log file gets its lines whatever is drawn. */
 export async function openSyncWatch(
   context: CliContext,
   log: Log,
   clock: Clock,
   resources: readonly ResourceName[],
 ): Promise<SyncWatch> {
-  if (context.stderr.isTTY && !context.quiet()) return drawnWatch(context, clock, resources);
-  return loggedWatch(log, clock);
+  if (!context.stderr.isTTY || context.quiet()) return loggedWatch(log, clock);
+  const drawn = await drawnWatch(context, clock, resources);
+  if (context.settings().log.file === undefined) return drawn;
+  const logged = loggedWatch(log, clock);
+  return {
+    progress: (event) => {
+      drawn.progress(event);
+      logged.progress(event);
+    },
+    ended: logged.ended,
+    close: () => drawn.close(),
+  };
 }
 
 /** Often enough to see that it goes on, seldom enough not to fill a log. */
@@ -81,6 +93,7 @@ function loggedWatch(log: Log, clock: Clock): SyncWatch {
           }
       }
     },
+    ended: (fields) => log.info(fields, 'ended'),
     close: () => Promise.resolve(),
   };
 }
@@ -123,6 +136,7 @@ async function drawnWatch(context: CliContext, clock: Clock, resources: readonly
       if (event.problem === null) row?.resolve();
       else row?.reject(new Error(`${event.resource}: ${event.problem}`));
     },
+    ended: () => {},
     close: async () => {
       for (const row of rows.values()) row.resolve();
       await drawn;

@@ -4,6 +4,7 @@ import { UsageError } from '../model/errors.ts';
 import type { DayRange } from '../model/era.ts';
 import { eraEnd, eraStart } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { runId } from '../model/run-id.ts';
 import { addDays, type Day, parseDay, systemClock } from '../model/time.ts';
 import type { Mode } from '../mirror/plan.ts';
 import type { ResourceReport, RunReport } from '../store/ports/mirror-store.ts';
@@ -43,7 +44,8 @@ export function define(program: Command, context: CliContext): void {
     });
 }
 
-async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
+/** Runs a sync, and prints what became of it. Throws why it is not complete. */
+export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const settings = context.settings();
   const [{ withReleases }, { openLog }, { openSyncWatch }, { runSyncThread }] = await Promise.all([
     import('../app.ts'),
@@ -51,11 +53,15 @@ async function sync(context: CliContext, resources: readonly ResourceName[], fla
     import('./sync-progress.ts'),
     import('./engine.ts'),
   ]);
-  const log = await openLog(context);
-  const request = requestOf(context, resources, flags);
+  const run = runId(systemClock);
+  const log = await openLog(context, () => ({ run }));
+  const request = { ...requestOf(context, resources, flags), run };
   const { report, error } = await withReleases(async (releases) => {
-    const { progress } = releases.add(await openSyncWatch(context, log, systemClock, resources));
-    return runSyncThread(settings, request, { log, progress, signal: context.signal });
+    const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
+    const end = await runSyncThread(settings, request, { log, progress: watch.progress, signal: context.signal });
+    const { status, requests, retries } = end.report;
+    watch.ended({ status, requests, retries });
+    return end;
   });
   if (context.json()) printJson(context, report);
   else for (const line of reportLines(report)) printLine(context, line);

@@ -1,6 +1,7 @@
 /** `verify`: whether the mirror holds what the server has. Changes neither. */
 import { Argument, type Command } from 'commander';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { runId } from '../model/run-id.ts';
 import { systemClock } from '../model/time.ts';
 import type { VerifyReport } from '../mirror/verify.ts';
 import type { DifferingCount } from '../mirror/verify-counts.ts';
@@ -37,11 +38,14 @@ async function verify(context: CliContext, resources: readonly ResourceName[], f
     import('./sync-progress.ts'),
     import('./engine.ts'),
   ]);
-  const log = await openLog(context);
+  const run = runId(systemClock);
+  const log = await openLog(context, () => ({ run }));
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {
-    const { progress } = releases.add(await openSyncWatch(context, log, systemClock, resources));
-    return runVerifyThread(settings, request, { log, progress, signal: context.signal });
+    const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
+    const end = await runVerifyThread(settings, request, { log, progress: watch.progress, signal: context.signal });
+    watch.ended({ status: end.report.status, requests: end.report.requests });
+    return end;
   });
   if (context.json()) printJson(context, report);
   else for (const line of linesOf(context, report)) printLine(context, line);

@@ -1,9 +1,9 @@
 /** The sync: brings the mirror up to date with the server, one run, under one lock. */
 import pLimit from 'p-limit';
-import { randomUUID } from 'node:crypto';
 import { IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { type Clock, timestampOf } from '../model/time.ts';
+import { runId } from '../model/run-id.ts';
+import type { Clock } from '../model/time.ts';
 import type { MirrorStore, RunReport, RunStatus } from '../store/ports/mirror-store.ts';
 import { pruneHistory } from './history.ts';
 import type { SyncProgress } from './progress.ts';
@@ -32,6 +32,8 @@ export interface SyncRequest extends SyncOptions {
   /** How long ago a version in the history may have ended; for ever where it is not given. */
   readonly historyKeepMs?: number;
   readonly includes?: Includes;
+  /** What the run is called; a name is made where none is given. */
+  readonly run?: string;
 }
 
 export interface SyncResult {
@@ -49,7 +51,7 @@ export const syncLock = 'sync';
  */
 export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<SyncResult> {
   const { store, clock, signal } = ports;
-  const run = runId(clock);
+  const run = request.run ?? runId(clock);
   store.acquireLock(syncLock, run);
   try {
     const lost = await meetServer(ports, request, run);
@@ -65,11 +67,6 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
   } finally {
     store.releaseLock(syncLock, run);
   }
-}
-
-/** Sorts by time, and two of the same moment differ. */
-function runId(clock: Clock): string {
-  return `${timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '')}-${randomUUID().slice(0, 8)}`;
 }
 
 /** Makes sure of the server; gives what keeps it from being asked, with which the run ends before it has begun. */

@@ -10,5 +10,15 @@ export interface Log {
   readonly error: Write;
 }
 
+/** The log with those fields in every line, as they are when it is written. */
+export function logWith(log: Log, fields: () => Readonly<Record<string, unknown>>): Log {
+  return {
+    debug: (own, message) => log.debug({ ...fields(), ...own }, message),
+    info: (own, message) => log.info({ ...fields(), ...own }, message),
+    warn: (own, message) => log.warn({ ...fields(), ...own }, message),
+    error: (own, message) => log.error({ ...fields(), ...own }, message),
+  };
+}
+
 /** Writes nothing: for tests, and for whoever uses a part as a library. */
 export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

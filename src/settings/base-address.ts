@@ -1,9 +1,12 @@
 /** What the schema of one value cannot see of the base address: http to another machine, and a path too many. */
 import { UsageError } from '../model/errors.ts';
-import type { SettingValues } from './kinds.ts';
+import { expectedOf, settingsSchema, type SettingValues } from './kinds.ts';
 
 /** Why the address must not be used; undefined where it may. `origin` says where it was set. */
-export function addressProblem(values: SettingValues, origin: string): UsageError | undefined {
+export function addressProblem(
+  values: Pick<SettingValues, 'api.base_url' | 'api.insecure_http'>,
+  origin: string,
+): UsageError | undefined {
   const address = values['api.base_url'];
   if (address === undefined) return undefined;
   const url = new URL(address);
@@ -18,6 +21,17 @@ export function addressProblem(values: SettingValues, origin: string): UsageErro
     `the base address ${address} (${origin}) is not https: the key would cross the network in clear`,
     { advice: `Use https://${address.slice('http://'.length)}, or accept it with --insecure-http.` },
   );
+}
+
+/** The address that was typed, without its last slash. Throws a UsageError where it is none, or must not be used. */
+export function checkedAddress(text: string, insecureHttp: boolean): string {
+  const read = settingsSchema.shape['api.base_url'].safeParse(text.trim());
+  if (!read.success || read.data === undefined) {
+    throw new UsageError(`"${text}" is not ${expectedOf('api.base_url')}`);
+  }
+  const problem = addressProblem({ 'api.base_url': read.data, 'api.insecure_http': insecureHttp }, 'as given');
+  if (problem !== undefined) throw problem;
+  return read.data;
 }
 
 function isLoopback(host: string): boolean {

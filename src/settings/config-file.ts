@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
+import { profileName } from './kinds.ts';
 import { allSettings, type SettingKey } from './table.ts';
 
 export interface FileValue {
@@ -12,8 +13,16 @@ export interface FileValue {
   readonly origin: string;
 }
 
+/** A server with settings of its own, which lie over the common ones. */
+export interface FileProfile {
+  readonly name: string;
+  readonly values: readonly FileValue[];
+  readonly origin: string;
+}
+
 export interface ConfigFile {
   readonly values: readonly FileValue[];
+  readonly profiles: readonly FileProfile[];
   readonly problems: readonly UsageError[];
 }
 
@@ -24,42 +33,75 @@ export function parseConfigFile(text: string, name: string): ConfigFile {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const values: FileValue[] = [];
+  const profiles: FileProfile[] = [];
   const problems = document.errors.map(
     (error) =>
       new UsageError(`${name}:${lines.linePos(error.pos[0]).line}: ${error.message}`, {
         advice: 'The config file must be YAML; config/admin-mirror.yaml shows every setting.',
       }),
   );
-  if (problems.length > 0) return { values, problems };
+  if (problems.length > 0) return { values, profiles, problems };
 
   const lineOf = (node: unknown) => lines.linePos((node as Node | null)?.range?.[0] ?? 0).line;
 
-  function readMap(node: unknown, prefix: string): void {
-    if (node === null || (isScalar(node) && node.value === null)) return;
+  function pairsOf(node: unknown, what: string) {
+    if (node === null || (isScalar(node) && node.value === null)) return [];
     if (!isMap(node)) {
-      const what = prefix === '' ? 'the file' : `"${prefix}"`;
       problems.push(new UsageError(`${name}:${lineOf(node)}: ${what} must hold settings as "name: value"`));
-      return;
+      return [];
     }
-    for (const pair of node.items) {
+    return node.items.map((pair) => {
       const word = isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
-      const key = prefix === '' ? word : `${prefix}.${word}`;
-      const known = fileKeys.find((each) => each === key);
-      const origin = `${name}:${lineOf(pair.key)}`;
+      return { word, value: pair.value, origin: `${name}:${lineOf(pair.key)}` };
+    });
+  }
+
+  function readMap(node: unknown, prefix: string, into: FileValue[], profile?: string): void {
+    const whole = profile === undefined ? 'the file' : `the profile "${profile}"`;
+    for (const pair of pairsOf(node, prefix === '' ? whole : `"${prefix}"`)) {
+      const key = prefix === '' ? pair.word : `${prefix}.${pair.word}`;
+      const known = fileKeys.find((each) => each === key && (each !== 'profile' || profile === undefined));
+      const origin = profile === undefined ? pair.origin : `${pair.origin}, profile ${profile}`;
       if (known !== undefined) {
         const value: unknown = isScalar(pair.value) ? pair.value.value : (pair.value as Node | null)?.toJSON();
         // `name:` with nothing after it is the same as leaving it out.
-        if (value !== null && value !== undefined) values.push({ key: known, value, origin });
+        if (value !== null && value !== undefined) into.push({ key: known, value, origin });
+      } else if (key === 'profiles' && profile === undefined) {
+        readProfiles(pair.value);
       } else if (fileKeys.some((each) => each.startsWith(`${key}.`))) {
-        readMap(pair.value, key);
+        readMap(pair.value, key, into, profile);
       } else {
         problems.push(unknownKey(key, origin));
       }
     }
   }
 
-  readMap(document.contents, '');
-  return { values, problems };
+  function readProfiles(node: unknown): void {
+    for (const { word, value, origin } of pairsOf(node, '"profiles"')) {
+      const problem = nameProblem(word, profiles);
+      if (problem !== undefined) problems.push(new UsageError(`${origin}: the profile "${word}" ${problem}`));
+      const own: FileValue[] = [];
+      readMap(value, '', own, word);
+      if (problem === undefined) profiles.push({ name: word, values: own, origin });
+    }
+  }
+
+  readMap(document.contents, '', values);
+  return { values, profiles, problems };
+}
+
+/** Why a profile cannot be called so: its name becomes a folder and, in capitals, the end of variables. */
+function nameProblem(name: string, others: readonly FileProfile[]): string | undefined {
+  if (!profileName.test(name)) return 'needs a name of up to 32 letters, digits, - and _';
+  // ADMIN_MIRROR_API_KEY_FILE is something else.
+  if (variableEnd(name) === 'FILE') return 'needs another name: its key would be called as a key file is';
+  const same = others.find((each) => variableEnd(each.name) === variableEnd(name));
+  return same === undefined ? undefined : `is too like "${same.name}": their variables would be the same`;
+}
+
+/** `staging-2` → `STAGING_2`, as variables of a profile end. */
+export function variableEnd(profile: string): string {
+  return profile.toUpperCase().replaceAll('-', '_');
 }
 
 function unknownKey(key: string, origin: string): UsageError {
@@ -69,7 +111,7 @@ function unknownKey(key: string, origin: string): UsageError {
     });
   }
   // A word on its own is a section misspelt (`apis:`) or a setting without its section (`base_url:`).
-  const sections = [...new Set(fileKeys.map((each) => each.split('.')[0] ?? each))];
+  const sections = [...new Set([...fileKeys.map((each) => each.split('.')[0] ?? each), 'profiles'])];
   const known = key.includes('.') ? fileKeys : [...sections, ...fileKeys];
   return new UsageError(`${origin}: unknown setting "${key}"`, { advice: suggestion(key, known) });
 }
@@ -85,6 +127,7 @@ export function readConfigFile(path: string, name: string, required: boolean): C
     const why = code === 'ENOENT' ? 'it does not exist' : code;
     return {
       values: [],
+      profiles: [],
       problems: [
         new UsageError(`the config file ${name} cannot be read: ${why}`, {
           advice: 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.',

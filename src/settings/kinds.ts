@@ -24,6 +24,7 @@ export function expectedOf(key: SettingKey): string {
     wait: 'a duration such as 30s or 10m, or 0s for none',
     level: `one of ${logLevels.join(', ')}`,
     switch: 'true or false',
+    name: 'a name of up to 32 letters, digits, - and _, such as staging',
     includes: `names of related records, such as [${includesOf(key).slice(0, 2).join(', ')}], or none`,
     fields: 'names of fields, such as last_seen_at, updated_at or _extra.last_ip, or none',
   };
@@ -48,6 +49,7 @@ export function fromText(kind: SettingKind, text: string): unknown {
     case 'wait':
     case 'money':
     case 'level':
+    case 'name':
       return text.trim();
     case 'includes':
       return text.trim() === 'none' ? 'none' : text.split(',').map((name) => name.trim());
@@ -61,6 +63,9 @@ export function fromText(kind: SettingKind, text: string): unknown {
 }
 
 const path = z.string().min(1);
+
+/** What a profile may be called: it becomes the name of a folder, and the end of variables. */
+export const profileName = /^[a-z0-9][a-z0-9_-]{0,31}$/i;
 
 /** A server's address: http or https, no user, query or fragment. Without its last slash. */
 const address = z.string().transform((text, context) => {
@@ -155,6 +160,7 @@ const ignorable = z.union([z.string(), z.array(z.string())]).transform((value, c
 /** The whole of the settings, keyed as in the table. A test holds it to the table, key for key. */
 export const settingsSchema = z.object({
   config: path.optional(),
+  profile: z.string().regex(profileName).optional(),
   'api.base_url': address.optional(),
   'api.key': z
     .string()
@@ -185,6 +191,7 @@ export const settingsSchema = z.object({
   'bulk.max_rows': bound,
   'export.reports': path,
   'log.level': z.enum(logLevels),
+  'log.file': path.optional(),
 });
 
 export type SettingValues = z.output<typeof settingsSchema>;

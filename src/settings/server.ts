@@ -2,7 +2,8 @@
 import { readFileSync, statSync } from 'node:fs';
 import { UsageError } from '../model/errors.ts';
 import { Secret } from '../model/secret.ts';
-import type { Settings } from './settings.ts';
+import { profileVariable } from './profiles.ts';
+import { credentialsWord, type Settings } from './settings.ts';
 
 export interface Server {
   readonly baseUrl: string;
@@ -21,6 +22,11 @@ export function serverOf(settings: Settings): Server {
 /** The address alone. */
 export function baseUrlOf(settings: Settings): string {
   if (settings.api.baseUrl !== undefined) return settings.api.baseUrl;
+  if (settings.profile !== undefined) {
+    throw new UsageError(`no base address is set for the profile ${settings.profile}, so there is no server to ask`, {
+      advice: `Write it into the profile as api.base_url, or set ${profileVariable('api.base_url', settings.profile)}.`,
+    });
+  }
   throw new UsageError('no base address is set, so there is no server to ask', {
     advice:
       'Give --base-url, or set ADMIN_MIRROR_BASE_URL (in the environment or in .env), ' +
@@ -30,8 +36,17 @@ export function baseUrlOf(settings: Settings): string {
 
 /** The key alone: from the environment, else from the key file, read now. */
 export function keyOf(settings: Settings): { readonly key: Secret; readonly warnings: readonly string[] } {
-  if (settings.api.key !== undefined) return { key: checked(settings.api.key, 'ADMIN_MIRROR_API_KEY'), warnings: [] };
+  const { profile } = settings;
+  const variable = profile === undefined ? 'ADMIN_MIRROR_API_KEY' : profileVariable('api.key', profile);
+  if (settings.api.key !== undefined) return { key: checked(settings.api.key, variable), warnings: [] };
   const file = settings.api.keyFile;
+  if (file === undefined && profile !== undefined) {
+    throw new UsageError(`no API key is set for the profile ${profile}`, {
+      advice:
+        `Set ${variable} (in the environment or in .env), or write the key into a file and name it as api.key_file ` +
+        'in the profile. The common api.key_file counts only for the common api.base_url.',
+    });
+  }
   if (file === undefined) {
     throw new UsageError('no API key is set', {
       advice:
@@ -40,7 +55,7 @@ export function keyOf(settings: Settings): { readonly key: Secret; readonly warn
     });
   }
   const { text, mode } = readKeyFile(file);
-  const open = (mode & 0o077) !== 0;
+  const open = (mode & 0o077) !== 0 && !settings.api.keyIsCredential;
   return {
     key: checked(new Secret(text), `the key file ${file}`),
     warnings: open ? [`the key file ${file} can be read by others: chmod 600 ${file}`] : [],
@@ -48,6 +63,11 @@ export function keyOf(settings: Settings): { readonly key: Secret; readonly warn
 }
 
 function readKeyFile(file: string): { text: string; mode: number } {
+  if (file.includes(credentialsWord)) {
+    throw new UsageError(`the key file ${credentialsWord}… is a credential of systemd, and there is none here`, {
+      advice: 'Run it as the service that has LoadCredential, or set ADMIN_MIRROR_API_KEY_FILE to another file.',
+    });
+  }
   let text: string;
   let mode: number;
   try {
@@ -65,6 +85,11 @@ function readKeyFile(file: string): { text: string; mode: number } {
     throw new UsageError(`the key file ${file} is empty`, { advice: 'Write the key into it, and nothing else.' });
   }
   return { text, mode };
+}
+
+/** The key that was typed. Throws a UsageError where it cannot be one. */
+export function typedKey(text: string): Secret {
+  return checked(new Secret(text.trim()), 'what was given as the key');
 }
 
 /** A key goes into a header as it is: a line break or a letter outside ASCII in it is a slip of the hand. */

@@ -2,26 +2,40 @@
  * Settings: flag > environment > config file > default, read once, checked once, frozen and passed down. Nothing but
  * the command line frame reads flags, the environment or the config file.
  */
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseEnv } from 'node:util';
 import { UsageError } from '../model/errors.ts';
-import { nearestNames, suggestion } from '../model/nearest.ts';
+import { suggestion } from '../model/nearest.ts';
 import type { Money } from '../model/money.ts';
 import type { Secret } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
 import { expectedOf, fromText, type LogLevel, namesIn, namesOf, settingsSchema, type SettingValues } from './kinds.ts';
+import { chooseProfile, filesOf, profileVariables, sharedFile } from './profiles.ts';
+import {
+  commonPath,
+  type Given,
+  type Place,
+  readDotenv,
+  strangers,
+  takeProfile,
+  takeVariables,
+  variableIn,
+  type Variables,
+} from './sources.ts';
 import { allSettings, type IncludingResource, type Setting, type SettingKey, settingOf } from './table.ts';
 
 /** What the rooms below are given. Durations are in ms, paths absolute. */
 export interface Settings {
+  /** Which of the servers of the config file this is; undefined where it has no profiles. */
+  readonly profile: string | undefined;
   readonly api: {
     /** Without its last slash; undefined until it is set. `serverOf` insists on it. */
     readonly baseUrl: string | undefined;
     /** From the environment; `serverOf` also looks into the key file. */
     readonly key: Secret | undefined;
     readonly keyFile: string | undefined;
+    /** The key file is a credential that systemd made: who may read it is its business. */
+    readonly keyIsCredential: boolean;
     readonly insecureHttp: boolean;
     readonly timeoutMs: number;
     readonly concurrency: number;
@@ -54,7 +68,7 @@ export interface Settings {
     /** The folder of the operator's own reports; it need not be there. */
     readonly reports: string;
   };
-  readonly log: { readonly level: LogLevel };
+  readonly log: { readonly level: LogLevel; readonly file: string | undefined };
 }
 
 /** A value given on the command line: a flag's own text, or what a flag such as `--quiet` stands for. */
@@ -92,11 +106,6 @@ export interface SettingsReading {
   readonly rest: Settings;
 }
 
-interface Given {
-  readonly value: unknown;
-  readonly origin: string;
-}
-
 export const defaultConfigFile = 'config/admin-mirror.yaml';
 
 /** Reads every source and reports every problem at once; throws nothing. */
@@ -108,28 +117,26 @@ export function readSettings(sources: SettingsSources): SettingsReading {
     const { kind } = settingOf(key);
     given.set(key, { value: typeof value === 'string' ? fromText(kind, value) : value, origin: `flag ${flag}` });
   }
-  for (const [variables, origin] of [
-    [sources.environment, 'environment'],
-    [dotenv.variables, '.env'],
-  ] as const) {
-    for (const { key, kind, env } of allSettings) {
-      const text = variables[env];
-      // An empty variable is one that was left out: compose files and CI systems set them so.
-      if (text === undefined || text.trim() === '' || given.has(key)) continue;
-      // A key in the real environment, directly or as a file, outranks one in `.env`.
-      if (key === 'api.key' && given.has('api.key_file')) continue;
-      given.set(key, { value: fromText(kind, text), origin: `${origin} ${env}` });
-    }
-  }
+  const places: readonly Place[] = [
+    { variables: sources.environment, origin: 'environment' },
+    { variables: dotenv.variables, origin: '.env' },
+  ];
+  takeVariables(given, places, allSettings, ({ env }) => env);
 
   const config = given.get('config');
   const name = typeof config?.value === 'string' ? config.value : defaultConfigFile;
   const file = readConfigFile(resolve(sources.folder, name), name, config !== undefined);
+  const profiles = file?.profiles ?? [];
   if (file !== undefined) {
     problems.push(...file.problems);
     if (config === undefined) given.set('config', { value: name, origin: 'default' });
-    for (const { key, value, origin } of file.values) if (!given.has(key)) given.set(key, { value, origin });
   }
+  const common = new Map(file?.values.map((each) => [each.key, each]));
+  const chosen = given.get('profile') ?? common.get('profile');
+  const profile = chooseProfile(chosen, profiles, file === undefined ? `${name}, which is not there` : name);
+  if (profile instanceof UsageError) problems.push(profile);
+  else if (profile !== undefined) problems.push(...takeProfile(given, places, profile, common));
+  for (const { key, value, origin } of common.values()) if (!given.has(key)) given.set(key, { value, origin });
 
   const input = Object.fromEntries(
     allSettings.map((each) => [each.key, given.get(each.key)?.value ?? each.default ?? undefined]),
@@ -141,15 +148,31 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const defaults = Object.fromEntries([...refused].map((key) => [key, settingOf(key).default ?? undefined]));
   const values = parsed.success ? parsed.data : settingsSchema.parse({ ...input, ...defaults });
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
-  if (address !== undefined) problems.push(address);
-  const rest = settingsOf({ ...values, ...(address !== undefined && { 'api.base_url': undefined }) }, sources.folder);
+  const others = profiles
+    .filter((each) => each !== profile)
+    .map((each) => filesOf(each, commonPath(common), variableIn(places)));
+  const inForce =
+    profile === undefined || profile instanceof UsageError ? [] : [{ profile: profile.name, files: values }];
+  const shared = sharedFile([...others, ...inForce], sources.folder);
+  const rest = settingsOf({ ...values, ...(address !== undefined && { 'api.base_url': undefined }) }, sources);
+  for (const problem of [address, shared, logFileProblem(rest)]) if (problem !== undefined) problems.push(problem);
+  const known = [...allSettings.map((each) => each.env), ...profileVariables(profiles)];
   return {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
     problems,
-    warnings: [...strangers(sources.environment, 'environment'), ...strangers(dotenv.variables, '.env')],
+    warnings: places.flatMap(({ variables, origin }) => strangers(variables, origin, known)),
     settings: problems.length === 0 ? rest : undefined,
     rest,
   };
+}
+
+/** A log must not be written into a file of ours. */
+function logFileProblem({ log, store, api }: Settings): UsageError | undefined {
+  const own = [store.mirror, store.journal, api.keyFile].find((each) => each !== undefined && each === log.file);
+  if (own === undefined) return undefined;
+  return new UsageError(`log.file is ${own}, which is another file of admin-mirror`, {
+    advice: 'Name a file of its own.',
+  });
 }
 
 /** One setting's value and origin. */
@@ -167,28 +190,6 @@ export function settingsFrom(reading: SettingsReading): Settings {
   if (others.length === 0) throw first;
   const more = `\`admin-mirror doctor\` lists ${others.length} more of the kind.`;
   throw new UsageError(first.message, { advice: first.advice === undefined ? more : `${first.advice} ${more}` });
-}
-
-/** A misspelt variable changes nothing and says nothing: it is worth a line. */
-function strangers(variables: Readonly<Record<string, string | undefined>>, origin: string): string[] {
-  const known = allSettings.map((each) => each.env);
-  return Object.keys(variables)
-    .filter((name) => name.startsWith('ADMIN_MIRROR_') && !known.includes(name))
-    .map((name) => {
-      const near = nearestNames(name, known);
-      const meant = near.length === 0 ? '' : ` Did you mean ${near.join(' or ')}?`;
-      return `${name} (${origin}) is not a setting.${meant}`;
-    });
-}
-
-function readDotenv(folder: string): { variables: Record<string, string | undefined>; problems: UsageError[] } {
-  try {
-    return { variables: parseEnv(readFileSync(resolve(folder, '.env'), 'utf8')), problems: [] };
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? String(error);
-    if (code === 'ENOENT' || code === 'EISDIR') return { variables: {}, problems: [] };
-    return { variables: {}, problems: [new UsageError(`the file .env in the working folder cannot be read: ${code}`)] };
-  }
 }
 
 function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError {
@@ -223,14 +224,29 @@ function textOf(value: object): string {
   return Array.isArray(value) ? value.join(',') || 'none' : JSON.stringify(value);
 }
 
-function settingsOf(values: SettingValues, folder: string): Settings {
+/** How a path begins that leads to a credential of systemd. */
+export const credentialsWord = '${CREDENTIALS_DIRECTORY}';
+
+/** The path with the folder of credentials that systemd gives a service; as it is where there is no such folder. */
+function withCredentials(path: string, { CREDENTIALS_DIRECTORY: credentials }: Variables): string {
+  return credentials === undefined ? path : path.replace(credentialsWord, () => credentials);
+}
+
+function isCredential(path: string, { CREDENTIALS_DIRECTORY: credentials }: Variables): boolean {
+  return credentials !== undefined && credentials !== '' && path.startsWith(`${resolve(credentials)}/`);
+}
+
+function settingsOf(values: SettingValues, { folder, environment }: SettingsSources): Settings {
   const absolute = (path: string) => resolve(folder, path);
-  const keyFile = values['api.key_file'];
+  const [keyFile, logFile] = [values['api.key_file'], values['log.file']];
+  const key = keyFile === undefined ? undefined : absolute(withCredentials(keyFile, environment));
   return Object.freeze({
+    profile: values.profile,
     api: Object.freeze({
       baseUrl: values['api.base_url'],
       key: values['api.key'],
-      keyFile: keyFile === undefined ? undefined : absolute(keyFile),
+      keyFile: key,
+      keyIsCredential: key !== undefined && isCredential(key, environment),
       insecureHttp: values['api.insecure_http'],
       timeoutMs: values['api.timeout'],
       concurrency: values['api.concurrency'],
@@ -259,6 +275,6 @@ function settingsOf(values: SettingValues, folder: string): Settings {
       maxRows: values['bulk.max_rows'],
     }),
     export: Object.freeze({ reports: absolute(values['export.reports']) }),
-    log: Object.freeze({ level: values['log.level'] }),
+    log: Object.freeze({ level: values['log.level'], file: logFile === undefined ? undefined : absolute(logFile) }),
   });
 }

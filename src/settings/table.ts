@@ -17,6 +17,7 @@ export type SettingKind =
   | 'level'
   | 'switch'
   | 'includes'
+  | 'name'
   | 'fields';
 
 export interface Setting {
@@ -83,6 +84,10 @@ export const settingTable = [
     flag: '--config <file>',
     env: 'ADMIN_MIRROR_CONFIG',
     inFile: false,
+  }),
+  setting('profile', 'name', 'profile', 'the server to work with, where the config file has profiles', {
+    flag: '--profile <name>',
+    env: 'ADMIN_MIRROR_PROFILE',
   }),
   setting('api.base_url', 'address', 'base address', "the server's address, without /api/v1; required", {
     flag: '--base-url <url>',
@@ -198,6 +203,10 @@ export const settingTable = [
   setting('log.level', 'level', 'log level', 'the least important log lines that are still written', {
     env: 'ADMIN_MIRROR_LOG_LEVEL',
     default: 'info',
+  }),
+  setting('log.file', 'path', 'log file', 'a file for the log lines, in place of standard error', {
+    flag: '--log-file <file>',
+    env: 'ADMIN_MIRROR_LOG_FILE',
   }),
 ] as const;
 

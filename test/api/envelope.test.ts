@@ -8,6 +8,7 @@ const answerOf = (text: string, headers: Record<string, string> = {}) => ({
   status: 200,
   headers,
   body: Buffer.from(text),
+  bytes: 0,
   milliseconds: 1,
 });
 const page = (body: unknown, asked = 1) => pageOf(answerOf(JSON.stringify(body)), asked);

@@ -292,7 +292,7 @@ describe('the table', () => {
 
   test.each(inFile.filter((each) => each.default === null))('the example file shows $key in a comment', (setting) => {
     expect(parseDocument(example).getIn(setting.key.split('.'))).toBeUndefined();
-    expect(example).toContain(`# ${setting.key.split('.')[1]}: `);
+    expect(example).toContain(`# ${setting.key.split('.').at(-1)}: `);
   });
 
   test.each(inFile)('the example file names the flag and the variable of $key', ({ flag, env }) => {
@@ -302,6 +302,9 @@ describe('the table', () => {
 
   test('the example file is accepted, and so it is with its comments opened', () => {
     expect(read({ file: example }).problems).toEqual([]);
-    expect(read({ file: example.replaceAll(/# (base_url|key_file):/g, '$1:') }).problems).toEqual([]);
+    expect(read({ file: example.replaceAll(/# (base_url|key_file|file):/g, '$1:') }).problems).toEqual([]);
+    const { problems, settings } = read({ file: example.replaceAll(/^# (profile:|profiles:| {2,}\S)/gm, '$1') });
+    expect(problems).toEqual([]);
+    expect(settings?.profile).toBe('production');
   });
 });

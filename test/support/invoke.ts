@@ -1,6 +1,7 @@
 /** Runs the command in this process, with or without a terminal. */
 import { PassThrough } from 'node:stream';
 import { run } from '../../src/cli/program.ts';
+import { dialogue, type Exchange } from './dialogue.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export interface Invocation {
@@ -8,6 +9,8 @@ export interface Invocation {
   readonly terminal?: number;
   /** What is typed, or given on standard input. */
   readonly input?: string;
+  /** What is typed when a question appears; only on a terminal. */
+  readonly answers?: readonly Exchange[];
   readonly environment?: Readonly<Record<string, string>>;
   /** The working folder; one of its own where none is given. */
   readonly folder?: string;
@@ -26,6 +29,8 @@ export async function invoke(argv: readonly string[], options: Invocation = {}) 
   const stderr = output(options.terminal);
   const stdin = Object.assign(new PassThrough(), { isTTY: options.terminal !== undefined, setRawMode: () => stdin });
   const typed = options.input ?? '';
+  const listen = dialogue(options.answers ?? [], (keys) => void stdin.write(keys));
+  if (options.terminal !== undefined) stderr.stream.on('data', (text: string) => listen(text));
   if (options.terminal === undefined) stdin.end(typed);
   else setTimeout(() => void stdin.write(typed), 50);
   const code = await run(argv, {

@@ -11,6 +11,11 @@ variable that is empty counts as left out. Related records are named in a list, 
 and \`orders,payments\` in a variable, or \`none\`. In the config file \`api.base_url\` is the key \`base_url\` under \`api\`; the
 example is [config/admin-mirror.yaml](../config/admin-mirror.yaml).
 
+The config file may hold several servers as \`profiles\`; \`--profile\` says which one is meant. What stands in a profile
+outranks what stands outside of it. While a profile is in force, the variables of the address, the key, the key file, the
+mirror and the journal count only where they end in its name, as \`ADMIN_MIRROR_API_KEY_STAGING\` does:
+[Several servers](operating.md#several-servers).
+
 `;
 
 /** The table alone, in Markdown: name, meaning, flag, variable, key, default. */

@@ -9,7 +9,7 @@ import type { Batch } from '../../store/ports/journal.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags } from './flags.ts';
-import { openBulk } from './world.ts';
+import { type BulkPorts, openBulk } from './world.ts';
 
 /** Rows of a plan that a screen shows. */
 const shownRows = 25;
@@ -26,14 +26,21 @@ export async function runPlan(context: CliContext, actionName: string, file: str
 /** Reads the file and stores the batch. */
 export async function planFile(
   context: CliContext,
-  ports: PlanPorts,
+  ports: BulkPorts,
   actionName: string,
   file: string,
   flags: PlanFlags,
 ): Promise<{ readonly batch: Batch; readonly action: Action }> {
-  const { planBatch } = await import('../../bulk/plan.ts');
   const { action, rows, source } = await readFile(context, actionName, file, flags);
-  return { batch: await planBatch(ports, action, rows, source), action };
+  return { batch: await planNamed(ports, action, rows, source), action };
+}
+
+/** Plans the rows under a name that the log has from the first request on. */
+export async function planNamed(ports: BulkPorts, action: Action, rows: ReadRows, source: PlanSource): Promise<Batch> {
+  const { newBatchId, planBatch } = await import('../../bulk/plan.ts');
+  const name = newBatchId(ports.clock);
+  ports.about(name);
+  return planBatch(ports, action, rows, source, name);
 }
 
 /** The file's rows as those of the action. */
@@ -66,12 +73,11 @@ export async function readFile(
 }
 
 export async function runUndo(context: CliContext, name: string): Promise<void> {
-  const [{ withReleases }, { actionOf }, { batchOf }, { undoRows }, { planBatch }] = await Promise.all([
+  const [{ withReleases }, { actionOf }, { batchOf }, { undoRows }] = await Promise.all([
     import('../../app.ts'),
     import('../../bulk/actions.ts'),
     import('../../bulk/check-plan.ts'),
     import('../../bulk/undo.ts'),
-    import('../../bulk/plan.ts'),
   ]);
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
@@ -79,7 +85,7 @@ export async function runUndo(context: CliContext, name: string): Promise<void> 
     const action = actionOf(undone.action);
     const rows: ReadRows = undoRows(ports.journal, undone, action);
     const source: PlanSource = { file: null, undoOf: undone.batch, again: { reason: null } };
-    await showPlan(context, ports, await planBatch(ports, action, rows, source), printLine);
+    await showPlan(context, ports, await planNamed(ports, action, rows, source), printLine);
   });
 }
 

@@ -9,6 +9,8 @@ const count = new Intl.NumberFormat('en-US');
 
 export interface BulkWatch {
   readonly progress: BulkProgress;
+  /** Tells the log how it ended. */
+  readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
   /** Ends the drawing, so that the answer stands below it. */
   close(): Promise<void>;
 }
@@ -45,9 +47,20 @@ export function bulkLine({ rows, done, failed, startedAt }: BulkTally, now: numb
   return `${barOf(share)}  ${count.format(done)} of ${count.format(rows)}   ${speed}/s${left}${wrong}`;
 }
 
-/** The watch for this context; draws nothing under `--quiet`. */
+/** The watch for this context; draws nothing under `--quiet`. A log file gets its lines whatever is drawn. */
 export function openBulkWatch(context: CliContext, log: Log, clock: Clock): BulkWatch {
-  return context.stderr.isTTY && !context.quiet() ? drawnWatch(context, clock) : loggedWatch(log, clock);
+  if (!context.stderr.isTTY || context.quiet()) return loggedWatch(log, clock);
+  const drawn = drawnWatch(context, clock);
+  if (context.settings().log.file === undefined) return drawn;
+  const logged = loggedWatch(log, clock);
+  return {
+    progress: (event) => {
+      drawn.progress(event);
+      logged.progress(event);
+    },
+    ended: logged.ended,
+    close: () => drawn.close(),
+  };
 }
 
 /** Often enough to see that it goes on, seldom enough not to fill a log. */
@@ -66,6 +79,7 @@ function loggedWatch(log: Log, clock: Clock): BulkWatch {
         log.info({ done: tally.done, rows: tally.rows, failed: tally.failed }, 'progress');
       }
     },
+    ended: (fields) => log.info(fields, 'ended'),
     close: () => Promise.resolve(),
   };
 }
@@ -91,6 +105,7 @@ function drawnWatch(context: CliContext, clock: Clock): BulkWatch {
       if (event.kind !== 'row' || clock.now() - drawnAt >= drawEveryMs)
         draw(`${bulkLine(tally, clock.now())}${waiting}`);
     },
+    ended: () => {},
     close: () => {
       draw('');
       stderr.write(`${bulkLine(tally, clock.now())}\n`);

@@ -15,7 +15,7 @@ import type { Batch } from '../../store/ports/journal.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
-import { readFile } from './plan.ts';
+import { planNamed, readFile } from './plan.ts';
 import { sendWatched } from './send.ts';
 import { openBulk } from './world.ts';
 
@@ -30,9 +30,8 @@ export async function runRehearsal(
   file: string,
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
-  const [{ withReleases }, { planBatch }, { reportOf }, words] = await Promise.all([
+  const [{ withReleases }, { reportOf }, words] = await Promise.all([
     import('../../app.ts'),
-    import('../../bulk/plan.ts'),
     import('../../bulk/report.ts'),
     import('./words.ts'),
   ]);
@@ -40,7 +39,7 @@ export async function runRehearsal(
     const { action, rows, source } = await readFile(context, actionName, file, flags);
     const { settings, users, freshAsOf } = await stage(context, releases, action, rows);
     const ports = await openBulk({ ...context, settings: () => settings }, releases);
-    const batch = await planBatch(ports, action, rows, source);
+    const batch = await planNamed(ports, action, rows, source);
     await checkAgain(context, batch, flags);
     const { journal } = ports;
     const told = `This was a rehearsal, in a sandbox with ${users} users of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;

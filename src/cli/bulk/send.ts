@@ -3,7 +3,7 @@ import type { Action } from '../../bulk/action.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { BatchReport } from '../../bulk/report.ts';
 import type { Batch } from '../../store/ports/journal.ts';
-import { askConsent } from '../consent.ts';
+import { askConsent, noteProfile } from '../consent.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
@@ -19,6 +19,7 @@ export async function runApply(context: CliContext, name: string, flags: SendFla
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const batch = batchOf(ports.journal, name);
+    ports.about(batch.batch);
     await apply(context, ports, batch, actionOf(batch.action), flags);
   });
 }
@@ -53,6 +54,7 @@ export async function runResume(context: CliContext, name: string, flags: SendFl
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const batch = batchOf(ports.journal, name);
+    ports.about(batch.batch);
     if (batch.state === 'planned') {
       throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
     }
@@ -124,6 +126,7 @@ function sendAndTell(
   action: Action,
   flags: SendFlags,
 ): Promise<void> {
+  noteProfile(context, `sending batch ${batch.batch} to ${ports.client.address}`);
   return sendWatched(context, ports, batch, action, flags, async (report) => {
     if (context.json()) printJson(context, report);
     else {
@@ -168,6 +171,7 @@ export async function sendWatched(
     signal.removeEventListener('abort', drain);
   }
   const report = reportOf(journal, journal.batch(batch.batch) ?? batch);
+  watch.ended({ state: report.state, ...report.counts });
   await tell(report);
   signal.throwIfAborted();
   const error = endError(stop, report.counts, batch.batch);

@@ -19,8 +19,10 @@ export function countWords({ counts }: BatchReport): string {
 
 export function reportLines(context: CliContext, report: BatchReport): string[] {
   const { batch, action, file, rows, state, net } = report;
+  const { profile } = context.settings();
   return [
     `batch     ${paint(context, 'bold', batch)}`,
+    ...(profile === undefined ? [] : [`profile   ${profile}`]),
     `action    ${action}${file === null ? '' : `, from ${file}`}`,
     `state     ${state}`,
     `rows      ${number.format(rows)}: ${countWords(report)}`,

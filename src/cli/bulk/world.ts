@@ -10,6 +10,8 @@ import type { CliContext } from '../context.ts';
 export interface BulkPorts extends PlanPorts {
   readonly client: Client;
   readonly surroundings: Surroundings;
+  /** From now on, the lines of the log are about that batch. */
+  readonly about: (batch: string) => void;
 }
 
 /** The journal, the server and the mirror, ready to plan and to send. */
@@ -19,11 +21,16 @@ export async function openBulk(context: CliContext, releases: Releases): Promise
     import('../logger.ts'),
   ]);
   const settings = context.settings();
-  const surroundings = { settings, log: await openLog(context), clock: systemClock, signal: context.signal };
+  let batch: string | undefined;
+  const log = await openLog(context, () => ({ batch }));
+  const surroundings = { settings, log, clock: systemClock, signal: context.signal };
   const client = await openApi(surroundings, releases);
   const { maxRow, maxTotal, maxRows } = settings.bulk;
   return {
     surroundings,
+    about: (name) => {
+      batch = name;
+    },
     journal: await openJournal(settings, systemClock, releases),
     client,
     directory: await openDirectory(settings, releases),

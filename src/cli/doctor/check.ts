@@ -1,5 +1,7 @@
 /** One thing that the doctor looked at. */
 import { type ExitCode, OperatorError } from '../../model/errors.ts';
+import type { CliContext } from '../context.ts';
+import { paint } from '../output.ts';
 
 export interface Check {
   readonly name: string;
@@ -28,4 +30,15 @@ export function skipped(name: string, finding: string): Check {
 export function failed(name: string, error: unknown): Check {
   if (!(error instanceof OperatorError)) throw error;
   return { name, state: 'fail', finding: error.message, advice: error.advice, exitCode: error.exitCode };
+}
+
+const styles = { ok: 'green', warn: 'yellow', fail: 'red', skipped: 'dim' } as const;
+
+/** A line a check, and what to do about it below. */
+export function checkLines(context: CliContext, checks: readonly Check[], stream: NodeJS.WriteStream): string[] {
+  const width = Math.max(...checks.map((each) => each.name.length));
+  return checks.flatMap(({ name, state, finding, advice }) => [
+    `${paint(context, styles[state], state.padEnd(7), stream)}  ${name.padEnd(width)}  ${finding}`,
+    ...(advice === undefined ? [] : [`${' '.repeat(width + 11)}${advice}`]),
+  ]);
 }

@@ -18,9 +18,16 @@ export function checkSettings(reading: SettingsReading, folder: string): Check[]
   return [
     // One that was asked for and is not there is among the problems.
     ...(value === null ? [none] : there ? [ok('config file', String(value))] : []),
+    ...profileChecks(reading),
     ...(problems.length > 0 ? problems : [ok('settings', 'every value is understood')]),
     ...reading.warnings.map((each) => warn('settings', each)),
   ];
+}
+
+/** Which of several servers it is about. */
+function profileChecks(reading: SettingsReading): Check[] {
+  const { value, origin } = valueOf(reading, 'profile');
+  return reading.rest.profile === undefined ? [] : [ok('profile', `${String(value)} (${origin})`)];
 }
 
 export function checkAddress(reading: SettingsReading, settings: Settings): Check[] {

@@ -1,0 +1,226 @@
+/** `init`: asks for the server and the key, tries them, measures the server, writes the config file. */
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { type Command, Option } from 'commander';
+import { UsageError } from '../model/errors.ts';
+import { resourceNames } from '../model/resources.ts';
+import { withServer } from '../settings/config-edit.ts';
+import { parseConfigFile } from '../settings/config-file.ts';
+import { profileName } from '../settings/kinds.ts';
+import { defaultConfigFile, readSettings, type Settings, settingsFrom, valueOf } from '../settings/settings.ts';
+import { flagValues, type CliContext } from './context.ts';
+import { type Check, checkLines } from './doctor/check.ts';
+import { type Answers, askedAnswers, givenAnswers, type InitFlags } from './init/answers.ts';
+import { keyFileOf, keyVariable, writeKey } from './init/key-source.ts';
+import type { Questions } from './init/questions.ts';
+import { tryServer } from './init/trial.ts';
+import { printJson, printLine, printNote, printWarning } from './output.ts';
+
+/** The shipped file, with every setting and what it means. */
+const template = new URL('../../config/admin-mirror.yaml', import.meta.url);
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('init')
+    .description(
+      'Ask for the address of the server and for its key, try them, measure what the server can do, and write the config ' +
+        'file; then offer the first sync. With --profile, that profile is added to the file.\n' +
+        'Without a terminal: --yes, --base-url and where the key comes from. Nothing is written that did not work.',
+    )
+    .addOption(keyOption('--key-file <file>', 'the file that holds the key; where it is not there, it is written'))
+    .addOption(keyOption('--key-env', 'the key stays in the variable ADMIN_MIRROR_API_KEY'))
+    .addOption(keyOption('--key-credential <name>', 'the key is a credential that systemd gives to the service'))
+    .option('--yes', 'ask nothing; the key of a new file is read from standard input')
+    .option('--replace', 'put this server in the place of another that the config file names')
+    .option('--no-try', 'write it without asking the server')
+    .addOption(new Option('--sync', 'read everything for the first time when that is done'))
+    .addOption(new Option('--no-sync', 'do not offer it'))
+    .action((flags: InitFlags) => init(context, flags));
+}
+
+const keyFlags = ['keyFile', 'keyEnv', 'keyCredential'];
+
+function keyOption(flag: string, meaning: string): Option {
+  const option = new Option(flag, meaning);
+  return option.conflicts(keyFlags.filter((each) => each !== option.attributeName()));
+}
+
+/** What will be set up, and where. */
+interface Target {
+  readonly profile: string | undefined;
+  /** As the settings name it. */
+  readonly config: string;
+  readonly path: string;
+  readonly text: string;
+  /** The server that stands there already. */
+  readonly other: string | undefined;
+}
+
+async function init(context: CliContext, flags: InitFlags): Promise<void> {
+  const target = targetOf(context);
+  const { profile } = target;
+  const questions = await questionsOf(context, flags);
+  const asked = { context, flags, profile };
+  let answers: Answers | undefined;
+  let checks: readonly Check[] = [];
+  for (;;) {
+    answers = questions === undefined ? await givenAnswers(asked) : await askedAnswers(asked, questions, answers);
+    checks = await trial(context, flags, answers);
+    const failed = checks.find((each) => each.state === 'fail');
+    if (failed === undefined) break;
+    const again = questions !== undefined && (await questions.yes('That did not work. Answer anew?', true));
+    if (again) continue;
+    printNote(context, 'Nothing was written.');
+    if (context.json()) printJson(context, reportOf(target, answers, checks, false));
+    context.exit(failed.exitCode ?? 2);
+    return;
+  }
+  await allowReplacing(target, answers, flags, questions);
+  const settings = await write(context, target, answers);
+  if (context.json()) printJson(context, reportOf(target, answers, checks, true));
+  else for (const line of endLines(target, answers)) printLine(context, line);
+  const wanted = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
+  if (!wanted) {
+    const option = profile === undefined ? '' : ` --profile ${profile}`;
+    printNote(context, `Next: admin-mirror${option} sync, then admin-mirror${option} status`);
+    return;
+  }
+  if (settings === undefined) {
+    throw new UsageError('the first sync was not begun: other settings stand in its way', {
+      advice: 'Run `admin-mirror doctor`, then `admin-mirror sync`.',
+    });
+  }
+  const { sync } = await import('./sync.ts');
+  await sync({ ...context, settings: () => settings, json: () => false }, resourceNames, {});
+}
+
+function targetOf(context: CliContext): Target {
+  const reading = context.reading();
+  const named = valueOf(reading, 'profile');
+  // One that stands in the file says which is meant by default, not which is to be made.
+  const profile = /^(flag|environment|\.env) /.test(named.origin) ? String(named.value) : undefined;
+  if (profile !== undefined && !profileName.test(profile)) {
+    throw new UsageError(`a profile cannot be called "${profile}"`, {
+      advice: 'Use up to 32 letters, digits, - and _.',
+    });
+  }
+  const config = String(valueOf(reading, 'config').value ?? defaultConfigFile);
+  const path = resolve(context.folder, config);
+  const text = readFileSync(existsSync(path) ? path : template, 'utf8');
+  const { values, profiles, problems } = parseConfigFile(text, config);
+  const [problem] = problems;
+  if (problem !== undefined) throw problem;
+  const own = profile === undefined ? values : profiles.find(({ name }) => name === profile)?.values;
+  const other = own?.find(({ key }) => key === 'api.base_url')?.value;
+  return { profile, config, path, text, other: typeof other === 'string' ? other : undefined };
+}
+
+/** undefined: nothing is asked. Throws a UsageError where something is to be asked and nobody is there. */
+async function questionsOf(context: CliContext, flags: InitFlags): Promise<Questions | undefined> {
+  if (flags.yes === true) return undefined;
+  if (!context.stdin.isTTY || !context.stderr.isTTY) {
+    throw new UsageError('init asks for the server and its key, and nobody can be asked here', {
+      advice: 'Add --yes, --base-url URL and one of --key-file FILE, --key-env, --key-credential NAME.',
+    });
+  }
+  const { openQuestions } = await import('./init/questions.ts');
+  return openQuestions(context);
+}
+
+async function trial(context: CliContext, flags: InitFlags, { baseUrl, key }: Answers): Promise<readonly Check[]> {
+  if (key !== undefined) context.keepSecret(key.reveal());
+  if (flags.try === false) return [];
+  if (key === undefined) {
+    throw new UsageError('the key is not known here, so that the server cannot be tried', {
+      advice: 'Set ADMIN_MIRROR_API_KEY for it, or write the config file all the same with --no-try.',
+    });
+  }
+  printNote(context, `Asking ${baseUrl} …`);
+  const checks = await tryServer(context, context.reading().rest, baseUrl, key);
+  for (const line of checkLines(context, checks, context.stderr)) printNote(context, line);
+  return checks;
+}
+
+async function allowReplacing(
+  { config, other, profile }: Target,
+  { baseUrl }: Answers,
+  flags: InitFlags,
+  questions: Questions | undefined,
+): Promise<void> {
+  if (other === undefined || other.replace(/\/+$/, '') === baseUrl || flags.replace === true) return;
+  const where = profile === undefined ? config : `the profile ${profile} of ${config}`;
+  if (questions !== undefined) {
+    if (await questions.yes(`${where} names the server ${other}. Put ${baseUrl} in its place?`, false)) return;
+    throw new UsageError(`${config} was left as it is; nothing was written`);
+  }
+  throw new UsageError(`${where} names another server, ${other}; nothing was written`, {
+    advice: 'Add --replace, add it as one of several with --profile NAME, or name another file with --config.',
+  });
+}
+
+/** Writes key and config, both or neither. Gives the settings as the next command will find them, where they are sound. */
+async function write(context: CliContext, target: Target, answers: Answers): Promise<Settings | undefined> {
+  const { writeDurableFile } = await import('../store/files/durable-file.ts');
+  const { baseUrl, source, key, isNew } = answers;
+  const { insecureHttp } = context.reading().rest.api;
+  const { profile, path } = target;
+  const text = withServer(target.text, { profile, baseUrl, keyFile: keyFileOf(source), insecureHttp });
+  const takeBack =
+    isNew && source.kind === 'file' && key !== undefined ? writeKey(context.folder, source.file, key) : () => {};
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    await writeDurableFile(path, chunksOf(text), context.signal);
+  } catch (error) {
+    takeBack();
+    throw error;
+  }
+  return settingsNow(context, answers);
+}
+
+async function* chunksOf(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}
+
+/** Says where something outranks what was written. */
+function settingsNow(context: CliContext, { baseUrl, key }: Answers): Settings | undefined {
+  const flags = flagValues(context.flags()).filter((each) => each.key !== 'api.base_url');
+  const reading = readSettings({ flags, environment: context.environment, folder: context.folder });
+  for (const { message, advice } of reading.problems) printWarning(context, `${message}. ${advice ?? ''}`.trim());
+  if (reading.settings === undefined) return undefined;
+  const { value, origin } = valueOf(reading, 'api.base_url');
+  const settings = settingsFrom(reading);
+  if (settings.api.baseUrl !== baseUrl) {
+    printWarning(context, `the server in force is ${String(value)} (${origin}), which outranks what was written`);
+    return undefined;
+  }
+  return { ...settings, api: { ...settings.api, key: key ?? settings.api.key } };
+}
+
+function reportOf({ config, profile }: Target, { baseUrl, source }: Answers, checks: readonly Check[], done: boolean) {
+  return {
+    written: done,
+    config,
+    profile: profile ?? null,
+    base_url: baseUrl,
+    key_file: keyFileOf(source),
+    checks: checks.map(({ name, state, finding, advice }) => ({ name, state, finding, advice: advice ?? null })),
+  };
+}
+
+function endLines({ config, profile }: Target, { source, isNew }: Answers): string[] {
+  const lines = [`written: ${config}`];
+  switch (source.kind) {
+    case 'file':
+      lines.push(isNew ? `written: ${source.file}, for its owner alone` : `the key is read from ${source.file}`);
+      break;
+    case 'environment':
+      lines.push(`the key is not kept: set ${keyVariable(profile)} where the commands run`);
+      break;
+    case 'credential':
+      lines.push(`the service needs LoadCredential=${source.name}:/path/to/the/key`);
+      break;
+    default:
+      source satisfies never;
+  }
+  return lines;
+}

@@ -1,0 +1,114 @@
+/**
+ * Profiles: several servers in one config file. Which one is in force, what of the other sources counts for it, and that no
+ * two share a file. What makes a server - its address, its key, its files - never comes to a profile by accident.
+ */
+import { existsSync, realpathSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { UsageError } from '../model/errors.ts';
+import { suggestion } from '../model/nearest.ts';
+import { type FileProfile, variableEnd } from './config-file.ts';
+import { type SettingKey, settingOf } from './table.ts';
+
+/** What belongs to one server: a variable that does not say of which profile it is cannot set it for a profile. */
+export const serverKeys = ['api.base_url', 'api.key', 'api.key_file', 'store.mirror', 'store.journal'] as const;
+export type ServerKey = (typeof serverKeys)[number];
+
+const fileKeys = ['store.mirror', 'store.journal'] as const;
+type FileKey = (typeof fileKeys)[number];
+
+export function isServerKey(key: SettingKey): key is ServerKey {
+  return (serverKeys as readonly SettingKey[]).includes(key);
+}
+
+/** `ADMIN_MIRROR_API_KEY_STAGING`: the variable that sets it for a profile. */
+export function profileVariable(key: ServerKey, profile: string): string {
+  return `${settingOf(key).env}_${variableEnd(profile)}`;
+}
+
+/** Every variable that sets something for one of the profiles. */
+export function profileVariables(profiles: readonly FileProfile[]): string[] {
+  return profiles.flatMap(({ name }) => serverKeys.map((key) => profileVariable(key, name)));
+}
+
+/** The profile in force, or why there is none that could be; undefined where there are no profiles. */
+export function chooseProfile(
+  chosen: { readonly value: unknown; readonly origin: string } | undefined,
+  profiles: readonly FileProfile[],
+  file: string,
+): FileProfile | UsageError | undefined {
+  const names = profiles.map(({ name }) => name);
+  if (chosen !== undefined) {
+    const found = profiles.find(({ name }) => name === chosen.value);
+    if (found !== undefined) return found;
+    const advice =
+      names.length === 0
+        ? `The config file (${file}) has no profiles: write them under "profiles:", or leave this out.`
+        : suggestion(String(chosen.value), names);
+    return new UsageError(`there is no profile "${String(chosen.value)}" (${chosen.origin})`, { advice });
+  }
+  if (names.length === 0) return undefined;
+  return new UsageError(`${file} has profiles, and none was chosen`, {
+    advice: `Say --profile ${names.join(' or ')}, or set ADMIN_MIRROR_PROFILE or "profile:" in the config file.`,
+  });
+}
+
+/** A variable that would send one server's key to another, or mix their files. */
+export function strayVariable(key: ServerKey, origin: string, profile: string): UsageError {
+  const inFile = settingOf(key).inFile ? `, write it into the profile as ${key}` : '';
+  return new UsageError(`${origin} does not say for which profile it is, and ${profile} is in force`, {
+    advice: `Call it ${profileVariable(key, profile)}${inFile}, or unset it.`,
+  });
+}
+
+/** `data/mirror.db` of the profile staging is `data/staging/mirror.db`. */
+export function profilePath(path: string, profile: string): string {
+  return join(dirname(path), profile, basename(path));
+}
+
+export interface ProfileFiles {
+  readonly profile: string;
+  readonly files: Readonly<Record<FileKey, string>>;
+}
+
+/** The files that a profile has, by the config file and its variables. */
+export function filesOf(
+  profile: FileProfile,
+  common: (key: FileKey) => string,
+  variable: (name: string) => string | undefined,
+): ProfileFiles {
+  const pathOf = (key: FileKey): string => {
+    const own = profile.values.find((each) => each.key === key)?.value;
+    const set = variable(profileVariable(key, profile.name)) ?? own;
+    return typeof set === 'string' && set !== '' ? set : profilePath(common(key), profile.name);
+  };
+  return {
+    profile: profile.name,
+    files: { 'store.mirror': pathOf('store.mirror'), 'store.journal': pathOf('store.journal') },
+  };
+}
+
+/** Why two profiles must not be used side by side: one file of both; undefined where there is none. */
+export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageError | undefined {
+  const seen = new Map<string, string>();
+  for (const { profile, files } of all) {
+    for (const key of fileKeys) {
+      const place = realPath(resolve(folder, files[key]));
+      const what = `${key} of the profile ${profile}`;
+      const other = seen.get(place);
+      if (other !== undefined) {
+        return new UsageError(`${what} is the same file as ${other}: ${place}`, {
+          advice: 'Give each profile files of its own, or leave them out: each then has a folder by its name.',
+        });
+      }
+      seen.set(place, what);
+    }
+  }
+  return undefined;
+}
+
+/** The path with links followed, as far as it exists. */
+function realPath(path: string): string {
+  if (existsSync(path)) return realpathSync(path);
+  const folder = dirname(path);
+  return folder === path ? path : join(realPath(folder), basename(path));
+}

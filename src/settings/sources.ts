@@ -1,0 +1,125 @@
+/** Where settings come from besides the config file: flags and variables, and what of them counts for a profile. */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseEnv } from 'node:util';
+import { UsageError } from '../model/errors.ts';
+import { nearestNames } from '../model/nearest.ts';
+import type { FileProfile, FileValue } from './config-file.ts';
+import { fromText } from './kinds.ts';
+import { isServerKey, profilePath, profileVariable, serverKeys, strayVariable } from './profiles.ts';
+import { allSettings, type SettingKey, type SettingKind, settingOf } from './table.ts';
+
+export interface Given {
+  readonly value: unknown;
+  readonly origin: string;
+  /** The variable that says so. */
+  readonly variable?: string;
+}
+
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+export interface Place {
+  readonly variables: Variables;
+  readonly origin: 'environment' | '.env';
+}
+
+/** Takes what variables say of the settings that nothing said yet, from the first place on. */
+export function takeVariables<S extends { readonly key: SettingKey; readonly kind: SettingKind }>(
+  given: Map<SettingKey, Given>,
+  places: readonly Place[],
+  settings: readonly S[],
+  nameOf: (setting: S) => string,
+): void {
+  for (const { variables, origin } of places) {
+    for (const setting of settings) {
+      const { key, kind } = setting;
+      const variable = nameOf(setting);
+      const text = variables[variable];
+      // An empty variable is one that was left out: compose files and CI systems set them so.
+      if (text === undefined || text.trim() === '' || given.has(key)) continue;
+      // A key in the real environment, directly or as a file, outranks one in `.env`.
+      if (key === 'api.key' && given.has('api.key_file')) continue;
+      given.set(key, { value: fromText(kind, text), origin: `${origin} ${variable}`, variable });
+    }
+  }
+}
+
+/** Takes what is said of the profile; gives what was said and must not count for it. */
+export function takeProfile(
+  given: Map<SettingKey, Given>,
+  places: readonly Place[],
+  { name, values, origin }: FileProfile,
+  common: Map<SettingKey, FileValue>,
+): UsageError[] {
+  const problems: UsageError[] = [];
+  if (!given.has('profile')) given.set('profile', common.get('profile') ?? { value: name, origin });
+  for (const key of serverKeys) {
+    const stray = given.get(key);
+    if (stray?.variable === undefined) continue;
+    problems.push(strayVariable(key, stray.origin, name));
+    given.delete(key);
+  }
+  const own = allSettings.flatMap(({ key, kind }) => (isServerKey(key) ? [{ key, kind }] : []));
+  const flag = given.get('api.base_url');
+  given.delete('api.base_url');
+  takeVariables(given, places, own, ({ key }) => profileVariable(key, name));
+  for (const { key, value, origin } of values) if (!given.has(key)) given.set(key, { value, origin });
+  const itsOwn = given.get('api.base_url');
+  if (flag !== undefined) {
+    const same = itsOwn === undefined || trimmed(itsOwn.value) === trimmed(flag.value);
+    if (same) given.set('api.base_url', flag);
+    else problems.push(otherServer(name, itsOwn.origin));
+  }
+  // A key that was given for one server must not go to another.
+  if (given.has('api.base_url')) common.delete('api.key_file');
+  for (const key of ['store.mirror', 'store.journal'] as const) {
+    const path = commonPath(common)(key);
+    const from = common.get(key)?.origin ?? 'default';
+    if (!given.has(key)) given.set(key, { value: profilePath(path, name), origin: `${from}, profile ${name}` });
+  }
+  return problems;
+}
+
+function trimmed(address: unknown): string {
+  return String(address).replace(/\/+$/, '');
+}
+
+function otherServer(profile: string, origin: string): UsageError {
+  return new UsageError(`--base-url is another server than that of the profile ${profile} (${origin})`, {
+    advice: 'Leave it out, or choose the profile of that server: a key must not go to the wrong one.',
+  });
+}
+
+/** The path outside of any profile. */
+export function commonPath(common: ReadonlyMap<SettingKey, FileValue>) {
+  return (key: 'store.mirror' | 'store.journal'): string => {
+    const value = common.get(key)?.value;
+    return typeof value === 'string' ? value : String(settingOf(key).default);
+  };
+}
+
+export function variableIn(places: readonly Place[]) {
+  return (name: string): string | undefined =>
+    places.map(({ variables }) => variables[name]?.trim()).find((text) => text !== undefined && text !== '');
+}
+
+/** A misspelt variable changes nothing and says nothing: it is worth a line. */
+export function strangers(variables: Variables, origin: string, known: readonly string[]): string[] {
+  return Object.keys(variables)
+    .filter((name) => name.startsWith('ADMIN_MIRROR_') && !known.includes(name))
+    .map((name) => {
+      const near = nearestNames(name, known);
+      const meant = near.length === 0 ? '' : ` Did you mean ${near.join(' or ')}?`;
+      return `${name} (${origin}) is not a setting.${meant}`;
+    });
+}
+
+export function readDotenv(folder: string): { variables: Record<string, string | undefined>; problems: UsageError[] } {
+  try {
+    return { variables: parseEnv(readFileSync(resolve(folder, '.env'), 'utf8')), problems: [] };
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? String(error);
+    if (code === 'ENOENT' || code === 'EISDIR') return { variables: {}, problems: [] };
+    return { variables: {}, problems: [new UsageError(`the file .env in the working folder cannot be read: ${code}`)] };
+  }
+}

@@ -1,0 +1,203 @@
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { down, enter, type Exchange } from '../support/dialogue.ts';
+import { projectFolder, textOf } from '../support/documents.ts';
+import { invoke } from '../support/invoke.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+let sandbox: Sandbox;
+
+beforeAll(async () => {
+  sandbox = await openSandbox({ users: 40, packages: 5, emails: 30, coupons: 5, now: sandboxNow });
+});
+
+afterAll(() => sandbox.close());
+
+const configFile = 'config/admin-mirror.yaml';
+const erase = '\u{15}';
+
+interface Config {
+  readonly api?: Readonly<Record<string, unknown>>;
+  readonly profiles?: Readonly<Record<string, { readonly api: Readonly<Record<string, unknown>> }>>;
+}
+
+function configIn(folder: string): Config {
+  return parse(readFileSync(join(folder, configFile), 'utf8')) as Config;
+}
+
+const given = () => ['init', '--yes', '--base-url', sandbox.url];
+
+describe('init without a terminal', () => {
+  test('tries what was given, writes key and config, and keeps the comments of the shipped file', async () => {
+    const folder = temporaryFolder();
+    const argv = [...given(), '--key-file', 'secrets/key', '--json'];
+    const { code, stdout, stderr } = await invoke(argv, { folder, input: `${sandbox.key}\n` });
+    expect(code).toBe(0);
+    const answer = JSON.parse(stdout) as { written: boolean; checks: readonly { name: string; state: string }[] };
+    expect(answer).toMatchObject({ written: true, config: configFile, profile: null, key_file: 'secrets/key' });
+    const states = new Map(answer.checks.map(({ name, state }) => [name, state]));
+    expect(states.get('key on the server')).toBe('ok');
+    expect(states.get('users list')).toBe('ok');
+
+    const shipped = textOf(configFile);
+    const written = readFileSync(join(folder, configFile), 'utf8');
+    const changed = written.split('\n').filter((line, at) => line !== shipped.split('\n')[at]);
+    expect(changed).toEqual([`  base_url: ${sandbox.url}`, '  key_file: secrets/key']);
+    expect(statSync(join(folder, 'secrets/key')).mode & 0o777).toBe(0o600);
+    expect(readFileSync(join(folder, 'secrets/key'), 'utf8')).toBe(`${sandbox.key}\n`);
+    expect(stdout + stderr + written).not.toContain(sandbox.key);
+    // What was written is what the next command goes by.
+    expect((await invoke(['doctor'], { folder })).code).toBe(0);
+  });
+
+  test('takes the key of the environment, which is kept nowhere, and makes the first sync', async () => {
+    const folder = temporaryFolder();
+    const environment = { ADMIN_MIRROR_API_KEY: sandbox.key };
+    const { code, stdout } = await invoke([...given(), '--sync'], { folder, environment });
+    expect(code).toBe(0);
+    expect(stdout).toContain('set ADMIN_MIRROR_API_KEY where the commands run');
+    expect(stdout).toMatch(/run .*: complete/);
+    expect(configIn(folder).api).not.toHaveProperty('key_file');
+    expect(existsSync(join(folder, 'data/mirror.db'))).toBe(true);
+  });
+
+  test('says what is missing, and that nobody can be asked', async () => {
+    const alone = await invoke(['init']);
+    expect(alone.code).toBe(2);
+    expect(alone.stderr).toMatch(/nobody can be asked here[^]*--yes, --base-url URL and one of --key-file/);
+    expect((await invoke(['init', '--yes'])).stderr).toMatch(/no base address was given[^]*--base-url/);
+    expect((await invoke(given())).stderr).toMatch(/no key was given[^]*--key-file FILE/);
+    const noKey = await invoke([...given(), '--key-file', 'k']);
+    expect(noKey.stderr).toMatch(/there is no file k, and no key to write into it/);
+    const two = await invoke([...given(), '--key-file', 'k', '--key-env']);
+    expect([two.code, two.stderr]).toEqual([2, expect.stringContaining('cannot be used with')]);
+  });
+
+  test.each([
+    [3, () => sandbox.url, 'wrong-key-0123', /refused \(401\)/],
+    [4, () => 'http://127.0.0.1:9', 'some-key-0123', /cannot be reached/],
+  ])('writes nothing and ends with %i where it does not work', async (wanted, url, key, words) => {
+    const folder = temporaryFolder();
+    const argv = ['init', '--yes', '--base-url', url(), '--key-file', 'k'];
+    const { code, stderr } = await invoke(argv, { folder, input: key });
+    expect(code).toBe(wanted);
+    expect(stderr).toMatch(words);
+    expect(stderr).toContain('Nothing was written.');
+    expect([existsSync(join(folder, 'k')), existsSync(join(folder, 'config'))]).toEqual([false, false]);
+    expect((await invoke([...argv, '--no-try'], { folder, input: key })).code).toBe(0);
+    expect(configIn(folder).api?.['base_url']).toBe(url());
+  });
+
+  test('puts nothing in the place of another server, and no key over another, unless told to', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config'));
+    const text = '# mine\napi:\n  base_url: https://old.example.com # old\n  timeout: 9s # slow\n';
+    writeFileSync(join(folder, configFile), text);
+    writeFileSync(join(folder, 'k'), sandbox.key, { mode: 0o600 });
+    const argv = [...given(), '--key-file', 'k'];
+    const refused = await invoke(argv, { folder });
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toMatch(/names another server, https:\/\/old\.example\.com[^]*--replace/);
+    expect(readFileSync(join(folder, configFile), 'utf8')).toBe(text);
+    expect((await invoke([...argv, '--replace'], { folder })).code).toBe(0);
+    const replaced = readFileSync(join(folder, configFile), 'utf8');
+    expect(replaced).toContain(`# mine\napi:\n  base_url: ${sandbox.url} # old\n  timeout: 9s # slow\n`);
+    expect(readFileSync(join(folder, 'k'), 'utf8')).toBe(sandbox.key);
+  });
+
+  test('adds servers as profiles, which are then told apart', async () => {
+    const folder = temporaryFolder();
+    const add = (name: string) =>
+      invoke([...given(), '--profile', name, '--key-file', `secrets/${name}`], { folder, input: sandbox.key });
+    expect((await add('production')).code).toBe(0);
+    const { code, stderr } = await add('staging');
+    expect(code).toBe(0);
+    expect(stderr).toContain('Next: admin-mirror --profile staging sync');
+    expect(configIn(folder).profiles).toEqual({
+      production: { api: { base_url: sandbox.url, key_file: 'secrets/production' } },
+      staging: { api: { base_url: sandbox.url, key_file: 'secrets/staging' } },
+    });
+    expect(readFileSync(join(folder, configFile), 'utf8')).toContain('# The server');
+    expect((await invoke(['doctor', '--profile', 'staging'], { folder })).code).toBe(0);
+  });
+
+  test('names a credential of systemd, whose key is tried from the environment', async () => {
+    const folder = temporaryFolder();
+    const environment = { ADMIN_MIRROR_API_KEY: sandbox.key };
+    const argv = [...given(), '--key-credential', 'panel'];
+    expect((await invoke(argv, { folder })).stderr).toContain('the key is not known here');
+    const { code, stdout } = await invoke(argv, { folder, environment });
+    expect([code, stdout]).toEqual([0, expect.stringContaining('LoadCredential=panel:')]);
+    expect(configIn(folder).api?.['key_file']).toBe('${CREDENTIALS_DIRECTORY}/panel');
+  });
+
+  test('says where something outranks what was written', async () => {
+    const environment = { ADMIN_MIRROR_BASE_URL: 'https://other.example.com', ADMIN_MIRROR_API_KEY: sandbox.key };
+    const { stderr } = await invoke(given(), { environment });
+    expect(stderr).toContain('https://other.example.com (environment ADMIN_MIRROR_BASE_URL), which outranks');
+  });
+});
+
+describe('init on a terminal', () => {
+  const ask = (answers: readonly Exchange[], folder: string, argv: readonly string[] = ['init']) =>
+    invoke(argv, { folder, terminal: 100, answers });
+
+  test('asks for address, source and key, says what is wrong in words, and asks again', async () => {
+    const folder = temporaryFolder();
+    const { code, stderr, stdout } = await ask(
+      [
+        ['Where is the server', `ftp://x${enter}`],
+        ['is not the address of a server', `${erase}${sandbox.url}${enter}`],
+        ['Where shall the key come from', enter],
+        ['Which file', enter],
+        ['The key, to be written to secrets/api-key', `wrong-key-0123${enter}`],
+        ['Answer anew', enter],
+        ['Where is the server', enter],
+        ['Where shall the key come from', enter],
+        ['Which file', enter],
+        ['The key, to be written to secrets/api-key', `${sandbox.key}${enter}`],
+        ['Read everything from the server now', `n${enter}`],
+      ],
+      folder,
+    );
+    expect(code).toBe(0);
+    expect(stderr).toContain('the key was refused (401)');
+    expect(stderr).toMatch(/users list .*pages of 1000/);
+    expect(stdout).toContain('written: secrets/api-key, for its owner alone');
+    expect(configIn(folder).api).toMatchObject({ base_url: sandbox.url, key_file: 'secrets/api-key' });
+    expect(stderr + stdout).not.toContain(sandbox.key);
+  });
+
+  test('leaves a file that names another server as it is, where the answer is no', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config'));
+    const text = 'api:\n  base_url: https://old.example.com\n';
+    writeFileSync(join(folder, configFile), text);
+    const { code } = await ask(
+      [
+        ['Where is the server', `${erase}${sandbox.url}${enter}`],
+        ['Where shall the key come from', `${down}${enter}`],
+        ['The key, to try it now', `${sandbox.key}${enter}`],
+        ['names the server https:', enter],
+      ],
+      folder,
+    );
+    expect(code).toBe(2);
+    expect(readFileSync(join(folder, configFile), 'utf8')).toBe(text);
+  });
+
+  test.each(['\u{3}', '\u{4}'])('that is broken off by %j writes nothing and ends with 130', async (keys) => {
+    const folder = temporaryFolder();
+    const { code } = await ask([['Where is the server', keys]], folder);
+    expect(code).toBe(130);
+    expect(existsSync(join(folder, 'config'))).toBe(false);
+  });
+});
+
+test('the shipped config file is found from the command', () => {
+  expect(existsSync(join(projectFolder, configFile))).toBe(true);
+});

@@ -1,0 +1,169 @@
+import { once } from 'node:events';
+import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { finished } from '../support/cli.ts';
+import { invoke } from '../support/invoke.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const script = fileURLToPath(new URL('../support/logging-command.ts', import.meta.url));
+const key = 'sk-live-0123456789';
+
+interface Line {
+  readonly level: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+function linesOf(text: string): Line[] {
+  return text
+    .trim()
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Line);
+}
+
+/** A process that logs what it is told to. */
+function start(folder: string, args: readonly string[]) {
+  const environment = { PATH: process.env['PATH'], ADMIN_MIRROR_API_KEY: key };
+  const child = spawn(process.execPath, [script, 'work', ...args], { cwd: folder, env: environment });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const end = finished(child);
+  const said = async () => String((await once(child.stdout, 'data'))[0]);
+  const log = async (line: string) => {
+    const answer = said();
+    child.stdin.write(`${line}\n`);
+    await answer;
+  };
+  return { child, end, said, log };
+}
+
+/** Waits for what another process does, without more than a look at the file now and then. */
+async function appears(path: string): Promise<void> {
+  while (!existsSync(path)) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe('the log file', () => {
+  test('is opened anew at SIGUSR1, so that it can be moved away, and no line is lost', async () => {
+    const folder = temporaryFolder();
+    const [path, moved] = [join(folder, 'log/all.log'), join(folder, 'log/all.log.1')];
+    const { child, end, said, log } = start(folder, ['--log-file', 'log/all.log']);
+    await said();
+    await log('one');
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    renameSync(path, moved);
+    await log('two');
+    child.kill('SIGUSR1');
+    await appears(path);
+    await log('three');
+    child.stdin.end();
+    const { code, stderr } = await end;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const messages = (file: string) => linesOf(readFileSync(file, 'utf8')).map(({ msg }) => msg);
+    expect(messages(moved)).toEqual(['one', 'two']);
+    expect(messages(path)).toEqual(['three']);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+
+  test('is not needed to live through SIGUSR1, which opens no debugger', async () => {
+    const { child, end, said, log } = start(temporaryFolder(), []);
+    await said();
+    child.kill('SIGUSR1');
+    await log('still here');
+    child.stdin.end();
+    const { code, stderr } = await end;
+    expect(code).toBe(0);
+    expect(stderr).not.toContain('Debugger');
+  });
+
+  test('that cannot be written is told before anything is done', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'taken'), '');
+    const environment = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9', ADMIN_MIRROR_API_KEY: key };
+    const { code, stderr } = await invoke(['sync', '--log-file', 'taken/all.log'], { folder, environment });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/could not write the log .*taken\/all\.log/);
+    expect(existsSync(join(folder, 'data'))).toBe(false);
+  });
+
+  test('must be no other file of ours', async () => {
+    const { code, stderr } = await invoke(['sync', '--log-file', 'data/journal.db']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('which is another file of admin-mirror');
+  });
+});
+
+describe('a crash', () => {
+  test('prints its stack without the key, and ends with 1', async () => {
+    const { child, end, said } = start(temporaryFolder(), []);
+    // The log knows the settings, and with them the key.
+    await said();
+    child.stdin.write('crash\n');
+    const { code, stderr } = await end;
+    expect(code).toBe(1);
+    expect(stderr).toContain('it broke at ****');
+    expect(stderr).not.toContain(key);
+  });
+});
+
+describe('every line of', () => {
+  async function logged(
+    argv: readonly string[],
+    level: string,
+    prepare: (folder: string, sandbox: Sandbox) => void = () => {},
+  ) {
+    const sandbox = await startSandbox();
+    const { url, key } = sandbox;
+    const folder = temporaryFolder();
+    prepare(folder, sandbox);
+    const environment = { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key, ADMIN_MIRROR_LOG_LEVEL: level };
+    const given = { folder, environment };
+    const first = await invoke([...argv, '--json', '--log-file', 'all.log'], given);
+    return { ...given, ...first, lines: linesOf(readFileSync(join(folder, 'all.log'), 'utf8')) };
+  }
+
+  test('a sync carries its run, also of the requests that its other threads send; a comparison, too', async () => {
+    const made = await logged(['sync'], 'debug', (_, { control }) => control.faultNext({ fault: 'error_500' }));
+    const { run, requests } = JSON.parse(made.stdout) as { run: string; requests: number };
+    expect(new Set(made.lines.map((line) => line['run']))).toEqual(new Set([run]));
+    expect(made.lines.at(-1)).toMatchObject({ level: 'info', msg: 'ended', status: 'complete' });
+    const sent = made.lines.filter(({ msg }) => msg === 'answered');
+    expect(sent).toHaveLength(requests);
+    // The refused request is there, and so is its second try.
+    expect(sent.map((line) => [line['status'], line['attempt']]).slice(0, 2)).toEqual([
+      [500, 1],
+      [200, 2],
+    ]);
+    const path = expect.stringMatching(/^\/api\/v1\//) as string;
+    for (const { ms, bytes, ...line } of sent) {
+      expect(line).toMatchObject({ method: 'GET', path });
+      expect(Number.isInteger(ms) && Number(bytes) > 10).toBe(true);
+    }
+
+    const { code } = await invoke(['verify', '--json', '--log-file', 'verify.log'], made);
+    expect(code).toBe(0);
+    const lines = linesOf(readFileSync(join(made.folder, 'verify.log'), 'utf8'));
+    expect(lines.length).toBeGreaterThan(4);
+    const [other, ...others] = new Set(lines.map((line) => line['run']));
+    expect(others).toEqual([]);
+    expect(other).toMatch(/^\d{8}T\d{6}-[0-9a-f]{8}$/);
+    expect(other).not.toBe(run);
+  });
+
+  test('a batch carries its name, from the first request of the plan on', async () => {
+    const { stdout, lines } = await logged(['bulk', 'run', 'balance', 'a.csv', '--yes'], 'debug', (folder) =>
+      writeFileSync(join(folder, 'a.csv'), 'email,type,amount\nnobody@example.com,add,5\n'),
+    );
+    const { batch } = JSON.parse(stdout) as { batch: string };
+    expect(new Set(lines.map((line) => line['batch']))).toEqual(new Set([batch]));
+    // Whom a list was asked for is nobody's business.
+    expect(lines.some((line) => String(line['path']).includes('filter%5Bemail%5D=…'))).toBe(true);
+    expect(JSON.stringify(lines)).not.toContain('nobody');
+    // Why it failed stands in the log as well, since standard error is elsewhere.
+    expect(lines.at(-1)).toMatchObject({ level: 'error', exit_code: 2, msg: expect.stringContaining('invalid') });
+  });
+});

@@ -1,0 +1,101 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { enter, type Exchange } from '../support/dialogue.ts';
+import { invoke } from '../support/invoke.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { temporaryFolderNow } from '../support/temporary-folder.ts';
+
+const made = temporaryFolderNow();
+const folder = made.path;
+let production: Sandbox;
+let staging: Sandbox;
+
+beforeAll(async () => {
+  const small = { packages: 3, emails: 5, coupons: 3, now: sandboxNow };
+  [production, staging] = await Promise.all([
+    openSandbox({ ...small, users: 9, key: 'key-of-production-1' }),
+    openSandbox({ ...small, users: 5, key: 'key-of-staging-22' }),
+  ]);
+  mkdirSync(join(folder, 'config'));
+  writeFileSync(
+    join(folder, 'config/admin-mirror.yaml'),
+    `profile: staging\nprofiles:\n  production:\n    api:\n      base_url: ${production.url}\n` +
+      `  staging:\n    api:\n      base_url: ${staging.url}\n`,
+  );
+  writeFileSync(join(folder, 'credit.csv'), 'user_id,type,amount\n2,add,5\n');
+});
+
+afterAll(async () => {
+  await Promise.all([production.close(), staging.close()]);
+  made.remove();
+});
+
+const environment = {
+  ADMIN_MIRROR_API_KEY_PRODUCTION: 'key-of-production-1',
+  ADMIN_MIRROR_API_KEY_STAGING: 'key-of-staging-22',
+};
+
+const run = (...argv: readonly string[]) => invoke(argv, { folder, environment });
+const onTerminal = (answers: readonly Exchange[], ...argv: readonly string[]) =>
+  invoke(argv, { folder, environment, terminal: 400, answers });
+
+describe('with two servers in one config file', () => {
+  test('each has a mirror of its own, and says which it is', async () => {
+    const first = await run('sync');
+    expect(first.code).toBe(0);
+    expect(JSON.parse(first.stderr.split('\n')[0] ?? '')).toMatchObject({ profile: 'staging' });
+    expect((await run('sync', '--profile', 'production')).code).toBe(0);
+    for (const name of ['production', 'staging']) {
+      expect(existsSync(join(folder, 'data', name, 'mirror.db'))).toBe(true);
+    }
+    const [ours, theirs] = [await run('status'), await run('status', '--profile', 'production')];
+    expect(ours.stdout).toMatch(/^profile staging\n/);
+    expect(ours.stdout).toMatch(/users +5 /);
+    expect(theirs.stdout).toMatch(/^profile production\n[^]*users +9 /);
+    expect(JSON.parse((await run('status', '--json')).stdout)).toMatchObject({ profile: 'staging' });
+    expect((await run('config', '--profile', 'production')).stdout).toMatch(/profile +production +flag --profile/);
+    expect((await run('doctor')).stdout).toMatch(/ok +profile +staging \(config\/admin-mirror.yaml:1\)/);
+  });
+
+  test.each([
+    [['users', 'update-balance', '2', '--type', 'add', '--amount', '5'], 'add 5 to the balance of user 2'],
+    [['users', 'send-email', '2', '--subject', 'Hi', '--content', 'Hi'], 'email user 2'],
+    [['users', 'delete', '2'], 'delete user 2 for good'],
+    [['forget', '2'], 'forget user 2'],
+    [['bulk', 'run', 'balance', 'credit.csv'], 'send 1 row with a net total of 5.00'],
+  ])('the question before %j names the one that is meant', async (argv, doing) => {
+    const words = '(profile production)';
+    const { code, stderr } = await onTerminal([[words, `\u{3}`]], ...argv, '--profile', 'production');
+    expect(code).toBe(130);
+    const question = stderr.split('\n').find((line) => line.includes(words)) ?? stderr;
+    expect(question).toContain(doing);
+  });
+
+  test('what is sent without a question says so, too', async () => {
+    const { stderr } = await run('users', 'update', '2', '--language', 'fr');
+    expect(stderr).toContain(`change user 2 at ${staging.url} (profile staging)`);
+    const balance = await run('users', 'update-balance', '2', '--type', 'add', '--amount', '1', '--yes');
+    expect(balance.stderr).toContain('(profile staging)');
+    const plan = await run('bulk', 'plan', 'balance', 'credit.csv');
+    expect(plan.stdout).toMatch(/profile +staging/);
+    const batch = /bulk apply (\S+)/.exec(plan.stderr)?.[1] ?? '';
+    const sent = await onTerminal([['type 5.00', `5.00${enter}`]], 'bulk', 'apply', batch);
+    expect(sent.code).toBe(0);
+    expect(sent.stderr).toContain(`sending batch ${batch} to ${staging.url} (profile staging)`);
+    // It is in the journal of this profile, and of no other.
+    expect((await run('bulk', 'status', batch, '--profile', 'production')).code).toBe(2);
+  });
+
+  test('a key that names no profile is sent to none', async () => {
+    const before = production.control.requests().total;
+    const { code, stderr } = await invoke(['sync', '--profile', 'production'], {
+      folder,
+      environment: { ADMIN_MIRROR_API_KEY: 'key-of-staging-22' },
+    });
+    expect(code).toBe(2);
+    expect(stderr).toContain('ADMIN_MIRROR_API_KEY_PRODUCTION');
+    expect(production.control.requests().total).toBe(before);
+  });
+});

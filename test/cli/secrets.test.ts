@@ -1,0 +1,115 @@
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { logLevels } from '../../src/settings/kinds.ts';
+import { formsOf } from '../../src/model/secret-words.ts';
+import { startCli } from '../support/cli.ts';
+import { echoManners, generatedPassword, startEchoingServer, storedPassword } from '../support/echoing-server.ts';
+import { invoke } from '../support/invoke.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const key = 'sk-live/Zq81&kkW-0099';
+const password = 'Corr3ct"horse/battery&staple';
+
+/** Every file that a command left in the folder, names and bytes. */
+function filesIn(folder: string): string {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((each) => each.isFile() && !['given.csv', 'key'].includes(each.name))
+    .map(({ parentPath, name }) => `${name}\n${readFileSync(join(parentPath, name), 'latin1')}`)
+    .join('\n');
+}
+
+/** The secrets that stand in the text, in whatever form. */
+function toldIn(text: string): string[] {
+  return [key, password, generatedPassword, storedPassword].flatMap(formsOf).filter((form) => text.includes(form));
+}
+
+const newUser = '--first-name Ann --last-name Lind --username ann2 --email ann2@example.com'.split(' ');
+const commands: Readonly<Record<string, readonly string[]>> = {
+  'users create with a password': ['users', 'create', ...newUser, '--password', password, '--yes'],
+  'users create without one': ['users', 'create', ...newUser, '--yes'],
+  'users update': ['users', 'update', '7', '--password', password],
+  'bulk create': ['bulk', 'run', 'create', 'given.csv', '--yes'],
+  'bulk create of a file with passwords': ['bulk', 'plan', 'create', 'wrong.csv'],
+};
+
+async function run(argv: readonly string[], url: string, more: readonly string[], level: string) {
+  const folder = temporaryFolder();
+  const head = 'first_name,last_name,username,email';
+  writeFileSync(join(folder, 'given.csv'), `${head}\nBo,Berg,bo,bo@example.com\n`);
+  writeFileSync(join(folder, 'key'), key, { mode: 0o600 });
+  // Its bytes are of the person; what becomes of them is ours.
+  const wrong = join(folder, 'given.csv');
+  if (argv.includes('wrong.csv')) {
+    writeFileSync(wrong, `${head},password\nBo,Berg,bo,bo@example.com,"${password.replaceAll('"', '""')}"\n`);
+  }
+  const environment = {
+    ADMIN_MIRROR_BASE_URL: url,
+    ADMIN_MIRROR_API_KEY_FILE: 'key',
+    ADMIN_MIRROR_LOG_LEVEL: level,
+    ADMIN_MIRROR_API_ATTEMPTS: '1',
+  };
+  const given = argv.map((each) => (each === 'wrong.csv' ? 'given.csv' : each));
+  const { stdout, stderr, code } = await invoke([...given, ...more], { folder, environment });
+  return { all: `${stdout}\n${stderr}\n${filesIn(folder)}`, stdout, stderr, code, folder };
+}
+
+describe('of a server that tells everything back', () => {
+  describe.each(Object.entries(commands))('%s', (_, argv) => {
+    test.each(echoManners)('tells no secret where it %s', async (manner) => {
+      const { url } = await startEchoingServer(manner);
+      const plain = await run(argv, url, ['--verbose'], 'debug');
+      expect(toldIn(plain.all)).toEqual([]);
+      expect(plain.stderr).toContain('"path":"/api/v1/users');
+      expect(toldIn((await run(argv, url, ['--json', '--log-file', 'log/all.log'], 'trace')).all)).toEqual([]);
+    });
+  });
+
+  test.each(logLevels)('nothing is told at the level %s', async (level) => {
+    const { url } = await startEchoingServer('refuses');
+    expect(toldIn((await run(commands['users update'] ?? [], url, [], level)).all)).toEqual([]);
+  });
+
+  test('a sync brings no secret into the mirror, its events or its log', async () => {
+    const { url } = await startEchoingServer('accepts');
+    const { all, code, folder } = await run(['sync'], url, ['--json', '--log-file', 'all.log'], 'trace');
+    expect(code).toBe(0);
+    expect(toldIn(all)).toEqual([]);
+    const seen = await invoke(['query', 'SELECT _extra FROM users', '--format', 'json'], { folder });
+    // What is no secret is as the server has it.
+    expect(seen.stdout).toContain('password_changed_at');
+    expect(seen.stdout).toContain('2026-01-06T10:00:00.000000Z');
+  });
+});
+
+describe('the list of processes', () => {
+  test.skipIf(!existsSync('/proc/self/cmdline'))('does not show a password that was given as a flag', async () => {
+    // It is waiting for its answer: the address takes the connection and says nothing.
+    const { createServer } = await import('node:net');
+    const server = createServer();
+    const taken = new Promise((resolve) => server.once('connection', resolve));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    const child = startCli(['users', 'update', '7', '--password', password], {
+      folder: temporaryFolder(),
+      environment: { ADMIN_MIRROR_BASE_URL: `http://127.0.0.1:${port}`, ADMIN_MIRROR_API_KEY: key },
+    });
+    await taken;
+    const line = readFileSync(`/proc/${child.pid}/cmdline`, 'utf8');
+    const name = readFileSync(`/proc/${child.pid}/comm`, 'utf8');
+    child.kill('SIGKILL');
+    server.close();
+    expect(line).toContain('admin-mirror users update 7 --password ****');
+    // What signals find it by.
+    expect(name).toMatch(/^admin-mirror/);
+    expect(toldIn(line)).toEqual([]);
+  });
+});
+
+describe('what a command leaves', () => {
+  test('can be read by nobody but its owner: the journal, and the log file', async () => {
+    const { url } = await startEchoingServer('accepts');
+    const { folder } = await run(commands['users update'] ?? [], url, ['--log-file', 'all.log'], 'debug');
+    for (const name of ['all.log', 'data/journal.db']) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
+  });
+});

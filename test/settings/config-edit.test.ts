@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { withServer } from '../../src/settings/config-edit.ts';
+import { parseConfigFile } from '../../src/settings/config-file.ts';
+
+const server = {
+  profile: undefined,
+  baseUrl: 'https://x.example.com',
+  keyFile: 'secrets/my key: #1',
+  insecureHttp: false,
+};
+
+const texts = [
+  '',
+  '# only\n',
+  'api:\n',
+  'api:\n  # nothing yet\nlog:\n  level: info\n',
+  'api: {timeout: 5s}\n',
+  'api:\n  timeout: 5s # slow\n  base_url: https://old.example.com # old\n',
+  'profiles:\n',
+  'profiles:\n  staging:\n',
+  'profiles:\n  staging:\n    api:\n  # the other\n  other:\n    api:\n      base_url: https://other.example.com\n',
+];
+
+describe('a server written into a config file', () => {
+  test.each(texts)('stands where it is read, beside what stood there: %j', (text) => {
+    const api = { base_url: server.baseUrl, key_file: server.keyFile };
+    const before = (parse(text) ?? {}) as { api?: object; log?: object; profiles?: { other?: object } };
+    for (const profile of [undefined, 'staging']) {
+      const changed = withServer(text, { ...server, profile });
+      expect(parseConfigFile(changed, 'x').problems).toEqual([]);
+      const read = parse(changed) as { api?: object; log?: object; profiles?: { staging?: object; other?: object } };
+      expect(profile === undefined ? read : (read.profiles?.staging ?? {})).toMatchObject({ api });
+      expect(read.log).toEqual(before.log);
+      expect(read.profiles?.other).toEqual(before.profiles?.other);
+      for (const comment of text.match(/#.*/g) ?? []) expect(changed).toContain(comment);
+    }
+  });
+
+  test('has no key file where the key comes from elsewhere', () => {
+    const text = 'api:\n  key_file: old\n  base_url: https://old.example.com\n';
+    expect(parse(withServer(text, { ...server, keyFile: null }))).toEqual({ api: { base_url: server.baseUrl } });
+  });
+});

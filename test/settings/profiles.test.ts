@@ -1,0 +1,201 @@
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { serverOf } from '../../src/settings/server.ts';
+import { type FlagValue, readSettings, settingsFrom } from '../../src/settings/settings.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const file = `
+api:
+  timeout: 9s
+  concurrency: 2
+profiles:
+  production:
+    api:
+      base_url: https://panel.example.com
+      key_file: keys/production
+  staging:
+    api:
+      base_url: https://staging.example.com
+      concurrency: 4
+`;
+
+interface Sources {
+  readonly file?: string;
+  readonly flags?: Readonly<Record<string, string>>;
+  readonly environment?: Record<string, string>;
+  readonly dotenv?: string;
+  readonly folder?: string;
+}
+
+function read(sources: Sources) {
+  const folder = sources.folder ?? temporaryFolder();
+  mkdirSync(join(folder, 'config'), { recursive: true });
+  writeFileSync(join(folder, 'config/admin-mirror.yaml'), sources.file ?? file);
+  if (sources.dotenv !== undefined) writeFileSync(join(folder, '.env'), sources.dotenv);
+  const keys = { '--profile': 'profile', '--base-url': 'api.base_url', '--db': 'store.mirror' } as const;
+  const flags = Object.entries(sources.flags ?? {}).map(([flag, value]): FlagValue => ({
+    flag,
+    key: keys[flag as keyof typeof keys],
+    value,
+  }));
+  const reading = readSettings({ flags, environment: sources.environment ?? {}, folder });
+  const origin = (key: string) => reading.readings.find((each) => each.setting.key === key)?.origin;
+  const problems = reading.problems.map(({ message, advice }) => `${message} ${advice}`);
+  const server = () => serverOf(settingsFrom(reading));
+  return { ...reading, problems, folder, origin, server };
+}
+
+const staging = { '--profile': 'staging' };
+const production = { '--profile': 'production' };
+
+describe('a profile', () => {
+  test('lies over the common settings, and has files in a folder by its name', () => {
+    const { settings, folder, origin, problems } = read({ flags: staging });
+    expect(problems).toEqual([]);
+    expect(settings?.profile).toBe('staging');
+    expect(settings?.api).toMatchObject({ baseUrl: 'https://staging.example.com', timeoutMs: 9_000, concurrency: 4 });
+    expect(settings?.store).toEqual({
+      mirror: join(folder, 'data/staging/mirror.db'),
+      journal: join(folder, 'data/staging/journal.db'),
+    });
+    expect(origin('api.base_url')).toBe('config/admin-mirror.yaml:12, profile staging');
+    expect(origin('api.timeout')).toBe('config/admin-mirror.yaml:3');
+    expect(origin('store.mirror')).toBe('default, profile staging');
+  });
+
+  test.each([
+    [{ flags: staging, environment: { ADMIN_MIRROR_PROFILE: 'production' } }, 'staging', 'flag --profile'],
+    [{ environment: { ADMIN_MIRROR_PROFILE: 'staging' } }, 'staging', 'environment ADMIN_MIRROR_PROFILE'],
+    [{ file: `profile: production\n${file}` }, 'production', 'config/admin-mirror.yaml:1'],
+    [{ file: `profile: production\n${file}`, flags: staging }, 'staging', 'flag --profile'],
+  ])('is chosen by flag, environment or file, in this order: %j', (sources, name, from) => {
+    const { settings, origin } = read(sources);
+    expect(settings?.profile).toBe(name);
+    expect(origin('profile')).toBe(from);
+  });
+
+  test('has its files in a folder beside those that are named for all', () => {
+    const { settings, origin } = read({ file: `${file}store:\n  mirror: /srv/am/m.db\n`, flags: staging });
+    expect(settings?.store.mirror).toBe('/srv/am/staging/m.db');
+    expect(origin('store.mirror')).toBe('config/admin-mirror.yaml:15, profile staging');
+  });
+
+  test('that is not known is refused with the nearest', () => {
+    expect(read({ flags: { '--profile': 'prodution' } }).problems).toEqual([
+      'there is no profile "prodution" (flag --profile) Did you mean "production"?',
+    ]);
+    expect(read({ file: '', flags: staging }).problems[0]).toContain('has no profiles');
+  });
+
+  test('must be chosen where there are several', () => {
+    expect(read({}).problems[0]).toMatch(/has profiles, and none was chosen Say --profile production or staging/);
+  });
+
+  test.each([
+    ['profiles:\n  a b:\n    api: {}\n', 'needs a name of up to 32 letters'],
+    ['profiles:\n  ../up:\n    api: {}\n', 'needs a name of up to 32 letters'],
+    ['profiles:\n  file:\n    api: {}\n', 'needs another name'],
+    ['profiles:\n  a-b: {}\n  a_b: {}\n', 'too like "a-b"'],
+    ['profiles:\n  a:\n    api:\n      timeot: 5s\n', 'Did you mean "api.timeout"?'],
+    ['profiles:\n  a:\n    profile: b\n', 'unknown setting "profile"'],
+    ['profiles:\n  a:\n    api:\n      key: x\n', 'does not belong in the config file'],
+    ['profiles: [a]\n', '"profiles" must hold settings'],
+    ['profiles:\n  a: 5\n', 'the profile "a" must hold settings'],
+    ['proflies:\n  a: {}\n', 'Did you mean "profiles"'],
+  ])('that is written wrongly is refused with what to do: %j', (text, words) => {
+    expect(read({ file: text }).problems.join('\n')).toContain(words);
+  });
+});
+
+describe('the key of a profile', () => {
+  test('comes from a variable that names it, and is seen by no other', () => {
+    const environment = { ADMIN_MIRROR_API_KEY_STAGING: 'staging-key-1234', ADMIN_MIRROR_API_KEY_PRODUCTION: 'p-key' };
+    const { settings, warnings } = read({ flags: staging, environment });
+    expect(settings?.api.key?.reveal()).toBe('staging-key-1234');
+    expect(warnings).toEqual([]);
+    expect(read({ flags: staging, environment: { ADMIN_MIRROR_API_KEY_STAGNG: 'x' } }).warnings[0]).toContain(
+      'Did you mean ADMIN_MIRROR_API_KEY_STAGING',
+    );
+  });
+
+  test.each(['ADMIN_MIRROR_API_KEY', 'ADMIN_MIRROR_API_KEY_FILE', 'ADMIN_MIRROR_BASE_URL', 'ADMIN_MIRROR_DB'])(
+    'and its server are never taken from %s, which names none, and that is said',
+    (variable) => {
+      for (const sources of [{ environment: { [variable]: 'https://x' } }, { dotenv: `${variable}=https://x\n` }]) {
+        const { problems, settings, rest } = read({ ...sources, flags: production });
+        expect(problems).toHaveLength(1);
+        expect(problems[0]).toContain(`${variable} does not say for which profile it is, and production is in force`);
+        expect(problems[0]).toContain(`${variable}_PRODUCTION`);
+        expect(settings).toBeUndefined();
+        // What the doctor goes on with is the profile's own.
+        expect(rest.api).toMatchObject({ baseUrl: 'https://panel.example.com', key: undefined });
+      }
+    },
+  );
+
+  test('does not go to the address of a flag', () => {
+    const elsewhere = { ...production, '--base-url': 'https://elsewhere.example.com' };
+    const { problems, rest } = read({ flags: elsewhere });
+    expect(problems[0]).toContain('--base-url is another server than that of the profile production');
+    expect(rest.api.baseUrl).toBe('https://panel.example.com');
+    expect(read({ flags: { ...production, '--base-url': 'https://panel.example.com/' } }).problems).toEqual([]);
+  });
+
+  test('is not the common key file, where the profile has an address of its own', () => {
+    const common = file.replace('  timeout: 9s', '  key_file: keys/common');
+    const { settings, server } = read({ file: common, flags: staging });
+    expect(settings?.api.keyFile).toBeUndefined();
+    expect(server).toThrow(
+      expect.objectContaining({
+        message: 'no API key is set for the profile staging',
+        advice: expect.stringContaining('ADMIN_MIRROR_API_KEY_STAGING') as string,
+      }),
+    );
+    const shared = 'api:\n  base_url: https://x.example.com\n  key_file: k\nprofiles:\n  a:\n    sync: {grace: 1h}\n';
+    const same = read({ file: shared, flags: { '--profile': 'a' } });
+    expect(same.settings?.api.keyFile).toBe(join(same.folder, 'k'));
+  });
+});
+
+describe('the files of two profiles', () => {
+  const withFiles = (productions: string, stagings: string) =>
+    `${file}    store:\n      mirror: ${stagings}\n`.replace('  staging:', `    store: ${productions}\n  staging:`);
+
+  test.each([
+    ['{mirror: data/m.db}', 'data/m.db', 'store.mirror of the profile'],
+    ['{mirror: data/m.db}', 'data/../data/m.db', 'store.mirror of the profile'],
+    ['{journal: data/m.db}', 'data/m.db', 'store.journal of the profile'],
+    ['{mirror: data/staging/journal.db}', 'data/m.db', 'is the same file as'],
+  ])('must not be one: %s and %s', (productions, stagings, words) => {
+    for (const flags of [production, staging]) {
+      const { problems } = read({ file: withFiles(productions, stagings), flags });
+      expect(problems).toHaveLength(1);
+      expect(problems[0]).toContain(words);
+    }
+  });
+
+  test('must not be one through a link, a flag or a variable', () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'data/production'), { recursive: true });
+    symlinkSync('production', join(folder, 'data/staging'));
+    expect(read({ flags: staging, folder }).problems[0]).toContain('is the same file as');
+    const flags = { ...staging, '--db': 'data/production/mirror.db' };
+    expect(read({ flags }).problems[0]).toContain('is the same file as');
+    const environment = { ADMIN_MIRROR_DB_PRODUCTION: 'data/staging/mirror.db' };
+    expect(read({ flags: staging, environment }).problems[0]).toContain('is the same file as');
+  });
+});
+
+describe('a credential of systemd', () => {
+  test('is found in the folder that systemd names, and may be readable by others', () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'key'), 'key-of-the-service\n', { mode: 0o644 });
+    const named = 'api:\n  base_url: https://x.example.com\n  key_file: ${CREDENTIALS_DIRECTORY}/key\n';
+    const inService = read({ file: named, environment: { CREDENTIALS_DIRECTORY: folder } });
+    const { key, warnings } = inService.server();
+    expect([key.reveal(), warnings]).toEqual(['key-of-the-service', []]);
+    const outside = read({ file: named });
+    expect(outside.server).toThrow('there is none here');
+  });
+});

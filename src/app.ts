@@ -22,6 +22,7 @@ import { type Clock, systemClock } from './model/time.ts';
 import { version } from './model/version.ts';
 import { serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
+import type { CopySource, MirrorCopySource } from './store/ports/copies.ts';
 import type { Journal } from './store/ports/journal.ts';
 import type { ReadingStore } from './store/ports/reading.ts';
 import type { UserDirectory } from './store/ports/user-directory.ts';
@@ -255,4 +256,18 @@ export async function openProbeRecord(
 export async function openReading(settings: Settings, releases: Releases): Promise<ReadingStore> {
   const { openReadingStore } = await import('./store/sqlite/reading.ts');
   return releases.add(openReadingStore(settings.store.mirror));
+}
+
+/** The mirror, to be copied; it need not be there yet. */
+export async function openMirrorToCopy(settings: Settings, clock: Clock = systemClock): Promise<MirrorCopySource> {
+  const { mirrorToCopy } = await import('./store/sqlite/copy-source.ts');
+  return mirrorToCopy(settings.store.mirror, clock);
+}
+
+/** The mirror and the journal, to be copied; neither need be there. */
+export async function openFilesToCopy(
+  settings: Settings,
+): Promise<{ readonly mirror: CopySource; readonly journal: CopySource }> {
+  const { journalToCopy } = await import('./store/sqlite/copy-source.ts');
+  return { mirror: await openMirrorToCopy(settings), journal: journalToCopy(settings.store.journal) };
 }

@@ -42,25 +42,55 @@ async function write(path: string, chunks: AsyncIterable<Uint8Array>, signal: Ab
   }
   // Through a link to the file that it stands for, so that the link survives.
   const target = existing === undefined ? path : await realpath(path);
-  await removeStale(target);
-  const temporary = join(dirname(target), temporaryName(target));
-  let bytes: number;
-  try {
+  let bytes = 0;
+  await inPlaceOf(target, signal, async (temporary) => {
     bytes = await withHandle(await open(temporary, 'wx'), async (handle) => {
       if (existing !== undefined) await handle.chmod(existing.mode & 0o7777);
       const written = await fill(handle, chunks, signal);
       await handle.sync();
       return written;
     });
+  });
+  return bytes;
+}
+
+/**
+ * The same for a file that something else makes, by the temporary name that it is given: it is brought to the disk and
+ * renamed once it is made. Where making it fails, nothing of it is left.
+ */
+export async function placeDurableFile(
+  path: string,
+  make: (temporary: string) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  await inPlaceOf(path, signal, async (temporary) => {
+    await make(temporary);
+    await syncFile(temporary);
+  });
+}
+
+/** Brings to the disk what was written to the file. */
+export async function syncFile(path: string): Promise<void> {
+  await withHandle(await open(path, 'r+'), (handle) => handle.sync());
+}
+
+async function inPlaceOf(
+  target: string,
+  signal: AbortSignal,
+  make: (temporary: string) => Promise<void>,
+): Promise<void> {
+  await removeStale(target);
+  const temporary = join(dirname(target), temporaryName(target));
+  try {
+    await make(temporary);
     // The last moment at which nothing has happened yet.
     signal.throwIfAborted();
     await rename(temporary, target);
   } catch (error) {
-    await rm(temporary, { force: true });
+    await Promise.all(sidecars.map((end) => rm(`${temporary}${end}`, { force: true })));
     throw error;
   }
   await syncFolder(dirname(target));
-  return bytes;
 }
 
 async function withHandle<T>(handle: FileHandle, use: (handle: FileHandle) => Promise<T>): Promise<T> {
@@ -83,6 +113,9 @@ async function fill(handle: FileHandle, chunks: AsyncIterable<Uint8Array>, signa
 
 const suffix = '.partial';
 
+/** What may lie beside a temporary file: SQLite has files of its own for each of its. */
+const sidecars = ['', '-journal', '-wal', '-shm'] as const;
+
 /** `.users.csv.<host>.<process>.<random>.partial`: tells a later run whose it was. */
 function temporaryName(target: string): string {
   return `${prefixOf(target)}${process.pid}.${randomBytes(4).toString('hex')}${suffix}`;
@@ -101,8 +134,8 @@ async function removeStale(target: string): Promise<void> {
   const folder = dirname(target);
   const prefix = prefixOf(target);
   for (const name of await namesIn(folder)) {
-    if (!name.startsWith(prefix) || !name.endsWith(suffix)) continue;
-    const owner = /^(\d+)\.[0-9a-f]{8}$/.exec(name.slice(prefix.length, -suffix.length))?.[1];
+    if (!name.startsWith(prefix)) continue;
+    const owner = /^(\d+)\.[0-9a-f]{8}\.partial(?:-\w+)?$/.exec(name.slice(prefix.length))?.[1];
     if (owner === undefined) continue;
     const path = join(folder, name);
     if (!isRunning(Number(owner)) || (await isOld(path))) await rm(path, { force: true });
@@ -121,7 +154,8 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-function isRunning(pid: number): boolean {
+/** Whether there is a process of that number on this machine. */
+export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
@@ -140,7 +174,8 @@ async function isOld(path: string): Promise<boolean> {
 // Some file systems refuse to sync a folder; the rename is then as durable as they make it.
 const cannotSync = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES']);
 
-async function syncFolder(folder: string): Promise<void> {
+/** Brings the names in the folder to the disk. */
+export async function syncFolder(folder: string): Promise<void> {
   try {
     await withHandle(await open(folder, 'r'), (handle) => handle.sync());
   } catch (error) {

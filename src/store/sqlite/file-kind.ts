@@ -18,6 +18,8 @@ export interface FileKind {
   readonly migrations: readonly (readonly string[])[];
   /** Where the changes are recorded. */
   readonly migrationTable: string;
+  /** Who is writing stands there. */
+  readonly lockTable: string;
   /** Where to name another file: `--db, ADMIN_MIRROR_DB or store.mirror`. */
   readonly places: string;
   /** What to do where the file is damaged. */

@@ -141,6 +141,9 @@ export async function openSync(
         concurrency: settings.api.concurrency,
         includes,
         historyKeepMs: settings.history.keepMs,
+        runsKeepMs: settings.store.keepRunsMs,
+        eventsKeepMs: settings.store.keepEventsMs,
+        maxLogBytes: settings.store.maxLogBytes,
       },
     );
 }

@@ -5,6 +5,7 @@ import { UsageError } from '../model/errors.ts';
 import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
 import type { ExportRequest } from '../export/export.ts';
 import { type ExportFormat, exportFormats } from '../export/formats.ts';
+import type { ReadingStore } from '../store/ports/reading.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './moment-flag.ts';
 import { printJson, printNote, printWarning } from './output.ts';
@@ -22,6 +23,8 @@ interface ExportFlags {
   readonly raw?: boolean;
   readonly bom?: boolean;
   readonly meta?: boolean;
+  readonly mask?: string;
+  readonly pseudonymKey?: string;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -39,6 +42,8 @@ export function define(program: Command, context: CliContext): void {
     .option('--order <sql>', 'in this order (default: by id): "balance DESC, id"')
     .option('--as-of <time>', 'the table as the mirror knew it then: a time, a day (its start) or 7d ago', toMoment())
     .option('--meta', "also the mirror's own columns, whose names begin with _")
+    .option('--mask <names>', 'pseudonyms in these columns, the same one for the same text: email,first_name')
+    .option('--pseudonym-key <file>', 'a file from which the pseudonyms follow, for the same ones in every export')
     .option('--gzip', 'compress with gzip')
     .option('--raw', "leave text that a spreadsheet would run as it is (default: put a ' before it)")
     .option('--bom', 'begin with a byte order mark, for spreadsheets that need one')
@@ -49,6 +54,7 @@ Examples:
   admin-mirror export users -o users.csv
   admin-mirror export users --columns id,email,balance --where "balance > 0" --order "balance DESC"
   admin-mirror export users --as-of 7d -o users-last-week.csv
+  admin-mirror export users --mask email,username,first_name,last_name -o for-others.csv
   admin-mirror export emails --format jsonl --gzip -o emails.jsonl.gz
   admin-mirror export --sql "SELECT status, count(*) AS users FROM users GROUP BY status"`,
     )
@@ -72,7 +78,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   ]);
   const { signal } = context;
   await withReleases(async (releases) => {
-    const store = await openReading(context.settings(), releases);
+    const store = await maskedBy(context, flags, await openReading(context.settings(), releases));
     let rows = 0;
     const chunks = exportChunks(store, request, {
       signal,
@@ -93,6 +99,21 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     if (context.json()) printJson(context, report);
     else printNote(context, `${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'} written to ${file}`);
   });
+}
+
+/** The store as the export shall see it. */
+async function maskedBy(context: CliContext, flags: ExportFlags, store: ReadingStore): Promise<ReadingStore> {
+  const { mask, pseudonymKey } = flags;
+  if (mask === undefined) {
+    if (pseudonymKey === undefined) return store;
+    throw new UsageError('--pseudonym-key is for columns with pseudonyms', { advice: 'Name them with --mask.' });
+  }
+  const [{ maskedStore }, { namesOfFlag, readPseudonymKey }] = await Promise.all([
+    import('../export/mask.ts'),
+    import('./pseudonym-key.ts'),
+  ]);
+  const secret = readPseudonymKey(context.folder, pseudonymKey);
+  return maskedStore(store, { columns: namesOfFlag('--mask', mask), secret });
 }
 
 function requestOf(what: string | undefined, flags: ExportFlags): ExportRequest {

@@ -7,7 +7,7 @@ import { setImmediate } from 'node:timers/promises';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
-import type { RelationTable } from '../../model/relations.ts';
+import { relationTable, type RelationTable } from '../../model/relations.ts';
 import { timestampOf, type Clock } from '../../model/time.ts';
 import type { CopyRun, Pseudonyms } from '../ports/copies.ts';
 import { anonymousTables, type CopiedTable } from './anonymous-tables.ts';
@@ -15,9 +15,9 @@ import { checkCopy } from './copy.ts';
 import { mirrorKind } from './migrations.ts';
 import { anonymousMark, openMirrorFile, openMirrorForReading } from './open.ts';
 import { relationTableSql, type RelatedKey } from './relation-schema.ts';
-import { relationsRead, setFlatKeys } from './relations.ts';
+import { setFlatKeys } from './relations.ts';
 import { quoteName } from './schema.ts';
-import { Runner } from './tables.ts';
+import { build, Runner, type Tables } from './tables.ts';
 
 /** Rows written before signals are heard: a tenth of a second's worth. */
 const rowsAStep = 2_000;
@@ -30,28 +30,43 @@ export async function writeAnonymousCopy(
   clock: Clock,
   run: CopyRun,
 ): Promise<void> {
-  refuseOlder(source);
+  const relations = relationsOf(source);
   try {
     closeSync(openSync(target, 'wx', 0o600));
     openMirrorFile(target, clock).close();
-    await fill(source, target, pseudonyms, clock, run);
+    await fill(source, target, pseudonyms, relations, clock, run);
   } catch (error) {
     throw explainFileError(error, 'write the copy', target) ?? error;
   }
   checkCopy(mirrorKind, target, 'rows');
 }
 
-function refuseOlder(source: string): void {
+type RelationRow = Tables['mirror_relations'];
+
+/** The related records that the source has. Throws a FileError where another version of this program made it. */
+function relationsOf(source: string): RelationRow[] {
   const database = openMirrorForReading(source);
-  const version = Number(database.pragma('user_version', { simple: true }));
-  database.close();
-  if (version === mirrorKind.migrations.length) return;
-  throw new FileError(`the mirror ${source} was made by an older admin-mirror and was not brought up to date yet`, {
-    advice: 'Run `admin-mirror sync` once.',
-  });
+  try {
+    const version = Number(database.pragma('user_version', { simple: true }));
+    if (version === mirrorKind.migrations.length) {
+      return new Runner(database).all(build.selectFrom('mirror_relations').selectAll());
+    }
+    throw new FileError(`the mirror ${source} was made by an older admin-mirror and was not brought up to date yet`, {
+      advice: 'Run `admin-mirror sync` once.',
+    });
+  } finally {
+    database.close();
+  }
 }
 
-async function fill(source: string, target: string, pseudonyms: Pseudonyms, clock: Clock, run: CopyRun): Promise<void> {
+async function fill(
+  source: string,
+  target: string,
+  pseudonyms: Pseudonyms,
+  rows: readonly RelationRow[],
+  clock: Clock,
+  run: CopyRun,
+): Promise<void> {
   const database = new SqliteDatabase(target);
   try {
     for (const pragma of [
@@ -64,42 +79,67 @@ async function fill(source: string, target: string, pseudonyms: Pseudonyms, cloc
     ]) {
       database.pragma(pragma);
     }
-    // It is only read from; better-sqlite3 has no way to say so of an attached file.
-    database.prepare('ATTACH ? AS source').run(source);
-    database.exec('BEGIN');
-    // From here on the state of the source is one.
-    database.prepare('SELECT count(*) FROM source.sqlite_schema').get();
-    // Quicker to make once than to keep while rows come.
-    const indices = database
-      .prepare<[], { name: string; sql: string }>(
-        "SELECT name, sql FROM main.sqlite_schema WHERE type = 'index' AND sql IS NOT NULL",
-      )
-      .all();
-    for (const { name } of indices) database.exec(`DROP INDEX main.${quoteName(name)}`);
-    await fillTables(database, pseudonyms, run);
-    for (const { sql } of indices) {
+    const relations = makeRelations(database, pseudonyms, rows);
+    database
+      .prepare("INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES (?, '', 'true', ?)")
+      .run(anonymousMark, timestampOf(clock.now()));
+    const indices = dropIndices(database);
+    await fillTables(database, source, anonymousTables(database, pseudonyms, relations), run);
+    for (const sql of indices) {
       run.signal.throwIfAborted();
       database.exec(sql);
       await setImmediate();
     }
-    database
-      .prepare("INSERT INTO main.mirror_capabilities (name, resource, value, measured_at) VALUES (?, '', 'true', ?)")
-      .run(anonymousMark, timestampOf(clock.now()));
-    database.exec('COMMIT');
   } finally {
     database.close();
   }
 }
 
-async function fillTables(database: Database, pseudonyms: Pseudonyms, { signal, progress }: CopyRun): Promise<void> {
-  const relations = makeRelations(database, pseudonyms);
-  const tables = anonymousTables(database, pseudonyms, relations);
-  const count = (table: CopiedTable): number =>
+/** Makes the tables of related records and their views, of which the columns are named as the fields in the records are. */
+function makeRelations(database: Database, pseudonyms: Pseudonyms, rows: readonly RelationRow[]): RelationTable[] {
+  const runner = new Runner(database);
+  return rows.map((row) => {
+    const relation = relationTable(row.resource, row.relation);
+    database.exec(relationTableSql(relation));
+    runner.run(build.insertInto('mirror_relations').values({ ...row, keys: '[]' }));
+    const keys = JSON.parse(row.keys) as RelatedKey[];
+    const names = new Set(keys.map((key) => (key === null ? null : pseudonyms.name(key))));
+    setFlatKeys(database, runner, relation, [...names]);
+    return relation;
+  });
+}
+
+/** Gives the statements that make them again: at the end that is quicker than keeping them while rows come. */
+function dropIndices(database: Database): string[] {
+  const indices = database
+    .prepare<[], { name: string; sql: string }>(
+      "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL",
+    )
+    .all();
+  for (const { name } of indices) database.exec(`DROP INDEX ${quoteName(name)}`);
+  return indices.map(({ sql }) => sql);
+}
+
+/**
+ * Fills the tables from the source as it is now. The source is attached for as long as that takes, and can be written to
+ * meanwhile: nothing else may be run then, since a name that is not in the copy would be taken for one of the source.
+ */
+async function fillTables(
+  database: Database,
+  source: string,
+  tables: readonly CopiedTable[],
+  { signal, progress }: CopyRun,
+): Promise<void> {
+  database.prepare('ATTACH ? AS source').run(source);
+  database.pragma('source.cache_size = -2000');
+  database.exec('BEGIN');
+  // The first read fixes the state.
+  const count = (name: string): number =>
     database
-      .prepare<[], number>(`SELECT count(*) FROM source.${quoteName(table.name)}`)
+      .prepare<[], number>(`SELECT count(*) FROM source.${quoteName(name)}`)
       .pluck()
       .get() ?? 0;
-  const total = tables.reduce((sum, table) => sum + count(table), 0);
+  const total = tables.reduce((sum, { name }) => sum + count(name), 0);
   let done = 0;
   for (const table of tables) {
     for (const written of steps(database, table)) {
@@ -109,27 +149,8 @@ async function fillTables(database: Database, pseudonyms: Pseudonyms, { signal, 
       await setImmediate();
     }
   }
-}
-
-/** Makes the tables of related records and their views, of which the columns are named as the fields in the records are. */
-function makeRelations(database: Database, pseudonyms: Pseudonyms): RelationTable[] {
-  const found = database
-    .prepare<[], { resource: string; relation: string; keys: string }>(
-      'SELECT resource, relation, keys FROM source.mirror_relations',
-    )
-    .all();
-  database.exec(`INSERT INTO main.mirror_relations (resource, relation, table_name, included, keys, since)
-    SELECT resource, relation, table_name, included, '[]', since FROM source.mirror_relations`);
-  const runner = new Runner(database);
-  const relations = relationsRead(runner);
-  for (const relation of relations) {
-    database.exec(relationTableSql(relation));
-    const row = found.find((each) => each.resource === relation.resource && each.relation === relation.relation);
-    const keys = JSON.parse(row?.keys ?? '[]') as RelatedKey[];
-    const names = new Set(keys.map((key) => (key === null ? null : pseudonyms.name(key))));
-    setFlatKeys(database, runner, relation, [...names]);
-  }
-  return relations;
+  database.exec('COMMIT');
+  database.exec('DETACH source');
 }
 
 function where({ condition }: CopiedTable): string {

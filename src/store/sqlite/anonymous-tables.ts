@@ -16,10 +16,16 @@ export interface CopiedTable {
 }
 
 /**
- * Empty in such a copy: hashes of what the server sent, who was forgotten, who writes to the original. The migrations are
- * the new file's own.
+ * Empty in such a copy: hashes of what the server sent, who was forgotten, who writes to the original. The migrations and the
+ * list of related records are the new file's own.
  */
-export const leftOut = ['mirror_pages', 'mirror_suppressions', 'mirror_locks', 'mirror_migrations'] as const;
+export const leftOut = [
+  'mirror_pages',
+  'mirror_suppressions',
+  'mirror_locks',
+  'mirror_migrations',
+  'mirror_relations',
+] as const;
 
 /** Stands where a text of the bookkeeping may hold what a server said. */
 const takenOut = `'(left out of this copy)'`;
@@ -75,7 +81,7 @@ export function anonymousTables(
     condition?: string,
   ): CopiedTable {
     const columns = database
-      .prepare<[string], string>(`SELECT name FROM pragma_table_info(?, 'main')`)
+      .prepare<[string], string>(`SELECT name FROM pragma_table_info(?)`)
       .pluck()
       .all(name)
       .map((column) => ({ column, sql: change(column) ?? `old.${quoteName(column)}` }));

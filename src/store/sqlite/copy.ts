@@ -9,8 +9,8 @@ import { explainFileError } from '../../model/file-error.ts';
 import type { CopyRun, Thoroughness } from '../ports/copies.ts';
 import { type FileKind, openForReading, versionOf } from './file-kind.ts';
 
-/** Pages copied before signals are heard: 8 MB, some 10 ms. */
-const pagesAStep = 2_000;
+/** Pages copied before signals are heard: 2 MB, some milliseconds. */
+const pagesAStep = 500;
 
 /** What SQLite is asked of a copy, the size of the file apart; the quick check takes half as long as copying did, the whole one as long. */
 const checks: Readonly<Record<Exclude<Thoroughness, 'opened'>, string>> = {
@@ -87,6 +87,8 @@ export function checkCopy(kind: FileKind, target: string, thoroughness: Thorough
     if (thoroughness === 'opened') return;
     const found = database.pragma(checks[thoroughness], { simple: true });
     if (found !== 'ok') throw unsound(kind, String(found).split('\n')[0] ?? '');
+  } catch (error) {
+    throw error instanceof SqliteDatabase.SqliteError ? unsound(kind, error.message) : error;
   } finally {
     database.close();
   }

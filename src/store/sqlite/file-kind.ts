@@ -27,7 +27,7 @@ export interface FileKind {
 }
 
 /** How long a statement waits for another process's transaction; ours last milliseconds. */
-const busyMs = 10_000;
+export const busyMs = 10_000;
 
 /** The file's version, 0 where nothing was ever made in it. Throws `FileError` for a newer file or one of another program. */
 export function versionOf(kind: FileKind, database: Database, file: string): number {

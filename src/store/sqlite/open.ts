@@ -15,6 +15,8 @@ const pragmas = [
   'foreign_keys = ON',
   // KiB; windows are written one stretch of ids after another, so a larger cache than this was not found to help.
   'cache_size = -8000',
+  // A log that one long transaction or reader has blown up is cut back to this where it begins anew.
+  'journal_size_limit = 64000000',
 ];
 
 /** Opens the file for writing, and makes it with mode 0600 where it does not exist. The caller closes it. */

@@ -3,7 +3,7 @@
  * "Copies" of docs/architecture.md says why the mirror comes first.
  */
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -64,7 +64,7 @@ export async function makeBackup(
     );
   }
   const madeAt = timestampOf(clock.now());
-  const name = nameOf(madeAt);
+  const name = freeName(folder, nameOf(madeAt));
   const final = join(folder, name);
   const temporary = join(folder, `.${name}.${process.pid}${suffix}`);
   try {
@@ -82,7 +82,7 @@ export async function makeBackup(
     await rename(temporary, final);
     await syncFolder(folder);
     const complete = made.problems.length === 0;
-    const removed = complete && keep !== undefined ? await removeOlder(folder, keep) : [];
+    const removed = complete && keep !== undefined ? await removeOlder(folder, name, keep) : [];
     return { report: { ...report, removed }, error: complete ? null : incomplete(final, made.problems) };
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
@@ -149,12 +149,21 @@ function nameOf(at: Timestamp): string {
   return `${at.slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
 }
 
-const backupName = /^\d{8}T\d{6}Z$/;
+/** Another one may have been made in the same second. */
+function freeName(folder: string, name: string): string {
+  for (let count = 1; ; count += 1) {
+    const tried = count === 1 ? name : `${name}-${count}`;
+    if (!existsSync(join(folder, tried))) return tried;
+  }
+}
+
+const backupName = /^\d{8}T\d{6}Z(?:-\d+)?$/;
 
 /** Removes the oldest; each under another name first, so that one that is half removed does not pass for a backup. */
-async function removeOlder(folder: string, keep: number): Promise<string[]> {
-  const names = (await readdir(folder)).filter((name) => backupName.test(name)).sort();
-  const old = names.slice(0, Math.max(0, names.length - keep));
+async function removeOlder(folder: string, made: string, keep: number): Promise<string[]> {
+  // Not by its name: where the clock was set back, the one just made has the oldest.
+  const others = (await readdir(folder)).filter((name) => backupName.test(name) && name !== made).sort();
+  const old = others.slice(0, Math.max(0, others.length - (keep - 1)));
   for (const name of old) {
     const leaving = join(folder, `.${name}.removed${suffix}`);
     await rename(join(folder, name), leaving);
@@ -166,7 +175,7 @@ async function removeOlder(folder: string, keep: number): Promise<string[]> {
 /** Removes what backups that were killed have left; another that is under way holds its own process's name. */
 async function removeLeft(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    const [, owner] = /^\.\d{8}T\d{6}Z\.(\d+|removed)\.partial$/.exec(name) ?? [];
+    const [, owner] = /^\.\d{8}T\d{6}Z(?:-\d+)?\.(\d+|removed)\.partial$/.exec(name) ?? [];
     if (owner === undefined || (owner !== 'removed' && isRunning(Number(owner)))) continue;
     await rm(join(folder, name), { recursive: true, force: true });
   }

@@ -65,7 +65,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const status = statusOf([...ends.values()], signal);
     const { requests, retries } = ports.counts();
     store.finishRun(run, { status, requests, retries, problem: error?.message ?? null });
-    await keepTidy(ports, status, request);
+    await keepTidy(watched, status, request);
     return { report: reportOf(store, run), error };
   } finally {
     store.releaseLock(syncLock, run);

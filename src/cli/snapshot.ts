@@ -25,7 +25,7 @@ export function define(program: Command, context: CliContext): void {
     .addOption(
       new Option(
         '--anonymise',
-        'put pseudonyms in the place of names, addresses, messages and all that is not known to be nobody’s',
+        'pseudonyms in the place of names, addresses, messages and whatever is not known to tell of nobody',
       ),
     )
     .option(

@@ -11,6 +11,7 @@ import { benchCsv } from './csv.ts';
 import { benchFirstSync } from './first-sync.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
 import { benchRankProbes } from './rank-probes.ts';
+import { benchSnapshot } from './snapshot.ts';
 import { benchStart } from './start.ts';
 import { markdownTable } from './table.ts';
 
@@ -27,6 +28,7 @@ try {
     ...rows,
     ...(await benchNextSync(folder, users, pairs)),
     ...(await benchCsv(folder, mirror, pairs)),
+    ...(await benchSnapshot(folder, users, pairs)),
     ...(await benchBulk(folder, mirror, users, pairs)),
     ...start,
     ...benchRankProbes(5),

@@ -1,6 +1,6 @@
 /** `snapshot`: a consistent copy of the mirror, while the worker writes. */
 import { resolve } from 'node:path';
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import type { CopyContents } from '../store/ports/copies.ts';
 import type { CliContext } from './context.ts';
@@ -22,11 +22,9 @@ export function define(program: Command, context: CliContext): void {
         'file like any other, and replaces nothing but an earlier copy.',
     )
     .argument('<file>', 'the copy')
-    .addOption(
-      new Option(
-        '--anonymise',
-        'pseudonyms in the place of names, addresses, messages and whatever is not known to tell of nobody',
-      ),
+    .option(
+      '--anonymise',
+      'pseudonyms in the place of names, addresses, messages and whatever is not known to tell of nobody',
     )
     .option(
       '--pseudonym-key <file>',

@@ -29,7 +29,7 @@ export async function makeSnapshot(
     target,
     async (temporary) => {
       if (pseudonyms === undefined) await mirror.copy(temporary, run, thoroughness);
-      else await mirror.copyAnonymous(temporary, pseudonyms, run);
+      else await mirror.copyAnonymous(temporary, pseudonyms, run, thoroughness);
       contents = mirror.contents(temporary);
     },
     run.signal,

@@ -58,8 +58,13 @@ export interface CopySource {
 }
 
 export interface MirrorCopySource extends CopySource {
-  /** A copy with pseudonyms in the place of whatever tells of people. Throws a FileError. */
-  readonly copyAnonymous: (target: string, pseudonyms: Pseudonyms, run: CopyRun) => Promise<void>;
+  /** A copy with pseudonyms in the place of whatever tells of people; its rows are looked at in any case. Throws a FileError. */
+  readonly copyAnonymous: (
+    target: string,
+    pseudonyms: Pseudonyms,
+    run: CopyRun,
+    thoroughness: Thoroughness,
+  ) => Promise<void>;
   /** What a copy holds. */
   readonly contents: (copy: string) => CopyContents;
 }

@@ -11,7 +11,6 @@ import { relationTable, type RelationTable } from '../../model/relations.ts';
 import { timestampOf, type Clock } from '../../model/time.ts';
 import type { CopyRun, Pseudonyms } from '../ports/copies.ts';
 import { anonymousTables, type CopiedTable } from './anonymous-tables.ts';
-import { checkCopy } from './copy.ts';
 import { mirrorKind } from './migrations.ts';
 import { anonymousMark, openMirrorFile, openMirrorForReading } from './open.ts';
 import { relationTableSql, type RelatedKey } from './relation-schema.ts';
@@ -22,7 +21,7 @@ import { build, Runner, type Tables } from './tables.ts';
 /** Rows written before signals are heard: a tenth of a second's worth. */
 const rowsAStep = 2_000;
 
-/** Makes `target`, which must not exist, such a copy, and looks through it. Throws a FileError. */
+/** Makes `target`, which must not exist, such a copy. Throws a FileError. */
 export async function writeAnonymousCopy(
   source: string,
   target: string,
@@ -38,7 +37,6 @@ export async function writeAnonymousCopy(
   } catch (error) {
     throw explainFileError(error, 'write the copy', target) ?? error;
   }
-  checkCopy(mirrorKind, target, 'rows');
 }
 
 type RelationRow = Tables['mirror_relations'];

@@ -4,7 +4,7 @@ import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import { earliest, type Clock, type Timestamp } from '../../model/time.ts';
 import type { CopyContents, CopySource, MirrorCopySource } from '../ports/copies.ts';
 import { writeAnonymousCopy } from './anonymous-copy.ts';
-import { copyFile } from './copy.ts';
+import { checkCopy, copyFile } from './copy.ts';
 import type { FileKind } from './file-kind.ts';
 import { journalKind } from './journal/schema.ts';
 import { mirrorKind } from './migrations.ts';
@@ -16,7 +16,10 @@ import { build, Runner } from './tables.ts';
 export function mirrorToCopy(file: string, clock: Clock): MirrorCopySource {
   return {
     ...toCopy(mirrorKind, file),
-    copyAnonymous: (target, pseudonyms, run) => writeAnonymousCopy(file, target, pseudonyms, clock, run),
+    copyAnonymous: async (target, pseudonyms, run, thoroughness) => {
+      await writeAnonymousCopy(file, target, pseudonyms, clock, run);
+      checkCopy(mirrorKind, target, thoroughness === 'whole' ? 'whole' : 'rows');
+    },
     contents,
   };
 }

@@ -1,5 +1,6 @@
 /** A snapshot of a mirror of a gigabyte while a sync writes to it, beside copying the file; and the copy with pseudonyms. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
@@ -25,28 +26,23 @@ function growTo(mirror: string, bytes: number): void {
   database.close();
 }
 
-/** A sync that reads everything again and again, over changing records, until it is stopped. */
+/** Syncs that read everything again and again, over changing records, until they are stopped. */
 function keepSyncing(mirror: string, environment: Readonly<Record<string, string>>): { stop: () => void } {
-  let child: ChildProcess | undefined;
-  let stopped = false;
-  const next = (): void => {
-    const url = environment['ADMIN_MIRROR_BASE_URL'] ?? '';
-    const body = JSON.stringify({ updates: 20_000 });
-    const headers = { 'content-type': 'application/json' };
-    void fetch(`${url}/control/churn/users`, { method: 'POST', headers, body }).then(() => {
-      if (stopped) return;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  async function syncAll(): Promise<void> {
+    while (!signal.aborted) {
+      const body = JSON.stringify({ updates: 20_000 });
+      const headers = { 'content-type': 'application/json' };
+      await fetch(`${environment['ADMIN_MIRROR_BASE_URL']}/control/churn/users`, { method: 'POST', headers, body });
       const args = [command, 'sync', 'users', '--full', '--quiet', '--db', mirror];
-      child = spawn(process.execPath, args, { env: { ...process.env, ...environment }, stdio: 'ignore' });
-      child.on('close', () => void (stopped || next()));
-    });
-  };
-  next();
-  return {
-    stop: () => {
-      stopped = true;
-      child?.kill('SIGKILL');
-    },
-  };
+      const child = spawn(process.execPath, args, { env: { ...process.env, ...environment }, stdio: 'ignore', signal });
+      await once(child, 'close');
+    }
+  }
+  // What is under way when it is stopped fails, and nobody needs to know.
+  syncAll().catch(() => {});
+  return { stop: () => stopping.abort() };
 }
 
 /** Measures so many pairs, the copy and ours in turn, while the mirror is written to. */

@@ -69,8 +69,7 @@ async function fill(
   try {
     for (const pragma of [
       'journal_mode = DELETE',
-      // A copy that is not finished is thrown away, so nothing has to be taken back; it is brought to the disk at its end.
-      'journal_mode = OFF',
+      // A copy that is not finished is thrown away; one that is, is brought to the disk before it gets its name.
       'synchronous = OFF',
       'cache_size = -8000',
       'foreign_keys = OFF',

@@ -13,6 +13,7 @@ import { benchFirstSync } from './first-sync.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
 import { benchRankProbes } from './rank-probes.ts';
 import { benchReports } from './reports.ts';
+import { benchSnapshot } from './snapshot.ts';
 import { benchStart } from './start.ts';
 import { markdownTable } from './table.ts';
 
@@ -31,6 +32,7 @@ try {
     ...(await benchNextSync(folder, users, pairs)),
     ...(await benchCsv(folder, mirror, pairs)),
     ...(await benchExportFormats(folder, mirror, pairs)),
+    ...(await benchSnapshot(folder, users, pairs)),
     ...(await benchBulk(folder, mirror, users, pairs)),
     ...reports.rows,
     ...start,

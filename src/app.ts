@@ -26,6 +26,7 @@ import { type Clock, systemClock } from './model/time.ts';
 import { version } from './model/version.ts';
 import { serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
+import type { CopySource, MirrorCopySource } from './store/ports/copies.ts';
 import type { Journal } from './store/ports/journal.ts';
 import type { ReadingStore, Snapshot } from './store/ports/reading.ts';
 import type { UserDirectory } from './store/ports/user-directory.ts';
@@ -144,6 +145,9 @@ export async function openSync(
         concurrency: settings.api.concurrency,
         includes,
         historyKeepMs: settings.history.keepMs,
+        runsKeepMs: settings.store.keepRunsMs,
+        eventsKeepMs: settings.store.keepEventsMs,
+        maxLogBytes: settings.store.maxLogBytes,
       },
     );
 }
@@ -282,4 +286,18 @@ export async function openReading(settings: Settings, releases: Releases): Promi
 export async function openReadingProcess(releases: Releases): Promise<ReadingProcess> {
   const { ReadingProcess } = await import('./export/reading-process.ts');
   return releases.add(new ReadingProcess(moduleBeside('./store/sqlite/reading', import.meta.url)));
+}
+
+/** The mirror, to be copied; it need not be there yet. */
+export async function openMirrorToCopy(settings: Settings, clock: Clock = systemClock): Promise<MirrorCopySource> {
+  const { mirrorToCopy } = await import('./store/sqlite/copy-source.ts');
+  return mirrorToCopy(settings.store.mirror, clock);
+}
+
+/** The mirror and the journal, to be copied; neither need be there. */
+export async function openFilesToCopy(
+  settings: Settings,
+): Promise<{ readonly mirror: CopySource; readonly journal: CopySource }> {
+  const { journalToCopy } = await import('./store/sqlite/copy-source.ts');
+  return { mirror: await openMirrorToCopy(settings), journal: journalToCopy(settings.store.journal) };
 }

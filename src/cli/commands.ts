@@ -25,7 +25,7 @@ export const groups = {
   about: 'Settings and help:',
 } as const;
 
-/** In the order of the help: sync, status, verify, forget · export, query, reports, changes, schema · users … coupons · sandbox · doctor, config, … */
+/** In the order of the help: sync, status, verify, backup, forget · export, query, reports, changes, schema, snapshot · users … coupons · sandbox · doctor, config, … */
 export const commands: readonly CommandRow[] = [
   {
     name: 'sync',
@@ -44,6 +44,12 @@ export const commands: readonly CommandRow[] = [
     group: groups.mirror,
     summary: 'compare the mirror with the server, and change neither',
     load: () => import('./verify.ts'),
+  },
+  {
+    name: 'backup',
+    group: groups.mirror,
+    summary: 'copy mirror and journal to a folder named by the time, and check both',
+    load: () => import('./backup.ts'),
   },
   {
     name: 'forget',
@@ -80,6 +86,12 @@ export const commands: readonly CommandRow[] = [
     group: groups.answers,
     summary: 'show what every table and column means',
     load: () => import('./schema.ts'),
+  },
+  {
+    name: 'snapshot',
+    group: groups.answers,
+    summary: 'copy the mirror as it is now, with --anonymise for others to see',
+    load: () => import('./snapshot.ts'),
   },
   {
     name: 'sandbox',

@@ -1,7 +1,10 @@
 /** `export --all`: every table of the mirror into one folder. */
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
+import type { FileForm } from '../export/export.ts';
+import { isPacked } from '../export/formats.ts';
 import type { CliContext } from './context.ts';
 import { checkAll, type ExportFlags, formOf } from './export-flags.ts';
 import { removeOlder, targetOf } from './export-target.ts';
@@ -15,9 +18,10 @@ export async function exportAll(context: CliContext, what: string | undefined, f
   }
   const form = formOf(flags, undefined);
   const target = targetOf(context, flags.output, flags.keep);
-  const [{ openReading, withReleases }, { exportSet, manifestProgram }] = await Promise.all([
+  const [{ openReading, withReleases }, { exportSet, manifestProgram }, { requireSpace }] = await Promise.all([
     import('../app.ts'),
     import('../export/export-set.ts'),
+    import('../store/files/disk-space.ts'),
   ]);
   const manifest = await withReleases(async (releases) => {
     const settings = context.settings();
@@ -27,7 +31,10 @@ export async function exportAll(context: CliContext, what: string | undefined, f
       meta: flags.meta === true,
       check: (file: string) => refuseOwnFiles(join(target.path, file), settings),
     };
-    return exportSet(await openReading(settings, releases), request, {
+    const store = await openReading(settings, releases);
+    const { size } = statSync(settings.store.mirror);
+    requireSpace('export every table', target.path, isSmall(form) ? size / 2 : size);
+    return exportSet(store, request, {
       signal: context.signal,
       clock: systemClock,
       onRows: () => {},
@@ -41,4 +48,9 @@ export async function exportAll(context: CliContext, what: string | undefined, f
   );
   await removeOlder(context, target, { foldersOf: manifestProgram });
   if (context.json()) printJson(context, manifest);
+}
+
+/** Whether what is written takes less room than the same rows in the mirror. */
+function isSmall({ format, compression }: FileForm): boolean {
+  return compression !== null || isPacked(format);
 }

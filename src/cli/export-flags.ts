@@ -4,8 +4,9 @@ import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
 import type { FileForm } from '../export/export.ts';
 import { type Compression, type ExportFormat, formatOfName, isPacked } from '../export/formats.ts';
 import type { SourceRequest } from '../export/source.ts';
-import type { StatementPart } from '../store/ports/reading.ts';
+import type { Mask, StatementPart } from '../store/ports/reading.ts';
 import type { CliContext } from './context.ts';
+import { namesOfFlag, readPseudonymKey } from './pseudonym-key.ts';
 import { isReport, reportRequest } from './report-request.ts';
 
 export interface ExportFlags {
@@ -25,6 +26,8 @@ export interface ExportFlags {
   readonly meta?: boolean;
   readonly param?: ReadonlyMap<string, string>;
   readonly chart?: string;
+  readonly mask?: string;
+  readonly pseudonymKey?: string;
 }
 
 /** What the rows are written as: by the flags, else by the ending of the file's name, else CSV. Throws a UsageError. */
@@ -61,6 +64,11 @@ export function checkAll(what: string | undefined, flags: ExportFlags): void {
     (name) => flags[name] !== undefined,
   );
   if (other !== undefined) throw new UsageError(`${flagOf(other)} is for one table, and --all is every table`);
+  if (flags.mask !== undefined) {
+    throw new UsageError('--mask names columns of one table, and --all is every table', {
+      advice: 'Export from a copy without names: `admin-mirror snapshot copy.db --anonymise`, then --db copy.db.',
+    });
+  }
   const ofReport = (['param', 'chart'] as const).find((name) => flags[name] !== undefined);
   if (ofReport !== undefined) throw new UsageError(`--${ofReport} is for a report, and --all is every table`);
 }
@@ -94,8 +102,7 @@ function tableOf(what: string | undefined, flags: ExportFlags): SourceRequest {
 
 /** What of the rows is wanted. Throws a UsageError. */
 export function partOf(flags: ExportFlags): StatementPart {
-  const columns = flags.columns?.split(',').map((name) => name.trim());
-  if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${flags.columns}"`);
+  const columns = flags.columns === undefined ? undefined : namesOfFlag('--columns', flags.columns);
   return {
     ...(columns === undefined ? {} : { columns }),
     ...(flags.where === undefined ? {} : { where: flags.where }),
@@ -108,4 +115,13 @@ function past(moment: number): Timestamp {
   const at = timestampOf(moment);
   if (moment <= systemClock.now()) return at;
   throw new UsageError(`--as-of ${at} lies in the future`, { advice: 'Leave it out to export what is there now.' });
+}
+
+/** The columns in which pseudonyms shall stand. Throws a FileError or UsageError. */
+export function maskOf(context: CliContext, { mask, pseudonymKey }: ExportFlags): Mask | undefined {
+  if (mask !== undefined) {
+    return { columns: namesOfFlag('--mask', mask), secret: readPseudonymKey(context.folder, pseudonymKey) };
+  }
+  if (pseudonymKey === undefined) return undefined;
+  throw new UsageError('--pseudonym-key is for columns with pseudonyms', { advice: 'Name them with --mask.' });
 }

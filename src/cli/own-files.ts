@@ -1,5 +1,6 @@
 /** Files that an answer must not be written over. */
 import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import type { Settings } from '../settings/settings.ts';
 
@@ -8,9 +9,11 @@ export function refuseOwnFiles(path: string, { store }: Settings): void {
   const target = statSync(path, { throwIfNoEntry: false });
   for (const own of [store.mirror, store.journal].flatMap((each) => [each, `${each}-wal`, `${each}-shm`])) {
     const found = statSync(own, { throwIfNoEntry: false });
-    if (target === undefined || found === undefined || target.ino !== found.ino || target.dev !== found.dev) continue;
-    throw new UsageError(`${path} is a file of admin-mirror itself; and would be replaced`, {
-      advice: 'Name another file with -o.',
+    const same = target !== undefined && found !== undefined && target.ino === found.ino && target.dev === found.dev;
+    // Also one that is not there yet, such as the journal before the first write.
+    if (!same && resolve(path) !== resolve(own)) continue;
+    throw new UsageError(`${path} is a file of admin-mirror itself, and would be replaced`, {
+      advice: 'Name another file.',
     });
   }
 }

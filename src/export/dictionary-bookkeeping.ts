@@ -99,7 +99,8 @@ export const bookkeeping: readonly TableEntry[] = [
   {
     name: 'mirror_events',
     kind: 'table',
-    summary: 'Surprises, each told once: unknown or missing fields, changed types, refused deletions.',
+    summary:
+      'Surprises, each told once: unknown or missing fields, changed types, refused deletions, a log that is held back.',
     columns: [
       column('event INTEGER', 'primary key'),
       column('at TEXT', 'when it was first seen'),

@@ -3,6 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { failureOf } from '../model/failure.ts';
 import type { ReadingModule, ReadingStore, Snapshot } from '../store/ports/reading.ts';
 import type { EncodedPiece } from './encoding.ts';
+import { masked } from './masked.ts';
 import { openRangeReader } from './range-reader.ts';
 import type { RangeReply, RangeRequest, RangeWorkerData, TaskRange } from './range-task.ts';
 
@@ -19,7 +20,7 @@ const nothing = (): EncodedPiece => ({ bytes: new Uint8Array(0), rows: 0 });
 async function answer(request: RangeRequest): Promise<EncodedPiece> {
   if (request === 'begin') {
     snapshot?.release();
-    store ??= openReadingStore(source.file);
+    store ??= await masked(openReadingStore(source.file), source.mask);
     snapshot = store.snapshot();
     return nothing();
   }

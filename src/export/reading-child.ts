@@ -2,7 +2,6 @@
  * The process that reads the mirror for a command: it takes one job, writes the bytes of the answer to standard output,
  * and ends. src/export/reading-process.ts is its other side.
  */
-import { closeSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { type Failure, failureOf } from '../model/failure.ts';
 import type { ReadingModule } from '../store/ports/reading.ts';
@@ -37,9 +36,8 @@ async function run(task: ReadingTask): Promise<void> {
   }
   await tell({ kind: 'end', failure });
   await new Promise((written) => process.stdout.write('', written));
-  // The reader need not wait until this process has put its things away.
-  closeSync(process.stdout.fd);
-  if (process.connected) process.disconnect();
+  // The reader need not wait until this process has put its things away, none of which outlives it.
+  process.kill(process.pid, 'SIGKILL');
 }
 
 // Loaded while the command is still reading its settings.

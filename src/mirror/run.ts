@@ -1,17 +1,20 @@
 /** The sync: brings the mirror up to date with the server, one run, under one lock. */
 import pLimit from 'p-limit';
-import { IncompleteError, OperatorError } from '../model/errors.ts';
+import { IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import type { Clock } from '../model/time.ts';
+import { type FreeSpace, freeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore, RunReport, RunStatus } from '../store/ports/mirror-store.ts';
-import { pruneHistory } from './history.ts';
 import type { SyncProgress } from './progress.ts';
+import { watchLog } from './log-watch.ts';
 import { readIncludes, type Includes } from './includes.ts';
 import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
 import { checkServer, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './shared-failure.ts';
 import type { Source } from './source.ts';
+import { watchSpace } from './space-watch.ts';
+import { keepTidy, type Keep } from './upkeep.ts';
 
 export interface SyncPorts {
   readonly source: Source;
@@ -21,19 +24,21 @@ export interface SyncPorts {
   readonly progress: SyncProgress;
   /** Requests sent so far, retries among them. */
   readonly counts: () => { readonly requests: number; readonly retries: number };
+  /** As the system says, unless told. */
+  readonly freeSpace?: FreeSpace;
 }
 
-export interface SyncRequest extends SyncOptions {
+export interface SyncRequest extends SyncOptions, Keep {
   readonly resources: readonly ResourceName[];
   /** Windows that are read at the same time. */
   readonly concurrency: number;
   /** The mirror shall become that of this server, whatever it was read from. */
   readonly acceptNewServer?: boolean;
-  /** How long ago a version in the history may have ended; for ever where it is not given. */
-  readonly historyKeepMs?: number;
   readonly includes?: Includes;
   /** What the run is called; a name is made where none is given. */
   readonly run?: string;
+  /** How large the mirror's log may become, bytes; without a bound where it is not given. */
+  readonly maxLogBytes?: number;
 }
 
 export interface SyncResult {
@@ -56,17 +61,38 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
   try {
     const lost = await meetServer(ports, request, run);
     store.beginRun(run, 'sync', request.resources);
-    const ends = await syncAll(ports, request, run, lost);
-    const error = errorOf([...ends.values()], signal);
+    const watched = watchDisk(ports, request, run);
+    const ends = await syncAll(watched, request, run, lost);
+    const error = errorOf([...ends.values()], watched.signal);
     const status = statusOf([...ends.values()], signal);
     const { requests, retries } = ports.counts();
     store.finishRun(run, { status, requests, retries, problem: error?.message ?? null });
-    if (status === 'complete' && request.historyKeepMs !== undefined) await pruneHistory(ports, request.historyKeepMs);
-    store.checkpoint();
+    await keepTidy(watched, status, request);
     return { report: reportOf(store, run), error };
   } finally {
     store.releaseLock(syncLock, run);
   }
+}
+
+/** The same ports, stopped where the disk has no room for what is to be read, or the log has grown too long. */
+function watchDisk(ports: SyncPorts, { maxLogBytes }: SyncRequest, run: string): SyncPorts {
+  const { store, progress } = ports;
+  const stopping = new AbortController();
+  const stop = (reason: OperatorError): void => stopping.abort(reason);
+  const lookAtSpace = watchSpace(store, ports.freeSpace ?? freeSpace, stop);
+  let resource: ResourceName = 'users';
+  const tell = (text: string): void => progress({ kind: 'notice', resource, text });
+  const lookAtLog = watchLog({ store, run, tell, stop }, maxLogBytes ?? Infinity);
+  return {
+    ...ports,
+    signal: AbortSignal.any([ports.signal, stopping.signal]),
+    progress: (event) => {
+      progress(event);
+      resource = event.resource;
+      if (event.kind === 'expected') lookAtSpace(event.resource, event.records);
+      if (event.kind === 'page') lookAtLog();
+    },
+  };
 }
 
 /** Makes sure of the server; gives what keeps it from being asked, with which the run ends before it has begun. */
@@ -97,7 +123,7 @@ async function syncAll(
         (error: unknown) => {
           // A stop is the run's own end; what is in the mirror by now is told like any other.
           if (!ports.signal.aborted) throw error;
-          return { status: 'partial', serverTotal: null, problem: 'interrupted', error: null } as const;
+          return { status: 'partial', serverTotal: null, problem: stopWords(ports.signal), error: null } as const;
         },
       );
       ends.set(resource, end);
@@ -124,6 +150,10 @@ async function syncWithIncludes(
   if (lost !== null) return endedBy(lost, ports.store, ports.resource);
   const { source, endWith } = await readIncludes(ports, ports.options.includes?.[ports.resource] ?? []);
   return endWith(await syncResource({ ...ports, source }));
+}
+
+function stopWords({ reason }: AbortSignal): string {
+  return reason instanceof OperatorError && !(reason instanceof InterruptedError) ? reason.message : 'interrupted';
 }
 
 function statusOf(ends: readonly ResourceEnd[], signal: AbortSignal): RunStatus {

@@ -1,5 +1,6 @@
 /** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
 import { z } from 'zod';
+import { parseBytes } from '../model/bytes.ts';
 import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf } from '../model/resources.ts';
 import { Secret } from '../model/secret.ts';
@@ -16,6 +17,7 @@ export function expectedOf(key: SettingKey): string {
     address: 'the address of a server, such as https://panel.example.com',
     secret: 'text',
     path: 'the path of a file',
+    bytes: 'a size such as 500MB or 4GB, at least 16MB',
     duration: 'a duration such as 30s, 10m or 48h',
     count: `a whole number from ${least ?? 1} to ${most ?? 'any'}`,
     rate: 'a number above 0, or off',
@@ -45,6 +47,7 @@ export function fromText(kind: SettingKind, text: string): unknown {
         ] ?? text
       );
     case 'address':
+    case 'bytes':
     case 'duration':
     case 'wait':
     case 'money':
@@ -83,6 +86,17 @@ const duration = z.string().transform((text, context) => {
   const ms = parseDuration(text);
   if (ms !== undefined && ms > 0) return ms;
   context.addIssue({ code: 'custom', message: 'duration' });
+  return z.NEVER;
+});
+
+/** A log of fewer bytes holds hardly more than a page of large records. */
+const leastBytes = 16e6;
+
+/** Bytes. */
+const bytes = z.string().transform((text, context) => {
+  const size = parseBytes(text);
+  if (size !== undefined && size >= leastBytes) return size;
+  context.addIssue({ code: 'custom', message: 'bytes' });
   return z.NEVER;
 });
 
@@ -175,6 +189,11 @@ export const settingsSchema = z.object({
   'api.page_size': count('api.page_size'),
   'store.mirror': path,
   'store.journal': path,
+  'store.keep_runs': duration,
+  'store.keep_events': duration,
+  'store.max_log': bytes,
+  'backup.folder': path,
+  'backup.keep': bound,
   'sync.requests_per_run': count('sync.requests_per_run'),
   'sync.grace': duration,
   'sync.window_pages': count('sync.window_pages'),

@@ -44,7 +44,18 @@ export interface Settings {
     readonly requestsPerSecond: number | undefined;
     readonly pageSize: number;
   };
-  readonly store: { readonly mirror: string; readonly journal: string };
+  readonly store: {
+    readonly mirror: string;
+    readonly journal: string;
+    readonly keepRunsMs: number;
+    readonly keepEventsMs: number;
+    readonly maxLogBytes: number;
+  };
+  readonly backup: {
+    readonly folder: string;
+    /** undefined: all. */
+    readonly keep: number | undefined;
+  };
   readonly sync: { readonly requestsPerRun: number; readonly graceMs: number; readonly windowPages: number };
   readonly resources: {
     /** Related records to be mirrored with the resource, by the names that `include` knows. */
@@ -254,7 +265,14 @@ function settingsOf(values: SettingValues, { folder, environment }: SettingsSour
       requestsPerSecond: values['api.requests_per_second'],
       pageSize: values['api.page_size'],
     }),
-    store: Object.freeze({ mirror: absolute(values['store.mirror']), journal: absolute(values['store.journal']) }),
+    store: Object.freeze({
+      mirror: absolute(values['store.mirror']),
+      journal: absolute(values['store.journal']),
+      keepRunsMs: values['store.keep_runs'],
+      keepEventsMs: values['store.keep_events'],
+      maxLogBytes: values['store.max_log'],
+    }),
+    backup: Object.freeze({ folder: absolute(values['backup.folder']), keep: values['backup.keep'] }),
     sync: Object.freeze({
       requestsPerRun: values['sync.requests_per_run'],
       graceMs: values['sync.grace'],

@@ -9,6 +9,7 @@ export type SettingKind =
   | 'secret'
   | 'path'
   | 'duration'
+  | 'bytes'
   | 'count'
   | 'rate'
   | 'bound'
@@ -137,6 +138,26 @@ export const settingTable = [
     flag: '--journal <file>',
     env: 'ADMIN_MIRROR_JOURNAL',
     default: 'data/journal.db',
+  }),
+  setting('store.keep_runs', 'duration', 'keep runs', 'how long the record of a run is kept', {
+    env: 'ADMIN_MIRROR_STORE_KEEP_RUNS',
+    default: '400d',
+  }),
+  setting('store.keep_events', 'duration', 'keep events', 'how long an event of a run is kept', {
+    env: 'ADMIN_MIRROR_STORE_KEEP_EVENTS',
+    default: '400d',
+  }),
+  setting('store.max_log', 'bytes', 'largest log', "how large the mirror's log may grow while somebody reads", {
+    env: 'ADMIN_MIRROR_STORE_MAX_LOG',
+    default: '4GB',
+  }),
+  setting('backup.folder', 'path', 'backup folder', 'where backups are kept', {
+    env: 'ADMIN_MIRROR_BACKUP_FOLDER',
+    default: 'data/backups',
+  }),
+  setting('backup.keep', 'bound', 'backup keep', 'backups that are kept, or off for all', {
+    env: 'ADMIN_MIRROR_BACKUP_KEEP',
+    default: 'off',
   }),
   setting('sync.requests_per_run', 'count', 'requests a run', 'requests that a run may spend on reading again', {
     env: 'ADMIN_MIRROR_SYNC_REQUESTS_PER_RUN',

@@ -82,7 +82,7 @@ describe('a mirror that was just synced', () => {
     sandbox.control.remove('users', 9);
     const store = openMirrorStore(file);
     store.acquireLock('sync', 'another run');
-    store.checkpoint();
+    store.checkpoint(true);
     const bytes = () =>
       createHash('sha256')
         .update(readFileSync(file))

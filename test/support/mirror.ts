@@ -10,6 +10,7 @@ import { silentLog } from '../../src/model/log.ts';
 import { resourceNames, resourceOf, type Field, type ResourceName } from '../../src/model/resources.ts';
 import { hourMs, systemClock, type Clock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { FreeSpace } from '../../src/store/files/disk-space.ts';
 import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
 
 export interface SyncTry extends Partial<SyncRequest> {
@@ -18,6 +19,7 @@ export interface SyncTry extends Partial<SyncRequest> {
   readonly onEvent?: (event: SyncEvent) => void;
   readonly pageSize?: number;
   readonly historyIgnore?: readonly string[];
+  readonly freeSpace?: FreeSpace;
 }
 
 /** A client of the sandbox that waits for nothing. The caller closes it. */
@@ -52,6 +54,7 @@ export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}):
         signal: tried.signal ?? new AbortController().signal,
         progress: tried.onEvent ?? (() => {}),
         counts: () => client.counters,
+        ...(tried.freeSpace === undefined ? {} : { freeSpace: tried.freeSpace }),
       },
       {
         resources: resourceNames,

@@ -6,8 +6,8 @@ const head = `# Settings
 A flag outranks the environment, which outranks \`.env\` in the working folder, which outranks the config file, which
 outranks the default. \`admin-mirror config\` prints every setting with its value and where it came from.
 
-Durations are written \`500ms\`, \`30s\`, \`10m\`, \`48h\` or \`7d\`. Paths are relative to the working folder. An environment
-variable that is empty counts as left out. Related records are named in a list, \`[orders, payments]\` in the config file
+Durations are written \`500ms\`, \`30s\`, \`10m\`, \`48h\` or \`7d\`, sizes \`500MB\` or \`4GB\`. Paths are relative to the working
+folder. An environment variable that is empty counts as left out. Related records are named in a list, \`[orders, payments]\` in the config file
 and \`orders,payments\` in a variable, or \`none\`. In the config file \`api.base_url\` is the key \`base_url\` under \`api\`; the
 example is [config/admin-mirror.yaml](../config/admin-mirror.yaml).
 

@@ -40,25 +40,58 @@ async function write(path: string, chunks: AsyncIterable<Uint8Array>, signal: Ab
   }
   // Through a link to the file that it stands for, so that the link survives.
   const target = existing === undefined ? path : await realpath(path);
-  await removeStale(dirname(target), target);
-  const temporary = join(dirname(target), partialName(target));
-  let bytes: number;
-  try {
+  let bytes = 0;
+  await inPlaceOf(target, signal, async (temporary) => {
     bytes = await withHandle(await open(temporary, 'wx'), async (handle) => {
       if (existing !== undefined) await handle.chmod(existing.mode & 0o7777);
       const written = await fill(handle, chunks, signal);
       await handle.sync();
       return written;
     });
+  });
+  return bytes;
+}
+
+/**
+ * The same for a file that something else makes, by the temporary name that it is given: it is brought to the disk and
+ * renamed once it is made. Where making it fails, nothing of it is left.
+ */
+export async function placeDurableFile(
+  path: string,
+  make: (temporary: string) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  await inPlaceOf(path, signal, async (temporary) => {
+    await make(temporary);
+    await syncFile(temporary);
+  });
+}
+
+/** Brings to the disk what was written to the file. */
+export async function syncFile(path: string): Promise<void> {
+  await withHandle(await open(path, 'r+'), (handle) => handle.sync());
+}
+
+/** What may lie beside a temporary file: SQLite has files of its own for each of its. */
+const sidecars = ['', '-journal', '-wal', '-shm'] as const;
+
+async function inPlaceOf(
+  target: string,
+  signal: AbortSignal,
+  make: (temporary: string) => Promise<void>,
+): Promise<void> {
+  await removeStale(dirname(target), target);
+  const temporary = join(dirname(target), partialName(target));
+  try {
+    await make(temporary);
     // The last moment at which nothing has happened yet.
     signal.throwIfAborted();
     await rename(temporary, target);
   } catch (error) {
-    await rm(temporary, { force: true });
+    await Promise.all(sidecars.map((end) => rm(`${temporary}${end}`, { force: true })));
     throw error;
   }
   await syncFolder(dirname(target));
-  return bytes;
 }
 
 async function withHandle<T>(handle: FileHandle, use: (handle: FileHandle) => Promise<T>): Promise<T> {
@@ -82,7 +115,7 @@ async function fill(handle: FileHandle, chunks: AsyncIterable<Uint8Array>, signa
 // Some file systems refuse to sync a folder; the rename is then as durable as they make it.
 const cannotSync = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES']);
 
-/** Brings to the disk which names the folder holds. */
+/** Brings the names in the folder to the disk. */
 export async function syncFolder(folder: string): Promise<void> {
   try {
     await withHandle(await open(folder, 'r'), (handle) => handle.sync());

@@ -28,8 +28,9 @@ function prefixOf(target: string): string {
 export async function removeStale(folder: string, target: string): Promise<void> {
   const prefix = prefixOf(target);
   for (const name of await namesIn(folder)) {
-    if (!name.startsWith(prefix) || !name.endsWith(suffix)) continue;
-    const owner = /^(\d+)\.[0-9a-f]{8}$/.exec(name.slice(prefix.length, -suffix.length))?.[1];
+    if (!name.startsWith(prefix)) continue;
+    // SQLite has files of its own beside each of its: `….partial-journal`.
+    const owner = /^(\d+)\.[0-9a-f]{8}\.partial(?:-\w+)?$/.exec(name.slice(prefix.length))?.[1];
     if (owner === undefined) continue;
     const path = join(folder, name);
     if (!isRunning(Number(owner)) || (await isOld(path))) await rm(path, { force: true, recursive: true });
@@ -48,7 +49,8 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-function isRunning(pid: number): boolean {
+/** Whether there is a process of that number on this machine. */
+export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

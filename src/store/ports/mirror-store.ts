@@ -102,6 +102,12 @@ export interface StoredLandmark {
   readonly createdAt: string;
 }
 
+export interface Footprint {
+  readonly folder: string;
+  readonly bytes: number;
+  readonly records: number;
+}
+
 /** Who holds a lock. */
 export interface LockOwner {
   readonly run: string;
@@ -183,8 +189,22 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   /** The last events, newest first; those of some kinds, or all. */
   events(limit: number, kinds?: readonly string[]): MirrorEvent[];
 
-  /** Folds the write-ahead log into the file, as far as readers let it. */
-  checkpoint(): void;
+  /** Removes up to so many runs that began before the time, but for one that goes on; gives how many there were. */
+  pruneRuns(before: Timestamp, runs: number): number;
+  /** Removes up to so many events that were told before the time; what tells how records depart from the reference stays. */
+  pruneEvents(before: Timestamp, events: number): number;
+  /** Lets the database note how large its tables have become, by which it chooses its ways. */
+  optimize(): void;
+  /** What the mirror takes on the disk without its log, how many records it holds, and the folder that it lies in. */
+  footprint(): Footprint;
+  /** What the log takes on the disk. */
+  logBytes(): number;
+  /**
+   * Folds the log into the file and begins it anew. Where a reader of an older state holds it back, as much is folded as
+   * can be, the log stays as long as it is, and the answer is `held`.
+   * @param wait whether to give readers some seconds to end
+   */
+  checkpoint(wait: boolean): 'folded' | 'held';
   close(): void;
 }
 

@@ -144,6 +144,15 @@ export interface ReadingStore {
 export interface ReadingSource {
   readonly module: string;
   readonly file: string;
+  /** What the other thread, too, is to put pseudonyms in the place of. */
+  readonly mask?: Mask;
+}
+
+/** Columns in which pseudonyms stand for what is there. */
+export interface Mask {
+  readonly columns: readonly string[];
+  /** What the pseudonyms follow from. */
+  readonly secret: Uint8Array;
 }
 
 export interface ReadingModule {

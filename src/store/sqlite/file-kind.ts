@@ -18,6 +18,8 @@ export interface FileKind {
   readonly migrations: readonly (readonly string[])[];
   /** Where the changes are recorded. */
   readonly migrationTable: string;
+  /** Who is writing stands there. */
+  readonly lockTable: string;
   /** Where to name another file: `--db, ADMIN_MIRROR_DB or store.mirror`. */
   readonly places: string;
   /** What to do where the file is damaged. */
@@ -25,7 +27,7 @@ export interface FileKind {
 }
 
 /** How long a statement waits for another process's transaction; ours last milliseconds. */
-const busyMs = 10_000;
+export const busyMs = 10_000;
 
 /** The file's version, 0 where nothing was ever made in it. Throws `FileError` for a newer file or one of another program. */
 export function versionOf(kind: FileKind, database: Database, file: string): number {

@@ -9,6 +9,7 @@ export const mirrorKind: FileKind = {
   applicationId: 0x61_6d_69_72,
   migrations: [firstSchema],
   migrationTable: 'mirror_migrations',
+  lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',
   damaged: 'Move it away and run `admin-mirror sync` to build the mirror anew.',
 };

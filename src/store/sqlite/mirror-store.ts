@@ -1,4 +1,6 @@
 /** The sync engine's store over an SQLite file. */
+import { statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { everything } from '../../model/era.ts';
 import { explainFileError } from '../../model/file-error.ts';
@@ -22,6 +24,7 @@ import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './
 import { quoteName } from './schema.ts';
 import { build, Runner } from './tables.ts';
 import { suppressionsIn } from './suppressions.ts';
+import { pruneEvents, pruneRuns, upkeepOf } from './upkeep.ts';
 import { advanceWindow, readWindows, replaceWindows, resetWalks, resetWindows, updateWindow } from './window-table.ts';
 
 export interface MirrorOptions {
@@ -262,9 +265,14 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
           detail,
         })),
 
-    checkpoint: () => {
-      told(() => database.pragma('wal_checkpoint(TRUNCATE)'));
-    },
+    pruneRuns: (before, runs) => step(() => pruneRuns(database, before, runs)),
+    pruneEvents: (before, events) => step(() => pruneEvents(database, before, events)),
+    ...upkeepOf(database, file, told),
+    footprint: () => ({
+      folder: dirname(file),
+      bytes: statSync(file).size,
+      records: resourceNames.reduce((sum, name) => sum + writerOf(name).owned.count(everything), 0),
+    }),
     close: () => database.close(),
   };
 }

@@ -5,6 +5,9 @@ import { systemClock, type Clock } from '../../model/time.ts';
 import { openForReading, openForWriting } from './file-kind.ts';
 import { mirrorKind } from './migrations.ts';
 
+/** Marks a copy with pseudonyms in `mirror_capabilities`: records of a server must not be mixed into it. */
+export const anonymousMark = 'anonymised';
+
 const pragmas = [
   // With WAL, NORMAL keeps the file consistent through a power loss; the last commits may be gone, and the next run
   // reads those windows again because their state went with them.
@@ -12,11 +15,19 @@ const pragmas = [
   'foreign_keys = ON',
   // KiB; windows are written one stretch of ids after another, so a larger cache than this was not found to help.
   'cache_size = -8000',
+  // A log that one long transaction or reader has blown up is cut back to this where it begins anew.
+  'journal_size_limit = 64000000',
 ];
 
 /** Opens the file for writing, and makes it with mode 0600 where it does not exist. The caller closes it. */
 export function openMirrorFile(file: string, clock: Clock = systemClock): Database {
-  return openForWriting(mirrorKind, file, clock, pragmas);
+  const database = openForWriting(mirrorKind, file, clock, pragmas);
+  const mark = database.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();
+  if (mark.get(anonymousMark) === undefined) return database;
+  database.close();
+  throw new FileError(`${file} is a copy with pseudonyms in it; nothing is written to it`, {
+    advice: `Name the mirror itself with ${mirrorKind.places}.`,
+  });
 }
 
 /** Opens an existing mirror for reading only. Throws `FileError` where there is none. The caller closes it. */

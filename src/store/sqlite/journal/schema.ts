@@ -103,6 +103,7 @@ export const journalKind: FileKind = {
   applicationId: 0x61_6a_6e_6c,
   migrations: [firstSchema],
   migrationTable: 'journal_migrations',
+  lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
   damaged: 'Put back the last copy of it, and send nothing before you know what was sent since: nothing else knows.',
 };

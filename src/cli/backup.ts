@@ -1,0 +1,69 @@
+/** `backup`: the mirror and the journal, copied and looked through, in a folder named by the time. */
+import { resolve } from 'node:path';
+import { InvalidArgumentError, type Command } from 'commander';
+import type { BackupReport } from '../export/backup.ts';
+import { systemClock } from '../model/time.ts';
+import type { CliContext } from './context.ts';
+import { printJson, printLine } from './output.ts';
+
+interface Flags {
+  readonly keep?: number;
+}
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('backup')
+    .description(
+      'Copy the mirror and the journal to a new folder named by the time, also while they are written to, and check ' +
+        'both copies whole. docs/operating.md says how to restore them.',
+    )
+    .argument('[folder]', 'where backups are kept (default: the setting backup.folder)')
+    .option(
+      '--keep <n>',
+      'leave so many there, and remove older ones once this one is safe (default: backup.keep)',
+      toCount,
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  admin-mirror backup
+  admin-mirror backup /mnt/backups/admin-mirror --keep 14`,
+    )
+    .action((folder: string | undefined, flags: Flags) => run(context, folder, flags));
+}
+
+async function run(context: CliContext, named: string | undefined, flags: Flags): Promise<void> {
+  const settings = context.settings();
+  const [{ openFilesToCopy }, { makeBackup }, { openShareWatch }] = await Promise.all([
+    import('../app.ts'),
+    import('../export/backup.ts'),
+    import('./share-watch.ts'),
+  ]);
+  const folder = named === undefined ? settings.backup.folder : resolve(context.folder, named);
+  const files = await openFilesToCopy(settings);
+  const watch = openShareWatch(context, 'backing up');
+  const copyRun = { signal: context.signal, progress: watch.progress };
+  const ports = { ...files, clock: systemClock, run: copyRun };
+  const request = { folder, keep: flags.keep ?? settings.backup.keep };
+  const { report, error } = await makeBackup(ports, request).finally(watch.close);
+  if (context.json()) printJson(context, report);
+  else for (const line of await linesOf(report)) printLine(context, line);
+  if (error !== null) throw error;
+}
+
+async function linesOf({ folder, mirror, journal, removed }: BackupReport): Promise<string[]> {
+  const { bytesText } = await import('../model/bytes.ts');
+  const line = (name: string, file: BackupReport['mirror']): string =>
+    `${name.padEnd(8)} ${file === null ? 'not backed up' : `${bytesText(file.bytes)}, checked`}`;
+  const gone = removed.length === 0 ? [] : [`removed  ${removed.join(', ')}`];
+  return [folder, line('mirror', mirror), line('journal', journal), ...gone];
+}
+
+function toCount(text: string): number {
+  const count = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count) || count < 1) {
+    throw new InvalidArgumentError('A whole number from 1 on is needed.');
+  }
+  return count;
+}

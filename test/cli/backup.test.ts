@@ -1,0 +1,155 @@
+import { createHash } from 'node:crypto';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { BackupReport } from '../../src/export/backup.ts';
+import { makeBackup } from '../../src/export/backup.ts';
+import type { CopySource } from '../../src/store/ports/copies.ts';
+import { journalToCopy, mirrorToCopy } from '../../src/store/sqlite/copy-source.ts';
+import { openMirrorFile } from '../../src/store/sqlite/open.ts';
+import { invoke } from '../support/invoke.ts';
+import { newBatch, newIntent, newJournal } from '../support/journal.ts';
+import { insertRows, madeUpUsers } from '../support/mirror-file.ts';
+import { rowsOf } from '../support/relations.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+/** A folder with a mirror and a journal under their usual names, the journal still open. */
+function folderWithBoth() {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'data'));
+  const mirror = openMirrorFile(join(folder, 'data/mirror.db'));
+  insertRows(mirror, 'users', madeUpUsers(20));
+  mirror.close();
+  const { journal } = newJournal(undefined, join(folder, 'data/journal.db'));
+  journal.addBatch(newBatch(), [newIntent(2, 1)]);
+  return { folder, journal };
+}
+
+const backup = (folder: string, ...args: string[]) => invoke(['backup', '--json', ...args], { folder });
+
+describe('backup', () => {
+  test('copies both files, private and checked, and can be restored by copying them back', async () => {
+    const { folder, journal } = folderWithBoth();
+    const { code, stdout } = await backup(folder);
+    expect(code).toBe(0);
+    const report = JSON.parse(stdout) as BackupReport;
+    expect(report.folder).toMatch(/data\/backups\/\d{8}T\d{6}Z$/);
+    expect(readdirSync(report.folder).sort()).toEqual(['journal.db', 'manifest.json', 'mirror.db']);
+    expect(statSync(report.folder).mode & 0o777).toBe(0o700);
+    for (const each of [report.mirror, report.journal]) {
+      const path = join(report.folder, each?.file ?? '');
+      expect(statSync(path).mode & 0o777).toBe(0o600);
+      expect(createHash('sha256').update(readFileSync(path)).digest('hex')).toBe(each?.sha256);
+    }
+    expect(JSON.parse(readFileSync(join(report.folder, 'manifest.json'), 'utf8'))).toMatchObject({
+      made_at: report.made_at,
+      mirror: report.mirror,
+      journal: report.journal,
+    });
+
+    // What came later is lost with the disk; what was backed up is there again.
+    journal.addBatch(newBatch({ batch: 'two', fileHash: 'f2', hash: 'h2', rowsDigest: 'd2' }), []);
+    journal.close();
+    for (const name of readdirSync(join(folder, 'data'))) if (name !== 'backups') rmSync(join(folder, 'data', name));
+    for (const name of ['mirror.db', 'journal.db']) copyFileSync(join(report.folder, name), join(folder, 'data', name));
+    const query = await invoke(['query', 'SELECT count(*) AS n FROM users', '--format', 'json'], { folder });
+    expect(JSON.parse(query.stdout)).toEqual([{ n: 20 }]);
+    const status = await invoke(['bulk', 'status', '--json'], { folder });
+    expect((JSON.parse(status.stdout) as { batches: { batch: string }[] }).batches.map((each) => each.batch)).toEqual([
+      'one',
+    ]);
+    // It can be written to as before.
+    openMirrorFile(join(folder, 'data/mirror.db')).close();
+    const again = newJournal(undefined, join(folder, 'data/journal.db'));
+    again.journal.addBatch(newBatch({ batch: 'three', fileHash: 'f3', hash: 'h3', rowsDigest: 'd3' }), []);
+    expect(again.journal.batches()).toHaveLength(2);
+  });
+
+  test('removes older ones beyond the number to keep, and nothing that is no backup', async () => {
+    const { folder } = folderWithBoth();
+    const place = join(folder, 'kept');
+    for (const name of [
+      '20250101T000000Z',
+      '20250102T000000Z',
+      '20250103T000000Z',
+      'notes',
+      '.20250101T000000Z.removed.partial',
+    ]) {
+      mkdirSync(join(place, name), { recursive: true });
+      writeFileSync(join(place, name, 'journal.db'), 'old');
+    }
+    const { stdout } = await backup(folder, 'kept', '--keep', '2');
+    const { removed, folder: made } = JSON.parse(stdout) as BackupReport;
+    expect(removed).toEqual(['20250101T000000Z', '20250102T000000Z']);
+    expect(readdirSync(place).sort()).toEqual(['20250103T000000Z', made.slice(place.length + 1), 'notes']);
+  });
+
+  test('takes the number from the settings, and keeps all without one', async () => {
+    const { folder } = folderWithBoth();
+    const old = join(folder, 'data/backups/20250101T000000Z');
+    mkdirSync(old, { recursive: true });
+    await backup(folder);
+    expect(existsSync(old)).toBe(true);
+    await invoke(['backup'], { folder, environment: { ADMIN_MIRROR_BACKUP_KEEP: '1' } });
+    expect(readdirSync(join(folder, 'data/backups'))).toHaveLength(1);
+    expect(existsSync(old)).toBe(false);
+  });
+
+  test('of a damaged mirror still has the journal, removes nothing, and ends with 5', async () => {
+    const { folder } = folderWithBoth();
+    writeFileSync(join(folder, 'data/mirror.db'), 'no database at all');
+    const old = join(folder, 'data/backups/20250101T000000Z');
+    mkdirSync(old, { recursive: true });
+    const { code, stdout, stderr } = await backup(folder, '--keep', '1');
+    expect(code).toBe(5);
+    expect(stderr).toMatch(/is not whole: could not open the mirror .*it is not an SQLite database/);
+    const report = JSON.parse(stdout) as BackupReport;
+    expect(report).toMatchObject({ mirror: null, removed: [] });
+    expect(rowsOf(join(report.folder, 'journal.db'), 'SELECT batch FROM journal_batches')).toEqual([{ batch: 'one' }]);
+    expect(existsSync(old)).toBe(true);
+  });
+
+  test('of nothing is refused', async () => {
+    const { code, stderr } = await backup(temporaryFolder());
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/there is nothing to back up: neither .*mirror\.db nor .*journal\.db is there/);
+  });
+
+  test('copies the mirror before the journal, and leaves nothing where it is stopped in between', async () => {
+    const { folder } = folderWithBoth();
+    const place = join(folder, 'place');
+    const stop = new AbortController();
+    const copied: string[] = [];
+    const watched = (source: CopySource): CopySource => ({
+      ...source,
+      copy: async (...args) => {
+        copied.push(source.name);
+        await source.copy(...args);
+        stop.abort();
+      },
+    });
+    const clock = { now: () => sandboxNow };
+    const ports = {
+      mirror: watched(mirrorToCopy(join(folder, 'data/mirror.db'), clock)),
+      journal: watched(journalToCopy(join(folder, 'data/journal.db'))),
+      clock,
+    };
+    const whole = { ...ports, run: { signal: new AbortController().signal, progress: () => {} } };
+    const { report } = await makeBackup(whole, { folder: place, keep: undefined });
+    expect(copied).toEqual(['mirror', 'journal']);
+    rmSync(report.folder, { recursive: true });
+    const stopped = { ...ports, run: { signal: stop.signal, progress: () => {} } };
+    await expect(makeBackup(stopped, { folder: place, keep: undefined })).rejects.toThrow('aborted');
+    expect(readdirSync(place)).toEqual([]);
+  });
+});

@@ -1,0 +1,115 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, chmodSync, existsSync, readdirSync, statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import SqliteDatabase from 'better-sqlite3';
+import { expect, onTestFinished, test } from 'vitest';
+import { placeDurableFile } from '../../src/store/files/durable-file.ts';
+import type { CopyRun } from '../../src/store/ports/copies.ts';
+import { checkCopy, copyFile } from '../../src/store/sqlite/copy.ts';
+import { mirrorKind } from '../../src/store/sqlite/migrations.ts';
+import { openMirrorFile, openMirrorForReading } from '../../src/store/sqlite/open.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const run: CopyRun = { signal: new AbortController().signal, progress: () => {} };
+
+function filledMirror(users: number): string {
+  return mirrorFile((database) => {
+    insertRows(database, 'users', madeUpUsers(users));
+    insertRows(database, 'packages', [{ id: 1n, global_quantity: 0n }]);
+    database.exec("UPDATE users SET balance = 100; INSERT INTO mirror_capabilities VALUES ('moves', '', '0', '')");
+  });
+}
+
+test('a copy made while rows move in pairs is each time a state that there was', { timeout: 30_000 }, async () => {
+  const users = 5_000;
+  const file = filledMirror(users);
+  const writer = spawn(process.execPath, [fileURLToPath(new URL('../support/pair-writer.ts', import.meta.url)), file]);
+  onTestFinished(() => void writer.kill('SIGKILL'));
+  await once(writer.stdout, 'data');
+  const moves: number[] = [];
+  for (let at = 0; at < 12; at += 1) {
+    const copy = join(temporaryFolder(), 'copy.db');
+    let shares = 0;
+    await copyFile(mirrorKind, file, copy, { ...run, progress: () => (shares += 1) }, 'whole');
+    expect(shares).toBeGreaterThan(0);
+    const database = openMirrorForReading(copy);
+    const state = database
+      .prepare<[], { sum: number; noted: number; moves: number }>(
+        `SELECT (SELECT sum(balance) FROM users) AS sum, (SELECT global_quantity FROM packages) AS noted,
+           (SELECT CAST(value AS INTEGER) FROM mirror_capabilities WHERE name = 'moves') AS moves`,
+      )
+      .get();
+    database.close();
+    expect(state).toMatchObject({ sum: users * 100, noted: state?.moves });
+    moves.push(state?.moves ?? 0);
+  }
+  // It was written to all the while, and each copy is of its own time.
+  expect(new Set(moves).size).toBe(12);
+  expect(moves).toEqual(moves.toSorted((a, b) => a - b));
+});
+
+test('a copy stands alone: private, without a log, held by nobody, readable where nothing can be written', async () => {
+  const file = filledMirror(10);
+  const writer = openMirrorFile(file);
+  onTestFinished(() => void writer.close());
+  writer.exec("INSERT INTO mirror_locks VALUES ('sync', 'run', 1, null, 'host', '', '')");
+  const folder = temporaryFolder();
+  const copy = join(folder, 'copy.db');
+  await copyFile(mirrorKind, file, copy, run, 'opened');
+  expect(readdirSync(folder)).toEqual(['copy.db']);
+  expect(statSync(copy).mode & 0o777).toBe(0o600);
+  chmodSync(copy, 0o400);
+  chmodSync(folder, 0o500);
+  onTestFinished(() => chmodSync(folder, 0o700));
+  const database = openMirrorForReading(copy);
+  expect(database.pragma('journal_mode', { simple: true })).toBe('delete');
+  expect(database.prepare('SELECT count(*) AS n FROM mirror_locks').get()).toEqual({ n: 0 });
+  expect(database.prepare('SELECT count(*) AS n FROM users').get()).toEqual({ n: 10 });
+  database.close();
+  expect(readdirSync(folder)).toEqual(['copy.db']);
+});
+
+test('a copy that is stopped leaves nothing, and neither does one that was killed once another is made', async () => {
+  const file = filledMirror(20_000);
+  const folder = temporaryFolder();
+  const target = join(folder, 'copy.db');
+  const stop = new AbortController();
+  const stopping = { signal: stop.signal, progress: (share: number) => void (share > 0 && stop.abort()) };
+  const make = (signal: AbortSignal, copyRun: CopyRun) =>
+    placeDurableFile(target, (temporary) => copyFile(mirrorKind, file, temporary, copyRun, 'opened'), signal);
+  await expect(make(stop.signal, stopping)).rejects.toThrow('aborted');
+  expect(readdirSync(folder)).toEqual([]);
+  const child = spawn(process.execPath, [
+    '-e',
+    `const fs = require('node:fs'); const name = '.copy.db.' + require('node:os').hostname().replaceAll(/[^\\w-]/g, '-').slice(0, 40) + '.' + process.pid + '.00000000.partial';
+     for (const end of ['', '-journal']) fs.writeFileSync('${folder}/' + name + end, 'half');`,
+  ]);
+  await once(child, 'close');
+  expect(readdirSync(folder)).toHaveLength(2);
+  await make(run.signal, run);
+  expect(readdirSync(folder)).toEqual(['copy.db']);
+});
+
+test('a copy that is cut short or damaged does not pass', async () => {
+  const file = filledMirror(2_000);
+  const copy = join(temporaryFolder(), 'copy.db');
+  await copyFile(mirrorKind, file, copy, run, 'whole');
+  const database = new SqliteDatabase(copy);
+  database.unsafeMode();
+  database.pragma('writable_schema = ON');
+  // An index that says other than its table.
+  database.exec(
+    "UPDATE sqlite_schema SET sql = replace(sql, 'created_at\")', 'updated_at\")') WHERE name = 'users_created_at'",
+  );
+  database.close();
+  expect(() => checkCopy(mirrorKind, copy, 'opened')).not.toThrow();
+  expect(() => checkCopy(mirrorKind, copy, 'whole')).toThrow(/the copy of the mirror is not sound/);
+  appendFileSync(copy, Buffer.alloc(4_096));
+  expect(() => checkCopy(mirrorKind, copy, 'opened')).toThrow(/not sound: it has \d+ bytes in place of \d+/);
+  truncateSync(copy, statSync(copy).size - 2 * 4_096);
+  expect(() => checkCopy(mirrorKind, copy, 'opened')).toThrow(/not sound: database disk image is malformed/);
+  expect(existsSync(`${copy}-journal`)).toBe(false);
+});

@@ -82,3 +82,9 @@ export function parseDuration(text: string): number | undefined {
   const unit = unitMs[match?.[2] ?? ''];
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
+
+/** `90s`, `2h`: as it is written in settings, in the largest unit that leaves a whole number. */
+export function durationText(ms: number): string {
+  const unit = ['d', 'h', 'm', 's'].find((each) => ms > 0 && ms % (unitMs[each] ?? 1) === 0) ?? 'ms';
+  return `${ms / (unitMs[unit] ?? 1)}${unit}`;
+}

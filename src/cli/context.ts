@@ -16,11 +16,15 @@ export interface CliContext {
   readonly settings: () => Settings;
   /** The same with origins and every problem, for the commands that report on the settings themselves. */
   readonly reading: () => SettingsReading;
+  /** The settings read anew, for a command that goes on for days; what it has read before stays in force. */
+  readonly readAgain: () => SettingsReading;
   readonly stdout: NodeJS.WriteStream;
   readonly stderr: NodeJS.WriteStream;
   readonly stdin: NodeJS.ReadStream;
   /** Aborted by SIGINT and SIGTERM; its reason is an InterruptedError. */
   readonly signal: AbortSignal;
+  /** Calls the listener at each SIGHUP, until what it gives is called. */
+  readonly onHangUp: (listener: () => void) => () => void;
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The working folder. */
   readonly folder: string;
@@ -49,6 +53,8 @@ export interface CliWorld {
   readonly stderr: NodeJS.WriteStream;
   readonly stdin: NodeJS.ReadStream;
   readonly signal: AbortSignal;
+  /** Where it is left out, nothing hangs up. */
+  readonly onHangUp?: CliContext['onHangUp'];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   /** What the process has come to know and must not tell; where it is not given, the command's own. */
@@ -88,9 +94,11 @@ export function createContext(
   let keyKnown = false;
   const { secrets = new SecretWords(), events = new EventTarget() } = world;
   const ends: ((error: unknown) => void)[] = [];
-  const reading = () =>
-    (read ??= readSettings({ flags: flagValues(flags()), environment: world.environment, folder: world.folder }));
+  const readAgain = () =>
+    readSettings({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
+  const reading = () => (read ??= readAgain());
   return {
+    onHangUp: () => () => {},
     ...world,
     settings: () => {
       const settings = settingsFrom(reading());
@@ -100,6 +108,7 @@ export function createContext(
     },
     reading,
     flags,
+    readAgain,
     json: () => flags()['json'] === true,
     quiet: () => flags()['quiet'] === true,
     verbose: () => flags()['verbose'] === true,

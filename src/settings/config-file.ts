@@ -1,8 +1,9 @@
-/** The YAML config file: its values by setting key, each with its line, and every problem with where it stands. */
+/** The YAML config file: its values by setting key and its jobs, each with its line, and every problem with where it stands. */
 import { readFileSync } from 'node:fs';
-import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
+import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLMap } from 'yaml';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
+import type { Placed, WrittenJob } from './jobs.ts';
 import { profileName } from './kinds.ts';
 import { allSettings, type SettingKey } from './table.ts';
 
@@ -13,17 +14,27 @@ export interface FileValue {
   readonly origin: string;
 }
 
-/** A server with settings of its own, which lie over the common ones. */
-export interface FileProfile {
-  readonly name: string;
+/** What stands in the file itself, or in one of its profiles. */
+interface FileSettings {
   readonly values: readonly FileValue[];
+  /** As they stand there, unchecked; undefined where none are named. */
+  readonly jobs: readonly WrittenJob[] | undefined;
+}
+
+/** A server with settings of its own, which lie over the common ones; its jobs take the place of the common ones. */
+export interface FileProfile extends FileSettings {
+  readonly name: string;
   readonly origin: string;
 }
 
-export interface ConfigFile {
-  readonly values: readonly FileValue[];
+export interface ConfigFile extends FileSettings {
   readonly profiles: readonly FileProfile[];
   readonly problems: readonly UsageError[];
+}
+
+interface Found {
+  readonly values: FileValue[];
+  jobs: WrittenJob[] | undefined;
 }
 
 const fileKeys = allSettings.filter((each) => each.inFile).map((each) => each.key);
@@ -32,7 +43,6 @@ const fileKeys = allSettings.filter((each) => each.inFile).map((each) => each.ke
 export function parseConfigFile(text: string, name: string): ConfigFile {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const values: FileValue[] = [];
   const profiles: FileProfile[] = [];
   const problems = document.errors.map(
     (error) =>
@@ -40,7 +50,7 @@ export function parseConfigFile(text: string, name: string): ConfigFile {
         advice: 'The config file must be YAML; config/admin-mirror.yaml shows every setting.',
       }),
   );
-  if (problems.length > 0) return { values, profiles, problems };
+  if (problems.length > 0) return { values: [], jobs: undefined, profiles, problems };
 
   const lineOf = (node: unknown) => lines.linePos((node as Node | null)?.range?.[0] ?? 0).line;
 
@@ -56,16 +66,24 @@ export function parseConfigFile(text: string, name: string): ConfigFile {
     });
   }
 
-  function readMap(node: unknown, prefix: string, into: FileValue[], profile?: string): void {
+  function readSettings(node: unknown, profile?: string): FileSettings {
+    const into: Found = { values: [], jobs: undefined };
+    readMap(node, '', into, profile);
+    return into;
+  }
+
+  function readMap(node: unknown, prefix: string, into: Found, profile: string | undefined): void {
     const whole = profile === undefined ? 'the file' : `the profile "${profile}"`;
     for (const pair of pairsOf(node, prefix === '' ? whole : `"${prefix}"`)) {
       const key = prefix === '' ? pair.word : `${prefix}.${pair.word}`;
       const known = fileKeys.find((each) => each === key && (each !== 'profile' || profile === undefined));
       const origin = profile === undefined ? pair.origin : `${pair.origin}, profile ${profile}`;
-      if (known !== undefined) {
+      if (key === 'jobs') {
+        into.jobs = readJobList(pair.value, origin);
+      } else if (known !== undefined) {
         const value: unknown = isScalar(pair.value) ? pair.value.value : (pair.value as Node | null)?.toJSON();
         // `name:` with nothing after it is the same as leaving it out.
-        if (value !== null && value !== undefined) into.push({ key: known, value, origin });
+        if (value !== null && value !== undefined) into.values.push({ key: known, value, origin });
       } else if (key === 'profiles' && profile === undefined) {
         readProfiles(pair.value);
       } else if (fileKeys.some((each) => each.startsWith(`${key}.`))) {
@@ -80,14 +98,39 @@ export function parseConfigFile(text: string, name: string): ConfigFile {
     for (const { word, value, origin } of pairsOf(node, '"profiles"')) {
       const problem = nameProblem(word, profiles);
       if (problem !== undefined) problems.push(new UsageError(`${origin}: the profile "${word}" ${problem}`));
-      const own: FileValue[] = [];
-      readMap(value, '', own, word);
-      if (problem === undefined) profiles.push({ name: word, values: own, origin });
+      const own = readSettings(value, word);
+      if (problem === undefined) profiles.push({ name: word, ...own, origin });
     }
   }
 
-  readMap(document.contents, '', values);
-  return { values, profiles, problems };
+  function readJobList(node: unknown, origin: string): WrittenJob[] | undefined {
+    if (node === null || (isScalar(node) && node.value === null)) return undefined;
+    if (!isSeq(node)) {
+      const advice = 'Begin each job with "- name: …".';
+      problems.push(new UsageError(`${origin}: "jobs" must be a list`, { advice }));
+      return undefined;
+    }
+    const jobs: WrittenJob[] = [];
+    for (const item of node.items) {
+      const at = `${name}:${lineOf(item)}`;
+      if (isMap(item)) jobs.push({ origin: at, entries: entriesOf(item) });
+      else problems.push(new UsageError(`${at}: a job must hold settings as "name: value"`));
+    }
+    return jobs;
+  }
+
+  function entriesOf(map: YAMLMap): Map<string, Placed> {
+    const entries = new Map<string, Placed>();
+    for (const { key, value } of map.items) {
+      const plain: unknown = (value as Node | null)?.toJS(document);
+      // `timezone:` with nothing after it is the same as leaving it out.
+      if (plain === null || plain === undefined) continue;
+      entries.set(isScalar(key) ? String(key.value) : String(key), { value: plain, origin: `${name}:${lineOf(key)}` });
+    }
+    return entries;
+  }
+
+  return { ...readSettings(document.contents), profiles, problems };
 }
 
 /** Why a profile cannot be called so: its name becomes a folder and, in capitals, the end of variables. */
@@ -111,7 +154,7 @@ function unknownKey(key: string, origin: string): UsageError {
     });
   }
   // A word on its own is a section misspelt (`apis:`) or a setting without its section (`base_url:`).
-  const sections = [...new Set([...fileKeys.map((each) => each.split('.')[0] ?? each), 'profiles'])];
+  const sections = [...new Set([...fileKeys.map((each) => each.split('.')[0] ?? each), 'profiles', 'jobs'])];
   const known = key.includes('.') ? fileKeys : [...sections, ...fileKeys];
   return new UsageError(`${origin}: unknown setting "${key}"`, { advice: suggestion(key, known) });
 }
@@ -128,6 +171,7 @@ export function readConfigFile(path: string, name: string, required: boolean): C
     return {
       values: [],
       profiles: [],
+      jobs: undefined,
       problems: [
         new UsageError(`the config file ${name} cannot be read: ${why}`, {
           advice: 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.',

@@ -4,11 +4,13 @@
  */
 import { resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
+import type { Job } from '../model/job.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Money } from '../model/money.ts';
 import type { Secret } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
+import { readJobs } from './jobs.ts';
 import { expectedOf, fromText, type LogLevel, namesIn, namesOf, settingsSchema, type SettingValues } from './kinds.ts';
 import { chooseProfile, filesOf, profileVariables, sharedFile } from './profiles.ts';
 import {
@@ -80,6 +82,8 @@ export interface Settings {
     readonly reports: string;
   };
   readonly log: { readonly level: LogLevel; readonly file: string | undefined };
+  /** What the worker does, in the order of the config file; from nowhere else. */
+  readonly jobs: readonly Job[];
 }
 
 /** A value given on the command line: a flag's own text, or what a flag such as `--quiet` stands for. */
@@ -148,6 +152,9 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   if (profile instanceof UsageError) problems.push(profile);
   else if (profile !== undefined) problems.push(...takeProfile(given, places, profile, common));
   for (const { key, value, origin } of common.values()) if (!given.has(key)) given.set(key, { value, origin });
+  const own = profile instanceof UsageError ? undefined : profile?.jobs;
+  const jobs = readJobs(own ?? file?.jobs ?? []);
+  problems.push(...jobs.problems);
 
   const input = Object.fromEntries(
     allSettings.map((each) => [each.key, given.get(each.key)?.value ?? each.default ?? undefined]),
@@ -165,7 +172,11 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const inForce =
     profile === undefined || profile instanceof UsageError ? [] : [{ profile: profile.name, files: values }];
   const shared = sharedFile([...others, ...inForce], sources.folder);
-  const rest = settingsOf({ ...values, ...(address !== undefined && { 'api.base_url': undefined }) }, sources);
+  const rest = settingsOf(
+    { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
+    jobs.jobs,
+    sources,
+  );
   for (const problem of [address, shared, logFileProblem(rest)]) if (problem !== undefined) problems.push(problem);
   const known = [...allSettings.map((each) => each.env), ...profileVariables(profiles)];
   return {
@@ -247,7 +258,7 @@ function isCredential(path: string, { CREDENTIALS_DIRECTORY: credentials }: Vari
   return credentials !== undefined && credentials !== '' && path.startsWith(`${resolve(credentials)}/`);
 }
 
-function settingsOf(values: SettingValues, { folder, environment }: SettingsSources): Settings {
+function settingsOf(values: SettingValues, jobs: readonly Job[], { folder, environment }: SettingsSources): Settings {
   const absolute = (path: string) => resolve(folder, path);
   const [keyFile, logFile] = [values['api.key_file'], values['log.file']];
   const key = keyFile === undefined ? undefined : absolute(withCredentials(keyFile, environment));
@@ -294,5 +305,6 @@ function settingsOf(values: SettingValues, { folder, environment }: SettingsSour
     }),
     export: Object.freeze({ reports: absolute(values['export.reports']) }),
     log: Object.freeze({ level: values['log.level'], file: logFile === undefined ? undefined : absolute(logFile) }),
+    jobs: Object.freeze(jobs),
   });
 }

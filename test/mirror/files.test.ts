@@ -93,6 +93,8 @@ test('a second sync is refused while the first goes on, and takes over when that
   const holder = startCli(['sync', '--quiet'], { folder, environment });
   const ended = finished(holder);
   while (sandbox.control.requests().total < 20 && holder.exitCode === null) await turn();
+  // However long the second takes to begin, the first is still waiting for an answer then.
+  sandbox.control.setBehaviour({ latency: 20_000 });
   const second = await runCli(['sync', '--quiet'], { folder, environment });
   expect(second.code).toBe(7);
   expect(errorsIn(second)).toEqual([expect.stringContaining(`process ${holder.pid}`)]);

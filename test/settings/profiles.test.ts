@@ -55,7 +55,7 @@ describe('a profile', () => {
     expect(problems).toEqual([]);
     expect(settings?.profile).toBe('staging');
     expect(settings?.api).toMatchObject({ baseUrl: 'https://staging.example.com', timeoutMs: 9_000, concurrency: 4 });
-    expect(settings?.store).toEqual({
+    expect(settings?.store).toMatchObject({
       mirror: join(folder, 'data/staging/mirror.db'),
       journal: join(folder, 'data/staging/journal.db'),
     });

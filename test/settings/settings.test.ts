@@ -303,8 +303,9 @@ describe('the table', () => {
   test('the example file is accepted, and so it is with its comments opened', () => {
     expect(read({ file: example }).problems).toEqual([]);
     expect(read({ file: example.replaceAll(/# (base_url|key_file|file):/g, '$1:') }).problems).toEqual([]);
-    const { problems, settings } = read({ file: example.replaceAll(/^# (profile:|profiles:| {2,}\S)/gm, '$1') });
+    const { problems, settings } = read({ file: example.replaceAll(/^# (profile:|profiles:|jobs:| {2,}\S)/gm, '$1') });
     expect(problems).toEqual([]);
     expect(settings?.profile).toBe('production');
+    expect(settings?.jobs.map(({ name }) => name)).toEqual(['sync', 'users', 'check']);
   });
 });

@@ -1,5 +1,5 @@
 /** `demo`: the main job from beginning to end, against the sandbox, by the very commands that an operator would type. */
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Command } from 'commander';
 import { type ExitCode, OperatorError } from '../model/errors.ts';
@@ -72,14 +72,22 @@ async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): P
   heading(context, 'An analyst asks the mirror, not the server');
   await shell('query', 'SELECT status, count(*) AS users, round(sum(balance), 2) AS balance FROM users GROUP BY 1');
 
-  heading(context, 'Files for reporting');
   const place = relative(context.folder, folder);
+  heading(context, 'A saved report, as a picture and as rows');
+  await shell('export', 'report:signups-by-month', '--chart', join(place, 'signups.svg'));
+  await shell('export', 'report:balance-liability');
+
+  heading(context, 'Files for reporting');
   const columns = 'id,username,status,balance,created_at';
   await shell('export', 'users', '--columns', columns, '-o', join(place, 'users.csv'));
   await shell('export', 'emails', '--where', 'is_sent = 0', '--order', 'id', '-o', join(place, 'unsent-emails.csv'));
   await shell('export', 'coupons', '--format', 'jsonl', '-o', join(place, 'coupons.jsonl'));
+  await shell('export', 'packages', '-o', join(place, 'packages.xlsx'));
   say(context, `\nThe first lines of ${join(place, 'users.csv')}:`);
   for (const line of readFileSync(join(folder, 'users.csv'), 'utf8').split('\n').slice(0, 4)) say(context, `  ${line}`);
+
+  heading(context, 'Each night, by itself');
+  await shell('schedule', '--list');
 
   heading(context, 'Finance credits a dozen people from a file');
   const { showBulk } = await import('./demo-bulk.ts');
@@ -129,12 +137,32 @@ function changeServer({ control }: Sandbox): string[] {
 
 type Shell = (...words: string[]) => Promise<void>;
 
+const config = `# The settings of the demo. Address and key are those of a server that is gone by now.
+jobs:
+  - name: sync
+    run: sync
+    cron: "15 2 * * *"
+    timezone: UTC
+  - name: exports
+    run: export
+    all: true
+    output: data/demo/exports
+    format: parquet
+    cron: "0 3 * * *"
+    timezone: UTC
+    after: sync
+    require: complete
+`;
+
 /** The sandbox's address and key, and the demo's own files. */
 function environmentOf(context: CliContext, sandbox: Sandbox, folder: string): CliContext['environment'] {
+  const configFile = join(folder, 'admin-mirror.yaml');
+  writeFileSync(configFile, config);
   // A server, a key or files that the shell is set up for are not the demo's.
   const own = new Set<string>(settingTable.map(({ env }) => env));
   return {
     ...Object.fromEntries(Object.entries(context.environment).filter(([name]) => !own.has(name))),
+    ADMIN_MIRROR_CONFIG: configFile,
     ADMIN_MIRROR_BASE_URL: sandbox.url,
     ADMIN_MIRROR_API_KEY: sandbox.key,
     ADMIN_MIRROR_DB: join(folder, 'mirror.db'),

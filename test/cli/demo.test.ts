@@ -19,7 +19,7 @@ describe('the demo', () => {
   test('writes the files that it names, says commands that work, and leaves nothing running', async () => {
     const folder = temporaryFolder();
     const { code, stdout, stderr } = await runCli(['demo'], { folder });
-    expect(stderr.replaceAll(/^[\d,]+ rows written to data\/demo\/[\w.-]+\n/gm, '')).toBe('');
+    expect(stderr.replaceAll(/^(([\d,]+ rows written|drawn) to data\/demo\/[\w.-]+|assumed: .*)\n/gm, '')).toBe('');
     expect(code).toBe(0);
 
     const named = new Set(stdout.match(/data\/demo\/[\w-]+\.\w+/g));
@@ -27,6 +27,8 @@ describe('the demo', () => {
       'data/demo/coupons.jsonl',
       'data/demo/credit.csv',
       'data/demo/mirror.db',
+      'data/demo/packages.xlsx',
+      'data/demo/signups.svg',
       'data/demo/unsent-emails.csv',
       'data/demo/users.csv',
     ]);
@@ -67,8 +69,10 @@ describe('the demo', () => {
     ]);
   });
 
-  test('shows the same again, from the start, whatever the shell is set up for', async () => {
+  test('shows the same again, from the start, whatever the shell and the config file are set up for', async () => {
     const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config'));
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'profiles:\n  mine:\n    api: {timeout: 1s}\n');
     const environment = {
       ADMIN_MIRROR_BASE_URL: 'https://panel.example.com',
       ADMIN_MIRROR_API_KEY_FILE: 'none',
@@ -82,13 +86,12 @@ describe('the demo', () => {
     const counts = (lines: string[] | null) => lines?.map((line) => line.split(/ +/).slice(0, 6));
     expect(counts(told(first))).toHaveLength(8);
     expect(counts(told(second))).toEqual(counts(told(first)));
-    expect(readdirSync(folder)).toEqual(['data']);
+    expect(readdirSync(folder)).toEqual(['config', 'data']);
   });
 
   test('that cannot go on says which of its commands failed, and ends as that did', async () => {
     const folder = temporaryFolder();
-    mkdirSync(join(folder, 'config'));
-    writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'api:\n  timeout: soon\n');
+    writeFileSync(join(folder, '.env'), 'ADMIN_MIRROR_API_TIMEOUT=soon\n');
     const { code, stderr } = await runCli(['demo'], { folder });
     expect(code).toBe(2);
     expect(stderr).toContain('timeout');

@@ -9,8 +9,11 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 /** The port that the documents use for a sandbox; here another may stand at it. */
 const shownPort = '8123';
 
-/** Tools that a reader may have and a clone does not bring: a command of one that is missing here is not run. */
-const missingTools = ['sqlite3', 'curl'].filter((tool) => spawnSync(tool, ['--version']).error !== undefined);
+/** Tools that a reader may have and a clone does not bring, and how each is looked for: a command of a missing one is not run. */
+const tools = { sqlite3: ['--version'], curl: ['--version'], python3: ['-c', 'import pandas'] };
+const missingTools = Object.entries(tools).flatMap(([tool, args]) =>
+  spawnSync(tool, args).status === 0 ? [] : [tool],
+);
 
 function isRunnable({ text }: ShellCommand): boolean {
   return !missingTools.some((tool) => text.startsWith(`${tool} `));

@@ -19,8 +19,12 @@ export interface SyncPorts {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
-  /** Requests sent so far, retries among them. */
-  readonly counts: () => { readonly requests: number; readonly retries: number };
+  /** Requests sent so far, retries among them, and their answers by HTTP status. */
+  readonly counts: () => {
+    readonly requests: number;
+    readonly retries: number;
+    readonly byStatus: Readonly<Record<number, number>>;
+  };
 }
 
 export interface SyncRequest extends SyncOptions {
@@ -57,8 +61,8 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const ends = await syncAll(ports, request, run, lost);
     const error = errorOf([...ends.values()], signal);
     const status = statusOf([...ends.values()], signal);
-    const { requests, retries } = ports.counts();
-    store.finishRun(run, { status, requests, retries, problem: error?.message ?? null });
+    const { requests, retries, byStatus } = ports.counts();
+    store.finishRun(run, { status, requests, retries, answers: byStatus, problem: error?.message ?? null });
     if (status === 'complete' && request.historyKeepMs !== undefined) await pruneHistory(ports, request.historyKeepMs);
     store.checkpoint();
     return { report: reportOf(store, run), error };

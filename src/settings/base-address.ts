@@ -1,6 +1,7 @@
 /** What the schema of one value cannot see of the base address: http to another machine, and a path too many. */
 import { UsageError } from '../model/errors.ts';
 import type { SettingValues } from './kinds.ts';
+import { isLoopback } from './loopback.ts';
 
 /** Why the address must not be used; undefined where it may. `origin` says where it was set. */
 export function addressProblem(values: SettingValues, origin: string): UsageError | undefined {
@@ -18,8 +19,4 @@ export function addressProblem(values: SettingValues, origin: string): UsageErro
     `the base address ${address} (${origin}) is not https: the key would cross the network in clear`,
     { advice: `Use https://${address.slice('http://'.length)}, or accept it with --insecure-http.` },
   );
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(?:\.\d+){3}$/.test(host);
 }

@@ -8,10 +8,19 @@ import { parseEnv } from 'node:util';
 import { UsageError } from '../model/errors.ts';
 import { nearestNames, suggestion } from '../model/nearest.ts';
 import type { Money } from '../model/money.ts';
-import type { Secret } from '../model/secret.ts';
+import type { Secret, SecretAddress } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
-import { expectedOf, fromText, type LogLevel, namesIn, namesOf, settingsSchema, type SettingValues } from './kinds.ts';
+import {
+  expectedOf,
+  fromText,
+  type ListenAddress,
+  type LogLevel,
+  namesIn,
+  namesOf,
+  settingsSchema,
+  type SettingValues,
+} from './kinds.ts';
 import { allSettings, type IncludingResource, type Setting, type SettingKey, settingOf } from './table.ts';
 
 /** What the rooms below are given. Durations are in ms, paths absolute. */
@@ -49,6 +58,17 @@ export interface Settings {
     readonly maxRow: Money | undefined;
     readonly maxTotal: Money | undefined;
     readonly maxRows: number | undefined;
+  };
+  readonly worker: {
+    /** undefined: it does not. */
+    readonly listen: ListenAddress | undefined;
+    readonly maxStalenessMs: number;
+  };
+  readonly alerts: {
+    readonly webhook: SecretAddress | undefined;
+    /** A program and its arguments. */
+    readonly command: readonly string[] | undefined;
+    readonly ping: SecretAddress | undefined;
   };
   readonly log: { readonly level: LogLevel };
 }
@@ -188,7 +208,7 @@ function readDotenv(folder: string): { variables: Record<string, string | undefi
 }
 
 function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError {
-  const shown = key === 'api.key' ? 'the value' : JSON.stringify(value);
+  const shown = isSecret(settingOf(key)) ? 'the value' : JSON.stringify(value);
   const known = namesOf(key);
   const given = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : [];
   const stranger = given.find((name) => !known.includes(name));
@@ -205,13 +225,17 @@ function defaultWords(key: SettingKey): string {
 
 function readingOf(setting: Setting, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
-  const masked = setting.kind === 'secret' && raw !== null ? String(values['api.key'] ?? '****') : raw;
+  const masked = isSecret(setting) && raw !== null ? String(values[setting.key as SettingKey] ?? '****') : raw;
   const plain = typeof masked === 'object' && masked !== null ? textOf(masked) : masked;
   return {
     setting,
     value: plain as SettingReading['value'],
     origin: given?.origin ?? (raw === null ? 'not set' : 'default'),
   };
+}
+
+function isSecret({ kind }: Setting): boolean {
+  return kind === 'secret' || kind === 'hook';
 }
 
 /** A list as a variable would give it. */
@@ -253,6 +277,12 @@ function settingsOf(values: SettingValues, folder: string): Settings {
       maxRow: values['bulk.max_row'],
       maxTotal: values['bulk.max_total'],
       maxRows: values['bulk.max_rows'],
+    }),
+    worker: Object.freeze({ listen: values['worker.listen'], maxStalenessMs: values['worker.max_staleness'] }),
+    alerts: Object.freeze({
+      webhook: values['alerts.webhook'],
+      command: values['alerts.command'],
+      ping: values['alerts.ping'],
     }),
     log: Object.freeze({ level: values['log.level'] }),
   });

@@ -25,6 +25,8 @@ import type { Settings } from './settings/settings.ts';
 import type { Journal } from './store/ports/journal.ts';
 import type { ReadingStore } from './store/ports/reading.ts';
 import type { UserDirectory } from './store/ports/user-directory.ts';
+import type { WorkerStore } from './store/ports/worker-store.ts';
+import type { Worker, WorkerPorts } from './worker/worker.ts';
 
 /** What every part is made from. */
 export interface Surroundings {
@@ -255,4 +257,38 @@ export async function openProbeRecord(
 export async function openReading(settings: Settings, releases: Releases): Promise<ReadingStore> {
   const { openReadingStore } = await import('./store/sqlite/reading.ts');
   return releases.add(openReadingStore(settings.store.mirror));
+}
+
+/** What the worker of this mirror keeps, made where there is nothing yet. Throws a FileError. */
+export async function openWorkerStore(settings: Settings, clock: Clock, releases: Releases): Promise<WorkerStore> {
+  const [sqlite, { workerFileOf }] = await Promise.all([
+    import('./store/sqlite/worker/store.ts'),
+    import('./store/sqlite/worker/schema.ts'),
+  ]);
+  return releases.add(sqlite.openWorkerStore(workerFileOf(settings.store.mirror), clock));
+}
+
+/** The same to be looked at; undefined where no worker has run for this mirror. Throws a FileError. */
+export async function openWorkerStoreForReading(
+  settings: Settings,
+  clock: Clock,
+  releases: Releases,
+): Promise<WorkerStore | undefined> {
+  const [sqlite, { workerFileOf }] = await Promise.all([
+    import('./store/sqlite/worker/store.ts'),
+    import('./store/sqlite/worker/schema.ts'),
+  ]);
+  const file = workerFileOf(settings.store.mirror);
+  return existsSync(file) ? releases.add(sqlite.openWorkerStoreForReading(file, clock)) : undefined;
+}
+
+/** The worker that runs the jobs of the settings, wired; it does nothing before it is told to run. */
+export async function openWorker(
+  { settings, clock, signal }: Omit<Surroundings, 'log'>,
+  ports: Pick<WorkerPorts, 'runCommand' | 'tell'>,
+  releases: Releases,
+): Promise<Worker> {
+  const [worker, { sleepFor }] = await Promise.all([import('./worker/worker.ts'), import('./worker/sleep.ts')]);
+  const store = await openWorkerStore(settings, clock, releases);
+  return worker.openWorker({ ...ports, store, clock, signal, sleep: sleepFor }, settings.jobs);
 }

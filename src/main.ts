@@ -34,6 +34,10 @@ async function runProcess(argv: readonly string[], rows?: readonly CommandRow[])
     stderr: process.stderr,
     stdin: process.stdin,
     signal: stop.signal,
+    onHangUp: (listener: () => void) => {
+      process.on('SIGHUP', listener);
+      return () => void process.off('SIGHUP', listener);
+    },
     environment: process.env,
     folder: process.cwd(),
   };

@@ -25,7 +25,7 @@ export const groups = {
   about: 'Settings and help:',
 } as const;
 
-/** In the order of the help: sync, status, verify, forget · export, query, changes, schema · users … coupons · sandbox · doctor, config, … */
+/** In the order of the help: sync, status, verify, forget, schedule · export, query, changes, schema · users … coupons · sandbox · doctor, config, … */
 export const commands: readonly CommandRow[] = [
   {
     name: 'sync',
@@ -50,6 +50,12 @@ export const commands: readonly CommandRow[] = [
     group: groups.mirror,
     summary: 'erase one person from the mirror, and keep them out',
     load: () => import('./forget.ts'),
+  },
+  {
+    name: 'schedule',
+    group: groups.mirror,
+    summary: 'run the jobs of the config file at their times',
+    load: () => import('./schedule.ts'),
   },
   {
     name: 'export',

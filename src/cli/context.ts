@@ -14,11 +14,15 @@ export interface CliContext {
   readonly settings: () => Settings;
   /** The same with origins and every problem, for the commands that report on the settings themselves. */
   readonly reading: () => SettingsReading;
+  /** The settings read anew, for a command that goes on for days; what it has read before stays in force. */
+  readonly readAgain: () => SettingsReading;
   readonly stdout: NodeJS.WriteStream;
   readonly stderr: NodeJS.WriteStream;
   readonly stdin: NodeJS.ReadStream;
   /** Aborted by SIGINT and SIGTERM; its reason is an InterruptedError. */
   readonly signal: AbortSignal;
+  /** Calls the listener at each SIGHUP, until what it gives is called. */
+  readonly onHangUp: (listener: () => void) => () => void;
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The working folder. */
   readonly folder: string;
@@ -37,6 +41,8 @@ export interface CliWorld {
   readonly stderr: NodeJS.WriteStream;
   readonly stdin: NodeJS.ReadStream;
   readonly signal: AbortSignal;
+  /** Where it is left out, nothing hangs up. */
+  readonly onHangUp?: CliContext['onHangUp'];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
 }
@@ -68,12 +74,15 @@ export function createContext(
 ): CliContext & { readonly exitCode: () => ExitCode } {
   let read: SettingsReading | undefined;
   let code: ExitCode = 0;
-  const reading = () =>
-    (read ??= readSettings({ flags: flagValues(flags()), environment: world.environment, folder: world.folder }));
+  const readAgain = () =>
+    readSettings({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
+  const reading = () => (read ??= readAgain());
   return {
+    onHangUp: () => () => {},
     ...world,
     settings: () => settingsFrom(reading()),
     reading,
+    readAgain,
     json: () => flags()['json'] === true,
     quiet: () => flags()['quiet'] === true,
     verbose: () => flags()['verbose'] === true,

@@ -161,9 +161,12 @@ export const bookkeeping: readonly TableEntry[] = [
     columns: [
       column('name TEXT', 'what is locked'),
       column('run TEXT', 'the run that holds it'),
+      column('command TEXT', 'what it is doing: sync, forget or doctor'),
       column('pid INTEGER', 'the process'),
       column('process_started TEXT?', 'when the process began, which tells it from a later one of the same number'),
       column('host TEXT', 'the machine'),
+      column('boot TEXT?', 'which start of that machine; names are given twice'),
+      column('pid_namespace TEXT?', 'within which the process has its number: each container has a process 1'),
       column('acquired_at TEXT', 'when it was taken'),
       column('beat_at TEXT', 'when its holder last showed a sign of life'),
     ],

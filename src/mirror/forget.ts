@@ -95,7 +95,7 @@ export function undoForget({ store, clock }: Pick<ForgetPorts, 'store' | 'clock'
 }
 
 function withSyncLock<T>(store: ForgetStore, run: string, work: () => T): T {
-  store.acquireLock(syncLock, run);
+  store.acquireLock(syncLock, run, 'forget');
   try {
     return work();
   } finally {

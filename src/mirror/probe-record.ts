@@ -14,7 +14,7 @@ export function recordProbe(
   run: string,
   measured: ReadonlyMap<ResourceName, Capabilities>,
 ): ResourceName[] {
-  store.acquireLock(syncLock, run);
+  store.acquireLock(syncLock, run, 'doctor');
   try {
     return [...measured].filter(([resource, each]) => recordCapabilities(store, resource, each)).map(([name]) => name);
   } finally {

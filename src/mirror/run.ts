@@ -1,9 +1,9 @@
 /** The sync: brings the mirror up to date with the server, one run, under one lock. */
 import pLimit from 'p-limit';
-import { randomUUID } from 'node:crypto';
 import { IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { type Clock, timestampOf } from '../model/time.ts';
+import { runId } from '../model/run-id.ts';
+import type { Clock } from '../model/time.ts';
 import type { MirrorStore, RunReport, RunStatus } from '../store/ports/mirror-store.ts';
 import { pruneHistory } from './history.ts';
 import type { SyncProgress } from './progress.ts';
@@ -69,11 +69,6 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
   } finally {
     store.releaseLock(syncLock, run);
   }
-}
-
-/** Sorts by time, and two of the same moment differ. */
-function runId(clock: Clock): string {
-  return `${timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '')}-${randomUUID().slice(0, 8)}`;
 }
 
 /** Makes sure of the server; gives what keeps it from being asked, with which the run ends before it has begun. */

@@ -1,8 +1,9 @@
-/** The YAML config file: its values by setting key, each with its line, and every problem with where it stands. */
+/** The YAML config file: its values by setting key and its jobs, each with its line, and every problem with where it stands. */
 import { readFileSync } from 'node:fs';
-import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
+import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLMap } from 'yaml';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
+import type { Placed, WrittenJob } from './jobs.ts';
 import { allSettings, type SettingKey } from './table.ts';
 
 export interface FileValue {
@@ -14,6 +15,8 @@ export interface FileValue {
 
 export interface ConfigFile {
   readonly values: readonly FileValue[];
+  /** As they stand there, unchecked. */
+  readonly jobs: readonly WrittenJob[];
   readonly problems: readonly UsageError[];
 }
 
@@ -30,7 +33,8 @@ export function parseConfigFile(text: string, name: string): ConfigFile {
         advice: 'The config file must be YAML; config/admin-mirror.yaml shows every setting.',
       }),
   );
-  if (problems.length > 0) return { values, problems };
+  const jobs: WrittenJob[] = [];
+  if (problems.length > 0) return { values, jobs, problems };
 
   const lineOf = (node: unknown) => lines.linePos((node as Node | null)?.range?.[0] ?? 0).line;
 
@@ -46,7 +50,9 @@ export function parseConfigFile(text: string, name: string): ConfigFile {
       const key = prefix === '' ? word : `${prefix}.${word}`;
       const known = fileKeys.find((each) => each === key);
       const origin = `${name}:${lineOf(pair.key)}`;
-      if (known !== undefined) {
+      if (key === 'jobs') {
+        readJobList(pair.value, origin);
+      } else if (known !== undefined) {
         const value: unknown = isScalar(pair.value) ? pair.value.value : (pair.value as Node | null)?.toJSON();
         // `name:` with nothing after it is the same as leaving it out.
         if (value !== null && value !== undefined) values.push({ key: known, value, origin });
@@ -58,8 +64,33 @@ export function parseConfigFile(text: string, name: string): ConfigFile {
     }
   }
 
+  function readJobList(node: unknown, origin: string): void {
+    if (node === null || (isScalar(node) && node.value === null)) return;
+    if (!isSeq(node)) {
+      const advice = 'Begin each job with "- name: …".';
+      problems.push(new UsageError(`${origin}: "jobs" must be a list`, { advice }));
+      return;
+    }
+    for (const item of node.items) {
+      const at = `${name}:${lineOf(item)}`;
+      if (isMap(item)) jobs.push({ origin: at, entries: entriesOf(item) });
+      else problems.push(new UsageError(`${at}: a job must hold settings as "name: value"`));
+    }
+  }
+
+  function entriesOf(map: YAMLMap): Map<string, Placed> {
+    const entries = new Map<string, Placed>();
+    for (const { key, value } of map.items) {
+      const plain: unknown = (value as Node | null)?.toJS(document);
+      // `timezone:` with nothing after it is the same as leaving it out.
+      if (plain === null || plain === undefined) continue;
+      entries.set(isScalar(key) ? String(key.value) : String(key), { value: plain, origin: `${name}:${lineOf(key)}` });
+    }
+    return entries;
+  }
+
   readMap(document.contents, '');
-  return { values, problems };
+  return { values, jobs, problems };
 }
 
 function unknownKey(key: string, origin: string): UsageError {
@@ -69,7 +100,7 @@ function unknownKey(key: string, origin: string): UsageError {
     });
   }
   // A word on its own is a section misspelt (`apis:`) or a setting without its section (`base_url:`).
-  const sections = [...new Set(fileKeys.map((each) => each.split('.')[0] ?? each))];
+  const sections = [...new Set(fileKeys.map((each) => each.split('.')[0] ?? each)), 'jobs'];
   const known = key.includes('.') ? fileKeys : [...sections, ...fileKeys];
   return new UsageError(`${origin}: unknown setting "${key}"`, { advice: suggestion(key, known) });
 }
@@ -85,6 +116,7 @@ export function readConfigFile(path: string, name: string, required: boolean): C
     const why = code === 'ENOENT' ? 'it does not exist' : code;
     return {
       values: [],
+      jobs: [],
       problems: [
         new UsageError(`the config file ${name} cannot be read: ${why}`, {
           advice: 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.',

@@ -6,11 +6,13 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { UsageError } from '../model/errors.ts';
+import type { Job } from '../model/job.ts';
 import { nearestNames, suggestion } from '../model/nearest.ts';
 import type { Money } from '../model/money.ts';
 import type { Secret, SecretAddress } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
+import { readJobs } from './jobs.ts';
 import {
   expectedOf,
   fromText,
@@ -71,6 +73,8 @@ export interface Settings {
     readonly ping: SecretAddress | undefined;
   };
   readonly log: { readonly level: LogLevel };
+  /** What the worker does, in the order of the config file; from nowhere else. */
+  readonly jobs: readonly Job[];
 }
 
 /** A value given on the command line: a flag's own text, or what a flag such as `--quiet` stands for. */
@@ -141,8 +145,9 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const config = given.get('config');
   const name = typeof config?.value === 'string' ? config.value : defaultConfigFile;
   const file = readConfigFile(resolve(sources.folder, name), name, config !== undefined);
+  const jobs = readJobs(file?.jobs ?? []);
   if (file !== undefined) {
-    problems.push(...file.problems);
+    problems.push(...file.problems, ...jobs.problems);
     if (config === undefined) given.set('config', { value: name, origin: 'default' });
     for (const { key, value, origin } of file.values) if (!given.has(key)) given.set(key, { value, origin });
   }
@@ -158,7 +163,11 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const values = parsed.success ? parsed.data : settingsSchema.parse({ ...input, ...defaults });
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
   if (address !== undefined) problems.push(address);
-  const rest = settingsOf({ ...values, ...(address !== undefined && { 'api.base_url': undefined }) }, sources.folder);
+  const rest = settingsOf(
+    { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
+    jobs.jobs,
+    sources.folder,
+  );
   return {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
     problems,
@@ -243,7 +252,7 @@ function textOf(value: object): string {
   return Array.isArray(value) ? value.join(',') || 'none' : JSON.stringify(value);
 }
 
-function settingsOf(values: SettingValues, folder: string): Settings {
+function settingsOf(values: SettingValues, jobs: readonly Job[], folder: string): Settings {
   const absolute = (path: string) => resolve(folder, path);
   const keyFile = values['api.key_file'];
   return Object.freeze({
@@ -285,5 +294,6 @@ function settingsOf(values: SettingValues, folder: string): Settings {
       ping: values['alerts.ping'],
     }),
     log: Object.freeze({ level: values['log.level'] }),
+    jobs: Object.freeze(jobs),
   });
 }

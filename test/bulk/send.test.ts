@@ -423,7 +423,7 @@ describe('a run that is asked to stop', () => {
 test('a process that finds a batch in the hands of another leaves it alone', async () => {
   const { sandbox, journal, batch, go } = await planned();
   journal.acquireLock(batch);
-  await expect(go()).rejects.toThrow(/in the hands of process/);
+  await expect(go()).rejects.toThrow(/in other hands: process/);
   expect(writes(sandbox)).toBe(0);
 });
 

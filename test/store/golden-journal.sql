@@ -85,9 +85,13 @@ CREATE TABLE journal_writes (
 
 CREATE TABLE journal_locks (
   batch TEXT PRIMARY KEY,
+  run TEXT NOT NULL,
+  command TEXT NOT NULL,
   pid INTEGER NOT NULL,
   process_started TEXT,
   host TEXT NOT NULL,
+  boot TEXT,
+  pid_namespace TEXT,
   acquired_at TEXT NOT NULL,
   beat_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -240,9 +240,12 @@ CREATE TABLE mirror_suppressions (
 CREATE TABLE mirror_locks (
   name TEXT PRIMARY KEY,
   run TEXT NOT NULL,
+  command TEXT NOT NULL,
   pid INTEGER NOT NULL,
   process_started TEXT,
   host TEXT NOT NULL,
+  boot TEXT,
+  pid_namespace TEXT,
   acquired_at TEXT NOT NULL,
   beat_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -161,7 +161,7 @@ describe('a batch', () => {
     const { journal, file } = newJournal();
     journal.acquireLock('one');
     const other = openJournal(file);
-    expect(() => other.acquireLock('one')).toThrow(/in the hands of process/);
+    expect(() => other.acquireLock('one')).toThrow(/in other hands: process/);
     other.acquireLock('two');
     journal.releaseLock('one');
     other.acquireLock('one');

@@ -5,6 +5,7 @@
  */
 import type { Timestamp } from '../../model/time.ts';
 import type { ForgetJournal } from './forget-store.ts';
+import type { LockOwner } from './lock.ts';
 
 /**
  * `planned`: to be sent. `sending`: the request may be on its way. `acknowledged`: the server reported success, and that
@@ -192,12 +193,6 @@ export interface SentWrite extends NewWrite {
   readonly problem: string | null;
 }
 
-export interface BatchLock {
-  readonly pid: number;
-  readonly host: string;
-  readonly acquiredAt: Timestamp;
-}
-
 export interface Journal extends ForgetJournal {
   /** The plan, whole or not at all. */
   addBatch(batch: NewBatch, intents: Iterable<NewIntent>): void;
@@ -239,10 +234,13 @@ export interface Journal extends ForgetJournal {
   /** Newest first. */
   writes(limit: number): SentWrite[];
 
-  /** Takes the lock of the batch for this process, from a dead holder if need be. Throws LockHeldError. */
+  /**
+   * Takes the lock of the batch for this process, from a dead holder if need be. Throws LockHeldError; so does every later
+   * step once another process has taken it.
+   */
   acquireLock(batch: string): void;
   releaseLock(batch: string): void;
   /** The living holder. */
-  lockOwner(batch: string): BatchLock | undefined;
+  lockOwner(batch: string): LockOwner | undefined;
   close(): void;
 }

@@ -8,6 +8,7 @@ import type { ServedRecord } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
 import type { RelationStore } from './relation-store.ts';
+import type { LockOwner } from './lock.ts';
 import type { SuppressionStore } from './suppression-store.ts';
 
 /** `pending`: not read yet; `walking`: a walk was begun; `settled`: its last walk was consistent; `unsettled`: it was not. */
@@ -109,17 +110,13 @@ export interface StoredLandmark {
   readonly createdAt: string;
 }
 
-/** Who holds a lock. */
-export interface LockOwner {
-  readonly run: string;
-  readonly pid: number;
-  readonly host: string;
-  readonly acquiredAt: Timestamp;
-}
-
 export interface MirrorStore extends RelationStore, SuppressionStore {
-  /** Takes the lock of that name for this process, from a dead owner if need be. Throws `LockHeldError` naming a living one. */
-  acquireLock(name: string, run: string): void;
+  /**
+   * Takes the lock of that name for this process, from a dead owner if need be. Throws `LockHeldError` naming a living
+   * one; so does every later step that writes, once another process has taken the lock.
+   * @param command what the process is doing, for those who meet the lock; the lock's name where it is not given
+   */
+  acquireLock(name: string, run: string, command?: string): void;
   releaseLock(name: string, run: string): void;
   /** The living holder of the lock. */
   lockOwner(name: string): LockOwner | undefined;

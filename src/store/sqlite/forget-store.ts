@@ -5,7 +5,7 @@ import type { RelationTable } from '../../model/relations.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { systemClock, type Clock, type Day } from '../../model/time.ts';
 import type { ForgetStore } from '../ports/forget-store.ts';
-import { acquireLock, releaseLock } from './lock.ts';
+import { mirrorLocks } from './mirror-locks.ts';
 import { openMirrorFile, openMirrorForReading } from './open.ts';
 import { personRemoval } from './person-removal.ts';
 import { personSearch } from './person.ts';
@@ -27,6 +27,7 @@ export function openForgetStore(file: string, clock: Clock = systemClock, waitMs
   // What is deleted is overwritten with zeros.
   database.pragma('secure_delete = ON');
   const runner = new Runner(database);
+  const locks = mirrorLocks(database, clock);
 
   function guarded<T>(doing: () => T): T {
     try {
@@ -35,16 +36,24 @@ export function openForgetStore(file: string, clock: Clock = systemClock, waitMs
       throw explainFileError(error, 'remove a person from the mirror', file) ?? error;
     }
   }
-  const step = <T>(doing: () => T): T => guarded(() => database.transaction(doing).immediate());
+  const whole = <T>(doing: () => T): T => guarded(() => database.transaction(doing).immediate());
+  const step = <T>(doing: () => T): T =>
+    whole(() => {
+      locks.guard();
+      return doing();
+    });
 
   return {
     ...personSearch(database),
-    acquireLock: (name, run) => step(() => acquireLock(runner, clock, name, run)),
-    releaseLock: (name, run) => step(() => releaseLock(runner, name, run)),
+    acquireLock: (name, run, command = name) => whole(() => locks.acquire(name, run, command)),
+    releaseLock: (name, run) => whole(() => locks.release(name, run)),
     forget: (person, at) => step(() => personRemoval(database, runner, person, at)),
     undo: (id) => step(() => undo(runner, id)),
     scrub: () => guarded(() => scrub(database, waitMs)),
-    close: () => void database.close(),
+    close: () => {
+      locks.close();
+      database.close();
+    },
   };
 }
 

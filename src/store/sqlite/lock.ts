@@ -1,89 +1,137 @@
-/** A lock by name in the mirror file: one holder among all processes that share it, and a dead holder gives way. */
-import { readFileSync } from 'node:fs';
-import { hostname } from 'node:os';
-import { LockHeldError } from '../../model/errors.ts';
-import { minuteMs, parseInstant, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
-import type { LockOwner } from '../ports/mirror-store.ts';
-import { build, type Runner } from './tables.ts';
-
 /**
- * A process of another host cannot be looked at: its lock counts as given up when it has not shown itself for this long.
- * A living holder shows itself with every page it stores, and pages are far less than this apart.
+ * Locks by name in an SQLite file: one holder among all processes that share the file, and a dead holder gives way. Who
+ * held a lock and lost it finds out in the transaction of its next write, so that there are never two writers.
  */
-const foreignLeaseMs = 15 * minuteMs;
+import type { Database } from 'better-sqlite3';
+import { LockHeldError } from '../../model/errors.ts';
+import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
+import type { LockOwner } from '../ports/lock.ts';
+import { beatEveryMs, type Holder, isAlive, thisProcess } from './holder.ts';
 
-/** When the process was started, as the kernel counts it; a re-used pid has another one. Null where it cannot be told. */
-function processStarted(pid: number): string | null {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The second field is the program's name in parentheses and may hold spaces; the start time is the 20th after it.
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
-  } catch {
-    return null;
-  }
-}
-
-function isRunning(pid: number, started: string | null): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    // EPERM: it is there, and someone else's.
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
-  }
-  const now = processStarted(pid);
-  return started === null || now === null || now === started;
-}
-
-/** What is on record of a holder. */
-export interface Holder {
-  readonly pid: number;
-  readonly process_started: string | null;
-  readonly host: string;
+type LockRow = Holder & {
+  readonly run: string;
+  readonly command: string;
+  readonly acquired_at: string;
   readonly beat_at: string;
+};
+
+export interface LockKind {
+  readonly table: string;
+  /** The column of the name. */
+  readonly key: string;
+  /** `another sync holds the lock`, to be followed by who it is. */
+  readonly held: (name: string, owner: LockOwner) => string;
+  /** `the mirror`: what nobody else may write. */
+  readonly what: (name: string) => string;
 }
 
-/** This process as a holder, from now on. */
-export function thisHolder(clock: Clock): Holder {
-  const beat_at = timestampOf(clock.now());
-  return { pid: process.pid, process_started: processStarted(process.pid), host: hostname(), beat_at };
+/** The columns of a table of locks after that of the name. */
+export const lockColumns = `run TEXT NOT NULL,
+  command TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  process_started TEXT,
+  host TEXT NOT NULL,
+  boot TEXT,
+  pid_namespace TEXT,
+  acquired_at TEXT NOT NULL,
+  beat_at TEXT NOT NULL`;
+
+export interface Locks {
+  /** The living holder of the lock, undefined where it is free or its holder has died. */
+  owner(name: string): LockOwner | undefined;
+  /** Takes the lock, in the transaction at hand, or throws `LockHeldError` saying who holds it and since when. */
+  acquire(name: string, run: string, command: string): void;
+  /** Gives the lock up, where it is still held. */
+  release(name: string, run: string): void;
+  /** To be called in the transaction of each write: throws `LockHeldError` where a lock was lost, and shows that the holder lives. */
+  guard(): void;
+  /** To be called when the file is closed. */
+  close(): void;
 }
 
-export function isAlive(held: Holder, clock: Clock): boolean {
-  if (held.host === hostname()) return isRunning(held.pid, held.process_started);
-  return Math.abs(clock.now() - (parseInstant(held.beat_at) ?? 0)) < foreignLeaseMs;
-}
-
-/** The living holder of the lock, undefined where it is free or its holder has died. */
-export function lockOwner(runner: Runner, clock: Clock, name: string): LockOwner | undefined {
-  const held = runner.first(build.selectFrom('mirror_locks').selectAll().where('name', '=', name));
-  if (held === undefined || !isAlive(held, clock)) return undefined;
-  return { run: held.run, pid: held.pid, host: held.host, acquiredAt: held.acquired_at as Timestamp };
-}
-
-/** Takes the lock, in the transaction at hand, or throws `LockHeldError` saying who holds it and since when. */
-export function acquireLock(runner: Runner, clock: Clock, name: string, run: string): void {
-  const owner = lockOwner(runner, clock, name);
-  if (owner !== undefined) {
-    throw new LockHeldError(
-      `another ${name} holds the lock: process ${owner.pid} on ${owner.host}, since ${owner.acquiredAt} (run ${owner.run})`,
-      { advice: 'Wait for it to end, or stop it; a holder that died gives way by itself.' },
-    );
-  }
-  runner.run(build.deleteFrom('mirror_locks').where('name', '=', name));
-  const holder = thisHolder(clock);
-  runner.run(build.insertInto('mirror_locks').values({ name, run, acquired_at: holder.beat_at, ...holder }));
-}
-
-/** Shows that the holder lives. Belongs into a transaction that is made anyway. */
-export function beatLock(runner: Runner, clock: Clock, run: string): void {
-  runner.run(
-    build
-      .updateTable('mirror_locks')
-      .set({ beat_at: timestampOf(clock.now()) })
-      .where('run', '=', run),
+/** The locks of a file. A holder that has nothing to write shows itself by a timer, as long as its event loop turns. */
+export function locksIn(database: Database, kind: LockKind, clock: Clock, self: () => Holder = thisProcess): Locks {
+  const { table, key } = kind;
+  const one = database.prepare<[string], LockRow>(`SELECT * FROM ${table} WHERE ${key} = ?`);
+  const drop = database.prepare(`DELETE FROM ${table} WHERE ${key} = ? AND run = ?`);
+  const take = database.prepare(
+    `INSERT OR REPLACE INTO ${table}
+       (${key}, run, command, pid, process_started, host, boot, pid_namespace, acquired_at, beat_at)
+     VALUES (@name, @run, @command, @pid, @process_started, @host, @boot, @pid_namespace, @at, @at)`,
   );
+  const beat = database.prepare(`UPDATE ${table} SET beat_at = ? WHERE ${key} = ? AND run = ?`);
+  const holderOf = database.prepare<[string], string>(`SELECT run FROM ${table} WHERE ${key} = ?`).pluck();
+  const held = new Map<string, string>();
+  let beatAt = 0;
+  let timer: NodeJS.Timeout | undefined;
+
+  function owner(name: string): LockOwner | undefined {
+    const row = one.get(name);
+    if (row === undefined || !isAlive(row, row.beat_at, self(), clock.now())) return undefined;
+    const { run, command, pid, host, acquired_at } = row;
+    return { run, command, pid, host, acquiredAt: acquired_at as Timestamp };
+  }
+
+  function guard(): void {
+    const now = clock.now();
+    // A clock that was set back must not keep it from showing itself.
+    const isDue = Math.abs(now - beatAt) >= beatEveryMs;
+    for (const [name, run] of held) {
+      if (holderOf.get(name) !== run) throw lost(kind, name, owner(name));
+      if (isDue) beat.run(timestampOf(now), name, run);
+    }
+    if (isDue) beatAt = now;
+  }
+
+  function showLife(): void {
+    try {
+      database.transaction(guard).immediate();
+    } catch {
+      // The next write tells; until then there is nobody to tell it to.
+    }
+  }
+
+  function rest(): void {
+    if (held.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+  }
+
+  return {
+    owner,
+    guard,
+    acquire: (name, run, command) => {
+      const other = owner(name);
+      if (other !== undefined) {
+        throw new LockHeldError(`${kind.held(name, other)}: ${ownerWords(other)}`, {
+          advice: 'Wait for it to end, or stop it; a holder that died gives way by itself.',
+        });
+      }
+      const at = timestampOf(clock.now());
+      take.run({ name, run, command, at, ...self() });
+      held.set(name, run);
+      timer ??= setInterval(showLife, beatEveryMs).unref();
+    },
+    release: (name, run) => {
+      drop.run(name, run);
+      held.delete(name);
+      rest();
+    },
+    close: () => {
+      held.clear();
+      rest();
+    },
+  };
 }
 
-export function releaseLock(runner: Runner, name: string, run: string): void {
-  runner.run(build.deleteFrom('mirror_locks').where('name', '=', name).where('run', '=', run));
+function ownerWords({ pid, host, acquiredAt, command, run }: LockOwner): string {
+  return `process ${pid} on ${host}, since ${acquiredAt} (${command}, run ${run})`;
+}
+
+function lost(kind: LockKind, name: string, taker: LockOwner | undefined): LockHeldError {
+  const who = taker === undefined ? 'somebody else' : ownerWords(taker);
+  return new LockHeldError(`the lock of ${kind.what(name)} was lost to ${who}; nothing was written since`, {
+    advice:
+      'This process had not shown itself for so long that it counted as dead: the machine slept, or its clock is far off.',
+  });
 }

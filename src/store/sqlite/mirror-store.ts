@@ -9,7 +9,8 @@ import { systemClock, timestampOf, type Clock, type Timestamp } from '../../mode
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
 import { beginHistory, historyPruner, recordHistory, significantChange } from './history.ts';
 import { landmarksIn } from './landmarks.ts';
-import { acquireLock, beatLock, lockOwner, releaseLock } from './lock.ts';
+import type { Holder } from './holder.ts';
+import { mirrorLocks } from './mirror-locks.ts';
 import { openMirrorFile, openMirrorForReading } from './open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages } from './page-memory.ts';
@@ -26,6 +27,8 @@ import { advanceWindow, readWindows, replaceWindows, resetWalks, resetWindows, u
 export interface MirrorOptions {
   /** Fields whose change alone makes no version in the history; `_extra.name` for one that the reference does not know. */
   readonly historyIgnore: readonly string[];
+  /** Which process this is; tests play others. */
+  readonly self?: () => Holder;
 }
 
 /** Opens the mirror at `file`, making it where there is none. Throws `FileError`. The caller closes it. */
@@ -42,8 +45,10 @@ export function openMirrorStoreForReading(file: string, clock: Clock = systemClo
   return mirrorStore(openMirrorForReading(file), file, clock, { historyIgnore: [] });
 }
 
-function mirrorStore(database: Database, file: string, clock: Clock, { historyIgnore }: MirrorOptions): MirrorStore {
+function mirrorStore(database: Database, file: string, clock: Clock, options: MirrorOptions): MirrorStore {
+  const { historyIgnore } = options;
   const runner = new Runner(database);
+  const locks = mirrorLocks(database, clock, options.self);
   const now = (): Timestamp => timestampOf(clock.now());
   // What one step removes ends at one time.
   let stepAt = now();
@@ -113,16 +118,21 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
     }
   }
 
-  /** One step: all of it, or none. */
+  const whole = <T>(doing: () => T): T => told(() => database.transaction(doing).immediate());
+
+  /** One step: all of it, or none; and none where the lock was lost. */
   function step<T>(doing: () => T): T {
     stepAt = now();
-    return told(() => database.transaction(doing).immediate());
+    return whole(() => {
+      locks.guard();
+      return doing();
+    });
   }
 
   return {
-    acquireLock: (name, run) => step(() => acquireLock(runner, clock, name, run)),
-    releaseLock: (name, run) => step(() => releaseLock(runner, name, run)),
-    lockOwner: (name) => lockOwner(runner, clock, name),
+    acquireLock: (name, run, command = name) => whole(() => locks.acquire(name, run, command)),
+    releaseLock: (name, run) => whole(() => locks.release(name, run)),
+    lockOwner: (name) => locks.owner(name),
     beginRun: (run, command, resources) =>
       step(() => {
         suppressions.reload();
@@ -154,13 +164,11 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
         writeRelated?.(report);
         advanceWindow(runner, window);
         addCounts(runner, run, window.resource, { ...counts, received });
-        beatLock(runner, clock, run);
         return { ...counts, unusable: rows.unusable };
       }),
     recordSamePages: (run, resource, { received, owned }) =>
       step(() => {
         addCounts(runner, run, resource, { received, unchanged: owned });
-        beatLock(runner, clock, run);
       }),
     forgetPages: (window) => step(() => replacePages(runner, window, [])),
     unsentEmails: () => unsentEmails.all(),
@@ -260,6 +268,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
     checkpoint: () => {
       told(() => database.pragma('wal_checkpoint(TRUNCATE)'));
     },
-    close: () => database.close(),
+    close: () => {
+      locks.close();
+      database.close();
+    },
   };
 }

@@ -6,6 +6,7 @@
  * "The mirror file".
  */
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
+import { lockColumns } from './lock.ts';
 
 /** Columns that the mirror adds to each resource's own. */
 export const mirrorColumns = ['_extra', '_first_seen_at', '_changed_at'] as const;
@@ -146,12 +147,7 @@ const bookkeeping = [
 ) STRICT, WITHOUT ROWID`,
   `CREATE TABLE mirror_locks (
   name TEXT PRIMARY KEY,
-  run TEXT NOT NULL,
-  pid INTEGER NOT NULL,
-  process_started TEXT,
-  host TEXT NOT NULL,
-  acquired_at TEXT NOT NULL,
-  beat_at TEXT NOT NULL
+  ${lockColumns}
 ) STRICT, WITHOUT ROWID`,
   `CREATE TABLE mirror_migrations (
   version INTEGER PRIMARY KEY,

@@ -91,15 +91,6 @@ export interface Tables {
     since: string;
     seen_day: string | null;
   };
-  mirror_locks: {
-    name: string;
-    run: string;
-    pid: number;
-    process_started: string | null;
-    host: string;
-    acquired_at: string;
-    beat_at: string;
-  };
 }
 
 /**

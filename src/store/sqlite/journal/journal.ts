@@ -3,6 +3,7 @@
  * returns, since nothing here can be read again from anywhere. Section "The journal" of docs/architecture.md.
  */
 import type { Database } from 'better-sqlite3';
+import { randomUUID } from 'node:crypto';
 import { FileError } from '../../../model/errors.ts';
 import { explainFileError } from '../../../model/file-error.ts';
 import { type Clock, systemClock, type Timestamp, timestampOf } from '../../../model/time.ts';
@@ -11,7 +12,8 @@ import { openForReading, openForWriting } from '../file-kind.ts';
 import { batchTable } from './batches.ts';
 import { takeOutPerson } from './forget.ts';
 import { intentTable } from './intents.ts';
-import { lockTable } from './lock.ts';
+import type { Holder } from '../holder.ts';
+import { batchLocks } from './lock.ts';
 import { journalKind } from './schema.ts';
 import { writeTable } from './writes.ts';
 
@@ -26,8 +28,8 @@ const pragmas = [
 ];
 
 /** Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
-export function openJournal(file: string, clock: Clock = systemClock): Journal {
-  return journalOver(openForWriting(journalKind, file, clock, pragmas), file, clock);
+export function openJournal(file: string, clock: Clock = systemClock, self?: () => Holder): Journal {
+  return journalOver(openForWriting(journalKind, file, clock, pragmas), file, clock, self);
 }
 
 /** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
@@ -41,10 +43,12 @@ export function openJournalForReading(file: string, clock: Clock = systemClock):
 /** What bounds the text of one answer: enough for any that the API gives, and not for a page of a proxy's. */
 const longestAnswer = 16_384;
 
-function journalOver(database: Database, file: string, clock: Clock): Journal {
+function journalOver(database: Database, file: string, clock: Clock, self?: () => Holder): Journal {
   const batches = batchTable(database);
   const intents = intentTable(database);
-  const locks = lockTable(database, clock);
+  const locks = batchLocks(database, clock, self);
+  // Tells what this connection has locked from what another one has.
+  const holder = randomUUID().slice(0, 8);
   const writes = writeTable(database);
   const now = (): Timestamp => timestampOf(clock.now());
 
@@ -56,8 +60,14 @@ function journalOver(database: Database, file: string, clock: Clock): Journal {
     }
   }
 
-  /** One durable step: all of it, or none. */
-  const step = <T>(doing: () => T): T => told(() => database.transaction(doing).immediate());
+  const whole = <T>(doing: () => T): T => told(() => database.transaction(doing).immediate());
+
+  /** One durable step: all of it, or none; and none where the lock of the batch was lost. */
+  const step = <T>(doing: () => T): T =>
+    whole(() => {
+      locks.guard();
+      return doing();
+    });
 
   return {
     addBatch: (batch, rows) =>
@@ -88,7 +98,6 @@ function journalOver(database: Database, file: string, clock: Clock): Journal {
         if (!intents.move({ ...move, fields })) return false;
         const at = now();
         batches.addStep(at, move.batch, move.row, move.to, move.note ?? null);
-        locks.beat(move.batch, at);
         return true;
       }),
     takeUp: (batch) =>
@@ -108,8 +117,8 @@ function journalOver(database: Database, file: string, clock: Clock): Journal {
       step(() => writes.end(write, { ...end, answer: end.answer?.slice(0, longestAnswer) ?? null }, now())),
     writes: (limit) => writes.last(limit),
 
-    acquireLock: (batch) => step(() => locks.acquire(batch)),
-    releaseLock: (batch) => step(() => locks.release(batch)),
+    acquireLock: (batch) => whole(() => locks.acquire(batch, holder, 'bulk')),
+    releaseLock: (batch) => whole(() => locks.release(batch, holder)),
     lockOwner: (batch) => locks.owner(batch),
 
     forget: (person) =>
@@ -120,6 +129,9 @@ function journalOver(database: Database, file: string, clock: Clock): Journal {
         database.pragma('wal_checkpoint(TRUNCATE)');
         return counts;
       }),
-    close: () => database.close(),
+    close: () => {
+      locks.close();
+      database.close();
+    },
   };
 }

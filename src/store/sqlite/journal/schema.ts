@@ -1,5 +1,6 @@
 /** The journal's tables. What stands in them cannot be read again from anywhere: see docs/architecture.md, "The journal". */
 import type { FileKind } from '../file-kind.ts';
+import { lockColumns } from '../lock.ts';
 
 const firstSchema: readonly string[] = [
   `CREATE TABLE journal_batches (
@@ -84,11 +85,7 @@ const firstSchema: readonly string[] = [
 ) STRICT`,
   `CREATE TABLE journal_locks (
   batch TEXT PRIMARY KEY,
-  pid INTEGER NOT NULL,
-  process_started TEXT,
-  host TEXT NOT NULL,
-  acquired_at TEXT NOT NULL,
-  beat_at TEXT NOT NULL
+  ${lockColumns}
 ) STRICT, WITHOUT ROWID`,
   `CREATE TABLE journal_migrations (
   version INTEGER PRIMARY KEY,

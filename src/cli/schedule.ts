@@ -1,0 +1,50 @@
+/** `schedule`: the worker. Runs the jobs of the config file at their times, or one of them now, or says when they come. */
+import { type Command, Option } from 'commander';
+import { UsageError } from '../model/errors.ts';
+import type { Job } from '../model/job.ts';
+import { suggestion } from '../model/nearest.ts';
+import type { CliContext } from './context.ts';
+
+interface Flags {
+  readonly once?: string;
+  readonly list?: true;
+}
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('schedule')
+    .description(
+      'Run the jobs of the config file at their times, until it is stopped: syncs, exports, reports, comparisons and ' +
+        'copies. SIGTERM and SIGINT stop what is running in order, SIGHUP reads the config file again.',
+    )
+    .addOption(new Option('--once <job>', 'run this job now, wait for it, and end as it ends').conflicts('list'))
+    .option('--list', 'print each job with the next five times at which it will run')
+    .action(async (flags: Flags) => {
+      const { jobs } = context.settings();
+      if (jobs.length === 0) {
+        throw new UsageError('there are no jobs to run', {
+          advice: 'List them under "jobs" in the config file; config/admin-mirror.yaml has examples.',
+        });
+      }
+      if (flags.list) {
+        const { printJobs } = await import('./schedule/list.ts');
+        printJobs(context, jobs);
+      } else if (flags.once === undefined) {
+        const { work } = await import('./schedule/work.ts');
+        await work(context);
+      } else {
+        const { runOnce } = await import('./schedule/once.ts');
+        await runOnce(context, jobNamed(flags.once, jobs));
+      }
+    });
+}
+
+function jobNamed(name: string, jobs: readonly Job[]): Job {
+  const job = jobs.find((each) => each.name === name);
+  if (job !== undefined) return job;
+  const advice = suggestion(
+    name,
+    jobs.map((each) => each.name),
+  );
+  throw new UsageError(`there is no job "${name}"`, { advice });
+}

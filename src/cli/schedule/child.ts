@@ -1,0 +1,62 @@
+/** Runs this very program as a process of its own, and ends it when it is told to. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { OperatorError } from '../../model/errors.ts';
+import { secondMs } from '../../model/time.ts';
+
+/** In a clone and in the package alike. */
+const program = fileURLToPath(new URL('../../../src/admin-mirror.js', import.meta.url));
+
+/** How long a command may take to stop in order. The worker itself ends within ten seconds. */
+const patienceMs = 9 * secondMs;
+
+export interface ChildOptions {
+  readonly folder: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** `pipe`: the caller reads what it prints; `inherit`: it prints where this process does. */
+  readonly output: 'pipe' | 'inherit';
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Starts `admin-mirror` with these arguments. Once the signal is aborted the process is told so by a signal of its own, and
+ * ended when it has not stopped in time; it never outlives this one, unless this one is killed.
+ */
+export function startChild(
+  argv: readonly string[],
+  { folder, environment, output, signal }: ChildOptions,
+): ChildProcess {
+  const child = spawn(process.execPath, [program, ...argv], {
+    cwd: folder,
+    env: environment,
+    stdio: ['ignore', output, output],
+    // In a process group of its own: Ctrl+C reaches it once, through us. A second signal would end it at once.
+    detached: true,
+  });
+  let impatient: NodeJS.Timeout | undefined;
+  const kill = (): void => endGroup(child);
+  const stop = (): void => {
+    const { reason } = signal as { readonly reason: unknown };
+    child.kill(reason instanceof OperatorError && reason.exitCode === 130 ? 'SIGINT' : 'SIGTERM');
+    impatient = setTimeout(kill, patienceMs);
+  };
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop, { once: true });
+  process.on('exit', kill);
+  const settle = (): void => {
+    clearTimeout(impatient);
+    signal.removeEventListener('abort', stop);
+    process.off('exit', kill);
+  };
+  child.once('close', settle).once('error', settle);
+  return child;
+}
+
+function endGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
+  }
+}

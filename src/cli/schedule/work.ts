@@ -1,0 +1,52 @@
+/** `schedule` without flags: the worker, from the settings to its end. */
+import { OperatorError, UsageError } from '../../model/errors.ts';
+import { systemClock } from '../../model/time.ts';
+import { settingsFrom } from '../../settings/settings.ts';
+import type { WorkerEvent } from '../../worker/events.ts';
+import type { Worker } from '../../worker/worker.ts';
+import type { CliContext } from '../context.ts';
+import { givenFlags, keepConfig } from './config-copy.ts';
+import { commandRunner } from './run-command.ts';
+import { workerLog } from './worker-log.ts';
+
+/** Works until the signal of the context is aborted. Throws LockHeldError where another worker is at this mirror. */
+export async function work(context: CliContext): Promise<void> {
+  const [{ openWorker, withReleases }, { openLog }] = await Promise.all([
+    import('../../app.ts'),
+    import('../logger.ts'),
+  ]);
+  const log = await openLog(context);
+  const { folder, environment, signal } = context;
+  const settings = context.settings();
+  const reading = context.reading();
+  const flags = givenFlags(reading);
+  let config: readonly string[] = [];
+  const runCommand = commandRunner({ folder, environment, log, globalFlags: () => [...flags, ...config] });
+  const toLog = workerLog(log);
+  const tell = (event: WorkerEvent): void => {
+    // Before it has started, the copy may be that of another worker.
+    if (event.kind === 'started') config = ['--config', keepConfig(reading, folder)];
+    toLog(event);
+  };
+
+  function reload(worker: Worker): void {
+    try {
+      const again = context.readAgain();
+      const { jobs, store } = settingsFrom(again);
+      if (store.mirror !== settings.store.mirror) {
+        throw new UsageError('store.mirror names another mirror now', { advice: 'Start the worker anew for that.' });
+      }
+      config = ['--config', keepConfig(again, folder)];
+      worker.reload(jobs);
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      log.error({ advice: error.advice }, `the config file is not taken, the old one goes on: ${error.message}`);
+    }
+  }
+
+  await withReleases(async (releases) => {
+    const worker = await openWorker({ settings, clock: systemClock, signal }, { runCommand, tell }, releases);
+    releases.add({ close: context.onHangUp(() => reload(worker)) });
+    await worker.run();
+  });
+}

@@ -1,0 +1,36 @@
+/** What the worker does at its times: one command line each, as a person could type it. */
+
+/** The commands that a job may run. */
+export const jobKinds = ['sync', 'export', 'report', 'verify', 'snapshot', 'backup'] as const;
+export type JobKind = (typeof jobKinds)[number];
+
+/** A job of the settings. Plain data. */
+export interface Job {
+  readonly name: string;
+  readonly run: JobKind;
+  /** Arguments of `admin-mirror`: `['export', 'users', '--output', 'users.csv']`. */
+  readonly commandLine: readonly string[];
+  /** A valid cron expression. */
+  readonly cron: string;
+  /** The time zone whose clock the expression means. */
+  readonly timezone: string;
+  /** Each occurrence begins up to so many ms later, always the same for the same one. */
+  readonly jitterMs: number;
+  /** Jobs that must be done with the same night before this one begins; they are jobs of the same settings. */
+  readonly after: readonly string[];
+  /** Whether it is left out where one of those was not complete. */
+  readonly requireComplete: boolean;
+  /** Whether an occurrence that was slept through is made up for. */
+  readonly catchUp: boolean;
+  /** Stopped when it takes longer, ms; undefined: it may take as long as it takes. */
+  readonly timeoutMs: number | undefined;
+}
+
+/** As a person would type it. */
+export function commandText(commandLine: readonly string[]): string {
+  return ['admin-mirror', ...commandLine].map(quoted).join(' ');
+}
+
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}

@@ -1,0 +1,141 @@
+/**
+ * What a job of each kind may be told, and the command line that comes of it. The names are those of the flags, with `_`
+ * for `-`, so that whoever knows the command knows the job.
+ */
+import { z } from 'zod';
+import type { JobKind } from '../model/job.ts';
+import { resourceNames } from '../model/resources.ts';
+
+/** One option: what is accepted, the words for it, and the arguments that it becomes. */
+export interface JobOption {
+  readonly schema: z.ZodType;
+  /** After "expected" in an error. */
+  readonly expected: string;
+  readonly argumentsOf: (value: unknown) => readonly string[];
+}
+
+export interface JobRule {
+  /** The first words of the command line. */
+  readonly command: readonly string[];
+  readonly options: Readonly<Record<string, JobOption>>;
+  /** Of each list, one must be given. */
+  readonly needs: readonly (readonly string[])[];
+  /** Of each list, one may be given. */
+  readonly exclusive: readonly (readonly string[])[];
+}
+
+const flagOf = (name: string) => `--${name.replaceAll('_', '-')}`;
+const listOf = (value: unknown) => [value].flat().map(String);
+
+const text = z.string().trim().min(1);
+const names = z.union([text, z.array(text).min(1)]);
+
+const plain = (schema: z.ZodType, expected: string) => (name: string) =>
+  [name, { schema, expected, argumentsOf: (value: unknown) => [flagOf(name), String(value)] }] as const;
+const words = plain(text, 'text');
+const file = plain(text, 'the path of a file');
+const count = plain(z.int().min(1), 'a whole number from 1');
+const list = (name: string) =>
+  [
+    name,
+    {
+      schema: names,
+      expected: 'a name, or names in a list such as [id, email]',
+      argumentsOf: (value: unknown) => [flagOf(name), listOf(value).join(',')],
+    },
+  ] as const;
+const onOff = (name: string) =>
+  [
+    name,
+    {
+      schema: z.boolean(),
+      expected: 'true or false',
+      argumentsOf: (value: unknown) => (value === true ? [flagOf(name)] : []),
+    },
+  ] as const;
+/** An argument rather than a flag: it stands where it stands, without a name. */
+const bare = (name: string, schema: z.ZodType, expected: string, before = '') =>
+  [name, { schema, expected, argumentsOf: (value: unknown) => listOf(value).map((each) => before + each) }] as const;
+
+const resource = z.enum(resourceNames);
+const resources = bare(
+  'resources',
+  z.union([resource, z.array(resource).min(1)]),
+  `names of resources, such as [${resourceNames.slice(0, 2).join(', ')}]`,
+);
+
+const files = [
+  file('output'),
+  words('format'),
+  onOff('gzip'),
+  onOff('raw'),
+  onOff('bom'),
+  onOff('meta'),
+  count('keep'),
+] as const;
+
+/** A value that a spreadsheet's owner would write: text, a number, true or false. */
+const parameter = z.union([z.string(), z.number(), z.boolean()]);
+const params: readonly [string, JobOption] = [
+  'params',
+  {
+    schema: z.record(z.string().min(1), parameter),
+    expected: 'parameters as "name: value"',
+    argumentsOf: (value) =>
+      Object.entries(value as Record<string, unknown>).flatMap(([name, each]) => [
+        '--param',
+        `${name}=${String(each)}`,
+      ]),
+  },
+];
+
+/** Every kind of job. What its flags mean is the command's own affair: `admin-mirror help export`. */
+export const jobRules: Readonly<Record<JobKind, JobRule>> = {
+  sync: {
+    command: ['sync'],
+    options: Object.fromEntries([resources, onOff('full'), onOff('quick'), count('max_requests')]),
+    needs: [],
+    exclusive: [['full', 'quick']],
+  },
+  export: {
+    command: ['export'],
+    options: Object.fromEntries([
+      bare('what', text, 'the name of a table, a view or a report'),
+      words('sql'),
+      onOff('all'),
+      list('columns'),
+      words('where'),
+      words('order'),
+      words('as_of'),
+      list('mask'),
+      ...files,
+    ]),
+    // What goes to standard output goes nowhere: nobody reads it there.
+    needs: [['what', 'sql', 'all'], ['output']],
+    exclusive: [['what', 'sql', 'all']],
+  },
+  report: {
+    command: ['export'],
+    options: Object.fromEntries([bare('report', text, 'the name of a saved report', 'report:'), params, ...files]),
+    needs: [['report'], ['output']],
+    exclusive: [],
+  },
+  verify: {
+    command: ['verify'],
+    options: Object.fromEntries([resources, onOff('deep')]),
+    needs: [],
+    exclusive: [],
+  },
+  snapshot: {
+    command: ['snapshot'],
+    options: Object.fromEntries([bare('file', text, 'the path of a file'), onOff('anonymise')]),
+    needs: [['file']],
+    exclusive: [],
+  },
+  backup: {
+    command: ['backup'],
+    options: Object.fromEntries([bare('folder', text, 'the path of a folder'), count('keep')]),
+    needs: [['folder']],
+    exclusive: [],
+  },
+};

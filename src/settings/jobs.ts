@@ -1,0 +1,215 @@
+/** The jobs of the config file: read, checked and made into command lines, each problem with where it stands. */
+import { z } from 'zod';
+import { cronProblem } from '../model/cron.ts';
+import { UsageError } from '../model/errors.ts';
+import { type Job, type JobKind, jobKinds } from '../model/job.ts';
+import { nearestNames, suggestion } from '../model/nearest.ts';
+import { parseDuration } from '../model/time.ts';
+import { isTimeZone, ownTimeZone, timeZoneNames } from '../model/zone.ts';
+import { type JobOption, jobRules } from './job-options.ts';
+
+/** A value of the config file with where it stands. */
+export interface Placed {
+  readonly value: unknown;
+  /** `config/admin-mirror.yaml:12` */
+  readonly origin: string;
+}
+
+/** One job as it stands in the file: its keys, in their order. */
+export interface WrittenJob {
+  readonly origin: string;
+  readonly entries: ReadonlyMap<string, Placed>;
+}
+
+export interface ReadJobs {
+  readonly jobs: readonly Job[];
+  readonly problems: readonly UsageError[];
+}
+
+const duration = z.string().refine((text) => parseDuration(text) !== undefined);
+const name = z.string().regex(/^[A-Za-z0-9][\w.-]{0,63}$/);
+
+/** What every job may be told; `argumentsOf` is of no use here. */
+const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
+  name: { schema: name, expected: 'a name of letters, digits, "-", "_" and "."' },
+  run: { schema: z.enum(jobKinds), expected: `one of ${jobKinds.join(', ')}` },
+  cron: { schema: z.string(), expected: 'a cron expression such as "15 2 * * *"' },
+  timezone: { schema: z.string().refine(isTimeZone), expected: 'a time zone such as Europe/Berlin or UTC' },
+  jitter: { schema: duration, expected: 'a duration such as 30s or 10m' },
+  after: { schema: z.union([name, z.array(name)]), expected: 'the name of another job, or names in a list' },
+  require: { schema: z.literal('complete'), expected: 'complete' },
+  catch_up: { schema: z.boolean(), expected: 'true or false' },
+  timeout: {
+    schema: duration.refine((text) => (parseDuration(text) ?? 0) > 0),
+    expected: 'a duration such as 30m or 2h',
+  },
+};
+
+/** Reads the jobs; those with a problem are left out. Loads node-cron where there is any. */
+export function readJobs(written: readonly WrittenJob[]): ReadJobs {
+  const problems: UsageError[] = [];
+  const read = written.flatMap((each, index) => {
+    const job = readJob(each, `job ${index + 1}`, problems);
+    return job === undefined ? [] : [{ job, origin: each.origin }];
+  });
+  // Where one could not be read, others may rightly name it.
+  if (problems.length === 0) problems.push(...problemsBetween(read));
+  return { jobs: read.map(({ job }) => job), problems };
+}
+
+function readJob({ origin, entries }: WrittenJob, place: string, problems: UsageError[]): Job | undefined {
+  const before = problems.length;
+  const given = entries.get('name')?.value;
+  const title = typeof given === 'string' ? `job "${given}"` : place;
+  const kind = entries.get('run')?.value;
+  const known = isKind(kind) ? jobRules[kind] : undefined;
+  const options = { ...common, ...known?.options };
+  const values: Record<string, unknown> = {};
+  for (const [key, { value, origin: at }] of entries) {
+    const option = options[key];
+    if (option === undefined) {
+      // Without a kind, nobody knows what belongs to it.
+      if (known === undefined && key !== 'run') continue;
+      const advice = suggestion(key, Object.keys(options));
+      const of = typeof kind === 'string' ? ` of ${kind}` : '';
+      problems.push(new UsageError(`${at}: ${title}: there is no setting "${key}"${of}`, { advice }));
+    } else if (option.schema.safeParse(value).success) {
+      values[key] = value;
+    } else {
+      problems.push(wrongValue(at, title, key, value, option.expected));
+    }
+  }
+  for (const key of ['name', 'run', 'cron']) {
+    if (entries.has(key)) continue;
+    problems.push(
+      new UsageError(`${origin}: ${title} has no ${key}`, { advice: `Add ${key}: ${common[key]?.expected}.` }),
+    );
+  }
+  const cron = values['cron'];
+  const wrong = typeof cron === 'string' ? cronProblem(cron) : undefined;
+  if (wrong !== undefined) {
+    problems.push(
+      new UsageError(`${entries.get('cron')?.origin}: ${title}: cron is "${String(cron)}": ${wrong}`, {
+        advice: 'Write minute, hour, day of the month, month and weekday: "15 2 * * *" is each night at 02:15.',
+      }),
+    );
+  }
+  if (problems.length === before && known !== undefined) problems.push(...ruleProblems(origin, title, known, values));
+  return problems.length === before && known !== undefined ? jobOf(values as unknown as JobValues, known) : undefined;
+}
+
+function isKind(value: unknown): value is JobKind {
+  return jobKinds.some((kind) => kind === value);
+}
+
+function wrongValue(at: string, title: string, key: string, value: unknown, expected: string): UsageError {
+  const known = key === 'timezone' ? timeZoneNames() : key === 'run' ? jobKinds : [];
+  const near = typeof value === 'string' ? nearestNames(value, known) : [];
+  const hint = near.length === 0 ? '' : ` Did you mean ${near.map((each) => `"${each}"`).join(' or ')}?`;
+  return new UsageError(`${at}: ${title}: ${key} is ${JSON.stringify(value)}: expected ${expected}`, {
+    advice: `Correct it there.${hint}`,
+  });
+}
+
+function ruleProblems(
+  origin: string,
+  title: string,
+  { needs, exclusive }: (typeof jobRules)[JobKind],
+  values: Readonly<Record<string, unknown>>,
+): UsageError[] {
+  const isGiven = (key: string) => values[key] !== undefined && values[key] !== false;
+  const missing = needs.filter((keys) => !keys.some(isGiven));
+  const twice = exclusive.map((keys) => keys.filter(isGiven)).filter((keys) => keys.length > 1);
+  const alone = values['require'] !== undefined && values['after'] === undefined;
+  return [
+    ...missing.map((keys) => new UsageError(`${origin}: ${title} needs ${keys.join(' or ')}`)),
+    ...twice.map((keys) => new UsageError(`${origin}: ${title} has ${keys.join(' and ')}: only one of them can be`)),
+    ...(alone
+      ? [
+          new UsageError(`${origin}: ${title} has require, but no after`, {
+            advice: 'Name the job that must be complete, as in "after: sync".',
+          }),
+        ]
+      : []),
+  ];
+}
+
+interface JobValues {
+  readonly name: string;
+  readonly run: JobKind;
+  readonly cron: string;
+  readonly timezone?: string;
+  readonly jitter?: string;
+  readonly after?: string | readonly string[];
+  readonly require?: 'complete';
+  readonly catch_up?: boolean;
+  readonly timeout?: string;
+  readonly [option: string]: unknown;
+}
+
+function jobOf(values: JobValues, { command, options }: (typeof jobRules)[JobKind]): Job {
+  // In the order of the rules: what stands first there comes first on the command line.
+  const told = Object.entries(options).flatMap(([key, option]) =>
+    values[key] === undefined ? [] : option.argumentsOf(values[key]),
+  );
+  return Object.freeze({
+    name: values.name,
+    run: values.run,
+    commandLine: Object.freeze([...command, ...told]),
+    cron: values.cron,
+    timezone: values.timezone ?? ownTimeZone(),
+    jitterMs: parseDuration(values.jitter ?? '0s') ?? 0,
+    after: Object.freeze([...new Set([values.after ?? []].flat())]),
+    requireComplete: values.require === 'complete',
+    catchUp: values.catch_up ?? true,
+    timeoutMs: values.timeout === undefined ? undefined : parseDuration(values.timeout),
+  });
+}
+
+/** Names that stand for two, or for none; jobs that wait for each other. */
+function problemsBetween(read: readonly { readonly job: Job; readonly origin: string }[]): UsageError[] {
+  const problems: UsageError[] = [];
+  const known = read.map(({ job }) => job.name);
+  for (const [index, { job, origin }] of read.entries()) {
+    if (known.indexOf(job.name) < index) {
+      problems.push(new UsageError(`${origin}: a job named "${job.name}" is there already`));
+    }
+    for (const other of job.after) {
+      if (known.includes(other) && other !== job.name) continue;
+      const advice = suggestion(
+        other,
+        known.filter((each) => each !== job.name),
+      );
+      const why = other === job.name ? 'itself' : `"${other}", and no job is named so`;
+      problems.push(new UsageError(`${origin}: job "${job.name}" comes after ${why}`, { advice }));
+    }
+  }
+  if (problems.length > 0) return problems;
+  const circle = circleIn(new Map(read.map(({ job }) => [job.name, job.after])));
+  if (circle === undefined) return [];
+  const origin = read.find(({ job }) => job.name === circle[0])?.origin ?? '';
+  return [
+    new UsageError(`${origin}: the jobs ${circle.join(', ')} wait for each other`, {
+      advice: 'Take one "after" out of the circle.',
+    }),
+  ];
+}
+
+function circleIn(after: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const done = new Set<string>();
+  function walk(name: string, path: readonly string[]): string[] | undefined {
+    if (path.includes(name)) return path.slice(path.indexOf(name));
+    if (done.has(name)) return undefined;
+    for (const other of after.get(name) ?? []) {
+      const found = walk(other, [...path, name]);
+      if (found !== undefined) return found;
+    }
+    done.add(name);
+    return undefined;
+  }
+  for (const name of after.keys()) {
+    const found = walk(name, []);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}

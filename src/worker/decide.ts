@@ -1,0 +1,191 @@
+/**
+ * What is to be done now: a pure function of the jobs, of what is known of each, and of the time. What it says is done and
+ * recorded by src/worker/worker.ts, and then it is asked again.
+ */
+import type { Job } from '../model/job.ts';
+import { dayMs, minuteMs, parseInstant } from '../model/time.ts';
+import type { JobProgress, JobRun } from '../store/ports/worker-store.ts';
+import { jitterOf } from './jitter.ts';
+import type { Occurrences } from './occurrences.ts';
+
+export interface ScheduledJob {
+  readonly job: Job;
+  readonly occurrences: Occurrences;
+}
+
+export interface JobState extends JobProgress {
+  readonly isRunning: boolean;
+}
+
+interface Taken {
+  readonly job: Job;
+  /** The time of the job that this is about. */
+  readonly occurrence: number;
+  /** Earlier occurrences that came to nothing with it, and that nobody told of; counted up to a thousand. */
+  readonly passedOver: number;
+}
+
+export type Decision =
+  | (Taken & { readonly kind: 'run'; readonly late: boolean; readonly attempt: number })
+  | (Taken & { readonly kind: 'skip'; readonly outcome: 'skipped' | 'overlapped' | 'missed'; readonly why: string })
+  /** The occurrence dealt with last lies so far ahead that the clock must have been wrong then. */
+  | { readonly kind: 'forget'; readonly job: Job; readonly until: number };
+
+/** A run that begins later than this after its time is late: the worker slept, or was not there. */
+const onTimeMs = 5 * minuteMs;
+
+/** A clock that is set back further was wrong before; what was dealt with under it says nothing about the days to come. */
+const longestSetBackMs = dayMs;
+
+const mostCounted = 1_000;
+
+/**
+ * What to do now, in the order in which to do it. `states` must know each job.
+ * @param jobs in any order; each `after` names one of them
+ */
+export function decide(
+  jobs: readonly ScheduledJob[],
+  states: ReadonlyMap<string, JobState>,
+  now: number,
+): readonly Decision[] {
+  const known = new Map(states);
+  const decisions: Decision[] = [];
+  for (const scheduled of inOrder(jobs)) {
+    const { name } = scheduled.job;
+    const state = known.get(name);
+    if (state === undefined) continue;
+    const decision = decideOne(scheduled, state, { jobs, known, now });
+    if (decision === undefined) continue;
+    decisions.push(decision);
+    known.set(name, afterwards(state, decision));
+  }
+  return decisions;
+}
+
+/** What is known of the job once that is done, for those that come after it. */
+function afterwards(state: JobState, decision: Decision): JobState {
+  switch (decision.kind) {
+    case 'run':
+      return { ...state, handledUntil: Math.max(state.handledUntil, decision.occurrence), isRunning: true };
+    case 'skip':
+      // They are looked at again when it is on record.
+      return { ...state, handledUntil: decision.occurrence, isRunning: true };
+    case 'forget':
+      return { ...state, handledUntil: decision.until };
+  }
+}
+
+interface World {
+  readonly jobs: readonly ScheduledJob[];
+  readonly known: ReadonlyMap<string, JobState>;
+  readonly now: number;
+}
+
+function decideOne({ job, occurrences }: ScheduledJob, state: JobState, world: World): Decision | undefined {
+  const { now } = world;
+  if (state.handledUntil > now + longestSetBackMs) return { kind: 'forget', job, until: now };
+  const due = dueOccurrence(job, occurrences, state.handledUntil, now);
+  if (due === undefined) return state.isRunning ? undefined : again(job, state);
+  if (state.isRunning) {
+    return { kind: 'skip', job, ...due, outcome: 'overlapped', why: 'the run before is still going on' };
+  }
+  const before = job.after.map((name) => precedingOf(name, due.occurrence, world));
+  if (before.some(({ isDone }) => !isDone)) return undefined;
+  const failed = before.find(({ run }) => run?.outcome !== 'complete');
+  if (job.requireComplete && failed !== undefined) {
+    return { kind: 'skip', job, ...due, outcome: 'skipped', why: incompleteWords(failed) };
+  }
+  const late = now - expectedAt(job, due.occurrence, before) > onTimeMs;
+  if (late && !job.catchUp) {
+    return { kind: 'skip', job, ...due, outcome: 'missed', why: 'nobody was there at its time' };
+  }
+  return { kind: 'run', job, ...due, late, attempt: 1 };
+}
+
+/** The last occurrence whose time, jitter included, has come. */
+function dueOccurrence(
+  job: Job,
+  { upTo }: Occurrences,
+  handledUntil: number,
+  now: number,
+): { readonly occurrence: number; readonly passedOver: number } | undefined {
+  let occurrence: number | undefined;
+  let passedOver = 0;
+  for (const each of upTo(now)) {
+    if (each <= handledUntil || passedOver >= mostCounted) break;
+    if (occurrence !== undefined) passedOver += 1;
+    else if (each + jitterOf(job, each) <= now) occurrence = each;
+  }
+  return occurrence === undefined ? undefined : { occurrence, passedOver };
+}
+
+/** A run that ended with the worker and not by itself is taken up once more. */
+function again(job: Job, { latest }: JobState): Decision | undefined {
+  if (latest === undefined || latest.occurrence === null || latest.attempt > 1 || !job.catchUp) return undefined;
+  if (latest.outcome !== 'stopped' && latest.outcome !== 'killed') return undefined;
+  return { kind: 'run', job, occurrence: latest.occurrence, passedOver: 0, late: true, attempt: 2 };
+}
+
+interface Preceding {
+  readonly name: string;
+  /** Whether nothing more will become of its occurrence. */
+  readonly isDone: boolean;
+  /** What became of it; undefined where it never ran since. */
+  readonly run: JobRun | undefined;
+}
+
+/** The last occurrence of that job that is not later: that of the same night. */
+function precedingOf(name: string, occurrence: number, { jobs, known }: World): Preceding {
+  const state = known.get(name);
+  const other = jobs.find(({ job }) => job.name === name);
+  const at = other?.occurrences.upTo(occurrence).next().value;
+  if (state === undefined || at === undefined) return { name, isDone: true, run: undefined };
+  const { latest } = state;
+  const since = latest !== undefined && instantOf(latest.finishedAt) >= at;
+  return { name, isDone: !state.isRunning && state.handledUntil >= at, run: since ? latest : undefined };
+}
+
+function instantOf(time: string | null): number {
+  return parseInstant(time) ?? 0;
+}
+
+/** When it should have begun; one that waited for another was not late, if the other was on its way in time. */
+function expectedAt(job: Job, occurrence: number, before: readonly Preceding[]): number {
+  const time = occurrence + jitterOf(job, occurrence);
+  const ends = before.flatMap(({ run }) =>
+    run === undefined || instantOf(run.startedAt) > time + onTimeMs ? [] : [instantOf(run.finishedAt)],
+  );
+  return Math.max(time, ...ends);
+}
+
+function incompleteWords({ name, run }: Preceding): string {
+  if (run === undefined) return `${name} has not run since its last time`;
+  return `${name} was not complete: ${run.outcome}${run.problem === null ? '' : `, ${run.problem}`}`;
+}
+
+/** Each job behind those that it comes after. */
+function inOrder(jobs: readonly ScheduledJob[]): readonly ScheduledJob[] {
+  const ordered = new Set<ScheduledJob>();
+  function place(scheduled: ScheduledJob): void {
+    if (ordered.has(scheduled)) return;
+    for (const name of scheduled.job.after) {
+      const other = jobs.find(({ job }) => job.name === name);
+      if (other !== undefined) place(other);
+    }
+    ordered.add(scheduled);
+  }
+  for (const each of jobs) place(each);
+  return [...ordered];
+}
+
+/** When the job's time comes next, jitter included; undefined where it never does. */
+export function nextTime({ job, occurrences }: ScheduledJob, handledUntil: number, now: number): number | undefined {
+  let next: number | undefined;
+  for (const each of occurrences.after(Math.max(handledUntil, now - job.jitterMs))) {
+    // A later occurrence may have the shorter delay.
+    if (next !== undefined && each >= next) break;
+    const time = each + jitterOf(job, each);
+    if (time > now && (next === undefined || time < next)) next = time;
+  }
+  return next;
+}

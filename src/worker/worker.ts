@@ -1,0 +1,240 @@
+/** The worker: runs the jobs of the settings at their times, each as a command of its own, until it is told to stop. */
+import { LockHeldError, OperatorError } from '../model/errors.ts';
+import { commandText, type Job } from '../model/job.ts';
+import { runId } from '../model/run-id.ts';
+import { type Clock, secondMs } from '../model/time.ts';
+import type { JobRunEnd, NewJobRun, WorkerStore } from '../store/ports/worker-store.ts';
+import { type Decision, decide, type JobState, nextTime, type ScheduledJob } from './decide.ts';
+import type { JobView, WorkerEvent, WorkerView } from './events.ts';
+import { occurrencesOf } from './occurrences.ts';
+import { runJob, type RunPorts } from './run-job.ts';
+
+export interface WorkerPorts extends RunPorts {
+  readonly store: WorkerStore;
+  readonly clock: Clock;
+  readonly tell: (event: WorkerEvent) => void;
+}
+
+export interface Worker {
+  /**
+   * Works until the signal is aborted, and until what was running then has ended. Throws LockHeldError where another
+   * worker is at it, or has taken over.
+   */
+  run(): Promise<void>;
+  /** Other jobs from now on. What runs goes on, also where it is no job any more. */
+  reload(jobs: readonly Job[]): void;
+  view(): WorkerView;
+}
+
+/** The time is looked at this often at least: a machine that slept does not count its sleep, and clocks are set. */
+const longestRestMs = 30 * secondMs;
+
+interface Running {
+  readonly run: NewJobRun;
+  readonly startedAt: number;
+  /** Set once it has ended, until that is on record. */
+  end?: JobRunEnd;
+}
+
+function scheduled(jobs: readonly Job[]): ScheduledJob[] {
+  return jobs.map((job) => ({ job, occurrences: occurrencesOf(job) }));
+}
+
+class ScheduleWorker implements Worker {
+  readonly #ports: WorkerPorts;
+  readonly #startedAt: number;
+  readonly #id: string;
+  readonly #running = new Map<string, Running>();
+  readonly #runs = new Set<Promise<void>>();
+  #jobs: readonly ScheduledJob[];
+  /** Jobs that were read anew and are not in force yet. */
+  #next: readonly Job[] | undefined;
+  #wake = new AbortController();
+  /** Ends everything, also without the caller's signal: when the lock is lost. */
+  readonly #stop = new AbortController();
+  #trouble: string | undefined;
+
+  constructor(ports: WorkerPorts, jobs: readonly Job[]) {
+    const signal = AbortSignal.any([ports.signal, this.#stop.signal]);
+    this.#ports = { ...ports, signal };
+    this.#startedAt = ports.clock.now();
+    this.#id = runId(ports.clock);
+    this.#jobs = scheduled(jobs);
+  }
+
+  async run(): Promise<void> {
+    const { store, signal, tell } = this.#ports;
+    store.acquireScheduler(this.#id);
+    const onStop = () => this.#wake.abort();
+    signal.addEventListener('abort', onStop, { once: true });
+    let lost: LockHeldError | undefined;
+    try {
+      store.adoptJobs(this.#jobs.map(({ job }) => job));
+      tell({ kind: 'started', jobs: this.#jobs.map(({ job }) => job) });
+      for (const left of store.endLeftRuns()) tell({ kind: 'run_ended', run: left });
+      while (!signal.aborted) {
+        // Whatever happens from here on ends the rest below.
+        this.#wake = new AbortController();
+        this.#round();
+        await this.#rest();
+      }
+      tell({ kind: 'stopping', running: [...this.#running.keys()] });
+    } catch (error) {
+      if (!(error instanceof LockHeldError)) throw error;
+      lost = error;
+    } finally {
+      signal.removeEventListener('abort', onStop);
+      this.#stop.abort();
+      await Promise.all(this.#runs);
+      this.#carefully(() => this.#recordEnds());
+      if (lost === undefined) this.#carefully(() => store.releaseScheduler());
+    }
+    if (lost !== undefined) throw lost;
+    tell({ kind: 'stopped' });
+  }
+
+  reload(jobs: readonly Job[]): void {
+    this.#next = jobs;
+    this.#wake.abort();
+  }
+
+  view(): WorkerView {
+    const now = this.#ports.clock.now();
+    return {
+      startedAt: this.#startedAt,
+      isStopping: this.#ports.signal.aborted,
+      jobs: this.#jobs.map((each): JobView => {
+        const progress = this.#ports.store.progress(each.job.name);
+        return {
+          job: each.job,
+          nextAt: nextTime(each, progress?.handledUntil ?? now, now) ?? null,
+          running: this.#running.get(each.job.name) ?? null,
+          latest: progress?.latest,
+        };
+      }),
+    };
+  }
+
+  /** Does what is to be done now. */
+  #round(): void {
+    this.#carefully(() => {
+      this.#recordEnds();
+      this.#adopt();
+      const now = this.#ports.clock.now();
+      for (const decision of decide(this.#jobs, this.#states(), now)) this.#apply(decision);
+      this.#trouble = undefined;
+    });
+  }
+
+  async #rest(): Promise<void> {
+    const { clock, sleep, store } = this.#ports;
+    const now = clock.now();
+    let rest = longestRestMs;
+    this.#carefully(() => {
+      for (const each of this.#jobs) {
+        const next = nextTime(each, store.progress(each.job.name)?.handledUntil ?? now, now);
+        if (next !== undefined) rest = Math.min(rest, next - now);
+      }
+    });
+    await sleep(rest, this.#wake.signal);
+  }
+
+  #states(): Map<string, JobState> {
+    const states = new Map<string, JobState>();
+    for (const { job } of this.#jobs) {
+      const progress = this.#ports.store.progress(job.name);
+      if (progress !== undefined) states.set(job.name, { ...progress, isRunning: this.#running.has(job.name) });
+    }
+    return states;
+  }
+
+  #apply(decision: Decision): void {
+    const { store, clock, tell } = this.#ports;
+    const { job } = decision;
+    switch (decision.kind) {
+      case 'forget':
+        store.setHandled(job.name, decision.until);
+        tell({ kind: 'clock_set_back', job: job.name });
+        break;
+      case 'skip':
+        this.#passOver(decision);
+        break;
+      case 'run': {
+        const { occurrence, attempt, late, passedOver } = decision;
+        const cause = late ? 'caught_up' : 'scheduled';
+        const command = commandText(job.commandLine);
+        const run: NewJobRun = { run: runId(clock), job: job.name, cause, occurrence, attempt, command };
+        try {
+          store.beginRun(run);
+        } catch (error) {
+          if (!(error instanceof LockHeldError) || store.scheduler()?.run !== this.#id) throw error;
+          // We still are the scheduler: it is the job that somebody runs by hand.
+          this.#passOver({ ...decision, outcome: 'overlapped', why: error.message });
+          break;
+        }
+        tell({ kind: 'run_started', run, passedOver });
+        this.#start(job, run);
+      }
+    }
+  }
+
+  #passOver({ job, occurrence, passedOver, outcome, why }: Omit<Extract<Decision, { kind: 'skip' }>, 'kind'>): void {
+    const { store, clock, tell } = this.#ports;
+    const run = { run: runId(clock), job: job.name, occurrence, command: commandText(job.commandLine) };
+    store.passOver(run, { outcome, exitCode: null, problem: why, report: null });
+    tell({ kind: 'passed_over', job: job.name, occurrence, outcome, why, passedOver });
+  }
+
+  #start(job: Job, run: NewJobRun): void {
+    const running: Running = { run, startedAt: this.#ports.clock.now() };
+    this.#running.set(job.name, running);
+    const done = this.#finish(job, running);
+    this.#runs.add(done);
+    void done.finally(() => this.#runs.delete(done));
+  }
+
+  async #finish(job: Job, running: Running): Promise<void> {
+    running.end = await runJob(job, running.run, this.#ports);
+    this.#wake.abort();
+  }
+
+  #recordEnds(): void {
+    const { store, tell } = this.#ports;
+    for (const [job, { run, end }] of this.#running) {
+      if (end === undefined) continue;
+      const ended = store.endRun(run.run, end);
+      this.#running.delete(job);
+      tell({ kind: 'run_ended', run: ended });
+    }
+  }
+
+  #adopt(): void {
+    const jobs = this.#next;
+    if (jobs === undefined) return;
+    const next = scheduled(jobs);
+    this.#ports.store.adoptJobs(jobs);
+    this.#jobs = next;
+    this.#next = undefined;
+    this.#ports.tell({ kind: 'reloaded', jobs });
+  }
+
+  /** A file that cannot be written is no reason to give up: the disk may have room again. It is told once. */
+  #carefully(doing: () => void): void {
+    try {
+      doing();
+    } catch (error) {
+      if (error instanceof LockHeldError) {
+        if (this.#stop.signal.aborted) return;
+        throw error;
+      }
+      if (!(error instanceof OperatorError)) throw error;
+      if (this.#trouble !== error.message) this.#ports.tell({ kind: 'trouble', error });
+      this.#trouble = error.message;
+    }
+  }
+}
+
+/** A worker for these jobs; it does nothing before `run`. */
+export function openWorker(ports: WorkerPorts, jobs: readonly Job[]): Worker {
+  return new ScheduleWorker(ports, jobs);
+}

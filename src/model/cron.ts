@@ -4,11 +4,12 @@
  * out whose 02:30 the clock jumps over.
  */
 import { createRequire } from 'node:module';
+import type * as NodeCron from 'node-cron';
 import type { WallTime } from './zone.ts';
 
 /** Loading it takes 10 ms, and settings are read by every command: so only where there is an expression to be read. */
-function nodeCron(): typeof import('node-cron') {
-  return createRequire(import.meta.url)('node-cron') as typeof import('node-cron');
+function nodeCron(): typeof NodeCron {
+  return createRequire(import.meta.url)('node-cron') as typeof NodeCron;
 }
 
 const fieldWords: Readonly<Record<string, string>> = {

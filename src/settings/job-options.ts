@@ -68,6 +68,7 @@ const files = [
   file('output'),
   words('format'),
   onOff('gzip'),
+  onOff('zstd'),
   onOff('raw'),
   onOff('bom'),
   onOff('meta'),
@@ -112,13 +113,16 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
     ]),
     // What goes to standard output goes nowhere: nobody reads it there.
     needs: [['what', 'sql', 'all'], ['output']],
-    exclusive: [['what', 'sql', 'all']],
+    exclusive: [
+      ['what', 'sql', 'all'],
+      ['gzip', 'zstd'],
+    ],
   },
   report: {
     command: ['export'],
     options: Object.fromEntries([bare('report', text, 'the name of a saved report', 'report:'), params, ...files]),
     needs: [['report'], ['output']],
-    exclusive: [],
+    exclusive: [['gzip', 'zstd']],
   },
   verify: {
     command: ['verify'],
@@ -128,14 +132,20 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   },
   snapshot: {
     command: ['snapshot'],
-    options: Object.fromEntries([bare('file', text, 'the path of a file'), onOff('anonymise')]),
+    options: Object.fromEntries([
+      bare('file', text, 'the path of a file'),
+      onOff('anonymise'),
+      file('pseudonym_key'),
+      list('keep_fields'),
+      onOff('check'),
+    ]),
     needs: [['file']],
     exclusive: [],
   },
   backup: {
     command: ['backup'],
     options: Object.fromEntries([bare('folder', text, 'the path of a folder'), count('keep')]),
-    needs: [['folder']],
+    needs: [],
     exclusive: [],
   },
 };

@@ -20,11 +20,23 @@ export interface Occurrences {
 /** A 29th of February that must be a Monday comes once in 28 years, or 40 around a century. */
 const longestSearch = 41 * 366;
 
+/** Days of one job that are kept: a weekly one looks at nine to find the next. */
+const mostDays = 16;
+
 /** The occurrences of the job; the cron expression must be valid. */
 export function occurrencesOf({ cron, timezone }: Pick<Job, 'cron' | 'timezone'>): Occurrences {
   const pattern = parseCron(cron);
   const dayAt = (instant: number) => Math.floor(wallTimeAt(instant, timezone) / dayMs) * dayMs;
-  const instants = (midnight: number) => (pattern.matchesDay(midnight) ? instantsOn(midnight, pattern, timezone) : []);
+  // The worker asks for the same few days again and again.
+  const days = new Map<number, readonly number[]>();
+  function instants(midnight: number): readonly number[] {
+    const known = days.get(midnight);
+    if (known !== undefined) return known;
+    const found = pattern.matchesDay(midnight) ? instantsOn(midnight, pattern, timezone) : [];
+    if (days.size >= mostDays) days.clear();
+    days.set(midnight, found);
+    return found;
+  }
 
   return {
     *after(instant) {
@@ -45,7 +57,7 @@ export function occurrencesOf({ cron, timezone }: Pick<Job, 'cron' | 'timezone'>
       let last = instant + 1;
       let midnight = dayAt(instant) + dayMs;
       for (let idle = 0; idle < longestSearch; idle += 1, midnight -= dayMs) {
-        for (const next of instants(midnight).reverse()) {
+        for (const next of instants(midnight).toReversed()) {
           if (next >= last) continue;
           last = next;
           idle = 0;

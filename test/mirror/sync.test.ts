@@ -273,6 +273,31 @@ test('another sync of the same mirror is refused, and says who holds the lock', 
   });
 });
 
+test('a sync that was taken for dead and replaced writes nothing more, and ends with 7', async () => {
+  const sandbox = await startSandbox(small);
+  const file = `${temporaryFolder()}/mirror.db`;
+  const thief = new SqliteDatabase(file);
+  let left: unknown;
+  const rows = () =>
+    ['users', 'packages', 'emails', 'coupons', 'mirror_runs'].map((table) =>
+      thief.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
+    );
+  const lost = sync(sandbox, file, {
+    onEvent: () => {
+      if (left !== undefined) return;
+      thief.prepare("UPDATE mirror_locks SET run = 'another', host = 'elsewhere', boot = 'other', pid = 1").run();
+      left = rows();
+    },
+  });
+  await expect(lost).rejects.toMatchObject({
+    exitCode: 7,
+    message: expect.stringContaining('the lock of the mirror was lost to process 1 on elsewhere'),
+  });
+  expect(rows()).toEqual(left);
+  expect(thief.prepare('SELECT run FROM mirror_locks').pluck().get()).toBe('another');
+  thief.close();
+});
+
 test('windows that years of nightly runs would leave are merged', async () => {
   const sandbox = await startSandbox(small);
   const file = `${temporaryFolder()}/mirror.db`;

@@ -36,17 +36,17 @@ function read(doing: () => string): string | null {
   }
 }
 
-function processStarted(pid: number): string | null {
-  const stat = read(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  // The second field is the program's name in parentheses and may hold spaces; the start time is the 20th after it.
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
+/** The kernel's own words on a process, from its state on; the program's name before them may hold anything. */
+function statOf(pid: number): readonly string[] {
+  const stat = read(() => readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? '';
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 /** This process. */
 export function thisProcess(): Holder {
   return {
     pid: process.pid,
-    process_started: processStarted(process.pid),
+    process_started: statOf(process.pid)[19] ?? null,
     host: hostname(),
     boot: read(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')),
     pid_namespace: read(() => readlinkSync('/proc/self/ns/pid')),
@@ -60,8 +60,10 @@ function isRunning(pid: number, started: string | null): boolean {
     // EPERM: it is there, and someone else's.
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
-  const now = processStarted(pid);
-  return started === null || now === null || now === started;
+  const { 0: state, 19: now } = statOf(pid);
+  // It has ended, and whoever started it has not asked how: in a container, perhaps nobody ever does.
+  if (state === 'Z') return false;
+  return started === null || now === undefined || now === started;
 }
 
 /**

@@ -1,0 +1,152 @@
+import { describe, expect, test } from 'vitest';
+import { parseConfigFile } from '../../src/settings/config-file.ts';
+import { readJobs } from '../../src/settings/jobs.ts';
+import { commandText } from '../../src/model/job.ts';
+import { ownTimeZone } from '../../src/model/zone.ts';
+import { textOf } from '../support/documents.ts';
+
+function read(text: string) {
+  const file = parseConfigFile(text, 'config.yaml');
+  expect(file.problems).toEqual([]);
+  return readJobs(file.jobs);
+}
+
+/** Message and advice of the only problem. */
+function problemOf(text: string): string {
+  const file = parseConfigFile(text, 'config.yaml');
+  const problems = [...file.problems, ...readJobs(file.jobs).problems];
+  expect(problems.map(({ message }) => message)).toHaveLength(1);
+  return `${problems[0]?.message}\n${problems[0]?.advice ?? ''}`;
+}
+
+const nightly = 'jobs:\n  - name: nightly\n    run: sync\n    cron: "15 2 * * *"\n';
+
+describe('a job', () => {
+  test('has what is left out by default', () => {
+    expect(read(nightly).jobs).toEqual([
+      {
+        name: 'nightly',
+        run: 'sync',
+        commandLine: ['sync'],
+        cron: '15 2 * * *',
+        timezone: ownTimeZone(),
+        jitterMs: 0,
+        after: [],
+        requireComplete: false,
+        catchUp: true,
+        timeoutMs: undefined,
+      },
+    ]);
+  });
+
+  test('has what it is told', () => {
+    const more = '    timezone: Europe/Berlin\n    jitter: 90s\n    catch_up: false\n    timeout: 2h\n';
+    const second = '  - {name: b, run: verify, cron: "@daily", after: [nightly, nightly], require: complete}\n';
+    const [first, other] = read(nightly + more + second).jobs;
+    expect(first).toMatchObject({ timezone: 'Europe/Berlin', jitterMs: 90_000, catchUp: false, timeoutMs: 7_200_000 });
+    expect(other).toMatchObject({ after: ['nightly'], requireComplete: true });
+  });
+
+  test.each([
+    [
+      'run: sync, resources: [users, emails], quick: true, full: false, max_requests: 50',
+      'sync users emails --quick --max-requests 50',
+    ],
+    ['run: verify, resources: coupons, deep: true', 'verify coupons --deep'],
+    [
+      `run: export, what: users, columns: [id, email], where: "balance > 0", format: jsonl, gzip: true, output: a b.gz`,
+      `export users --columns id,email --where 'balance > 0' --output 'a b.gz' --format jsonl --gzip`,
+    ],
+    [`run: export, all: true, output: out, keep: 30`, 'export --all --output out --keep 30'],
+    [
+      `run: report, report: top-balances, params: {from: 2026-10-01, top: 5}, output: top.csv`,
+      'export report:top-balances --param from=2026-10-01 --param top=5 --output top.csv',
+    ],
+    ['run: snapshot, file: copy.db, anonymise: true', 'snapshot copy.db --anonymise'],
+    ['run: backup, folder: /backups, keep: 7', 'backup /backups --keep 7'],
+  ])('%s is the command of that kind', (options, command) => {
+    const { jobs, problems } = read(`jobs:\n  - {name: a, cron: "0 3 * * *", ${options}}\n`);
+    expect(problems).toEqual([]);
+    expect(jobs.map(({ commandLine }) => commandText(commandLine))).toEqual([`admin-mirror ${command}`]);
+  });
+
+  test('of an empty list, or none, is none', () => {
+    expect(read('jobs:\n').jobs).toEqual([]);
+    expect(read('jobs: []\n').jobs).toEqual([]);
+    expect(read('api:\n  timeout: 5s\n').jobs).toEqual([]);
+  });
+});
+
+describe('what is wrong with a job is said with its line:', () => {
+  test.each([
+    ['jobs: 5\n', 'config.yaml:1: "jobs" must be a list'],
+    ['jobs:\n  - sync\n', 'config.yaml:2: a job must hold settings as "name: value"'],
+    ['jbos:\n  - a: 1\n', 'config.yaml:1: unknown setting "jbos"\nDid you mean "jobs"?'],
+    ['jobs:\n  - name: a\n    run: sync\n', 'config.yaml:2: job "a" has no cron\nAdd cron: a cron expression such as'],
+    ['jobs:\n  - run: sync\n    cron: "@daily"\n', 'config.yaml:2: job 1 has no name\n'],
+    [
+      'jobs:\n  - name: a b\n    run: sync\n    cron: "@daily"\n',
+      'config.yaml:2: job "a b": name is "a b": expected a name of letters',
+    ],
+    [
+      `${nightly}    quik: true\n`,
+      'config.yaml:5: job "nightly": there is no setting "quik" of sync\nDid you mean "quick"?',
+    ],
+    [`${nightly}    deep: true\n`, 'config.yaml:5: job "nightly": there is no setting "deep" of sync\nKnown: name, '],
+    [
+      nightly.replace('sync', 'snyc'),
+      'config.yaml:3: job "nightly": run is "snyc": expected one of sync, export, report, verify, snapshot, backup\nCorrect it there. Did you mean "sync"?',
+    ],
+    [
+      nightly.replace('15 2', '75 2'),
+      'config.yaml:4: job "nightly": cron is "75 2 * * *": "75" is no minute\nWrite minute,',
+    ],
+    [nightly.replace('15 2 * * *', '0 3 30 2 *'), 'no month that it names has that day'],
+    [nightly.replace('15 2 * * *', '15 2'), 'expected 5 or 6 fields but got 2'],
+    [
+      `${nightly}    timezone: Europe/Berln\n`,
+      'config.yaml:5: job "nightly": timezone is "Europe/Berln": expected a time zone such as Europe/Berlin or UTC\nCorrect it there. Did you mean "Europe/Berlin"',
+    ],
+    [`${nightly}    jitter: 5\n`, 'jitter is 5: expected a duration such as 30s or 10m'],
+    [`${nightly}    timeout: 0s\n`, 'timeout is "0s": expected a duration'],
+    [
+      `${nightly}    full: true\n    quick: true\n`,
+      'config.yaml:2: job "nightly" has full and quick: only one of them can be',
+    ],
+    [`${nightly}    resources: [users, emials]\n`, 'expected names of resources, such as [users, packages]'],
+    [`${nightly}    require: complete\n`, 'job "nightly" has require, but no after'],
+    [`${nightly}    after: nigthly\n`, 'job "nightly" comes after "nigthly", and no job is named so'],
+    [`${nightly}    after: nightly\n`, 'job "nightly" comes after itself'],
+    [
+      `${nightly}  - {name: nightly, run: sync, cron: "@daily"}\n`,
+      'config.yaml:5: a job named "nightly" is there already',
+    ],
+    [
+      `${nightly}    after: b\n  - {name: b, run: sync, cron: "@daily", after: nightly}\n`,
+      'config.yaml:2: the jobs nightly, b wait for each other',
+    ],
+    ['jobs:\n  - {name: a, run: export, what: users, cron: "@daily"}\n', 'config.yaml:2: job "a" needs output'],
+    ['jobs:\n  - {name: a, run: export, output: x, cron: "@daily"}\n', 'job "a" needs what or sql or all'],
+  ])('%j', (text, expected) => {
+    expect(problemOf(text)).toContain(expected);
+  });
+
+  test('each job by itself, and no other is blamed for it', () => {
+    const file = parseConfigFile(
+      `${nightly.replace('15 2', '75 2')}  - {name: b, run: verify, cron: x, after: nightly}\n`,
+      'c',
+    );
+    expect(readJobs(file.jobs).problems.map(({ message }) => message)).toEqual([
+      'c:4: job "nightly": cron is "75 2 * * *": "75" is no minute',
+      'c:5: job "b": cron is "x": expected 5 or 6 fields but got 1',
+    ]);
+  });
+});
+
+test('the jobs of the example file are accepted once they are opened, and so are those of the documents', () => {
+  const example = textOf('config/admin-mirror.yaml');
+  const opened = example.slice(example.indexOf('# jobs:')).replaceAll(/^# /gm, '');
+  expect(read(opened).jobs.map(({ name }) => name)).toEqual(['sync', 'users', 'check']);
+  const [, shown = ''] = /```text\n(jobs:[^]*?)```/.exec(textOf('docs/worker.md')) ?? [];
+  expect(read(shown).jobs.map(({ name }) => name)).toEqual(['sync', 'users', 'check']);
+});

@@ -1,0 +1,19 @@
+/** Jobs as the settings would give them. */
+import type { Job } from '../../src/model/job.ts';
+
+/** A nightly job at 02:15 UTC, unless told otherwise. */
+export function jobOf(name: string, more: Partial<Job> = {}): Job {
+  return {
+    name,
+    run: 'sync',
+    commandLine: ['sync'],
+    cron: '15 2 * * *',
+    timezone: 'UTC',
+    jitterMs: 0,
+    after: [],
+    requireComplete: false,
+    catchUp: true,
+    timeoutMs: undefined,
+    ...more,
+  };
+}

@@ -1,0 +1,116 @@
+/** A worker in time that passes only when everybody waits, over a real file, with commands that take as long as they are told. */
+import { onTestFinished } from 'vitest';
+import { minuteMs, type Clock } from '../../src/model/time.ts';
+import { openWorkerStore } from '../../src/store/sqlite/worker/store.ts';
+import type { Job } from '../../src/model/job.ts';
+import type { WorkerStore } from '../../src/store/ports/worker-store.ts';
+import type { WorkerEvent } from '../../src/worker/events.ts';
+import type { CommandEnd } from '../../src/worker/run-job.ts';
+import { openWorker, type Worker } from '../../src/worker/worker.ts';
+import { virtualTime } from '../api/support/virtual-time.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+export interface Command {
+  readonly minutes: number;
+  readonly end: Partial<CommandEnd>;
+}
+
+export interface Night {
+  readonly worker: Worker;
+  readonly store: WorkerStore;
+  readonly clock: Clock;
+  /** What happened so far, with the time of day in UTC: `02:15 sync begins`. */
+  readonly log: readonly string[];
+  readonly events: readonly WorkerEvent[];
+  /** Lets the time pass until then. */
+  readonly until: (time: string) => Promise<void>;
+  /** The machine sleeps: its clock goes on and nothing else does. Negative where the clock is set back. */
+  readonly jump: (ms: number) => void;
+  /** Stops the worker and waits for its end. */
+  readonly stop: () => Promise<void>;
+}
+
+export interface NightOptions {
+  readonly from: string;
+  readonly jobs: readonly Job[];
+  readonly file?: string;
+  /** How the run of a job goes; complete after a minute where it is not said. */
+  readonly commands?: (job: string, run: number) => Command;
+}
+
+const usual: Command = { minutes: 1, end: { exitCode: 0 } };
+
+/** Starts the worker; the test lets the time pass. */
+export function startNight({ from, jobs, file, commands = () => usual }: NightOptions): Night {
+  const time = virtualTime(Date.parse(from));
+  let jumped = 0;
+  const clock = { now: () => time.clock.now() + jumped };
+  const store = openWorkerStore(file ?? `${temporaryFolder()}/mirror.worker.db`, clock);
+  const stop = new AbortController();
+  const events: WorkerEvent[] = [];
+  const log: string[] = [];
+  const counts = new Map<string, number>();
+  const sleep = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});
+  const worker = openWorker(
+    {
+      store,
+      clock,
+      sleep,
+      signal: stop.signal,
+      tell: (event) => {
+        events.push(event);
+        const said = wordsOf(event);
+        if (said !== undefined) log.push(`${new Date(clock.now()).toISOString().slice(11, 16)} ${said}`);
+      },
+      runCommand: async (_commandLine, { job }, signal) => {
+        counts.set(job, (counts.get(job) ?? 0) + 1);
+        const { minutes, end } = commands(job, counts.get(job) ?? 0);
+        await sleep(minutes * minuteMs, signal);
+        return { exitCode: signal.aborted ? 143 : 0, report: null, problem: null, ...(signal.aborted ? {} : end) };
+      },
+    },
+    jobs,
+  );
+  const running = worker.run();
+  running.catch(() => {});
+  onTestFinished(async () => {
+    stop.abort();
+    await running.catch(() => {});
+    store.close();
+  });
+  return {
+    worker,
+    store,
+    clock,
+    log,
+    events,
+    until: (then) => time.run(sleep(Date.parse(then) - clock.now(), new AbortController().signal)),
+    jump: (ms) => void (jumped += ms),
+    stop: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+function wordsOf(event: WorkerEvent): string | undefined {
+  switch (event.kind) {
+    case 'run_started': {
+      const { job, cause, attempt } = event.run;
+      return `${job} begins${cause === 'scheduled' ? '' : ', caught up'}${attempt > 1 ? ', again' : ''}`;
+    }
+    case 'run_ended':
+      return `${event.run.job} is ${event.run.outcome ?? 'running'}`;
+    case 'passed_over':
+      return `${event.job} is ${event.outcome}`;
+    case 'clock_set_back':
+      return `${event.job} begins anew`;
+    case 'trouble':
+      return `trouble: ${event.error.message}`;
+    case 'started':
+    case 'reloaded':
+    case 'stopping':
+    case 'stopped':
+      return undefined;
+  }
+}

@@ -1,0 +1,45 @@
+import { PassThrough } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import { commands } from '../../src/cli/commands.ts';
+import { createContext } from '../../src/cli/context.ts';
+import { wholeProgram } from '../../src/cli/program.ts';
+import { jobKinds } from '../../src/model/job.ts';
+import { jobRules } from '../../src/settings/job-options.ts';
+
+const stream = Object.assign(new PassThrough(), { isTTY: false }) as unknown as NodeJS.WriteStream & NodeJS.ReadStream;
+const world = {
+  stdout: stream,
+  stderr: stream,
+  stdin: stream,
+  signal: AbortSignal.abort(),
+  environment: {},
+  folder: '/',
+};
+const program = await wholeProgram(createContext(world, () => ({})));
+
+/** A value of each kind that an option may take; those that are refused for it make no arguments. */
+const samples = [true, 3, 'users', 'text', { name: 'value' }];
+
+const options = jobKinds.flatMap((kind) =>
+  Object.entries(jobRules[kind].options).map(([name, option]) => ({ kind, name, option })),
+);
+
+/** What the commands of this version have not got. */
+const absent = new Set(['snapshot', 'backup', 'all', 'mask', 'zstd', 'keep', 'params']);
+
+describe('the settings of jobs', () => {
+  test.each(jobKinds.filter((kind) => !absent.has(kind)))('of %s are those of a command', (kind) => {
+    expect(commands.map(({ name }) => name)).toContain(jobRules[kind].command[0]);
+  });
+
+  test.each(options.filter(({ kind, name }) => !absent.has(kind) && !absent.has(name)))(
+    'of $kind: $name is a flag of its command',
+    ({ kind, option }) => {
+      const value = samples.find((each) => option.schema.safeParse(each).success);
+      const [flag] = option.argumentsOf(value);
+      const command = program.commands.find((each) => each.name() === jobRules[kind].command[0]);
+      if (flag?.startsWith('--') === true) expect(command?.options.map(({ long }) => long)).toContain(flag);
+      else expect(command?.registeredArguments.length).toBeGreaterThan(0);
+    },
+  );
+});

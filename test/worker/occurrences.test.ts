@@ -1,0 +1,131 @@
+import { createRequire } from 'node:module';
+import type * as NodeCron from 'node-cron';
+import { describe, expect, test } from 'vitest';
+import { hourMs, minuteMs } from '../../src/model/time.ts';
+import { isTimeZone, timeZoneNames, wallText } from '../../src/model/zone.ts';
+import { nextOccurrence, occurrencesOf } from '../../src/worker/occurrences.ts';
+
+/** The first occurrences after the time, as the clock of the zone shows them. */
+function times(cron: string, timezone: string, after: string, count = 3): string[] {
+  const found = occurrencesOf({ cron, timezone }).after(Date.parse(after)).take(count);
+  return [...found].map((time) => wallText(time, timezone));
+}
+
+describe('where the clock is set forward over its time, a job comes once', () => {
+  test('at the moment at which it would have come', () => {
+    expect(times('30 2 * * *', 'Europe/Berlin', '2026-03-28T12:00Z', 2)).toEqual([
+      '2026-03-29 03:30:00 +02:00',
+      '2026-03-30 02:30:00 +02:00',
+    ]);
+  });
+
+  test('and not again, where it also names the time that comes then', () => {
+    expect(times('30 2,3 * * *', 'Europe/Berlin', '2026-03-28T12:00Z', 2)).toEqual([
+      '2026-03-29 03:30:00 +02:00',
+      '2026-03-30 02:30:00 +02:00',
+    ]);
+  });
+
+  test('also where a whole day is left out', () => {
+    expect(times('15 2 * * *', 'Pacific/Apia', '2011-12-28T12:30Z', 3)).toEqual([
+      '2011-12-29 02:15:00 -10:00',
+      '2011-12-31 02:15:00 +14:00',
+      '2012-01-01 02:15:00 +14:00',
+    ]);
+  });
+});
+
+describe('where the clock is set back over its time, a job comes once', () => {
+  test('the first time', () => {
+    expect(times('30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00Z', 2)).toEqual([
+      '2026-10-25 02:30:00 +02:00',
+      '2026-10-26 02:30:00 +01:00',
+    ]);
+  });
+
+  test('also looked at from between the two', () => {
+    expect(times('30 2 * * *', 'America/New_York', '2026-11-01T06:15Z', 1)).toEqual(['2026-11-01 02:30:00 -05:00']);
+    expect(times('30 1 * * *', 'America/New_York', '2026-11-01T06:15Z', 1)).toEqual(['2026-11-02 01:30:00 -05:00']);
+  });
+
+  test('by half an hour, too', () => {
+    expect(times('45 1 * * *', 'Australia/Lord_Howe', '2026-04-04T00:00Z', 2)).toEqual([
+      '2026-04-05 01:45:00 +11:00',
+      '2026-04-06 01:45:00 +10:30',
+    ]);
+  });
+});
+
+test('a job of every hour comes with each hour that passes, whatever is done to the clock', () => {
+  for (const day of ['2026-03-29', '2026-10-25']) {
+    const found = [...occurrencesOf({ cron: '15 * * * *', timezone: 'Europe/Berlin' }).after(Date.parse(day)).take(6)];
+    expect(found.map((time, index) => time - (found[index - 1] ?? time - hourMs))).toEqual(found.map(() => hourMs));
+  }
+});
+
+test('a leap day comes in leap years alone, and a century that is none is passed over', () => {
+  expect(times('0 3 29 2 *', 'UTC', '2026-01-01', 2)).toEqual([
+    '2028-02-29 03:00:00 +00:00',
+    '2032-02-29 03:00:00 +00:00',
+  ]);
+  expect(times('0 3 29 2 *', 'UTC', '2097-01-01', 1)).toEqual(['2104-02-29 03:00:00 +00:00']);
+  expect(times('0 3 L 2 *', 'UTC', '2027-01-01', 2)).toEqual([
+    '2027-02-28 03:00:00 +00:00',
+    '2028-02-29 03:00:00 +00:00',
+  ]);
+});
+
+test('where a day of the month and a weekday are given, both are right', () => {
+  expect(times('0 4 1-7 * 0', 'UTC', '2026-11-02', 2)).toEqual([
+    '2026-12-06 04:00:00 +00:00',
+    '2027-01-03 04:00:00 +00:00',
+  ]);
+});
+
+test('what never comes is not looked for without end', () => {
+  expect(nextOccurrence(occurrencesOf({ cron: '0 0 1 * 1#2', timezone: 'UTC' }), 0)).toBeUndefined();
+});
+
+const [from, to] = [Date.parse('2026-01-01'), Date.parse('2027-01-01')];
+const zones = ['Europe/Berlin', 'America/St_Johns', 'Australia/Lord_Howe'];
+
+test.each(zones)('backward come the same times as forward, each night of a year in %s', (timezone) => {
+  for (const cron of ['30 2 * * *', '0 */6 * * 0']) {
+    const occurrences = occurrencesOf({ cron, timezone });
+    const forward: number[] = [];
+    for (const time of occurrences.after(from)) {
+      if (time > to) break;
+      forward.push(time);
+    }
+    const backward = [...occurrences.upTo(to).take(forward.length)].reverse();
+    expect(backward).toEqual(forward);
+    expect(forward).toHaveLength(cron === '30 2 * * *' ? 365 : 52 * 4);
+  }
+});
+
+test('apart from the days on which clocks change, node-cron means the same times', () => {
+  const { createTask } = createRequire(import.meta.url)('node-cron') as typeof NodeCron;
+  for (const cron of [
+    '30 2 * * *',
+    '*/20 3-5 1,15 * *',
+    '0 4 * * MON-FRI',
+    '0 6 L * *',
+    '5 7 * * 1#2',
+    '0 0 3 9 * *',
+  ]) {
+    const task = createTask(cron, () => {}, { timezone: 'Europe/Berlin' });
+    const found = [...occurrencesOf({ cron, timezone: 'Europe/Berlin' }).after(Date.parse('2026-04-01')).take(12)];
+    expect(found.map((time) => task.match(new Date(time)))).toEqual(found.map(() => true));
+    // Nothing lies between the first two: all minutes asked for above are tens.
+    const [first = 0, second = 0] = found;
+    for (let time = first + 10 * minuteMs; time < second; time += 10 * minuteMs) {
+      expect(task.match(new Date(time))).toBe(false);
+    }
+    void task.destroy();
+  }
+});
+
+test('a zone is one by the name that the world has agreed on', () => {
+  expect(timeZoneNames()).toContain('Europe/Berlin');
+  expect(['Europe/Berlin', 'UTC', 'Europe/Berln', ''].map(isTimeZone)).toEqual([true, true, false, false]);
+});

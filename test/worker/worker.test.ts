@@ -1,0 +1,188 @@
+import { describe, expect, test } from 'vitest';
+import { dayMs, hourMs, minuteMs } from '../../src/model/time.ts';
+import { jobOf } from '../support/jobs.ts';
+import { type Command, startNight } from '../support/night.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const sync = jobOf('sync');
+const users = jobOf('users', { cron: '0 3 * * *', after: ['sync'], requireComplete: true });
+const takes = (minutes: number, exitCode = 0): Command => ({ minutes, end: { exitCode, problem: 'so it said' } });
+
+describe('a night', () => {
+  test('has each job in its order, the next behind a sync that takes long', async () => {
+    const night = startNight({
+      from: '2026-03-11T00:00Z',
+      jobs: [users, sync],
+      commands: (job) => takes(job === 'sync' ? 80 : 5),
+    });
+    await night.until('2026-03-12T00:00Z');
+    expect(night.log).toEqual([
+      '02:15 sync begins',
+      '03:35 sync is complete',
+      '03:35 users begins',
+      '03:40 users is complete',
+    ]);
+  });
+
+  test('on which the sync is not complete has no export, and says why', async () => {
+    const night = startNight({ from: '2026-03-11T00:00Z', jobs: [users, sync], commands: () => takes(5, 5) });
+    await night.until('2026-03-12T00:00Z');
+    expect(night.log).toEqual(['02:15 sync begins', '02:20 sync is partial', '03:00 users is skipped']);
+    expect(night.events).toContainEqual(
+      expect.objectContaining({ kind: 'passed_over', why: 'sync was not complete: partial, so it said' }),
+    );
+  });
+
+  test('after three that were slept through makes up for one of them', async () => {
+    const night = startNight({ from: '2026-03-11T00:00Z', jobs: [users, sync] });
+    await night.until('2026-03-11T01:00Z');
+    night.jump(3 * dayMs + 5 * hourMs);
+    await night.until('2026-03-15T01:00Z');
+    expect(night.log).toEqual([
+      '06:00 sync begins, caught up',
+      '06:01 sync is complete',
+      '06:01 users begins, caught up',
+      '06:02 users is complete',
+    ]);
+    expect(night.events).toContainEqual(expect.objectContaining({ kind: 'run_started', passedOver: 3 }));
+  });
+
+  test('on which the clock is set back has no second run', async () => {
+    const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
+    await night.until('2026-03-11T02:30Z');
+    night.jump(-hourMs);
+    await night.until('2026-03-12T00:00Z');
+    expect(night.log).toEqual(['02:15 sync begins', '02:16 sync is complete']);
+  });
+
+  test('after a clock that was years ahead is one like any other', async () => {
+    const night = startNight({ from: '2031-03-11T02:00Z', jobs: [sync] });
+    await night.until('2031-03-11T03:00Z');
+    night.jump(Date.parse('2026-03-11T00:00Z') - Date.parse('2031-03-11T03:00Z'));
+    await night.until('2026-03-12T00:00Z');
+    expect(night.log.slice(2)).toEqual(['00:00 sync begins anew', '02:15 sync begins', '02:16 sync is complete']);
+  });
+
+  test.each([
+    ['2026-03-28T22:00Z', '2026-03-29T22:00Z', '01:30'],
+    ['2026-10-24T22:00Z', '2026-10-25T23:00Z', '00:30'],
+  ])('on which the clocks are changed, %s, has one run', async (from, to, time) => {
+    const night = startNight({ from, jobs: [jobOf('sync', { cron: '30 2 * * *', timezone: 'Europe/Berlin' })] });
+    await night.until(to);
+    expect(night.log.filter((line) => line.includes('begins'))).toEqual([`${time} sync begins`]);
+  });
+
+  test('and the next are not kept apart by a run that takes longer than a day, but never side by side', async () => {
+    const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync], commands: () => takes(25 * 60) });
+    await night.until('2026-03-12T12:00Z');
+    expect(night.log).toEqual(['02:15 sync begins', '02:15 sync is overlapped', '03:15 sync is complete']);
+  });
+});
+
+test('a run that takes longer than its timeout is stopped, and said to be', async () => {
+  const job = jobOf('sync', { timeoutMs: 30 * minuteMs });
+  const night = startNight({ from: '2026-03-11T00:00Z', jobs: [job], commands: () => takes(90) });
+  await night.until('2026-03-11T12:00Z');
+  expect(night.log).toEqual(['02:15 sync begins', '02:45 sync is timed_out']);
+  expect(night.store.runs(1)[0]?.problem).toBe('it took longer than the 1800 s that its timeout allows');
+});
+
+describe('a worker that is started again', () => {
+  const file = () => `${temporaryFolder()}/mirror.worker.db`;
+
+  test('makes up once for what it missed, though not from before its first start', async () => {
+    const place = file();
+    const first = startNight({ from: '2026-03-11T12:00Z', jobs: [sync], file: place });
+    await first.until('2026-03-11T13:00Z');
+    await first.stop();
+    expect(first.log).toEqual([]);
+    const second = startNight({ from: '2026-03-14T12:00Z', jobs: [sync], file: place });
+    await second.until('2026-03-14T13:00Z');
+    expect(second.log).toEqual(['12:00 sync begins, caught up', '12:01 sync is complete']);
+  });
+
+  test('takes up once more what was stopped with it, and no more than once', async () => {
+    const place = file();
+    const commands = () => takes(60);
+    const first = startNight({ from: '2026-03-11T02:00Z', jobs: [sync, users], file: place, commands });
+    await first.until('2026-03-11T02:30Z');
+    await first.stop();
+    expect(first.log).toEqual(['02:15 sync begins', '02:30 sync is stopped']);
+    const second = startNight({ from: '2026-03-11T02:40Z', jobs: [sync, users], file: place, commands });
+    await second.until('2026-03-11T02:50Z');
+    await second.stop();
+    const third = startNight({ from: '2026-03-11T02:55Z', jobs: [sync, users], file: place, commands });
+    await third.until('2026-03-11T04:00Z');
+    expect([...second.log, ...third.log]).toEqual([
+      '02:40 sync begins, caught up, again',
+      '02:50 sync is stopped',
+      '03:00 users is skipped',
+    ]);
+  });
+
+  test('does not make up for times that a job did not have then', async () => {
+    const place = file();
+    const first = startNight({ from: '2026-03-11T12:00Z', jobs: [sync], file: place });
+    await first.until('2026-03-11T13:00Z');
+    await first.stop();
+    const moved = { ...sync, cron: '0 11 * * *' };
+    const second = startNight({ from: '2026-03-12T01:00Z', jobs: [moved, users], file: place });
+    await second.until('2026-03-12T04:00Z');
+    expect(second.log).toEqual(['03:00 users is skipped']);
+  });
+});
+
+describe('jobs that were read again', () => {
+  test('are in force at once, and one whose times changed begins from now', async () => {
+    const night = startNight({ from: '2026-03-11T12:00Z', jobs: [sync] });
+    await night.until('2026-03-11T13:00Z');
+    night.worker.reload([{ ...sync, cron: '0 11 * * *' }, jobOf('often', { cron: '30 13 * * *' })]);
+    await night.until('2026-03-12T10:00Z');
+    expect(night.log).toEqual(['13:30 often begins', '13:31 often is complete']);
+  });
+
+  test('leave what runs alone', async () => {
+    const night = startNight({ from: '2026-03-11T02:00Z', jobs: [sync], commands: () => takes(60) });
+    await night.until('2026-03-11T02:30Z');
+    night.worker.reload([users]);
+    await night.until('2026-03-11T03:30Z');
+    expect(night.log).toContain('03:15 sync is complete');
+  });
+});
+
+test('the worker can be asked what each job did, does and will do', async () => {
+  const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync, users], commands: () => takes(10) });
+  await night.until('2026-03-11T02:20Z');
+  const { jobs } = night.worker.view();
+  expect(jobs).toMatchObject([
+    { running: { run: { job: 'sync', cause: 'scheduled' } }, nextAt: Date.parse('2026-03-12T02:15Z') },
+    { running: null, nextAt: Date.parse('2026-03-11T03:00Z') },
+  ]);
+  await night.until('2026-03-11T02:30Z');
+  expect(night.worker.view().jobs[0]).toMatchObject({ running: null, latest: { outcome: 'complete', exitCode: 0 } });
+});
+
+test('a job that is run by hand at its time is passed over', async () => {
+  const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
+  await night.until('2026-03-11T02:00Z');
+  const byHand = { run: 'mine', job: 'sync', cause: 'by_hand', occurrence: null, attempt: 1, command: 'x' } as const;
+  night.store.beginRun(byHand);
+  await night.until('2026-03-11T02:30Z');
+  expect(night.log).toEqual(['02:15 sync is overlapped']);
+  const end = { outcome: 'complete', exitCode: 0, problem: null, report: null } as const;
+  night.store.endRun('mine', end);
+});
+
+test('a file that cannot be written for a while is told of once, and nothing runs that is not on record', async () => {
+  const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
+  await night.until('2026-03-11T02:00Z');
+  const { beginRun } = night.store;
+  const { FileError } = await import('../../src/model/errors.ts');
+  night.store.beginRun = () => {
+    throw new FileError('the disk is full');
+  };
+  await night.until('2026-03-11T02:18Z');
+  night.store.beginRun = beginRun;
+  await night.until('2026-03-11T03:00Z');
+  expect(night.log).toEqual(['02:15 trouble: the disk is full', '02:18 sync begins', '02:19 sync is complete']);
+});

@@ -82,3 +82,9 @@ export function parseDuration(text: string): number | undefined {
   const unit = unitMs[match?.[2] ?? ''];
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
+
+/** The duration as a setting would have it, in the largest unit that needs no fraction: `26h`. */
+export function durationText(ms: number): string {
+  const [name, unit] = Object.entries(unitMs).findLast(([name, unit]) => name !== 'd' && ms % unit === 0) ?? ['ms', 1];
+  return `${ms / unit}${name}`;
+}

@@ -9,7 +9,7 @@ import { UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { nearestNames, suggestion } from '../model/nearest.ts';
 import type { Money } from '../model/money.ts';
-import type { Secret, SecretAddress } from '../model/secret.ts';
+import { Secret, SecretAddress } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
 import { readJobs } from './jobs.ts';
@@ -234,13 +234,18 @@ function defaultWords(key: SettingKey): string {
 
 function readingOf(setting: Setting, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
-  const masked = isSecret(setting) && raw !== null ? String(values[setting.key as SettingKey] ?? '****') : raw;
+  const masked = isSecret(setting) && raw !== null ? maskedText(values[setting.key as SettingKey]) : raw;
   const plain = typeof masked === 'object' && masked !== null ? textOf(masked) : masked;
   return {
     setting,
     value: plain as SettingReading['value'],
     origin: given?.origin ?? (raw === null ? 'not set' : 'default'),
   };
+}
+
+/** As a secret shows itself; nothing of a value that was refused. */
+function maskedText(value: unknown): string {
+  return value instanceof Secret || value instanceof SecretAddress ? String(value) : '****';
 }
 
 function isSecret({ kind }: Setting): boolean {

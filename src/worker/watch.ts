@@ -1,18 +1,16 @@
 /** Watches over the worker while it works: tells of its health to whoever asks, of problems by alerts, and pings. */
 import { hostname } from 'node:os';
 import { OperatorError } from '../model/errors.ts';
-import type { Log } from '../model/log.ts';
 import type { SecretAddress } from '../model/secret.ts';
-import { type Clock, secondMs, timestampOf } from '../model/time.ts';
+import { type Clock, secondMs } from '../model/time.ts';
 import type { AlertStore, Problem } from '../store/ports/alert-store.ts';
 import type { HealthStore } from '../store/ports/health-store.ts';
 import type { LockOwner } from '../store/ports/lock.ts';
 import { type Alerts, openAlerts } from './alerts/alerts.ts';
-import { runAlertCommand } from './alerts/command.ts';
+import { type ChannelPorts, type ChannelSettings, channelsOf } from './alerts/channels.ts';
 import type { Channels } from './alerts/courier.ts';
 import { ping } from './alerts/ping.ts';
 import { problemsOf } from './alerts/problems.ts';
-import { sendRequest } from './alerts/request.ts';
 import type { WorkerEvent, WorkerView } from './events.ts';
 import { type Freshness, freshnessOf } from './health/freshness.ts';
 import { type Metrics, openMetrics } from './health/metrics.ts';
@@ -20,14 +18,12 @@ import { jsonAnswer, type Pages } from './health/server.ts';
 import type { Sleep } from './run-job.ts';
 
 /** What may change while it watches. */
-export interface WatchSettings {
+export interface WatchSettings extends ChannelSettings {
   readonly maxStalenessMs: number;
-  readonly webhook: SecretAddress | undefined;
-  readonly command: readonly string[] | undefined;
   readonly ping: SecretAddress | undefined;
 }
 
-export interface WatchPorts {
+export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'> {
   readonly view: () => WorkerView;
   /** The living scheduler of the mirror. Throws a FileError where its file cannot be read. */
   readonly scheduler: () => LockOwner | undefined;
@@ -35,12 +31,8 @@ export interface WatchPorts {
   readonly health: HealthStore;
   readonly clock: Clock;
   readonly sleep: Sleep;
-  readonly log: Log;
   readonly profile: string | null;
   readonly version: string;
-  /** For the alert command: its working folder, and its environment, without any secret of ours. */
-  readonly folder: string;
-  readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
 export interface Watch {
@@ -50,12 +42,13 @@ export interface Watch {
   reload(settings: WatchSettings): void;
   /** Looks at once. */
   look(): void;
-  /** Looks again and again, until the signal is aborted. */
+  /**
+   * Looks again and again once the worker has started, until the signal is aborted. Then it begins nothing any more, gives
+   * what is on its way a moment, and ends it: what was not delivered is in the store for the next start.
+   */
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when nothing is on its way any more. */
   settled(): Promise<void>;
-  /** Gives what is on its way a moment, then ends it: what was not delivered is in the store for the next start. */
-  close(): Promise<void>;
 }
 
 /** How often it looks, at least: nothing happens when a mirror becomes too old, and files change by other hands. */
@@ -76,6 +69,7 @@ class WorkerWatch implements Watch {
   readonly #startedAt: number;
   #settings: WatchSettings;
   #wake = new AbortController();
+  #hasStarted = false;
   #trouble: string | undefined;
   #lastLook: { readonly at: number; readonly facts: ReturnType<WorkerWatch['readFiles']> } | undefined;
 
@@ -124,6 +118,7 @@ class WorkerWatch implements Watch {
 
   onEvent(event: WorkerEvent): void {
     this.#metrics.onEvent(event);
+    if (event.kind === 'started') this.#hasStarted = true;
     if (event.kind === 'trouble') this.#trouble = event.error.message;
     if (event.kind === 'run_ended' && event.run.outcome === 'complete') this.#ping(event.run.job);
     // Not here and now: the worker is in the middle of its round.
@@ -148,21 +143,30 @@ class WorkerWatch implements Watch {
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    const { clock, sleep, log } = this.#ports;
     while (!signal.aborted) {
-      this.#wake = new AbortController();
-      this.look();
-      const { clock, sleep } = this.#ports;
+      try {
+        // Before, the mirror may be that of another worker.
+        if (this.#hasStarted) this.look();
+      } catch (error) {
+        // Without a look there are no alerts: better one that fails now and then than none any more.
+        const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
+        log.error({}, `the worker's health could not be looked at: ${why}`);
+      }
       const next = this.#alerts.nextTry() ?? Number.POSITIVE_INFINITY;
       const rest = Math.min(restMs, Math.max(secondMs, next - clock.now()));
       await sleep(rest, AbortSignal.any([signal, this.#wake.signal]));
+      if (this.#wake.signal.aborted) this.#wake = new AbortController();
     }
+    await this.#close();
   }
 
   async settled(): Promise<void> {
     await Promise.all([this.#alerts.settled(), ...this.#pings]);
   }
 
-  async close(): Promise<void> {
+  async #close(): Promise<void> {
+    this.#alerts.close();
     const patience = setTimeout(() => this.#stop.abort(), graceMs);
     await this.settled();
     clearTimeout(patience);
@@ -216,26 +220,19 @@ class WorkerWatch implements Watch {
   }
 
   #channels(): Channels {
-    const { webhook, command } = this.#settings;
-    const { version, folder, environment, log } = this.#ports;
-    const userAgent = `admin-mirror/${version}`;
-    return {
-      ...(webhook && {
-        webhook: (payload, signal) =>
-          sendRequest(webhook, { method: 'POST', body: JSON.stringify(payload), userAgent }, signal),
-      }),
-      ...(command && {
-        command: (payload, signal) => runAlertCommand(command, payload, { folder, environment, log }, signal),
-      }),
-    };
+    return channelsOf(this.#settings, { ...this.#ports, userAgent: this.#userAgent() });
+  }
+
+  #userAgent(): string {
+    return `admin-mirror/${this.#ports.version}`;
   }
 
   #ping(name: string): void {
     const { ping: address } = this.#settings;
     const isSync = this.#view()?.jobs.some(({ job }) => job.name === name && job.run === 'sync') ?? false;
     if (address === undefined || !isSync || this.#stop.signal.aborted) return;
-    const { sleep, log, version } = this.#ports;
-    const sent = ping(address, { userAgent: `admin-mirror/${version}`, sleep, log, signal: this.#stop.signal });
+    const { sleep, log } = this.#ports;
+    const sent = ping(address, { userAgent: this.#userAgent(), sleep, log, signal: this.#stop.signal });
     this.#pings.add(sent);
     void sent.finally(() => this.#pings.delete(sent));
   }
@@ -245,6 +242,3 @@ class WorkerWatch implements Watch {
 export function openWatch(ports: WatchPorts, settings: WatchSettings): Watch {
   return new WorkerWatch(ports, settings);
 }
-
-/** The time as answers have it. */
-export const timeText = (ms: number | null): string | null => (ms === null ? null : timestampOf(ms));

@@ -32,9 +32,11 @@ export interface Alerts {
   isSaved(): boolean;
   /** Those that are not over. */
   open(): readonly Alert[];
+  /** Begins no delivery any more. */
+  close(): void;
   /** Resolves when nothing is on its way any more. */
   settled(): Promise<void>;
-  /** When a message is to be tried next, ms since 1970; undefined where none waits. */
+  /** When a message that is not on its way is to be tried, ms since 1970; undefined where none waits. */
   nextTry(): number | undefined;
 }
 
@@ -45,6 +47,7 @@ class WorkerAlerts implements Alerts {
   readonly #underWay = new Map<Channel, Promise<void>>();
   #book: AlertBook;
   #isSaved = true;
+  #isClosed = false;
 
   constructor(ports: AlertPorts) {
     this.#ports = ports;
@@ -76,12 +79,17 @@ class WorkerAlerts implements Alerts {
     return this.#book.alerts.filter(({ isOver }) => !isOver);
   }
 
+  close(): void {
+    this.#isClosed = true;
+  }
+
   async settled(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay.values());
   }
 
   nextTry(): number | undefined {
-    const firsts = channelNames.flatMap((name) => this.#book.messages.find(({ channel }) => channel === name) ?? []);
+    const idle = channelNames.filter((name) => !this.#underWay.has(name));
+    const firsts = idle.flatMap((name) => this.#book.messages.find(({ channel }) => channel === name) ?? []);
     return firsts.length === 0 ? undefined : Math.min(...firsts.map(({ notBefore }) => parseInstant(notBefore) ?? 0));
   }
 
@@ -120,7 +128,7 @@ class WorkerAlerts implements Alerts {
 
   #deliver(channel: Channel): void {
     const { clock, channels, log, signal } = this.#ports;
-    if (this.#underWay.has(channel) || signal.aborted) return;
+    if (this.#underWay.has(channel) || this.#isClosed || signal.aborted) return;
     const message = dueMessage(this.#book.messages, channel, clock.now());
     if (message === undefined) return;
     const record = (delivery: Delivery): void => this.#record(delivery);

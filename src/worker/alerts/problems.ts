@@ -5,7 +5,7 @@
  */
 import { outcomeOfExit } from '../exit-words.ts';
 import type { JobView } from '../events.ts';
-import { parseInstant, secondMs } from '../../model/time.ts';
+import { durationText, parseInstant, secondMs } from '../../model/time.ts';
 import type { Problem, ProblemKind } from '../../store/ports/alert-store.ts';
 import type { JournalHealth, Look, MirrorHealth } from '../../store/ports/health-store.ts';
 import type { JobRun } from '../../store/ports/worker-store.ts';
@@ -87,8 +87,8 @@ function staleness({ is_fresh, resources, max_staleness_seconds }: Freshness): P
   if (is_fresh) return [];
   const stale = Object.entries(resources).filter(([, each]) => !each.is_fresh);
   const names = stale.length === 0 ? 'there is no mirror' : `${stale.map(([name]) => name).join(', ')}: not fresh`;
-  const hours = Math.round((max_staleness_seconds * secondMs) / 360_000) / 10;
-  return [problem('stale', '', `the mirror is older than the ${hours} h that it may be (${names})`)];
+  const limit = durationText(max_staleness_seconds * secondMs);
+  return [problem('stale', '', `the mirror is older than the ${limit} that it may be (${names})`)];
 }
 
 function heldBack(mirror: Look<MirrorHealth>): Problem[] {

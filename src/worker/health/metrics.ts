@@ -160,18 +160,22 @@ function mirrorGauges(gauge: MakeGauge): (mirror: Look<MirrorHealth>, freshness:
   };
 }
 
+/** Where no batch was ever planned. */
+const nothing: JournalHealth = { batches: { planned: 0, applying: 0, stopped: 0, done: 0 }, open: [] };
+
 function journalGauges(gauge: MakeGauge): (journal: Look<JournalHealth>) => void {
   const batches = gauge('batches', 'Batches by state.', ['state']);
   const rows = gauge('batch_rows_open', 'Rows whose outcome is open, by state.', ['state']);
   return (journal) => {
     batches.reset();
     rows.reset();
-    if (!('found' in journal)) return;
-    for (const [state, count] of Object.entries(journal.found.batches)) batches.set({ state }, count);
+    if ('problem' in journal) return;
+    const { batches: counts, open } = 'found' in journal ? journal.found : nothing;
+    for (const [state, count] of Object.entries(counts)) batches.set({ state }, count);
     for (const state of ['sending', 'acknowledged', 'unknown', 'needs_human'] as const) {
       rows.set(
         { state },
-        journal.found.open.reduce((sum, batch) => sum + batch.rows[state], 0),
+        open.reduce((sum, batch) => sum + batch.rows[state], 0),
       );
     }
   };

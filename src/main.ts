@@ -29,6 +29,9 @@ async function runProcess(argv: readonly string[], rows?: readonly CommandRow[])
       stop.abort(reason);
     });
   }
+  // Started by a worker that has died: nobody waits for it any more, and the next worker will begin it again.
+  process.once('disconnect', () => stop.abort(new InterruptedError('SIGTERM')));
+  process.channel?.unref();
   const world = {
     stdout: process.stdout,
     stderr: process.stderr,

@@ -83,8 +83,8 @@ export function parseDuration(text: string): number | undefined {
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
 
-/** The duration as a setting would have it, in the largest unit that needs no fraction: `26h`. */
+/** `90s`, `2h`: as it is written in settings, in the largest unit that leaves a whole number. */
 export function durationText(ms: number): string {
-  const [name, unit] = Object.entries(unitMs).findLast(([name, unit]) => name !== 'd' && ms % unit === 0) ?? ['ms', 1];
-  return `${ms / unit}${name}`;
+  const unit = ['d', 'h', 'm', 's'].find((each) => ms > 0 && ms % (unitMs[each] ?? 1) === 0) ?? 'ms';
+  return `${ms / (unitMs[unit] ?? 1)}${unit}`;
 }

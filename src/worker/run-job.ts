@@ -1,5 +1,6 @@
 /** Runs the command of one job to its end and says what became of it. */
 import type { Job } from '../model/job.ts';
+import { durationText } from '../model/time.ts';
 import type { JobRunEnd, NewJobRun, RunOutcome } from '../store/ports/worker-store.ts';
 
 /** How a command ended. */
@@ -74,5 +75,5 @@ export function outcomeOf(
 }
 
 function timeoutWords({ timeoutMs = 0 }: Job): string {
-  return `it took longer than the ${timeoutMs / 1_000} s that its timeout allows`;
+  return `it took longer than the ${durationText(timeoutMs)} that its timeout allows`;
 }

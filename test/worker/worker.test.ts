@@ -84,7 +84,7 @@ test('a run that takes longer than its timeout is stopped, and said to be', asyn
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [job], commands: () => takes(90) });
   await night.until('2026-03-11T12:00Z');
   expect(night.log).toEqual(['02:15 sync begins', '02:45 sync is timed_out']);
-  expect(night.store.runs(1)[0]?.problem).toBe('it took longer than the 1800 s that its timeout allows');
+  expect(night.store.runs(1)[0]?.problem).toBe('it took longer than the 30m that its timeout allows');
 });
 
 describe('a worker that is started again', () => {

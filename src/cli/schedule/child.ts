@@ -20,7 +20,7 @@ export interface ChildOptions {
 
 /**
  * Starts `admin-mirror` with these arguments. Once the signal is aborted the process is told so by a signal of its own, and
- * ended when it has not stopped in time; it never outlives this one, unless this one is killed.
+ * ended when it has not stopped in time. Where this process is killed, it stops in order.
  */
 export function startChild(
   argv: readonly string[],
@@ -29,27 +29,41 @@ export function startChild(
   const child = spawn(process.execPath, [program, ...argv], {
     cwd: folder,
     env: environment,
-    stdio: ['ignore', output, output],
+    // The channel says nothing. It breaks when this process is killed, and the child stops by itself.
+    stdio: ['ignore', output, output, 'ipc'],
     // In a process group of its own: Ctrl+C reaches it once, through us. A second signal would end it at once.
     detached: true,
   });
   let impatient: NodeJS.Timeout | undefined;
-  const kill = (): void => endGroup(child);
   const stop = (): void => {
     const { reason } = signal as { readonly reason: unknown };
     child.kill(reason instanceof OperatorError && reason.exitCode === 130 ? 'SIGINT' : 'SIGTERM');
-    impatient = setTimeout(kill, patienceMs);
+    impatient = setTimeout(endGroup, patienceMs, child);
   };
   if (signal.aborted) stop();
   else signal.addEventListener('abort', stop, { once: true });
-  process.on('exit', kill);
+  endWithUs(child);
   const settle = (): void => {
     clearTimeout(impatient);
     signal.removeEventListener('abort', stop);
-    process.off('exit', kill);
+    children.delete(child);
+    if (children.size === 0) process.off('exit', endAll);
   };
   child.once('close', settle).once('error', settle);
   return child;
+}
+
+/** Those that run now. */
+const children = new Set<ChildProcess>();
+
+function endAll(): void {
+  for (const child of children) endGroup(child);
+}
+
+/** Whoever sends a second signal does not wait for anything. */
+function endWithUs(child: ChildProcess): void {
+  if (children.size === 0) process.on('exit', endAll);
+  children.add(child);
 }
 
 function endGroup({ pid }: ChildProcess): void {

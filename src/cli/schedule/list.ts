@@ -1,6 +1,6 @@
 /** `schedule --list`: every job with its next times, on its own clock and in UTC. */
 import { commandText, type Job } from '../../model/job.ts';
-import { minuteMs, systemClock } from '../../model/time.ts';
+import { durationText, systemClock } from '../../model/time.ts';
 import { wallText } from '../../model/zone.ts';
 import { nextOccurrence, occurrencesOf } from '../../worker/occurrences.ts';
 import type { CliContext } from '../context.ts';
@@ -35,13 +35,12 @@ function nextTimes(job: Job, now: number): number[] {
 }
 
 function ruleWords({ cron, timezone, jitterMs, after, requireComplete, catchUp, timeoutMs }: Job): string {
-  const minutes = (ms: number) => `${ms / minuteMs} min`;
   return [
     `${cron} in ${timezone}`,
-    ...(jitterMs > 0 ? [`up to ${minutes(jitterMs)} later`] : []),
+    ...(jitterMs > 0 ? [`up to ${durationText(jitterMs)} later`] : []),
     ...(after.length > 0 ? [`after ${after.join(' and ')}${requireComplete ? ', if complete' : ''}`] : []),
     ...(catchUp ? [] : ['not made up for when missed']),
-    ...(timeoutMs === undefined ? [] : [`for ${minutes(timeoutMs)} at most`]),
+    ...(timeoutMs === undefined ? [] : [`for ${durationText(timeoutMs)} at most`]),
   ].join(', ');
 }
 

@@ -186,7 +186,7 @@ function workerStore(database: Database, file: string, clock: Clock, self?: () =
         const left = running.all().filter(({ job, run }) => locks.owner(jobLock(job))?.run !== run);
         const problem = 'the worker died while it ran';
         for (const { run } of left) endRow(run, { outcome: 'killed', exitCode: null, problem, report: null });
-        return left.map(runOf);
+        return left.flatMap(({ run }) => one.get(run) ?? []).map(runOf);
       }),
     runs: (limit, job) => told(() => (job === undefined ? all.all(limit) : ofJob.all(job, limit)).map(runOf)),
     close: () => {

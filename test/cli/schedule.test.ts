@@ -1,0 +1,81 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { type Invocation, invoke } from '../support/invoke.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+function folderWith(config: string): Invocation {
+  const folder = temporaryFolder();
+  mkdirSync(`${folder}/config`);
+  writeFileSync(`${folder}/config/admin-mirror.yaml`, config);
+  return { folder };
+}
+
+const jobs = `jobs:
+  - {name: sync, run: sync, quick: true, cron: "15 2 * * *", timezone: America/New_York, jitter: 90s}
+  - {name: leap, run: export, what: users, output: a.csv, cron: "0 3 29 2 *", timezone: UTC, after: sync, require: complete}
+`;
+
+interface Listed {
+  readonly jobs: readonly {
+    readonly name: string;
+    readonly next: readonly { readonly local: string; readonly utc: string }[];
+  }[];
+}
+
+describe('schedule --list', () => {
+  test('prints the next five times of each job, on its own clock and in UTC', async () => {
+    const { code, stdout } = await invoke(['schedule', '--list'], folderWith(jobs));
+    expect(code).toBe(0);
+    const [sync = '', leap = ''] = stdout.split('\n\n');
+    expect(sync.split('\n').slice(0, 2)).toEqual([
+      'sync  admin-mirror sync --quick',
+      '  15 2 * * * in America/New_York, up to 90s later',
+    ]);
+    expect(sync.match(/^ {2}20\d\d-\d\d-\d\d 0[23]:15:00 -0[45]:00 {2}20\d\d-\d\d-\d\dT0[67]:15:00Z$/gm)).toHaveLength(
+      5,
+    );
+    expect(leap).toContain('0 3 29 2 * in UTC, after sync, if complete');
+  });
+
+  test('gives them as JSON, each later than the one before', async () => {
+    const { stdout } = await invoke(['schedule', '--list', '--json'], folderWith(jobs));
+    const listed = (JSON.parse(stdout) as Listed).jobs;
+    expect(listed).toMatchObject([
+      {
+        name: 'sync',
+        command: 'admin-mirror sync --quick',
+        jitter_ms: 90_000,
+        after: [],
+        require: null,
+        catch_up: true,
+      },
+      { name: 'leap', run: 'export', after: ['sync'], require: 'complete', timeout_ms: null },
+    ]);
+    for (const { next } of listed) {
+      const times = next.map(({ utc }) => Date.parse(utc));
+      expect(times).toHaveLength(5);
+      expect(times.toSorted((a, b) => a - b)).toEqual(times);
+      for (const { local, utc } of next) expect(Date.parse(local)).toBe(Date.parse(utc));
+    }
+  });
+});
+
+describe('schedule', () => {
+  test('without jobs says where to list them', async () => {
+    const { code, stderr } = await invoke(['schedule'], folderWith(''));
+    expect(code).toBe(2);
+    expect(stderr).toContain('there are no jobs to run\nList them under "jobs" in the config file');
+  });
+
+  test('--once of a job that there is not names the nearest', async () => {
+    const { code, stderr } = await invoke(['schedule', '--once', 'snyc'], folderWith(jobs));
+    expect(code).toBe(2);
+    expect(stderr).toBe('error: there is no job "snyc"\nDid you mean "sync"?\n');
+  });
+
+  test('of a job with a mistake is refused, with its line', async () => {
+    const { code, stderr } = await invoke(['schedule', '--list'], folderWith(jobs.replace('0 3 29', '0 24 29')));
+    expect(code).toBe(2);
+    expect(stderr).toContain('config/admin-mirror.yaml:3: job "leap": cron is "0 24 29 2 *": "24" is no hour');
+  });
+});

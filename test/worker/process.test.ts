@@ -1,0 +1,151 @@
+import SqliteDatabase from 'better-sqlite3';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openMirrorStoreForReading } from '../../src/store/sqlite/mirror-store.ts';
+import { openWorkerStoreForReading } from '../../src/store/sqlite/worker/store.ts';
+import { runCli, startCli } from '../support/cli.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const job = (name: string, more: string) => `  - {name: ${name}, timezone: UTC, ${more}}\n`;
+const everySecond = 'cron: "* * * * * *"';
+
+/** A working folder with these jobs, and what a command in it needs to find the sandbox. */
+function placeWith(jobs: string, sandbox?: Sandbox) {
+  const folder = temporaryFolder();
+  mkdirSync(`${folder}/config`);
+  const configure = (text: string) => writeFileSync(`${folder}/config/admin-mirror.yaml`, text);
+  configure(`jobs:\n${jobs}`);
+  const environment: Record<string, string> =
+    sandbox === undefined ? {} : { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  return { folder, configure, environment };
+}
+
+/** Starts the worker; its log is read line by line. */
+function startWorker(place: ReturnType<typeof placeWith>) {
+  const child = startCli(['schedule'], place);
+  const lines: string[] = [];
+  const log = createInterface({ input: child.stderr });
+  log.on('line', (line) => lines.push(line));
+  const code = new Promise<number | null>((resolve) => child.on('close', resolve));
+  onTestFinished(() => void child.kill('SIGKILL'));
+  /** Waits for a line that holds the text. */
+  const saying = (text: string) =>
+    new Promise<string>((resolve, reject) => {
+      const look = (line: string) => line.includes(text) && resolve(line);
+      lines.forEach(look);
+      log.on('line', look);
+      child.on('close', () => reject(new Error(`it ended without saying ${text}: ${lines.join('\n')}`)));
+    });
+  return { child, code, saying };
+}
+
+function runsIn(folder: string) {
+  const store = openWorkerStoreForReading(`${folder}/data/mirror.worker.db`);
+  try {
+    return store
+      .runs(100)
+      .map(({ job, cause, outcome, attempt, exitCode }) => ({ job, cause, outcome, attempt, exitCode }));
+  } finally {
+    store.close();
+  }
+}
+
+/** The living process that writes the mirror now. */
+function writerOf(folder: string): number | undefined {
+  const store = openMirrorStoreForReading(`${folder}/data/mirror.db`);
+  const pid = store.lockOwner('sync')?.pid;
+  store.close();
+  return pid;
+}
+
+/** Waits until a sync is under way, and sees to it that it stays so. */
+async function caughtIn({ saying }: ReturnType<typeof startWorker>, sandbox: Sandbox): Promise<void> {
+  sandbox.control.setBehaviour({ latency: 100 });
+  await saying('"msg":"reading"');
+  sandbox.control.setBehaviour({ latency: 60_000 });
+}
+
+describe('the worker', () => {
+  test('lets what it runs stop in order at SIGTERM and ends with 0; meanwhile no other can be, and no config breaks it', async () => {
+    const sandbox = await startSandbox({ users: 400 });
+    const place = placeWith(job('sync', `run: sync, ${everySecond}`), sandbox);
+    const worker = startWorker(place);
+    await caughtIn(worker, sandbox);
+    const second = await runCli(['schedule'], place);
+    expect(second.code).toBe(7);
+    expect(second.stderr).toContain(`another schedule holds the lock: process ${worker.child.pid} on `);
+
+    place.configure('jobs:\n  - {name: sync, run: snyc, cron: "@daily"}\n');
+    worker.child.kill('SIGHUP');
+    expect(await worker.saying('the old one goes on')).toContain(
+      'config/admin-mirror.yaml:2: job \\"sync\\": run is \\"snyc\\"',
+    );
+
+    const asked = Date.now();
+    worker.child.kill('SIGTERM');
+    expect(await worker.code).toBe(0);
+    expect(Date.now() - asked).toBeLessThan(10_000);
+    expect(runsIn(place.folder).at(-1)).toMatchObject({ job: 'sync', outcome: 'stopped', exitCode: 143 });
+    const database = new SqliteDatabase(`${place.folder}/data/mirror.db`, { readonly: true });
+    expect(database.prepare('SELECT status FROM mirror_runs').pluck().all()).toEqual(['interrupted']);
+    database.close();
+  });
+
+  test('that is killed leaves its place to the next, which takes up what was left; and ends at once at a second signal', async () => {
+    const sandbox = await startSandbox({ users: 400 });
+    const place = placeWith(job('sync', `run: sync, ${everySecond}`), sandbox);
+    const first = startWorker(place);
+    await caughtIn(first, sandbox);
+    first.child.kill('SIGKILL');
+    await first.code;
+    // What it ran does not go on without it.
+    await expect.poll(() => writerOf(place.folder), { timeout: 10_000 }).toBeUndefined();
+
+    const second = startWorker(place);
+    await second.saying('sync ended as killed: the worker died while it ran');
+    await caughtIn(second, sandbox);
+    expect(runsIn(place.folder)).toContainEqual(expect.objectContaining({ job: 'sync', outcome: 'killed' }));
+    expect(writerOf(place.folder)).toBeDefined();
+    second.child.kill('SIGINT');
+    second.child.kill('SIGTERM');
+    expect([130, 143]).toContain(await second.code);
+    await expect.poll(() => writerOf(place.folder)).toBeUndefined();
+  });
+
+  test('reads the config file again at SIGHUP; jobs go by what was read, not by what is being written', async () => {
+    const place = placeWith(job('other', 'run: export, what: users, output: a.csv, cron: "@yearly"'));
+    const worker = startWorker(place);
+    await worker.saying('the worker has started');
+    place.configure(`jobs:\n${job('users', `run: export, what: users, output: b.csv, ${everySecond}`)}`);
+    worker.child.kill('SIGHUP');
+    await worker.saying('the config file was read again');
+    place.configure('jobs: [\n');
+    // It fails for the reason that it should.
+    await worker.saying('users ended as failed: there is no mirror at ');
+    worker.child.kill('SIGINT');
+    expect(await worker.code).toBe(0);
+  });
+});
+
+describe('schedule --once', () => {
+  test('runs the job now, ends as it ends, and puts it on record', async () => {
+    const sandbox = await startSandbox();
+    const jobs =
+      job('sync', 'run: sync, resources: [coupons], cron: "@daily"') +
+      job('users', 'run: export, what: nobody, output: a.csv, cron: "@daily"');
+    const place = placeWith(jobs, sandbox);
+    const done = await runCli(['schedule', '--once', 'sync', '--json'], place);
+    expect(done.code).toBe(0);
+    expect(JSON.parse(done.stdout)).toMatchObject({ status: 'complete', resources: { coupons: { live: 20 } } });
+    const failed = await runCli(['schedule', '--once', 'users'], place);
+    expect(failed.code).toBe(2);
+    expect(failed.stderr).toContain('nobody');
+    expect(runsIn(place.folder)).toEqual([
+      { job: 'users', cause: 'by_hand', outcome: 'failed', attempt: 1, exitCode: 2 },
+      { job: 'sync', cause: 'by_hand', outcome: 'complete', attempt: 1, exitCode: 0 },
+    ]);
+  });
+});

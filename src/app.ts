@@ -284,15 +284,15 @@ export async function openWorkerStoreForReading(
   return existsSync(file) ? releases.add(sqlite.openWorkerStoreForReading(file, clock)) : undefined;
 }
 
-/** The worker that runs the jobs of the settings, wired; it does nothing before it is told to run. */
+/** The worker that runs the jobs of the settings, wired, in real time unless `sleep` is given; it does nothing before `run`. */
 export async function openWorker(
   { settings, clock, signal }: Omit<Surroundings, 'log'>,
-  ports: Pick<WorkerPorts, 'runCommand' | 'tell'>,
+  ports: Pick<WorkerPorts, 'runCommand' | 'tell'> & Partial<Pick<WorkerPorts, 'sleep'>>,
   releases: Releases,
 ): Promise<Worker> {
   const [worker, { sleepFor }] = await Promise.all([import('./worker/worker.ts'), import('./worker/sleep.ts')]);
   const store = await openWorkerStore(settings, clock, releases);
-  return worker.openWorker({ ...ports, store, clock, signal, sleep: sleepFor }, settings.jobs);
+  return worker.openWorker({ sleep: sleepFor, ...ports, store, clock, signal }, settings.jobs);
 }
 
 /** What of the settings may change while the watch goes on. */
@@ -306,7 +306,7 @@ export function watchSettingsOf({ worker, alerts }: Settings): WatchSettings {
  */
 export async function openWatch(
   { settings, clock, log }: Omit<Surroundings, 'signal'>,
-  ports: Pick<WatchPorts, 'view' | 'folder' | 'environment'>,
+  ports: Pick<WatchPorts, 'view' | 'folder' | 'environment'> & Partial<Pick<WatchPorts, 'sleep'>>,
   releases: Releases,
 ): Promise<Watch> {
   const [watch, { openHealthServer }, { openAlertStore }, { openHealthStore }, { workerFileOf }, { sleepFor }] =
@@ -322,12 +322,12 @@ export async function openWatch(
   const lock = await openWorkerStore(settings, clock, releases);
   const opened = watch.openWatch(
     {
+      sleep: sleepFor,
       ...ports,
       scheduler: () => lock.scheduler(),
       alertStore,
-      health: openHealthStore(settings.store, clock),
+      health: releases.add(openHealthStore(settings.store, clock)),
       clock,
-      sleep: sleepFor,
       log,
       profile: null,
       version: version(),
@@ -355,7 +355,7 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
   return workerStatus({
     store,
     alerts: store === undefined ? undefined : releases.add(openAlertStoreForReading(file)),
-    health: openHealthStore(settings.store, clock),
+    health: releases.add(openHealthStore(settings.store, clock)),
     jobs: settings.jobs,
     maxStalenessMs: settings.worker.maxStalenessMs,
     now: clock.now(),

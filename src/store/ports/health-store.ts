@@ -43,8 +43,9 @@ export interface JournalHealth {
 /** What a look at a file came to: `absent` where there is none, and else why it could not be read. */
 export type Look<T> = { readonly found: T } | { readonly absent: true } | { readonly problem: string };
 
-/** Looks at the files each time anew, since they may be replaced; waits for nobody, and never throws. */
+/** Looks at the files as they are at that moment, also where they were replaced; waits for nobody, and never throws. */
 export interface HealthStore {
   mirror(): Look<MirrorHealth>;
   journal(): Look<JournalHealth>;
+  close(): void;
 }

@@ -1,8 +1,8 @@
-/** The health of the SQLite files: opened for a moment, read by a few indexed queries, closed. */
-import { existsSync } from 'node:fs';
+/** The health of the SQLite files: a few indexed queries each time that somebody asks. */
+import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import { FileError, OperatorError } from '../../model/errors.ts';
-import { resourceNames } from '../../model/resources.ts';
+import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import { type Clock, systemClock, type Timestamp } from '../../model/time.ts';
 import type {
   HealthStore,
@@ -23,33 +23,68 @@ import { mirrorKind } from './migrations.ts';
 /** Whoever asks would rather hear that a file is locked than wait: it asks again soon. */
 const patienceMs = 250;
 
-/** Looks at these files; none of them has to exist. */
+/** Looks at these files; none of them has to exist. The caller closes it. */
 export function openHealthStore(
   { mirror, journal }: { readonly mirror: string; readonly journal: string },
   clock: Clock = systemClock,
 ): HealthStore {
+  const ofMirror = lookAt(mirrorKind, mirror, mirrorHealth);
+  const ofJournal = lookAt(journalKind, journal, (database) => journalHealth(database, clock));
   return {
-    mirror: () => look(mirrorKind, mirror, mirrorHealth),
-    journal: () => look(journalKind, journal, (database) => journalHealth(database, clock)),
+    mirror: ofMirror.look,
+    journal: ofJournal.look,
+    close: () => {
+      ofMirror.close();
+      ofJournal.close();
+    },
   };
 }
 
-function look<T>(kind: FileKind, file: string, read: (database: Database) => T): Look<T> {
-  if (!existsSync(file)) return { absent: true };
-  let database: Database | undefined;
-  try {
-    const empty = new FileError(`the ${kind.name} ${file} is empty`);
-    database = openForReading(kind, file, empty, empty, patienceMs);
-    // One transaction: the numbers belong together.
-    return { found: database.transaction(read)(database) };
-  } catch (error) {
-    if (error instanceof OperatorError) return { problem: error.message };
-    return {
-      problem: `the ${kind.name} ${file} cannot be read: ${error instanceof Error ? error.message : 'unknown'}`,
-    };
-  } finally {
-    database?.close();
+/**
+ * The file stays open between two looks, without a transaction, and is opened anew where another one lies in its place:
+ * opened each time, it would cost a worker some hundred MB of garbage that nobody collects for days.
+ */
+function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) => () => T) {
+  let open: { readonly mark: string; readonly database: Database; readonly read: () => T } | undefined;
+
+  function close(): void {
+    open?.database.close();
+    open = undefined;
   }
+
+  function opened(mark: string): () => T {
+    if (open?.mark !== mark) close();
+    if (open === undefined) {
+      const empty = new FileError(`the ${kind.name} ${file} is empty`);
+      const database = openForReading(kind, file, empty, empty, patienceMs);
+      try {
+        // One transaction: the numbers belong together.
+        open = { mark, database, read: database.transaction(prepare(database)) };
+      } catch (error) {
+        database.close();
+        throw error;
+      }
+    }
+    return open.read;
+  }
+
+  function look(): Look<T> {
+    const { dev, ino } = statSync(file, { throwIfNoEntry: false }) ?? {};
+    if (ino === undefined) {
+      close();
+      return { absent: true };
+    }
+    try {
+      return { found: opened(`${dev} ${ino}`)() };
+    } catch (error) {
+      close();
+      if (error instanceof OperatorError) return { problem: error.message };
+      const why = error instanceof Error ? error.message : String(error);
+      return { problem: `the ${kind.name} ${file} cannot be read: ${why}` };
+    }
+  }
+
+  return { look, close };
 }
 
 interface ResourceRow {
@@ -60,7 +95,7 @@ interface ResourceRow {
   readonly server_total: number | null;
 }
 
-function mirrorHealth(database: Database): MirrorHealth {
+function mirrorHealth(database: Database): () => MirrorHealth {
   const one = database.prepare<{ resource: string }, ResourceRow>(
     `SELECT begins_at,
        (SELECT fresh_as_of FROM mirror_freshness WHERE resource = @resource) AS fresh_as_of,
@@ -88,7 +123,7 @@ function mirrorHealth(database: Database): MirrorHealth {
        )`,
     )
     .pluck();
-  const resources = resourceNames.flatMap((resource): ResourceHealth[] => {
+  const lineOf = (resource: ResourceName): ResourceHealth[] => {
     const row = one.get({ resource });
     if (row === undefined) return [];
     const counted = { pending: 0, walking: 0, settled: 0, unsettled: 0 };
@@ -104,34 +139,33 @@ function mirrorHealth(database: Database): MirrorHealth {
         heldBack: heldBack.get(resource) ?? 0,
       },
     ];
-  });
-  return { resources };
+  };
+  return () => ({ resources: resourceNames.flatMap(lineOf) });
 }
 
-function journalHealth(database: Database, clock: Clock): JournalHealth {
-  const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
-  for (const { state, count } of database
-    .prepare<[], { state: BatchState; count: number }>(
-      'SELECT state, count(*) AS count FROM journal_batches GROUP BY state',
-    )
-    .iterate()) {
-    batches[state] = count;
-  }
+function journalHealth(database: Database, clock: Clock): () => JournalHealth {
+  const states = database.prepare<[], { state: BatchState; count: number }>(
+    'SELECT state, count(*) AS count FROM journal_batches GROUP BY state',
+  );
   // By the index of open rows: the rows of all batches may be millions.
   const rows = database.prepare<[], { batch: string; state: OpenState; count: number }>(
     `SELECT batch, state, count(*) AS count FROM journal_intents INDEXED BY journal_open_subject
      WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human') GROUP BY batch, state ORDER BY batch`,
   );
   const locks = batchLocks(database, clock);
-  const open = new Map<string, OpenBatch & { rows: Record<OpenState, number> }>();
-  for (const { batch, state, count } of rows.all()) {
-    const known = open.get(batch) ?? {
-      batch,
-      rows: { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 },
-      isInHand: locks.owner(batch) !== undefined,
-    };
-    known.rows[state] = count;
-    open.set(batch, known);
-  }
-  return { batches, open: [...open.values()] };
+  return () => {
+    const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
+    for (const { state, count } of states.all()) batches[state] = count;
+    const open = new Map<string, OpenBatch & { rows: Record<OpenState, number> }>();
+    for (const { batch, state, count } of rows.all()) {
+      const known = open.get(batch) ?? {
+        batch,
+        rows: { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 },
+        isInHand: locks.owner(batch) !== undefined,
+      };
+      known.rows[state] = count;
+      open.set(batch, known);
+    }
+    return { batches, open: [...open.values()] };
+  };
 }

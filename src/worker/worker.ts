@@ -47,6 +47,8 @@ class ScheduleWorker implements Worker {
   readonly #running = new Map<string, Running>();
   readonly #runs = new Set<Promise<void>>();
   #jobs: readonly ScheduledJob[];
+  /** What was known of each job after the last round. */
+  #known: ReadonlyMap<string, JobState> = new Map();
   /** Jobs that were read anew and are not in force yet. */
   #next: readonly Job[] | undefined;
   #wake = new AbortController();
@@ -121,21 +123,22 @@ class ScheduleWorker implements Worker {
       this.#recordEnds();
       this.#adopt();
       const now = this.#ports.clock.now();
-      for (const decision of decide(this.#jobs, this.#states(), now)) this.#apply(decision);
+      this.#known = this.#states();
+      const decisions = decide(this.#jobs, this.#known, now);
+      for (const decision of decisions) this.#apply(decision);
+      if (decisions.length > 0) this.#known = this.#states();
       this.#trouble = undefined;
     });
   }
 
   async #rest(): Promise<void> {
-    const { clock, sleep, store } = this.#ports;
+    const { clock, sleep } = this.#ports;
     const now = clock.now();
     let rest = longestRestMs;
-    this.#carefully(() => {
-      for (const each of this.#jobs) {
-        const next = nextTime(each, store.progress(each.job.name)?.handledUntil ?? now, now);
-        if (next !== undefined) rest = Math.min(rest, next - now);
-      }
-    });
+    for (const each of this.#jobs) {
+      const next = nextTime(each, this.#known.get(each.job.name)?.handledUntil ?? now, now);
+      if (next !== undefined) rest = Math.min(rest, next - now);
+    }
     await sleep(rest, this.#wake.signal);
   }
 
@@ -168,8 +171,8 @@ class ScheduleWorker implements Worker {
           store.beginRun(run);
         } catch (error) {
           if (!(error instanceof LockHeldError) || store.scheduler()?.run !== this.#id) throw error;
-          // We still are the scheduler: it is the job that somebody runs by hand.
-          this.#passOver({ ...decision, outcome: 'overlapped', why: error.message });
+          // We still are the scheduler: it is the job that somebody runs by hand. That makes up for what was left, too.
+          if (attempt === 1) this.#passOver({ ...decision, outcome: 'overlapped', why: error.message });
           break;
         }
         tell({ kind: 'run_started', run, passedOver });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Job } from '../../src/model/job.ts';
-import { dayMs, minuteMs, type Timestamp, timestampOf } from '../../src/model/time.ts';
+import { dayMs, minuteMs, timestampOf } from '../../src/model/time.ts';
 import type { JobRun, RunOutcome } from '../../src/store/ports/worker-store.ts';
 import { type Decision, decide, type JobState, nextTime } from '../../src/worker/decide.ts';
 import { jitterOf } from '../../src/worker/jitter.ts';
@@ -25,7 +25,7 @@ function ended(
     attempt: 1,
     command: `admin-mirror ${job}`,
     startedAt: timestampOf(at(started)),
-    finishedAt: timestampOf(at(finished)) as Timestamp,
+    finishedAt: timestampOf(at(finished)),
     outcome,
     exitCode: outcome === 'complete' ? 0 : 5,
     problem: null,

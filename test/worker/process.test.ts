@@ -1,7 +1,9 @@
 import SqliteDatabase from 'better-sqlite3';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { startChild } from '../../src/cli/schedule/child.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorStoreForReading } from '../../src/store/sqlite/mirror-store.ts';
 import { openWorkerStoreForReading } from '../../src/store/sqlite/worker/store.ts';
@@ -128,6 +130,22 @@ describe('the worker', () => {
     worker.child.kill('SIGINT');
     expect(await worker.code).toBe(0);
   });
+});
+
+test('a command that does not stop in time is ended', async () => {
+  const stop = new AbortController();
+  const child = startChild(['sandbox'], {
+    folder: temporaryFolder(),
+    environment: process.env,
+    output: 'pipe',
+    signal: stop.signal,
+    patienceMs: 100,
+  });
+  // From then on it would stop in order.
+  await once(child.stdout ?? child, 'data');
+  child.kill('SIGSTOP');
+  stop.abort();
+  expect(await once(child, 'close')).toEqual([null, 'SIGKILL']);
 });
 
 describe('schedule --once', () => {

@@ -125,7 +125,7 @@ describe('a worker that is started again', () => {
     const first = startNight({ from: '2026-03-11T12:00Z', jobs: [sync], file: place });
     await first.until('2026-03-11T13:00Z');
     await first.stop();
-    const moved = { ...sync, cron: '0 11 * * *' };
+    const moved = { ...sync, cron: '0 14 * * *' };
     const second = startNight({ from: '2026-03-12T01:00Z', jobs: [moved, users], file: place });
     await second.until('2026-03-12T04:00Z');
     expect(second.log).toEqual(['03:00 users is skipped']);
@@ -136,7 +136,7 @@ describe('jobs that were read again', () => {
   test('are in force at once, and one whose times changed begins from now', async () => {
     const night = startNight({ from: '2026-03-11T12:00Z', jobs: [sync] });
     await night.until('2026-03-11T13:00Z');
-    night.worker.reload([{ ...sync, cron: '0 11 * * *' }, jobOf('often', { cron: '30 13 * * *' })]);
+    night.worker.reload([{ ...sync, cron: '30 12 * * *' }, jobOf('often', { cron: '30 13 * * *' })]);
     await night.until('2026-03-12T10:00Z');
     expect(night.log).toEqual(['13:30 often begins', '13:31 often is complete']);
   });
@@ -176,7 +176,8 @@ test('a job that is run by hand at its time is passed over', async () => {
 test('a file that cannot be written for a while is told of once, and nothing runs that is not on record', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
   await night.until('2026-03-11T02:00Z');
-  const { beginRun } = night.store;
+  const { store } = night;
+  const beginRun = store.beginRun.bind(store);
   const { FileError } = await import('../../src/model/errors.ts');
   night.store.beginRun = () => {
     throw new FileError('the disk is full');

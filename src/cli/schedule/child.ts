@@ -7,8 +7,8 @@ import { secondMs } from '../../model/time.ts';
 /** In a clone and in the package alike. */
 const program = fileURLToPath(new URL('../../../src/admin-mirror.js', import.meta.url));
 
-/** How long a command may take to stop in order. The worker itself ends within ten seconds. */
-const patienceMs = 9 * secondMs;
+/** The worker itself ends within ten seconds. */
+const usualPatienceMs = 9 * secondMs;
 
 export interface ChildOptions {
   readonly folder: string;
@@ -16,6 +16,8 @@ export interface ChildOptions {
   /** `pipe`: the caller reads what it prints; `inherit`: it prints where this process does. */
   readonly output: 'pipe' | 'inherit';
   readonly signal: AbortSignal;
+  /** How long it may take to stop in order, ms. */
+  readonly patienceMs?: number;
 }
 
 /**
@@ -24,7 +26,7 @@ export interface ChildOptions {
  */
 export function startChild(
   argv: readonly string[],
-  { folder, environment, output, signal }: ChildOptions,
+  { folder, environment, output, signal, patienceMs = usualPatienceMs }: ChildOptions,
 ): ChildProcess {
   const child = spawn(process.execPath, [program, ...argv], {
     cwd: folder,

@@ -144,6 +144,9 @@ class WorkerWatch implements Watch {
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock, sleep, log } = this.#ports;
+    // Not by AbortSignal.any: what that makes of a signal that lives for months is given back late.
+    const onStop = () => this.#wake.abort();
+    signal.addEventListener('abort', onStop, { once: true });
     while (!signal.aborted) {
       try {
         // Before, the mirror may be that of another worker.
@@ -155,9 +158,11 @@ class WorkerWatch implements Watch {
       }
       const next = this.#alerts.nextTry() ?? Number.POSITIVE_INFINITY;
       const rest = Math.min(restMs, Math.max(secondMs, next - clock.now()));
-      await sleep(rest, AbortSignal.any([signal, this.#wake.signal]));
-      if (this.#wake.signal.aborted) this.#wake = new AbortController();
+      await sleep(rest, this.#wake.signal);
+      // Only now: whatever happened during the look ends the rest at once.
+      this.#wake = new AbortController();
     }
+    signal.removeEventListener('abort', onStop);
     await this.#close();
   }
 

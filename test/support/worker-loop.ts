@@ -23,14 +23,15 @@ const jobs = [jobOf('sync', { cron: '*/10 * * * *' })];
 const settings = { ...settingsFrom(readSettings({ flags: [], environment: listening, folder })), jobs };
 
 await withReleases(async (releases) => {
-  const { clock, sleep, run } = virtualTime(Date.parse('2026-03-11T00:30:00Z'));
+  const time = virtualTime(Date.parse('2026-03-11T00:30:00Z'));
+  const { clock } = time;
   const stop = new AbortController();
   let watch: Watch | undefined;
   let runs = 0;
-  let underWay = 0;
+  const underWay = new Set<object>();
   let url = '';
   const log = { ...silentLog, info: (fields: object) => void ('url' in fields && (url = String(fields.url))) };
-  const patient = (ms: number, signal: AbortSignal) => sleep(ms, signal).catch(() => {});
+  const patient = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});
   const worker = await openWorker(
     { settings, clock, signal: stop.signal },
     {
@@ -40,12 +41,12 @@ await withReleases(async (releases) => {
       },
       sleep: patient,
       runCommand: async () => {
-        underWay += 1;
         const child = spawn('true', { stdio: ['ignore', 'pipe', 'pipe'] });
+        underWay.add(child);
         child.stdout.resume();
         child.stderr.resume();
         await once(child, 'close');
-        underWay -= 1;
+        underWay.delete(child);
         return {
           exitCode: runs % 50 === 7 ? 5 : 0,
           report: { resources: {}, answers: {}, retries: 0 },
@@ -60,7 +61,7 @@ await withReleases(async (releases) => {
   const both = Promise.all([worker.run(), watch.run(stop.signal)]);
   const settled = async (): Promise<void> => {
     do await new Promise((resolve) => setImmediate(resolve));
-    while (underWay > 0);
+    while (underWay.size > 0);
     await watch?.settled();
     const next = measures[0];
     if (next === undefined || runs < next) return;
@@ -72,5 +73,5 @@ await withReleases(async (releases) => {
     );
     if (measures.length === 0) stop.abort();
   };
-  await run(both, settled);
+  await time.run(both, settled);
 });

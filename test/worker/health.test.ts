@@ -7,6 +7,7 @@ import { hourMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { openHealthStore } from '../../src/store/sqlite/health-store.ts';
 import { openWorkerStore } from '../../src/store/sqlite/worker/store.ts';
 import { openHealthServer } from '../../src/worker/health/server.ts';
+import { sectionOf, tableRows } from '../support/documents.ts';
 import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -132,6 +133,15 @@ describe('/metrics', () => {
     rmSync(`${files}/mirror.db`);
     expect(await readable()).toBe('1');
   });
+});
+
+test('every metric stands in docs/worker.md, and no other', async () => {
+  const { get } = await serving();
+  const made = [...(await get('/metrics')).body.matchAll(/^# TYPE admin_mirror_(\w+) /gm)].map(([, name]) => name);
+  const shown = tableRows(sectionOf('docs/worker.md', 'Metrics')).flatMap(([cell = '']) =>
+    [...cell.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name),
+  );
+  expect(shown.toSorted()).toEqual(made.toSorted());
 });
 
 describe('the server', () => {

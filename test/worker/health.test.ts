@@ -141,7 +141,7 @@ test('every metric stands in docs/worker.md, and no other', async () => {
   const shown = tableRows(sectionOf('docs/worker.md', 'Metrics')).flatMap(([cell = '']) =>
     [...cell.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name),
   );
-  expect(shown.toSorted()).toEqual(made.toSorted());
+  expect(new Set(shown)).toEqual(new Set(made));
 });
 
 describe('the server', () => {

@@ -31,6 +31,8 @@ import type { Journal } from './store/ports/journal.ts';
 import type { ReadingStore, Snapshot } from './store/ports/reading.ts';
 import type { UserDirectory } from './store/ports/user-directory.ts';
 import type { WorkerStore } from './store/ports/worker-store.ts';
+import type { WorkerStatus } from './worker/status.ts';
+import type { Watch, WatchPorts, WatchSettings } from './worker/watch.ts';
 import type { Worker, WorkerPorts } from './worker/worker.ts';
 
 /** What every part is made from. */
@@ -327,13 +329,80 @@ export async function openWorkerStoreForReading(
   return existsSync(file) ? releases.add(sqlite.openWorkerStoreForReading(file, clock)) : undefined;
 }
 
-/** The worker that runs the jobs of the settings, wired; it does nothing before it is told to run. */
+/** The worker that runs the jobs of the settings, wired, in real time unless `sleep` is given; it does nothing before `run`. */
 export async function openWorker(
   { settings, clock, signal }: Omit<Surroundings, 'log'>,
-  ports: Pick<WorkerPorts, 'runCommand' | 'tell'>,
+  ports: Pick<WorkerPorts, 'runCommand' | 'tell'> & Partial<Pick<WorkerPorts, 'sleep'>>,
   releases: Releases,
 ): Promise<Worker> {
   const [worker, { sleepFor }] = await Promise.all([import('./worker/worker.ts'), import('./worker/sleep.ts')]);
   const store = await openWorkerStore(settings, clock, releases);
-  return worker.openWorker({ ...ports, store, clock, signal, sleep: sleepFor }, settings.jobs);
+  return worker.openWorker({ sleep: sleepFor, ...ports, store, clock, signal }, settings.jobs);
+}
+
+/** What of the settings may change while the watch goes on. */
+export function watchSettingsOf({ worker, alerts }: Settings): WatchSettings {
+  return { maxStalenessMs: worker.maxStalenessMs, ...alerts };
+}
+
+/**
+ * The watch over a worker, wired, answering over HTTP where the settings say so; it looks at nothing before it is told to.
+ * Throws a FileError, and a UsageError where the address cannot be listened on and no other worker is at this mirror.
+ */
+export async function openWatch(
+  { settings, clock, log }: Omit<Surroundings, 'signal'>,
+  ports: Pick<WatchPorts, 'view' | 'folder' | 'environment'> & Partial<Pick<WatchPorts, 'sleep'>>,
+  releases: Releases,
+): Promise<Watch> {
+  const [watch, { openHealthServer }, { openAlertStore }, { openHealthStore }, { workerFileOf }, { sleepFor }] =
+    await Promise.all([
+      import('./worker/watch.ts'),
+      import('./worker/health/server.ts'),
+      import('./store/sqlite/worker/alerts.ts'),
+      import('./store/sqlite/health-store.ts'),
+      import('./store/sqlite/worker/schema.ts'),
+      import('./worker/sleep.ts'),
+    ]);
+  const alertStore = releases.add(openAlertStore(workerFileOf(settings.store.mirror), clock));
+  const lock = await openWorkerStore(settings, clock, releases);
+  const opened = watch.openWatch(
+    {
+      sleep: sleepFor,
+      ...ports,
+      scheduler: () => lock.scheduler(),
+      alertStore,
+      health: releases.add(openHealthStore(settings.store, clock)),
+      clock,
+      log,
+      profile: null,
+      version: version(),
+    },
+    watchSettingsOf(settings),
+  );
+  // Where another worker is at this mirror, this one ends by saying so, and not by saying that the port is taken.
+  if (settings.worker.listen !== undefined && lock.scheduler() === undefined) {
+    const { url } = releases.add(await openHealthServer(settings.worker.listen, opened.pages, log));
+    log.info({ url }, `health and metrics are at ${url}`);
+  }
+  return opened;
+}
+
+/** What there is to tell of the worker of this mirror, whether one runs or not. Throws a FileError. */
+export async function openWorkerStatus(settings: Settings, clock: Clock, releases: Releases): Promise<WorkerStatus> {
+  const [{ workerStatus }, { openAlertStoreForReading }, { openHealthStore }, { workerFileOf }] = await Promise.all([
+    import('./worker/status.ts'),
+    import('./store/sqlite/worker/alerts.ts'),
+    import('./store/sqlite/health-store.ts'),
+    import('./store/sqlite/worker/schema.ts'),
+  ]);
+  const store = await openWorkerStoreForReading(settings, clock, releases);
+  const file = workerFileOf(settings.store.mirror);
+  return workerStatus({
+    store,
+    alerts: store === undefined ? undefined : releases.add(openAlertStoreForReading(file)),
+    health: releases.add(openHealthStore(settings.store, clock)),
+    jobs: settings.jobs,
+    maxStalenessMs: settings.worker.maxStalenessMs,
+    now: clock.now(),
+  });
 }

@@ -68,7 +68,12 @@ function gathered(clock: Clock): { readonly progress: SyncProgress; readonly flu
 try {
   const { progress, flush } = gathered(systemClock);
   const { report, error } = await withReleases((releases) => {
-    const whole = { ...settings, api: { ...settings.api, key: key === undefined ? undefined : new Secret(key) } };
+    const whole = {
+      ...settings,
+      api: { ...settings.api, key: key === undefined ? undefined : new Secret(key) },
+      // Nobody is alerted from here.
+      alerts: { webhook: undefined, command: undefined, ping: undefined },
+    };
     const surroundings = { settings: whole, log, clock: systemClock, signal: stop.signal };
     return runJob(job, surroundings, releases, progress);
   });

@@ -18,7 +18,7 @@ export type Job =
 
 /** What the thread is started with; plain data, the key apart. */
 export interface EngineTask {
-  readonly settings: Omit<Settings, 'api'> & { readonly api: Omit<Settings['api'], 'key'> };
+  readonly settings: Omit<Settings, 'api' | 'alerts'> & { readonly api: Omit<Settings['api'], 'key'> };
   readonly key: string | undefined;
   readonly job: Job;
 }
@@ -73,8 +73,9 @@ export function runVerifyThread(
 }
 
 function runThread(settings: Settings, job: Job, ports: EnginePorts): Promise<EngineEnd<unknown>> {
-  const { key, ...api } = settings.api;
-  const task: EngineTask = { settings: { ...settings, api }, key: key?.reveal(), job };
+  const { alerts: _alerts, api: given, ...others } = settings;
+  const { key, ...api } = given;
+  const task: EngineTask = { settings: { ...others, api }, key: key?.reveal(), job };
   return new Promise((resolve, reject) => {
     const thread = startThread('../engine-thread', import.meta.url, { workerData: task, resourceLimits });
     const onAbort = (): void => {

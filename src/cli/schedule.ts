@@ -8,6 +8,7 @@ import type { CliContext } from './context.ts';
 interface Flags {
   readonly once?: string;
   readonly list?: true;
+  readonly testAlert?: true;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -19,7 +20,18 @@ export function define(program: Command, context: CliContext): void {
     )
     .addOption(new Option('--once <job>', 'run this job now, wait for it, and end as it ends').conflicts('list'))
     .option('--list', 'print each job with the next five times at which it will run')
+    .addOption(
+      new Option('--test-alert', 'send a test alert to the webhook and the command of the settings').conflicts([
+        'once',
+        'list',
+      ]),
+    )
     .action(async (flags: Flags) => {
+      if (flags.testAlert) {
+        const { sendTestAlert } = await import('./schedule/test-alert.ts');
+        await sendTestAlert(context);
+        return;
+      }
       const { jobs } = context.settings();
       if (jobs.length === 0) {
         throw new UsageError('there are no jobs to run', {

@@ -10,15 +10,22 @@ import { paint, printJson, printLine } from './output.ts';
 export function define(program: Command, context: CliContext): void {
   program
     .command('status')
-    .description('Show how fresh the mirror is, the last runs and what is wrong. Asks the mirror file, not the server.')
+    .description(
+      'Show how fresh the mirror is, the last runs, the worker and its jobs, and what is wrong. Asks files, not the server.',
+    )
     .action(async () => {
-      const { openStatus, withReleases } = await import('../app.ts');
+      const [{ openStatus, openWorkerStatus, withReleases }, { workerLines }] = await Promise.all([
+        import('../app.ts'),
+        import('./worker-status.ts'),
+      ]);
       const settings = context.settings();
       const status = await withReleases((releases) => openStatus(settings, releases));
+      const worker = await withReleases((releases) => openWorkerStatus(settings, systemClock, releases));
       const { profile } = settings;
-      if (context.json()) return printJson(context, { profile: profile ?? null, ...status });
+      if (context.json()) return printJson(context, { profile: profile ?? null, ...status, ...worker });
       const head = profile === undefined ? [] : [`profile ${profile}`];
-      for (const line of [...head, ...linesOf(context, status)]) printLine(context, line);
+      const lines = [...head, ...linesOf(context, status), ...workerLines(context, worker, freshText)];
+      for (const line of lines) printLine(context, line);
     });
 }
 

@@ -30,6 +30,7 @@ export const bookkeeping: readonly TableEntry[] = [
       column('finished_at TEXT?', 'when it ended; null while it runs and where it was killed'),
       column('requests INTEGER', 'requests sent, tries included'),
       column('retries INTEGER', 'how many of them were tries after a failure'),
+      column('answers TEXT', 'how many were answered with each HTTP status, as JSON; the others had no whole answer'),
       column('problem TEXT?', 'why it is not complete'),
     ],
     example: 'SELECT started_at, status, requests, problem FROM mirror_runs ORDER BY started_at DESC LIMIT 10',

@@ -22,8 +22,12 @@ export interface SyncPorts {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
-  /** Requests sent so far, retries among them. */
-  readonly counts: () => { readonly requests: number; readonly retries: number };
+  /** Requests sent so far, retries among them, and their answers by HTTP status. */
+  readonly counts: () => {
+    readonly requests: number;
+    readonly retries: number;
+    readonly byStatus: Readonly<Record<number, number>>;
+  };
   /** As the system says, unless told. */
   readonly freeSpace?: FreeSpace;
 }
@@ -65,8 +69,8 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const ends = await syncAll(watched, request, run, lost);
     const error = errorOf([...ends.values()], watched.signal);
     const status = statusOf([...ends.values()], signal);
-    const { requests, retries } = ports.counts();
-    store.finishRun(run, { status, requests, retries, problem: error?.message ?? null });
+    const { requests, retries, byStatus } = ports.counts();
+    store.finishRun(run, { status, requests, retries, answers: byStatus, problem: error?.message ?? null });
     await keepTidy(watched, status, request);
     return { report: reportOf(store, run), error };
   } finally {

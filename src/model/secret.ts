@@ -29,3 +29,35 @@ export class Secret {
     return this.toString();
   }
 }
+
+/** An address that must not be printed whole: what follows its host may be what lets one use it. */
+export class SecretAddress {
+  readonly #href: string;
+
+  /** @param href a valid URL */
+  constructor(href: string) {
+    this.#href = href;
+  }
+
+  /** The address itself, for the request and nothing else. */
+  reveal(): string {
+    return this.#href;
+  }
+
+  /** `hooks.example.com:8443`, for logs and messages. */
+  get host(): string {
+    return new URL(this.#href).host;
+  }
+
+  toString(): string {
+    return `${new URL(this.#href).origin}/****`;
+  }
+
+  toJSON(): string {
+    return this.toString();
+  }
+
+  [inspect.custom](): string {
+    return this.toString();
+  }
+}

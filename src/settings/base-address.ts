@@ -1,6 +1,7 @@
 /** What the schema of one value cannot see of the base address: http to another machine, and a path too many. */
 import { UsageError } from '../model/errors.ts';
 import { expectedOf, settingsSchema, type SettingValues } from './kinds.ts';
+import { isLoopback } from './loopback.ts';
 
 /** Why the address must not be used; undefined where it may. `origin` says where it was set. */
 export function addressProblem(
@@ -32,8 +33,4 @@ export function checkedAddress(text: string, insecureHttp: boolean): string {
   const problem = addressProblem({ 'api.base_url': read.data, 'api.insecure_http': insecureHttp }, 'as given');
   if (problem !== undefined) throw problem;
   return read.data;
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(?:\.\d+){3}$/.test(host);
 }

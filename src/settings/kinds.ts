@@ -3,9 +3,17 @@ import { z } from 'zod';
 import { parseBytes } from '../model/bytes.ts';
 import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf } from '../model/resources.ts';
-import { Secret } from '../model/secret.ts';
+import { Secret, SecretAddress } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
+import { isLoopback } from './loopback.ts';
 import { type SettingKey, type SettingKind, settingOf } from './table.ts';
+
+/** Where a server of ours waits for connections. */
+export interface ListenAddress {
+  readonly host: string;
+  /** 0: any that is free. */
+  readonly port: number;
+}
 
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -29,6 +37,9 @@ export function expectedOf(key: SettingKey): string {
     name: 'a name of up to 32 letters, digits, - and _, such as staging',
     includes: `names of related records, such as [${includesOf(key).slice(0, 2).join(', ')}], or none`,
     fields: 'names of fields, such as last_seen_at, updated_at or _extra.last_ip, or none',
+    listen: 'an address and a port such as 127.0.0.1:9464, or off',
+    hook: 'an address that begins with https:// (http:// for this machine alone)',
+    program: 'a program with its arguments, as one text or in a list',
   };
   return words[kind];
 }
@@ -53,6 +64,9 @@ export function fromText(kind: SettingKind, text: string): unknown {
     case 'money':
     case 'level':
     case 'name':
+    case 'listen':
+    case 'hook':
+    case 'program':
       return text.trim();
     case 'includes':
       return text.trim() === 'none' ? 'none' : text.split(',').map((name) => name.trim());
@@ -124,6 +138,34 @@ const money = z.union([z.string(), z.number(), z.literal(false)]).transform((val
   const read = parseMoney(String(value), 8);
   if ('money' in read && /[1-9]/.test(read.money) && !read.money.startsWith('-')) return read.money;
   context.addIssue({ code: 'custom', message: 'money' });
+  return z.NEVER;
+});
+
+/** Where to listen; undefined where it is off. A host of IPv6 stands in brackets. */
+const listen = z.union([z.string(), z.literal(false)]).transform((value, context): ListenAddress | undefined => {
+  if (value === false || value === 'off') return undefined;
+  const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]+)\]|([\w.-]+)):(\d{1,5})$/i.exec(value) ?? [];
+  const host = bracketed ?? plain;
+  const port = Number(digits);
+  if (host !== undefined && port < 65_536) return { host, port };
+  context.addIssue({ code: 'custom', message: 'listen' });
+  return z.NEVER;
+});
+
+/** An address whose path may be all that keeps others from using it. */
+const hook = z.string().transform((text, context) => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isPrivate = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
+  if (url !== undefined && isPrivate && url.username === '' && url.hash === '') return new SecretAddress(url.href);
+  context.addIssue({ code: 'custom', message: 'hook' });
+  return z.NEVER;
+});
+
+/** A program and its arguments. A text is cut at its spaces and nothing else in it has a meaning: no shell sees it. */
+const program = z.union([z.string(), z.array(z.string())]).transform((value, context): readonly string[] => {
+  const words = typeof value === 'string' ? value.split(/\s+/).filter((word) => word !== '') : value;
+  if ((words[0] ?? '') !== '' && words.every((word) => !word.includes('\0'))) return words;
+  context.addIssue({ code: 'custom', message: 'program' });
   return z.NEVER;
 });
 
@@ -209,6 +251,11 @@ export const settingsSchema = z.object({
   'bulk.max_total': money,
   'bulk.max_rows': bound,
   'export.reports': path,
+  'worker.listen': listen,
+  'worker.max_staleness': duration,
+  'alerts.webhook': hook.optional(),
+  'alerts.command': program.optional(),
+  'alerts.ping': hook.optional(),
   'log.level': z.enum(logLevels),
   'log.file': path.optional(),
 });

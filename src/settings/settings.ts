@@ -7,11 +7,20 @@ import { UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Money } from '../model/money.ts';
-import type { Secret } from '../model/secret.ts';
+import { Secret, SecretAddress } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
 import { readJobs } from './jobs.ts';
-import { expectedOf, fromText, type LogLevel, namesIn, namesOf, settingsSchema, type SettingValues } from './kinds.ts';
+import {
+  expectedOf,
+  fromText,
+  type ListenAddress,
+  type LogLevel,
+  namesIn,
+  namesOf,
+  settingsSchema,
+  type SettingValues,
+} from './kinds.ts';
 import { chooseProfile, filesOf, profileVariables, sharedFile } from './profiles.ts';
 import {
   commonPath,
@@ -80,6 +89,17 @@ export interface Settings {
   readonly export: {
     /** The folder of the operator's own reports; it need not be there. */
     readonly reports: string;
+  };
+  readonly worker: {
+    /** undefined: it does not. */
+    readonly listen: ListenAddress | undefined;
+    readonly maxStalenessMs: number;
+  };
+  readonly alerts: {
+    readonly webhook: SecretAddress | undefined;
+    /** A program and its arguments. */
+    readonly command: readonly string[] | undefined;
+    readonly ping: SecretAddress | undefined;
   };
   readonly log: { readonly level: LogLevel; readonly file: string | undefined };
   /** What the worker does, in the order of the config file; from nowhere else. */
@@ -215,7 +235,7 @@ export function settingsFrom(reading: SettingsReading): Settings {
 }
 
 function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError {
-  const shown = key === 'api.key' ? 'the value' : JSON.stringify(value);
+  const shown = isSecret(settingOf(key)) ? 'the value' : JSON.stringify(value);
   const known = namesOf(key);
   const given = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : [];
   const stranger = given.find((name) => !known.includes(name));
@@ -232,13 +252,22 @@ function defaultWords(key: SettingKey): string {
 
 function readingOf(setting: Setting, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
-  const masked = setting.kind === 'secret' && raw !== null ? String(values['api.key'] ?? '****') : raw;
+  const masked = isSecret(setting) && raw !== null ? maskedText(values[setting.key as SettingKey]) : raw;
   const plain = typeof masked === 'object' && masked !== null ? textOf(masked) : masked;
   return {
     setting,
     value: plain as SettingReading['value'],
     origin: given?.origin ?? (raw === null ? 'not set' : 'default'),
   };
+}
+
+/** As a secret shows itself; nothing of a value that was refused. */
+function maskedText(value: unknown): string {
+  return value instanceof Secret || value instanceof SecretAddress ? String(value) : '****';
+}
+
+function isSecret({ kind }: Setting): boolean {
+  return kind === 'secret' || kind === 'hook';
 }
 
 /** A list as a variable would give it. */
@@ -304,6 +333,12 @@ function settingsOf(values: SettingValues, jobs: readonly Job[], { folder, envir
       maxRows: values['bulk.max_rows'],
     }),
     export: Object.freeze({ reports: absolute(values['export.reports']) }),
+    worker: Object.freeze({ listen: values['worker.listen'], maxStalenessMs: values['worker.max_staleness'] }),
+    alerts: Object.freeze({
+      webhook: values['alerts.webhook'],
+      command: values['alerts.command'],
+      ping: values['alerts.ping'],
+    }),
     log: Object.freeze({ level: values['log.level'], file: logFile === undefined ? undefined : absolute(logFile) }),
     jobs: Object.freeze(jobs),
   });

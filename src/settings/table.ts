@@ -19,7 +19,10 @@ export type SettingKind =
   | 'switch'
   | 'includes'
   | 'name'
-  | 'fields';
+  | 'fields'
+  | 'listen'
+  | 'hook'
+  | 'program';
 
 export interface Setting {
   /** `section.name` in the config file. */
@@ -220,6 +223,29 @@ export const settingTable = [
   setting('export.reports', 'path', 'reports folder', 'the folder with saved reports of your own', {
     env: 'ADMIN_MIRROR_EXPORT_REPORTS',
     default: 'config/reports',
+  }),
+  setting('worker.listen', 'listen', 'listen', 'where the worker answers on its health, or off', {
+    env: 'ADMIN_MIRROR_WORKER_LISTEN',
+    default: '127.0.0.1:9464',
+  }),
+  setting(
+    'worker.max_staleness',
+    'duration',
+    'largest staleness',
+    'how old the mirror may be before that is a problem',
+    {
+      env: 'ADMIN_MIRROR_WORKER_MAX_STALENESS',
+      default: '26h',
+    },
+  ),
+  setting('alerts.webhook', 'hook', 'alert webhook', 'https address that the worker posts its alerts to; kept secret', {
+    env: 'ADMIN_MIRROR_ALERTS_WEBHOOK',
+  }),
+  setting('alerts.command', 'program', 'alert command', 'program that the worker runs for each alert', {
+    env: 'ADMIN_MIRROR_ALERTS_COMMAND',
+  }),
+  setting('alerts.ping', 'hook', 'ping', 'https address that is asked after each complete sync; kept secret', {
+    env: 'ADMIN_MIRROR_ALERTS_PING',
   }),
   setting('log.level', 'level', 'log level', 'the least important log lines that are still written', {
     env: 'ADMIN_MIRROR_LOG_LEVEL',

@@ -43,6 +43,18 @@ describe('a first sync', () => {
     expectMirrored(sandbox, file);
   });
 
+  test('has on record how its requests were answered', async () => {
+    const sandbox = await startSandbox(small);
+    sandbox.control.faultNext([
+      { fault: 'error_503', match: { path: '/api/v1/users' } },
+      { fault: 'reset_before', match: { path: '/api/v1/users' } },
+    ]);
+    const { report } = await sync(sandbox, `${temporaryFolder()}/mirror.db`);
+    // One had no answer at all.
+    expect(report.answers).toEqual({ 200: report.requests - 2, 503: 1 });
+    expect(sandbox.control.requests().total).toBe(report.requests);
+  });
+
   test('reads a window cut by cut where it has too many pages', async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;

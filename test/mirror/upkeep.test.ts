@@ -58,7 +58,7 @@ describe('the records of runs', () => {
     const clock = { now: () => sandboxNow - 1_000 * dayMs };
     const store = openMirrorStore(file, clock);
     store.beginRun('old', 'sync', []);
-    store.finishRun('old', { status: 'failed', requests: 0, retries: 0, problem: null });
+    store.finishRun('old', { status: 'failed', requests: 0, retries: 0, answers: {}, problem: null });
     store.close();
     await sync(sandbox, file);
     expect(rowsOf(file, 'SELECT count(*) AS n FROM mirror_runs')).toEqual([{ n: 2 }]);

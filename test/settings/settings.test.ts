@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parseDocument } from 'yaml';
 import { resources } from '../../src/model/resources.ts';
@@ -156,6 +157,58 @@ describe('values', () => {
   });
 });
 
+describe('the settings of the worker', () => {
+  test('name an address and a port, in brackets where it is of IPv6, or off', () => {
+    const listen = (text: string) =>
+      read({ environment: { ADMIN_MIRROR_WORKER_LISTEN: text } }).settings?.worker.listen;
+    expect(listen('')).toEqual({ host: '127.0.0.1', port: 9464 });
+    expect(listen('[::1]:80')).toEqual({ host: '::1', port: 80 });
+    expect(listen('localhost:0')).toEqual({ host: 'localhost', port: 0 });
+    expect(listen('off')).toBeUndefined();
+    expect(read({ file: 'worker:\n  listen: off\n' }).settings?.worker.listen).toBeUndefined();
+  });
+
+  test.each(['9464', ':9464', '127.0.0.1', '127.0.0.1:99999', '::1:80', 'http://x:1'])(
+    'refuse to listen on %s',
+    (text) =>
+      expect(problemOf({ environment: { ADMIN_MIRROR_WORKER_LISTEN: text } })).toContain(
+        'such as 127.0.0.1:9464, or off',
+      ),
+  );
+
+  const hook = 'https://hooks.example.com/services/T0/hidden-path?token=hidden-too';
+
+  test.each([
+    ['alerts.webhook', 'ADMIN_MIRROR_ALERTS_WEBHOOK'],
+    ['alerts.ping', 'ADMIN_MIRROR_ALERTS_PING'],
+  ] as const)('show of %s its host alone, wherever they are printed', (key, variable) => {
+    const { settings, shown } = read({ environment: { [variable]: hook } });
+    expect(shown(key)).toBe('https://hooks.example.com/****');
+    expect(JSON.stringify(settings) + inspect(settings, { depth: 9 })).not.toContain('hidden');
+    const { webhook, ping } = settings?.alerts ?? {};
+    expect((key === 'alerts.webhook' ? webhook : ping)?.reveal()).toBe(hook);
+    const words = problemOf({ environment: { [variable]: hook.replace('https', 'http') } });
+    expect(words).toContain(
+      `${key} is the value (environment ${variable}): expected an address that begins with https`,
+    );
+    expect(words).not.toContain('hidden');
+  });
+
+  test('accept plain http for an alert to this machine alone', () => {
+    const address = 'http://127.0.0.1:9093/alert';
+    expect(read({ environment: { ADMIN_MIRROR_ALERTS_WEBHOOK: address } }).settings?.alerts.webhook?.reveal()).toBe(
+      address,
+    );
+  });
+
+  test('cut a command at its spaces, and take words with spaces from a list', () => {
+    const command = (file: string) => read({ file: `alerts:\n  command: ${file}\n` }).settings?.alerts.command;
+    expect(command('page  --team $OPS')).toEqual(['page', '--team', '$OPS']);
+    expect(command('[/opt/my pager/page, night shift]')).toEqual(['/opt/my pager/page', 'night shift']);
+    expect(problemOf({ file: 'alerts:\n  command: []\n' })).toContain('a program with its arguments');
+  });
+});
+
 describe('related records', () => {
   test('are named in a list in the config file, or separated by commas in the environment, each once', () => {
     const file = 'resources:\n  users:\n    include: [orders, payments, orders]\n  packages:\n    include: none\n';
@@ -302,7 +355,8 @@ describe('the table', () => {
 
   test('the example file is accepted, and so it is with its comments opened', () => {
     expect(read({ file: example }).problems).toEqual([]);
-    expect(read({ file: example.replaceAll(/# (base_url|key_file|file):/g, '$1:') }).problems).toEqual([]);
+    const opened = example.replaceAll(/# (base_url|key_file|file|webhook|command|ping):/g, '$1:');
+    expect(read({ file: opened }).problems).toEqual([]);
     const { problems, settings } = read({ file: example.replaceAll(/^# (profile:|profiles:|jobs:| {2,}\S)/gm, '$1') });
     expect(problems).toEqual([]);
     expect(settings?.profile).toBe('production');

@@ -145,6 +145,7 @@ CREATE TABLE mirror_runs (
   finished_at TEXT,
   requests INTEGER NOT NULL DEFAULT 0,
   retries INTEGER NOT NULL DEFAULT 0,
+  answers TEXT NOT NULL DEFAULT '{}',
   problem TEXT
 ) STRICT;
 

@@ -3,15 +3,17 @@ import { OperatorError, UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
 import { settingsFrom } from '../../settings/settings.ts';
 import type { WorkerEvent } from '../../worker/events.ts';
+import type { Watch } from '../../worker/watch.ts';
 import type { Worker } from '../../worker/worker.ts';
 import type { CliContext } from '../context.ts';
 import { givenFlags, keepConfig } from './config-copy.ts';
 import { commandRunner } from './run-command.ts';
+import { withoutSecrets } from './test-alert.ts';
 import { workerLog } from './worker-log.ts';
 
 /** Works until the signal of the context is aborted. Throws LockHeldError where another worker is at this mirror. */
 export async function work(context: CliContext): Promise<void> {
-  const [{ openWorker, withReleases }, { openLog }] = await Promise.all([
+  const [{ openWatch, openWorker, watchSettingsOf, withReleases }, { openLog }] = await Promise.all([
     import('../../app.ts'),
     import('../logger.ts'),
   ]);
@@ -23,21 +25,25 @@ export async function work(context: CliContext): Promise<void> {
   let config: readonly string[] = [];
   const runCommand = commandRunner({ folder, environment, log, globalFlags: () => [...flags, ...config] });
   const toLog = workerLog(log);
+  let watch: Watch | undefined;
   const tell = (event: WorkerEvent): void => {
     // Before it has started, the copy may be that of another worker.
     if (event.kind === 'started') config = ['--config', keepConfig(reading, folder)];
     toLog(event);
+    watch?.onEvent(event);
   };
 
   function reload(worker: Worker): void {
     try {
       const again = context.readAgain();
-      const { jobs, store } = settingsFrom(again);
+      const read = settingsFrom(again);
+      const { jobs, store } = read;
       if (store.mirror !== settings.store.mirror) {
         throw new UsageError('store.mirror names another mirror now', { advice: 'Start the worker anew for that.' });
       }
       config = ['--config', keepConfig(again, folder)];
       worker.reload(jobs);
+      watch?.reload(watchSettingsOf(read));
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       log.error({ advice: error.advice }, `the config file is not taken, the old one goes on: ${error.message}`);
@@ -46,7 +52,14 @@ export async function work(context: CliContext): Promise<void> {
 
   await withReleases(async (releases) => {
     const worker = await openWorker({ settings, clock: systemClock, signal }, { runCommand, tell }, releases);
+    watch = await openWatch(
+      { settings, clock: systemClock, log },
+      { view: () => worker.view(), folder, environment: withoutSecrets(environment) },
+      releases,
+    );
     releases.add({ close: context.onHangUp(() => reload(worker)) });
-    await worker.run();
+    const ended = new AbortController();
+    const running = worker.run().finally(() => ended.abort());
+    await Promise.all([running, watch.run(AbortSignal.any([signal, ended.signal]))]);
   });
 }

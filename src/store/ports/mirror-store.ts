@@ -86,7 +86,14 @@ export interface RunReport {
   readonly finished_at: Timestamp | null;
   readonly requests: number;
   readonly retries: number;
+  /** How many were answered with each HTTP status; the others had no whole answer. */
+  readonly answers: Readonly<Record<string, number>>;
   readonly resources: Partial<Record<ResourceName, ResourceReport>>;
+}
+
+/** What is put on record of a run when it ends. */
+export interface RunEnd extends Pick<RunReport, 'status' | 'requests' | 'retries' | 'answers'> {
+  readonly problem: string | null;
 }
 
 export interface MirrorEvent {
@@ -123,7 +130,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   /** Records a run and its resources as begun; runs left `running` by a dead process become `killed`. */
   beginRun(run: string, command: string, resources: readonly ResourceName[]): void;
   finishResource(run: string, resource: ResourceName, report: Omit<ResourceReport, keyof PageCounts>): void;
-  finishRun(run: string, end: { status: RunStatus; requests: number; retries: number; problem: string | null }): void;
+  finishRun(run: string, end: RunEnd): void;
   runs(limit: number): RunReport[];
 
   windows(resource: ResourceName): Window[];

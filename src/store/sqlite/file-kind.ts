@@ -89,11 +89,20 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
   });
 }
 
-/** Opens an existing file for reading only. The caller closes it. Throws `FileError`, `absent` where there is none. */
-export function openForReading(kind: FileKind, file: string, absent: FileError, empty: FileError): Database {
+/**
+ * Opens an existing file for reading only. The caller closes it. Throws `FileError`, `absent` where there is none.
+ * @param patienceMs how long a statement waits for a file that is locked
+ */
+export function openForReading(
+  kind: FileKind,
+  file: string,
+  absent: FileError,
+  empty: FileError,
+  patienceMs = busyMs,
+): Database {
   if (!existsSync(file)) throw absent;
   return guarded(kind, file, () => {
-    const database = new SqliteDatabase(file, { readonly: true, timeout: busyMs });
+    const database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
     try {
       if (versionOf(kind, database, file) === 0) throw empty;
       database.pragma('query_only = ON');

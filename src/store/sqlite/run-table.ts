@@ -2,7 +2,7 @@
 import { sql } from 'kysely';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
-import type { PageCounts, ResourceReport, RunReport, RunStatus } from '../ports/mirror-store.ts';
+import type { PageCounts, ResourceReport, RunEnd, RunReport } from '../ports/mirror-store.ts';
 import { build, type Runner } from './tables.ts';
 
 /** Records a run as begun. Runs found `running` were left so by a process that died: we hold the lock now. */
@@ -50,9 +50,10 @@ export function updateRunResource(
 export function updateRun(
   runner: Runner,
   run: string,
-  end: { status: RunStatus; requests: number; retries: number; problem: string | null; finished_at: Timestamp },
+  { answers, ...end }: RunEnd & { readonly finished_at: Timestamp },
 ): void {
-  runner.run(build.updateTable('mirror_runs').set(end).where('run', '=', run));
+  const values = { ...end, answers: JSON.stringify(answers) };
+  runner.run(build.updateTable('mirror_runs').set(values).where('run', '=', run));
 }
 
 /** The last runs, newest first. */
@@ -72,6 +73,7 @@ export function readRuns(runner: Runner, limit: number): RunReport[] {
     finished_at: row.finished_at as Timestamp | null,
     requests: row.requests,
     retries: row.retries,
+    answers: JSON.parse(row.answers) as Record<string, number>,
     resources: readResources(runner, row.run),
   }));
 }

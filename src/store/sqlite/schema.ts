@@ -70,6 +70,7 @@ const bookkeeping = [
   finished_at TEXT,
   requests INTEGER NOT NULL DEFAULT 0,
   retries INTEGER NOT NULL DEFAULT 0,
+  answers TEXT NOT NULL DEFAULT '{}',
   problem TEXT
 ) STRICT`,
   `CREATE TABLE mirror_run_resources (

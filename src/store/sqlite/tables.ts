@@ -22,6 +22,8 @@ export interface Tables {
     finished_at: string | null;
     requests: Generated<number>;
     retries: Generated<number>;
+    /** JSON. */
+    answers: Generated<string>;
     problem: string | null;
   };
   mirror_run_resources: {

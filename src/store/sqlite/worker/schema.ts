@@ -29,6 +29,28 @@ const firstSchema: readonly string[] = [
   name TEXT PRIMARY KEY,
   ${lockColumns}
 ) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE worker_alerts (
+  problem TEXT PRIMARY KEY,
+  kind TEXT NOT NULL,
+  text TEXT NOT NULL,
+  job TEXT,
+  run TEXT,
+  outcome TEXT,
+  exit_code INTEGER,
+  since TEXT NOT NULL,
+  comes_and_goes INTEGER NOT NULL,
+  gone_since TEXT,
+  is_over INTEGER NOT NULL
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE worker_messages (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  channel TEXT NOT NULL CHECK (channel IN ('webhook', 'command')),
+  payload TEXT NOT NULL,
+  at TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  not_before TEXT NOT NULL
+) STRICT`,
   `CREATE TABLE worker_migrations (
   version INTEGER PRIMARY KEY,
   applied_at TEXT NOT NULL

@@ -1,0 +1,60 @@
+/** `schedule --test-alert`: one alert that means nothing, to see that it arrives. */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { UnreachableError, UsageError } from '../../model/errors.ts';
+import { systemClock, timestampOf } from '../../model/time.ts';
+import { version } from '../../model/version.ts';
+import { allSettings } from '../../settings/table.ts';
+import { channelsOf } from '../../worker/alerts/channels.ts';
+import { problemOf } from '../../worker/alerts/courier.ts';
+import { payloadOf } from '../../worker/alerts/message.ts';
+import type { CliContext } from '../context.ts';
+import { printJson, printLine } from '../output.ts';
+
+/** Sends it once by each channel of the settings. Throws an UnreachableError where one could not take it. */
+export async function sendTestAlert(context: CliContext): Promise<void> {
+  const { openLog } = await import('../logger.ts');
+  const { folder, environment, signal } = context;
+  const { alerts } = context.settings();
+  const userAgent = `admin-mirror/${version()}`;
+  const ports = { userAgent, folder, environment: withoutSecrets(environment), log: await openLog(context) };
+  const channels = Object.entries(channelsOf(alerts, ports));
+  if (channels.length === 0) {
+    throw new UsageError('there is nobody to alert', {
+      advice: 'Set alerts.webhook or alerts.command in the config file, or ADMIN_MIRROR_ALERTS_WEBHOOK or …_COMMAND.',
+    });
+  }
+  const results = await Promise.all(
+    channels.map(async ([channel, deliver]) => {
+      const payload = testPayload();
+      return { channel, id: payload.id, problem: await problemOf(deliver(payload, signal)) };
+    }),
+  );
+  if (context.json()) printJson(context, { alerts: results });
+  for (const { channel, id, problem } of context.json() ? [] : results) {
+    printLine(context, `${channel}: ${problem ?? `took it (${id})`}`);
+  }
+  const failed = results.filter(({ problem }) => problem !== null);
+  if (failed.length > 0) {
+    throw new UnreachableError(`the test alert did not arrive: ${failed.map(({ problem }) => problem).join('; ')}`);
+  }
+}
+
+function testPayload() {
+  const at = timestampOf(systemClock.now());
+  const none = { job: null, run: null, outcome: null, exitCode: null };
+  const alert = { ...none, problem: 'test', kind: 'test', text: 'this is a test, nothing is wrong' } as const;
+  const told = { ...alert, since: at, comesAndGoes: false, goneSince: null, isOver: false };
+  return payloadOf(told, randomUUID(), at, { host: hostname(), profile: null, version: version() });
+}
+
+const prefix = 'ADMIN_MIRROR_';
+const secretEndings = allSettings
+  .filter(({ kind }) => kind === 'secret' || kind === 'hook')
+  .map(({ env }) => env.slice(prefix.length));
+
+/** The environment as a program of somebody else may have it: what `ADMIN_MIRROR_API_KEY` and the like hold stays here. */
+export function withoutSecrets(environment: CliContext['environment']): CliContext['environment'] {
+  const isSecret = (name: string) => name.startsWith(prefix) && secretEndings.some((ending) => name.endsWith(ending));
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !isSecret(name)));
+}

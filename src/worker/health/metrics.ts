@@ -1,0 +1,188 @@
+/**
+ * The worker's measures in the text that Prometheus reads. What happened is counted from the worker's start, as it tells of
+ * it; what is so, is set anew each time that somebody asks. docs/worker.md, "Metrics", lists them.
+ */
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { parseInstant, secondMs } from '../../model/time.ts';
+import type { Alert } from '../../store/ports/alert-store.ts';
+import type { JournalHealth, Look, MirrorHealth } from '../../store/ports/health-store.ts';
+import type { RunReport } from '../../store/ports/mirror-store.ts';
+import type { JobRun } from '../../store/ports/worker-store.ts';
+import type { Delivery } from '../alerts/courier.ts';
+import { latenessOf } from '../alerts/problems.ts';
+import type { WorkerEvent, WorkerView } from '../events.ts';
+import type { Freshness } from './freshness.ts';
+
+/** What is so at the moment. */
+export interface Snapshot {
+  /** undefined where the worker's file could not be read. */
+  readonly view: WorkerView | undefined;
+  readonly mirror: Look<MirrorHealth>;
+  readonly journal: Look<JournalHealth>;
+  readonly freshness: Freshness;
+  readonly alerts: readonly Alert[];
+}
+
+export interface Metrics {
+  readonly contentType: string;
+  onEvent(event: WorkerEvent): void;
+  onDelivery(delivery: Delivery): void;
+  /** All of them as text; sets first what the snapshot says. */
+  text(snapshot: Snapshot): Promise<string>;
+}
+
+const prefix = 'admin_mirror_';
+
+/** @param version of the program, a label of `admin_mirror_build_info` */
+export function openMetrics(version: string): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const gauge = <L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
+    new Gauge({ name: prefix + name, help, labelNames, registers: [registry] });
+  const counter = <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
+    new Counter({ name: prefix + name, help, labelNames, registers: [registry] });
+
+  gauge('build_info', 'The version that runs; always 1.', ['version']).set({ version }, 1);
+  const runs = counter('job_runs_total', 'Runs of jobs that ended, or did not come to be, by outcome.', [
+    'job',
+    'outcome',
+  ]);
+  const requests = counter('requests_total', 'Requests of the sync jobs by HTTP status; none: no whole answer came.', [
+    'status',
+  ]);
+  const retries = counter('retries_total', 'Requests of the sync jobs that were tries after a failure.', []);
+  const records = counter('records_total', 'Records that the sync jobs received, and what came of them.', [
+    'resource',
+    'change',
+  ]);
+  const deliveries = counter('alert_deliveries_total', 'Tries to deliver an alert, by what became of them.', [
+    'channel',
+    'result',
+  ]);
+  const ofJobs = jobGauges(gauge);
+  const ofMirror = mirrorGauges(gauge);
+  const ofJournal = journalGauges(gauge);
+  const alertsOpen = gauge('alerts_open', 'Problems that were told and are not over, by kind.', ['kind']);
+  const readable = gauge('file_readable', 'Whether the file could be read just now, or is not there: 1; else 0.', [
+    'file',
+  ]);
+
+  function onRunEnd(run: JobRun): void {
+    runs.inc({ job: run.job, outcome: run.outcome ?? 'unknown' });
+    const report = syncReportOf(run);
+    if (report === undefined) return;
+    retries.inc(report.retries);
+    let answered = 0;
+    for (const [status, count] of Object.entries(report.answers)) {
+      requests.inc({ status }, count);
+      answered += count;
+    }
+    requests.inc({ status: 'none' }, Math.max(0, report.requests - answered));
+    for (const [resource, { received, inserted, updated, deleted, unchanged }] of Object.entries(report.resources)) {
+      for (const [change, count] of Object.entries({ received, inserted, updated, deleted, unchanged })) {
+        records.inc({ resource, change }, count);
+      }
+    }
+  }
+
+  return {
+    contentType: registry.contentType,
+    onEvent: (event) => {
+      if (event.kind === 'run_ended') onRunEnd(event.run);
+      else if (event.kind === 'passed_over') runs.inc({ job: event.job, outcome: event.outcome }, 1 + event.passedOver);
+    },
+    onDelivery: ({ kind, message }) => deliveries.inc({ channel: message.channel, result: kind }),
+    text: async ({ view, mirror, journal, freshness, alerts }) => {
+      readable.set({ file: 'worker' }, Number(view !== undefined));
+      readable.set({ file: 'mirror' }, Number(!('problem' in mirror)));
+      readable.set({ file: 'journal' }, Number(!('problem' in journal)));
+      ofJobs(view);
+      ofMirror(mirror, freshness);
+      ofJournal(journal);
+      alertsOpen.reset();
+      for (const { kind } of alerts) alertsOpen.inc({ kind });
+      return registry.metrics();
+    },
+  };
+}
+
+type MakeGauge = <L extends string = never>(name: string, help: string, labelNames?: readonly L[]) => Gauge<L>;
+
+function jobGauges(gauge: MakeGauge): (view: WorkerView | undefined) => void {
+  const startedAt = gauge('worker_start_time_seconds', 'When the worker was started.');
+  const running = gauge('job_running', 'Whether the job runs: 1, else 0.', ['job']);
+  const next = gauge('job_next_time_seconds', 'When the job begins next.', ['job']);
+  const lastEnd = gauge('job_last_end_time_seconds', 'When its last run ended.', ['job']);
+  const lastComplete = gauge('job_last_complete', 'Whether its last run was complete: 1, else 0.', ['job']);
+  const duration = gauge('job_last_duration_seconds', 'How long its last run took.', ['job']);
+  const lateness = gauge('job_last_lateness_seconds', 'How much later than its time its last run began.', ['job']);
+  const all = [running, next, lastEnd, lastComplete, duration, lateness];
+  return (view) => {
+    for (const each of all) each.reset();
+    if (view === undefined) return;
+    startedAt.set(view.startedAt / secondMs);
+    for (const { job, nextAt, running: run, latest } of view.jobs) {
+      const label = { job: job.name };
+      running.set(label, Number(run !== null));
+      if (nextAt !== null) next.set(label, nextAt / secondMs);
+      const end = parseInstant(latest?.finishedAt);
+      if (latest === undefined || end === undefined) continue;
+      lastEnd.set(label, end / secondMs);
+      lastComplete.set(label, Number(latest.outcome === 'complete'));
+      duration.set(label, Math.max(0, end - (parseInstant(latest.startedAt) ?? end)) / secondMs);
+      const late = latenessOf(latest);
+      if (late !== null) lateness.set(label, late);
+    }
+  };
+}
+
+function mirrorGauges(gauge: MakeGauge): (mirror: Look<MirrorHealth>, freshness: Freshness) => void {
+  const fresh = gauge('fresh', 'Whether the mirror is as fresh as it must be: 1, else 0.');
+  const limit = gauge('max_staleness_seconds', 'How old the mirror may be.');
+  const stale = gauge('staleness_seconds', 'How old what is known of the resource is.', ['resource']);
+  const live = gauge('records', 'Rows at the end of the last sync.', ['resource']);
+  const total = gauge('server_records', 'Records that the server counted in the last sync.', ['resource']);
+  const windows = gauge('windows', 'Windows of creation time by state.', ['resource', 'state']);
+  const heldBack = gauge('windows_held_back', 'Windows in which too many rows would go at once.', ['resource']);
+  const all = [stale, live, total, windows, heldBack];
+  return (mirror, freshness) => {
+    for (const each of all) each.reset();
+    fresh.set(Number(freshness.is_fresh));
+    limit.set(freshness.max_staleness_seconds);
+    for (const [resource, each] of Object.entries(freshness.resources)) stale.set({ resource }, each.staleness_seconds);
+    for (const each of 'found' in mirror ? mirror.found.resources : []) {
+      const { resource } = each;
+      if (each.live !== null) live.set({ resource }, each.live);
+      if (each.serverTotal !== null) total.set({ resource }, each.serverTotal);
+      for (const [state, count] of Object.entries(each.windows)) windows.set({ resource, state }, count);
+      heldBack.set({ resource }, each.heldBack);
+    }
+  };
+}
+
+/** Where no batch was ever planned. */
+const nothing: JournalHealth = { batches: { planned: 0, applying: 0, stopped: 0, done: 0 }, open: [] };
+
+function journalGauges(gauge: MakeGauge): (journal: Look<JournalHealth>) => void {
+  const batches = gauge('batches', 'Batches by state.', ['state']);
+  const rows = gauge('batch_rows_open', 'Rows whose outcome is open, by state.', ['state']);
+  return (journal) => {
+    batches.reset();
+    rows.reset();
+    if ('problem' in journal) return;
+    const { batches: counts, open } = 'found' in journal ? journal.found : nothing;
+    for (const [state, count] of Object.entries(counts)) batches.set({ state }, count);
+    for (const state of ['sending', 'acknowledged', 'unknown', 'needs_human'] as const) {
+      rows.set(
+        { state },
+        open.reduce((sum, batch) => sum + batch.rows[state], 0),
+      );
+    }
+  };
+}
+
+/** The report of a sync, by what only that has. */
+function syncReportOf({ report }: JobRun): RunReport | undefined {
+  const isSync = typeof report === 'object' && report !== null && 'answers' in report && 'retries' in report;
+  return isSync ? (report as RunReport) : undefined;
+}

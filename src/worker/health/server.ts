@@ -1,0 +1,114 @@
+/**
+ * What the worker answers over HTTP: whether it is healthy and ready, and its measures. Three paths that are only read need
+ * no framework: `node:http` has all of it, and a worker that runs for months loads nothing more.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { FileError, UsageError } from '../../model/errors.ts';
+import type { Log } from '../../model/log.ts';
+import { secondMs } from '../../model/time.ts';
+
+export interface Answer {
+  readonly status: 200 | 503;
+  readonly type: string;
+  readonly body: string;
+}
+
+/** By path; each is asked anew for each request. */
+export type Pages = Readonly<Record<string, () => Answer | Promise<Answer>>>;
+
+export interface HealthServer {
+  /** `http://127.0.0.1:9464` */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** A page of JSON. */
+export function jsonAnswer(isGood: boolean, body: unknown): Answer {
+  return { status: isGood ? 200 : 503, type: 'application/json; charset=utf-8', body: `${JSON.stringify(body)}\n` };
+}
+
+/** Begins to answer. Throws a UsageError where the address cannot be listened on. */
+export async function openHealthServer(
+  { host, port }: { readonly host: string; readonly port: number },
+  pages: Pages,
+  log: Log,
+): Promise<HealthServer> {
+  const server = createServer((request, response) => {
+    answer(request, response, pages).catch((error: unknown) => {
+      log.error({ path: pathOf(request) }, `a question about health could not be answered: ${String(error)}`);
+      if (!response.headersSent) send(response, 500, 'text/plain', 'this is a bug in admin-mirror; its log has more\n');
+      else response.destroy();
+    });
+  });
+  // Whoever asks is a program nearby: what takes longer is stuck, and must not pile up.
+  server.requestTimeout = 10 * secondMs;
+  server.headersTimeout = 10 * secondMs;
+  server.keepAliveTimeout = 5 * secondMs;
+  server.maxConnections = 64;
+  await listen(server, host, port);
+  const { port: bound } = server.address() as AddressInfo;
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'something else listens there',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  EACCES: 'that port needs special rights',
+  ENOTFOUND: 'no such host is known',
+};
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const why = reasons[error.code ?? ''] ?? error.message;
+      const options = {
+        advice: 'Name another with worker.listen or ADMIN_MIRROR_WORKER_LISTEN, or switch it off with "off".',
+        cause: error,
+      };
+      const message = `the worker cannot listen on ${host}:${port} (worker.listen): ${why}`;
+      reject(error.code === 'EMFILE' ? new FileError(message, options) : new UsageError(message, options));
+    });
+    server.listen({ host, port }, () => {
+      server.removeAllListeners('error');
+      // A client that goes away is its own affair.
+      server.on('error', () => {});
+      resolve();
+    });
+  });
+}
+
+function pathOf({ url }: IncomingMessage): string {
+  return (url ?? '/').split('?')[0] ?? '/';
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse, pages: Pages): Promise<void> {
+  const path = pathOf(request);
+  const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
+  if (page === undefined) {
+    send(response, 404, 'text/plain', `${Object.keys(pages).join('\n')}\n`);
+  } else if (request.method !== 'GET' && request.method !== 'HEAD') {
+    response.setHeader('Allow', 'GET, HEAD');
+    send(response, 405, 'text/plain', 'this can only be read\n');
+  } else {
+    const { status, type, body } = await page();
+    send(response, status, type, body);
+  }
+}
+
+/** Of a HEAD, node sends the head alone. */
+function send(response: ServerResponse, status: number, type: string, body: string): void {
+  response.writeHead(status, {
+    'Content-Type': type,
+    'Content-Length': Buffer.byteLength(body),
+    'Cache-Control': 'no-store',
+  });
+  response.end(body);
+}

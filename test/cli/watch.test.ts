@@ -1,0 +1,92 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openAlertStore } from '../../src/store/sqlite/worker/alerts.ts';
+import { runCli } from '../support/cli.ts';
+import { invoke } from '../support/invoke.ts';
+import { sync } from '../support/mirror.ts';
+import { openReceiver } from '../support/receiver.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+function configured(text: string): string {
+  const folder = temporaryFolder();
+  mkdirSync(`${folder}/config`);
+  mkdirSync(`${folder}/data`);
+  writeFileSync(`${folder}/config/admin-mirror.yaml`, text);
+  return folder;
+}
+
+const nightly = 'jobs:\n  - { name: nightly, run: sync, cron: "0 0 29 2 *" }\n';
+
+describe('schedule --test-alert', () => {
+  test('sends one alert by each way out and says who took it', async () => {
+    const receiver = await openReceiver();
+    onTestFinished(() => receiver.close());
+    const folder = configured(`alerts: { webhook: "${receiver.url}/hidden", command: "cat" }\n`);
+    const { code, stdout } = await invoke(['schedule', '--test-alert'], { folder });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^webhook: took it \([\da-f-]{36}\)\ncommand: took it \([\da-f-]{36}\)\n$/);
+    expect(receiver.alerts()).toEqual([expect.objectContaining({ kind: 'test', resolved: false })]);
+  });
+
+  test('ends with 4 where one was not taken, and with 2 where there is nobody to alert', async () => {
+    const receiver = await openReceiver();
+    onTestFinished(() => receiver.close());
+    receiver.answer = 404;
+    const folder = configured(`alerts: { webhook: "${receiver.url}/hidden" }\n`);
+    const { code, stdout, stderr } = await invoke(['schedule', '--test-alert'], { folder });
+    expect(code).toBe(4);
+    expect(stdout + stderr).toContain('answered with 404');
+    expect(stdout + stderr).not.toContain('hidden');
+    expect(await invoke(['schedule', '--test-alert'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('there is nobody to alert'),
+    });
+  });
+});
+
+test('a worker whose port is taken ends with 2 and says where to name another', async () => {
+  const taken = createServer();
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void taken.close());
+  const { port } = taken.address() as AddressInfo;
+  const folder = configured(`worker: { listen: "127.0.0.1:${port}" }\n${nightly}`);
+  const { code, stderr } = await runCli(['schedule'], { folder });
+  expect(code).toBe(2);
+  expect(stderr).toContain(
+    `error: the worker cannot listen on 127.0.0.1:${port} (worker.listen): something else listens`,
+  );
+});
+
+test('status tells of the jobs, of a mirror that is too old, and of alerts', async () => {
+  const folder = configured(`worker: { max_staleness: 2h }\n${nightly}`);
+  const file = `${folder}/data/mirror`;
+  // The sandbox's clock stands in March: to this machine's, the mirror is old.
+  await sync(await startSandbox(), `${file}.db`);
+  const store = openAlertStore(`${file}.worker.db`);
+  const since = '2026-03-11T10:00:00.000000Z' as never;
+  const facts = {
+    kind: 'stale',
+    text: 'the mirror is old',
+    job: null,
+    run: null,
+    outcome: null,
+    exitCode: null,
+  } as const;
+  const alert = { ...facts, problem: 'stale', since, comesAndGoes: false, goneSince: null, isOver: false };
+  store.save({ alerts: [alert], messages: [] });
+  store.close();
+  const { stdout } = await invoke(['status'], { folder });
+  expect(stdout).toContain('\nthe mirror is not fresh enough: it is older than the 2h of worker.max_staleness\n');
+  expect(stdout).toContain('\nno worker runs; its jobs are\n  nightly  has not run yet\n');
+  expect(stdout).toMatch(/\nalerts\n {2}since 2026-03-11T10:00:00.000000Z \(.*\): the mirror is old\n/);
+  const answer = JSON.parse((await invoke(['status', '--json'], { folder })).stdout) as object;
+  expect(answer).toMatchObject({
+    worker: null,
+    jobs: [{ job: 'nightly', last: null, next_at: null }],
+    freshness: { is_fresh: false, max_staleness_seconds: 7_200 },
+    alerts: [{ problem: 'stale', kind: 'stale' }],
+    open_batches: [],
+  });
+});

@@ -1,0 +1,89 @@
+import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { settingOf } from '../../src/settings/table.ts';
+import { projectFolder, textOf } from '../support/documents.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const folder = join(projectFolder, 'config/deploy');
+
+describe('the units of systemd', () => {
+  const names = readdirSync(join(folder, 'systemd')).filter((name) => /\.(service|timer)$/.test(name));
+  const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
+
+  /** The units as they would lie in /etc/systemd/system, with a program that is there. */
+  function installed(): { readonly units: string; readonly analyze: (...args: string[]) => SpawnSyncReturns<string> } {
+    const units = join(temporaryFolder(), 'units');
+    cpSync(join(folder, 'systemd'), units, { recursive: true });
+    for (const name of names) {
+      const path = join(units, name);
+      writeFileSync(path, readFileSync(path, 'utf8').replaceAll('/usr/local/bin/admin-mirror', '/bin/true'));
+    }
+    const environment = { ...process.env, SYSTEMD_UNIT_PATH: `${units}:` };
+    const analyze = (...args: string[]) => spawnSync('systemd-analyze', args, { env: environment, encoding: 'utf8' });
+    return { units, analyze };
+  }
+
+  test.skipIf(!hasSystemd)('are sound (needs systemd-analyze)', () => {
+    const { units, analyze } = installed();
+    const { status, stderr } = analyze('verify', '--man=no', ...names.map((name) => join(units, name)));
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  });
+
+  test.skipIf(!hasSystemd).each(names.filter((name) => name.endsWith('.service')))(
+    'give %s little to do harm with (needs systemd-analyze)',
+    (name) => {
+      const { units, analyze } = installed();
+      const { stdout } = analyze('security', '--offline=true', '--no-pager', join(units, name));
+      expect(Number(/exposure level for .*: ([\d.]+)/.exec(stdout)?.[1])).toBeLessThanOrEqual(1.7);
+    },
+  );
+
+  test('start commands that there are', () => {
+    for (const name of names.filter((each) => each.endsWith('.service'))) {
+      const [, command = ''] = /^ExecStart=\/usr\/local\/bin\/admin-mirror (\w+)$/m.exec(unit(name)) ?? [];
+      expect(existsSync(join(projectFolder, `src/cli/${command}.ts`))).toBe(true);
+    }
+    function unit(name: string): string {
+      return readFileSync(join(folder, 'systemd', name), 'utf8');
+    }
+  });
+});
+
+describe('the image', () => {
+  const dockerfile = textOf('config/deploy/docker/Dockerfile');
+
+  test('copies what is there once it was built, and runs as a user who is not root', () => {
+    const made = ['node_modules', 'dist'];
+    const copied = [...dockerfile.matchAll(/^COPY --from=build \/build\/(\S+) \/app\/(\S+)$/gm)];
+    expect(copied.length).toBeGreaterThan(3);
+    for (const [, from = '', to] of copied) {
+      expect(to).toBe(from);
+      expect(made.includes(from) || existsSync(join(projectFolder, from))).toBe(true);
+    }
+    const users = [...dockerfile.matchAll(/^USER (\S+)$/gm)].map(([, user]) => user);
+    expect(users).toEqual(['node']);
+    expect(dockerfile.indexOf('\nUSER')).toBeLessThan(dockerfile.indexOf('\nENTRYPOINT'));
+  });
+
+  test('is asked for its health where the worker listens', () => {
+    expect(dockerfile).toContain(`http://${String(settingOf('worker.listen').default)}/healthz`);
+  });
+
+  test('is run with a root that is read-only, without rights that it does not need, and with its key as a secret', () => {
+    const { services, secrets } = parse(textOf('config/deploy/docker/compose.yaml')) as {
+      services: Record<string, Record<string, unknown>>;
+      secrets: Record<string, unknown>;
+    };
+    expect(services['admin-mirror']).toMatchObject({
+      read_only: true,
+      cap_drop: ['ALL'],
+      secrets: Object.keys(secrets),
+    });
+    // What is copied into the image must not bring a key or a mirror along.
+    const ignored = textOf('config/deploy/docker/Dockerfile.dockerignore').split('\n');
+    for (const name of ['data', '.env', 'node_modules', '.git']) expect(ignored).toContain(name);
+  });
+});

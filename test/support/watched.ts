@@ -1,0 +1,105 @@
+/** A watch over a worker whose jobs end as the test says, over real files, with a clock that the test sets. */
+import { onTestFinished } from 'vitest';
+import type { Log } from '../../src/model/log.ts';
+import { SecretAddress } from '../../src/model/secret.ts';
+import { hourMs, timestampOf } from '../../src/model/time.ts';
+import type { HealthStore } from '../../src/store/ports/health-store.ts';
+import type { JobRun, RunOutcome } from '../../src/store/ports/worker-store.ts';
+import { openHealthStore } from '../../src/store/sqlite/health-store.ts';
+import { openAlertStore } from '../../src/store/sqlite/worker/alerts.ts';
+import { openWatch, type Watch, type WatchPorts, type WatchSettings } from '../../src/worker/watch.ts';
+import { jobOf } from './jobs.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+export const watchedFrom = Date.parse('2026-03-11T10:00:00Z');
+
+export interface WatchTry extends Partial<
+  Pick<WatchPorts, 'alertStore' | 'environment' | 'folder' | 'sleep' | 'scheduler'>
+> {
+  readonly webhook?: string;
+  readonly ping?: string;
+  readonly command?: readonly string[];
+  /** The folder of the files; one of its own where none is given. */
+  readonly files?: string;
+  readonly health?: HealthStore;
+  readonly maxStalenessMs?: number;
+}
+
+/** A run of `sync` that ended so. */
+export function runOf(outcome: RunOutcome, exitCode: number | null, at: number, report: unknown = null): JobRun {
+  const run = { run: `r${at}`, job: 'sync', cause: 'scheduled', occurrence: at, attempt: 1, command: 'c' } as const;
+  const time = timestampOf(at);
+  return { ...run, startedAt: time, finishedAt: time, outcome, exitCode, problem: null, report };
+}
+
+export function startWatch({
+  webhook,
+  ping,
+  command,
+  files = temporaryFolder(),
+  maxStalenessMs,
+  ...more
+}: WatchTry = {}) {
+  const time = { now: watchedFrom };
+  const lines: string[] = [];
+  const write = (fields: object, message: string) => void lines.push(`${message} ${JSON.stringify(fields)}`);
+  const log: Log = { debug: write, info: write, warn: write, error: write };
+  let latest: JobRun | undefined;
+  const settings: WatchSettings = {
+    maxStalenessMs: maxStalenessMs ?? 26 * hourMs,
+    webhook: webhook === undefined ? undefined : new SecretAddress(webhook),
+    ping: ping === undefined ? undefined : new SecretAddress(ping),
+    command,
+  };
+  const clock = { now: () => time.now };
+  const opened: { close(): void }[] = [];
+  function open(): Watch {
+    const ports = {
+      alertStore: openAlertStore(`${files}/mirror.worker.db`, clock),
+      health: openHealthStore({ mirror: `${files}/mirror.db`, journal: `${files}/journal.db` }, clock),
+    };
+    opened.push(ports.alertStore, ports.health);
+    return openWatch(
+      {
+        ...ports,
+        view: () => ({
+          startedAt: watchedFrom,
+          isStopping: false,
+          jobs: [{ job: jobOf('sync'), nextAt: null, running: null, latest }],
+        }),
+        scheduler: () => undefined,
+        clock,
+        sleep: () => Promise.resolve(),
+        log,
+        profile: null,
+        version: '1.2.3',
+        folder: files,
+        environment: process.env,
+        ...more,
+      },
+      settings,
+    );
+  }
+  let watch = open();
+  onTestFinished(() => opened.forEach((each) => each.close()));
+  return {
+    watch: () => watch,
+    lines,
+    files,
+    clock,
+    /** The next worker, at the files that the last one left. */
+    restart: () => (watch = open()),
+    pass: (ms: number) => void (time.now += ms),
+    /** `sync` ends so; what is to be told of it is on its way. */
+    end: async (outcome: RunOutcome, exitCode: number | null = null, report: unknown = null) => {
+      latest = runOf(outcome, exitCode, time.now, report);
+      watch.onEvent({ kind: 'run_ended', run: latest });
+      watch.look();
+      await watch.settled();
+    },
+    look: async () => {
+      watch.look();
+      await watch.settled();
+    },
+  };
+}

@@ -1,0 +1,247 @@
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { FileError } from '../../src/model/errors.ts';
+import { dayMs, hourMs, minuteMs, secondMs } from '../../src/model/time.ts';
+import { runAlertCommand } from '../../src/worker/alerts/command.ts';
+import { silentLog } from '../../src/model/log.ts';
+import type { AlertPayload } from '../../src/worker/alerts/message.ts';
+import { sendRequest } from '../../src/worker/alerts/request.ts';
+import { SecretAddress } from '../../src/model/secret.ts';
+import { openReceiver, type Receiver } from '../support/receiver.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { startWatch, type WatchTry } from '../support/watched.ts';
+
+async function receiving(): Promise<Receiver> {
+  const receiver = await openReceiver();
+  onTestFinished(() => receiver.close());
+  return receiver;
+}
+
+async function alerting(more: WatchTry = {}) {
+  const receiver = await receiving();
+  return { receiver, ...startWatch({ webhook: `${receiver.url}/hook/hidden-token`, ...more }) };
+}
+
+describe('a webhook', () => {
+  test('is sent each problem once and its end once, as JSON, however often it is looked at and started anew', async () => {
+    const { receiver, end, look, restart, pass } = await alerting();
+    await end('failed', 4);
+    for (let starts = 0; starts < 3; starts += 1) {
+      await look();
+      restart();
+      await look();
+    }
+    pass(dayMs);
+    await end('failed', 3);
+    await end('complete', 0);
+    restart();
+    await look();
+    expect(receiver.told()).toEqual(['job_failed:sync', 'over job_failed:sync']);
+    expect(receiver.taken[0]).toMatchObject({ method: 'POST', path: '/hook/hidden-token' });
+    expect(receiver.taken[0]?.headers).toMatchObject({
+      'content-type': 'application/json',
+      'user-agent': 'admin-mirror/1.2.3',
+    });
+    const [first, last] = receiver.alerts();
+    expect(first).toMatchObject({
+      problem: 'job_failed:sync',
+      kind: 'job_failed',
+      resolved: false,
+      job: 'sync',
+      outcome: 'failed',
+      exit_code: 4,
+      since: '2026-03-11T10:00:00.000000Z',
+      version: '1.2.3',
+      profile: null,
+    });
+    expect(last).toMatchObject({ resolved: true, since: first?.since, at: '2026-03-12T10:00:00.000000Z' });
+    expect(last?.id).not.toBe(first?.id);
+  });
+
+  test('that is broken gets each once when it works again, in their order, whatever worker is there by then', async () => {
+    const { receiver, end, look, restart, pass, lines } = await alerting();
+    receiver.answer = 500;
+    await end('failed', 4);
+    await end('complete', 0);
+    for (const minutes of [0, 1, 5]) {
+      pass(minutes * minuteMs);
+      await look();
+    }
+    const tries = receiver.taken.length;
+    expect(tries).toBe(3);
+    receiver.answer = 200;
+    restart();
+    pass(hourMs);
+    await look();
+    restart();
+    await look();
+    expect(receiver.told()).toEqual(['job_failed:sync', 'over job_failed:sync']);
+    const ids = receiver.alerts().map(({ id }) => id);
+    expect(new Set(ids.slice(0, tries + 1)).size).toBe(1);
+    expect(lines.join('\n')).toContain('answered with 500');
+    expect(lines.join('\n')).not.toContain('hidden-token');
+  });
+
+  test('is not followed elsewhere, and not asked again and again', async () => {
+    const { receiver, end, look } = await alerting();
+    receiver.answer = 302;
+    await end('failed', 4);
+    await look();
+    await look();
+    expect(receiver.taken.map(({ path }) => path)).toEqual(['/hook/hidden-token']);
+  });
+
+  test('that nobody takes for a week is given up', async () => {
+    const { receiver, end, look, pass, lines } = await alerting();
+    receiver.answer = 'reset';
+    await end('failed', 4);
+    pass(8 * dayMs);
+    await look();
+    receiver.answer = 200;
+    await look();
+    expect(receiver.told()).not.toContain('job_failed:sync');
+    expect(lines.some((line) => line.startsWith('an alert is given up: it is a week old'))).toBe(true);
+  });
+
+  test('that hangs keeps nobody from anything, and is left alone when the worker stops', async () => {
+    const { receiver, end, watch } = await alerting();
+    receiver.answer = 'hang';
+    void end('failed', 4);
+    watch().onEvent({ kind: 'started', jobs: [] });
+    watch().look();
+    const stop = new AbortController();
+    stop.abort();
+    const begin = performance.now();
+    await watch().run(stop.signal);
+    expect(performance.now() - begin).toBeLessThan(5 * secondMs);
+  });
+
+  test('is told of in errors by its host alone, also where nobody listens', async () => {
+    const receiver = await receiving();
+    const { url } = receiver;
+    await receiver.close();
+    const sent = sendRequest(
+      new SecretAddress(`${url}/hidden`),
+      { method: 'GET', userAgent: 'x' },
+      AbortSignal.timeout(9_000),
+    );
+    const error = await sent.catch((thrown: unknown) => thrown as Error);
+    expect(String(error)).toBe(`Error: ${new URL(url).host} could not be reached (ECONNREFUSED)`);
+    expect((error as Error).cause).toBeUndefined();
+  });
+});
+
+test('what cannot be put on record is told all the same, once, and recorded when it can be', async () => {
+  let isFull = true;
+  const saved: number[] = [];
+  const alertStore = {
+    load: () => ({ alerts: [], messages: [] }),
+    save: (book: { alerts: readonly unknown[] }) => {
+      if (isFull) throw new FileError('could not write: the disk is full');
+      saved.push(book.alerts.length);
+    },
+    close: () => {},
+  };
+  const { receiver, watch, look } = await alerting({ alertStore });
+  watch().onEvent({ kind: 'trouble', error: new FileError('could not write: the disk is full') });
+  await look();
+  await look();
+  expect(receiver.told()).toEqual(['worker_file']);
+  isFull = false;
+  await look();
+  expect(receiver.told()).toEqual(['worker_file', 'over worker_file']);
+  expect(saved.length).toBeGreaterThan(0);
+});
+
+describe('a command', () => {
+  const payload = {
+    id: 'i1',
+    problem: 'job_failed:sync',
+    kind: 'job_failed',
+    resolved: false,
+    text: '$(touch x) `touch x`',
+  };
+  const whole = { ...payload, job: 'sync', run: 'r1', outcome: 'failed', exit_code: 4 } as AlertPayload;
+
+  function script(text: string) {
+    const folder = temporaryFolder();
+    writeFileSync(`${folder}/page`, `#!/bin/sh\n${text}\n`);
+    chmodSync(`${folder}/page`, 0o700);
+    return { folder, environment: { PATH: process.env['PATH'] }, log: silentLog };
+  }
+
+  const signal = new AbortController().signal;
+
+  test('has the alert on its standard input and in its environment, and no shell runs any of it', async () => {
+    const ports = script('cat > got; echo "$1 $ALERT_KIND $ALERT_RESOLVED $ALERT_EXIT_CODE $ALERT_TEXT" > said');
+    await runAlertCommand(['./page', 'night shift $HOME'], whole, ports, signal);
+    expect(JSON.parse(readFileSync(`${ports.folder}/got`, 'utf8'))).toEqual(whole);
+    expect(readFileSync(`${ports.folder}/said`, 'utf8')).toBe(`night shift $HOME job_failed 0 4 ${whole.text}\n`);
+    expect(existsSync(`${ports.folder}/x`)).toBe(false);
+  });
+
+  test.each([
+    ['ends with 3', 'exit 3', 'the alert command ended with 3'],
+    [
+      'takes too long, and what it has started ends with it',
+      'sleep 60 & echo $! > child; wait',
+      'took longer than 0.3 s',
+    ],
+  ])('that %s has failed', async (_, text, words) => {
+    const ports = { ...script(text), limitMs: 300 };
+    await expect(runAlertCommand(['./page'], whole, ports, signal)).rejects.toThrow(words);
+    if (!existsSync(`${ports.folder}/child`)) return;
+    const child = readFileSync(`${ports.folder}/child`, 'utf8').trim();
+    // Gone, or a zombie that nobody has taken notice of yet.
+    const state = existsSync(`/proc/${child}/stat`)
+      ? readFileSync(`/proc/${child}/stat`, 'utf8').split(') ')[1]?.[0]
+      : 'Z';
+    expect(state).toBe('Z');
+  });
+
+  test('that does not exist, and one that reads nothing, harm nobody', async () => {
+    const ports = script('exit 0');
+    await expect(runAlertCommand(['./none'], whole, ports, signal)).rejects.toThrow('./none could not be run (ENOENT)');
+    await runAlertCommand(['./page'], { ...whole, text: 'x'.repeat(100_000) }, ports, signal);
+  });
+
+  test('is run once a problem, its output in the log', async () => {
+    const { files, end, look, lines } = startWatch({ command: ['sh', '-c', 'cat >> got; echo thanks'] });
+    await end('partial', 5, { resources: { users: { status: 'partial' } } });
+    await look();
+    await end('complete', 0);
+    const got = readFileSync(`${files}/got`, 'utf8').trim().split('\n');
+    expect(got.map((line) => (JSON.parse(line) as AlertPayload).text.split(' [')[0])).toEqual([
+      'sync was not complete: users partial',
+      'over: sync was not complete: users partial',
+    ]);
+    expect(lines.join('\n')).toContain('the alert command said: thanks');
+  });
+});
+
+describe('the ping', () => {
+  test('is asked after each complete sync, and not after others', async () => {
+    const receiver = await receiving();
+    const { end } = startWatch({ ping: `${receiver.url}/ping/hidden` });
+    for (const outcome of ['complete', 'partial', 'failed', 'complete'] as const) await end(outcome, 0);
+    expect(receiver.taken.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      'GET /ping/hidden',
+      'GET /ping/hidden',
+    ]);
+  });
+
+  test('is tried again, a few times, and fails nothing', async () => {
+    const receiver = await receiving();
+    receiver.answer = 503;
+    const pauses: number[] = [];
+    const sleep = (ms: number) => {
+      pauses.push(ms);
+      return Promise.resolve();
+    };
+    const { end, lines } = startWatch({ ping: `${receiver.url}/ping/hidden`, sleep });
+    await end('complete', 0);
+    expect(receiver.taken).toHaveLength(5);
+    expect(pauses).toEqual([5 * secondMs, 30 * secondMs, 2 * minuteMs, 10 * minuteMs]);
+    expect(lines.join('\n')).not.toContain('hidden');
+  });
+});

@@ -1,0 +1,194 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { silentLog } from '../../src/model/log.ts';
+import { hourMs, systemClock, timestampOf } from '../../src/model/time.ts';
+import { openHealthStore } from '../../src/store/sqlite/health-store.ts';
+import { openWorkerStore } from '../../src/store/sqlite/worker/store.ts';
+import { openHealthServer } from '../../src/worker/health/server.ts';
+import { sectionOf, tableRows } from '../support/documents.ts';
+import { sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { startWatch, type WatchTry, watchedFrom } from '../support/watched.ts';
+
+/** The clock of a sync that ends when the watch begins. */
+const clock = { now: () => watchedFrom };
+
+async function mirrored(): Promise<string> {
+  const files = temporaryFolder();
+  const sandbox = await startSandbox();
+  await sync(sandbox, `${files}/mirror.db`, { clock });
+  return files;
+}
+
+async function serving(more: WatchTry = {}) {
+  const watched = startWatch(more);
+  const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, watched.watch().pages, silentLog);
+  onTestFinished(() => server.close());
+  const get = async (path: string, method = 'GET') => {
+    const answer = await fetch(`${server.url}${path}`, { method });
+    return { status: answer.status, headers: answer.headers, body: await answer.text() };
+  };
+  return { ...watched, get, url: server.url };
+}
+
+describe('/healthz', () => {
+  test('is 200 while the mirror is fresh enough, and 503 from then on, saying how old what is', async () => {
+    const { get, pass } = await serving({ files: await mirrored() });
+    pass(25 * hourMs);
+    const fresh = await get('/healthz');
+    expect(fresh.status).toBe(200);
+    expect(JSON.parse(fresh.body)).toMatchObject({
+      status: 'ok',
+      staleness_seconds: 90_000,
+      max_staleness_seconds: 93_600,
+      resources: { users: { fresh_as_of: timestampOf(watchedFrom), is_fresh: true } },
+    });
+    pass(2 * hourMs);
+    const stale = await get('/healthz');
+    expect(stale.status).toBe(503);
+    expect(JSON.parse(stale.body)).toMatchObject({ status: 'stale', resources: { emails: { is_fresh: false } } });
+  });
+
+  test('gives a worker without a mirror as long as a mirror may be old', async () => {
+    const { get, pass } = await serving();
+    pass(25 * hourMs);
+    expect((await get('/healthz')).status).toBe(200);
+    pass(2 * hourMs);
+    expect((await get('/healthz')).status).toBe(503);
+  });
+});
+
+describe('/readyz', () => {
+  test('is 503 without the lock, and 200 with it', async () => {
+    const files = temporaryFolder();
+    const store = openWorkerStore(`${files}/mirror.worker.db`);
+    onTestFinished(() => store.close());
+    const { get, pass } = await serving({ files, scheduler: () => store.scheduler() });
+    expect(await get('/readyz')).toMatchObject({
+      status: 503,
+      body: expect.stringContaining('does not hold the lock'),
+    });
+    store.acquireScheduler('w1');
+    expect(await get('/readyz')).toMatchObject({ status: 200 });
+    mkdirSync(`${files}/mirror.db`);
+    pass(2_000);
+    expect(await get('/readyz')).toMatchObject({ status: 503, body: expect.stringContaining('mirror.db') });
+  });
+});
+
+describe('/metrics', () => {
+  test('has the runs, the requests by status, the records, the windows and the staleness', async () => {
+    const { get, end, pass } = await serving({ files: await mirrored() });
+    const counts = { received: 7, inserted: 5, updated: 1, deleted: 0, unchanged: 1 };
+    const report = { requests: 9, retries: 2, answers: { 200: 6, 503: 2 }, resources: { users: counts } };
+    await end('complete', 0, report);
+    await end('partial', 5, report);
+    pass(hourMs);
+    const { body, headers } = await get('/metrics');
+    expect(headers.get('content-type')).toContain('version=0.0.4');
+    for (const line of [
+      'admin_mirror_job_runs_total{job="sync",outcome="complete"} 1',
+      'admin_mirror_job_runs_total{job="sync",outcome="partial"} 1',
+      'admin_mirror_requests_total{status="503"} 4',
+      'admin_mirror_requests_total{status="none"} 2',
+      'admin_mirror_records_total{resource="users",change="inserted"} 10',
+      'admin_mirror_records{resource="users"} 60',
+      'admin_mirror_server_records{resource="emails"} 90',
+      'admin_mirror_windows{resource="coupons",state="unsettled"} 0',
+      'admin_mirror_staleness_seconds{resource="packages"} 3600',
+      'admin_mirror_fresh 1',
+      'admin_mirror_batches{state="stopped"} 0',
+      'admin_mirror_alerts_open{kind="job_partial"} 1',
+      'admin_mirror_file_readable{file="mirror"} 1',
+      'admin_mirror_build_info{version="1.2.3"} 1',
+    ]) {
+      expect(body.split('\n')).toContain(line);
+    }
+    expect(body).toMatch(/^process_resident_memory_bytes \d+$/m);
+  });
+
+  test('answers while the mirror is locked, gone, or no mirror, and does not wait', async () => {
+    const files = await mirrored();
+    const { get, pass } = await serving({ files });
+    const readable = async () => {
+      // What was looked at a moment ago is not looked at again.
+      pass(2_000);
+      return /^admin_mirror_file_readable\{file="mirror"\} (\d)$/m.exec((await get('/metrics')).body)?.[1];
+    };
+    const locker = new SqliteDatabase(`${files}/mirror.db`);
+    onTestFinished(() => void locker.close());
+    locker.pragma('locking_mode = EXCLUSIVE');
+    locker.exec('BEGIN EXCLUSIVE');
+    const begin = performance.now();
+    expect(await readable()).toBe('0');
+    expect(performance.now() - begin).toBeLessThan(5_000);
+    locker.close();
+    expect(await readable()).toBe('1');
+    rmSync(`${files}/mirror.db`);
+    writeFileSync(`${files}/mirror.db`, 'no database at all, but of some length');
+    expect(await readable()).toBe('0');
+    rmSync(`${files}/mirror.db`);
+    expect(await readable()).toBe('1');
+  });
+});
+
+test('every metric stands in docs/worker.md, and no other', async () => {
+  const { get } = await serving();
+  const made = [...(await get('/metrics')).body.matchAll(/^# TYPE admin_mirror_(\w+) /gm)].map(([, name]) => name);
+  const shown = tableRows(sectionOf('docs/worker.md', 'Metrics')).flatMap(([cell = '']) =>
+    [...cell.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name),
+  );
+  expect(new Set(shown)).toEqual(new Set(made));
+});
+
+describe('the server', () => {
+  test('answers HEAD without a body, other methods with 405, other paths with 404', async () => {
+    const { get } = await serving();
+    expect(await get('/healthz', 'HEAD')).toMatchObject({ status: 200, body: '' });
+    const posted = await get('/metrics', 'POST');
+    expect(posted.status).toBe(405);
+    expect(posted.headers.get('allow')).toBe('GET, HEAD');
+    expect((await get('/metricsx')).status).toBe(404);
+    expect((await get('/__proto__')).status).toBe(404);
+    expect((await get('/healthz?x=1')).status).toBe(200);
+  });
+
+  test('says where to name another port where this one is taken', async () => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void taken.close());
+    const { port } = taken.address() as AddressInfo;
+    await expect(openHealthServer({ host: '127.0.0.1', port }, {}, silentLog)).rejects.toMatchObject({
+      exitCode: 2,
+      message: `the worker cannot listen on 127.0.0.1:${port} (worker.listen): something else listens there`,
+      advice: expect.stringContaining('ADMIN_MIRROR_WORKER_LISTEN'),
+    });
+  });
+});
+
+describe('the health of the files', () => {
+  test('counts windows in which removals were refused, until they are settled', async () => {
+    const files = temporaryFolder();
+    const sandbox = await startSandbox({ users: 200 });
+    const file = `${files}/mirror.db`;
+    const health = openHealthStore({ mirror: file, journal: `${files}/journal.db` }, systemClock);
+    onTestFinished(() => health.close());
+    const heldBack = () => {
+      const look = health.mirror();
+      return 'found' in look ? look.found.resources.map((each) => each.heldBack) : look;
+    };
+    expect(health.mirror()).toEqual({ absent: true });
+    await sync(sandbox, file);
+    expect(heldBack()).toEqual([0, 0, 0, 0]);
+    for (let id = 20; id < 200; id += 1) sandbox.control.remove('users', id);
+    sandbox.control.setClock(sandbox.control.clock().now + hourMs);
+    expect((await sync(sandbox, file)).report.status).toBe('partial');
+    expect(heldBack()).toEqual([1, 0, 0, 0]);
+    sandbox.control.setClock(sandbox.control.clock().now + hourMs);
+    await sync(sandbox, file, { allowDeletions: true });
+    expect(heldBack()).toEqual([0, 0, 0, 0]);
+  });
+});

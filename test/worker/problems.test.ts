@@ -1,0 +1,224 @@
+import { describe, expect, test } from 'vitest';
+import { hourMs, minuteMs, timestampOf } from '../../src/model/time.ts';
+import type { Alert, Problem } from '../../src/store/ports/alert-store.ts';
+import type { OpenBatch, ResourceHealth } from '../../src/store/ports/health-store.ts';
+import type { JobRun, RunOutcome } from '../../src/store/ports/worker-store.ts';
+import { alertsAfter, calmMs, decideAlerts } from '../../src/worker/alerts/decide.ts';
+import { type Facts, problemsOf } from '../../src/worker/alerts/problems.ts';
+import { freshnessOf } from '../../src/worker/health/freshness.ts';
+import { jobOf } from '../support/jobs.ts';
+
+const now = Date.parse('2026-03-11T10:00:00Z');
+
+function ran(outcome: RunOutcome, exitCode: number | null = null, more: Partial<JobRun> = {}): JobRun {
+  const at = timestampOf(now);
+  const run = { run: 'r1', job: 'sync', cause: 'scheduled', occurrence: now, attempt: 1, command: 'c' } as const;
+  return {
+    ...run,
+    startedAt: at,
+    finishedAt: at,
+    outcome,
+    exitCode,
+    problem: 'anna@example.com said no',
+    report: null,
+    ...more,
+  };
+}
+
+const users: ResourceHealth = {
+  resource: 'users',
+  freshAsOf: timestampOf(now - hourMs),
+  knownAt: timestampOf(now - hourMs),
+  windows: { pending: 0, walking: 0, settled: 3, unsettled: 0 },
+  live: 5,
+  serverTotal: 5,
+  heldBack: 0,
+};
+
+interface World extends Partial<Pick<Facts, 'journal' | 'trouble' | 'mirror'>> {
+  readonly latest?: JobRun | 'unreadable';
+  readonly resources?: readonly ResourceHealth[];
+}
+
+function facts({ latest, resources = [users], ...more }: World): Facts {
+  const mirror = more.mirror ?? ({ found: { resources } } as const);
+  const job = { job: jobOf('sync'), nextAt: null, running: null, latest: latest === 'unreadable' ? undefined : latest };
+  return {
+    jobs: latest === 'unreadable' ? undefined : [job],
+    journal: { absent: true },
+    trouble: undefined,
+    ...more,
+    mirror,
+    freshness: freshnessOf(mirror, { startedAt: now, now, maxStalenessMs: 26 * hourMs }),
+  };
+}
+
+const namesOf = (world: World, known: readonly Problem[] = []) =>
+  problemsOf(facts(world), known).map(({ problem }) => problem);
+
+describe('a job', () => {
+  test.each([
+    ['complete', 0, []],
+    ['partial', 5, ['job_partial:sync']],
+    ['failed', 3, ['job_failed:sync']],
+    ['locked', 7, ['job_failed:sync']],
+    ['timed_out', 143, ['job_failed:sync']],
+    ['interrupted', 143, ['job_failed:sync']],
+    ['killed', null, ['job_failed:sync']],
+    ['missed', null, ['job_failed:sync']],
+    ['stopped', 143, []],
+    ['skipped', null, []],
+  ] as const)('that ended as %s is a problem, or none', (outcome, exitCode, problems) => {
+    expect(namesOf({ latest: ran(outcome, exitCode) })).toEqual(problems);
+  });
+
+  test('that gets worse is another problem, one that gets better is not over before it is complete', () => {
+    const partial = problemsOf(facts({ latest: ran('partial', 5) }), []);
+    const both = problemsOf(facts({ latest: ran('failed', 4) }), partial);
+    expect(both.map(({ problem }) => problem)).toEqual(['job_partial:sync', 'job_failed:sync']);
+    expect(problemsOf(facts({ latest: ran('partial', 5) }), both)).toEqual(both);
+    expect(namesOf({ latest: ran('complete', 0) }, both)).toEqual([]);
+  });
+
+  test('that was skipped, or stopped with the worker, stays as it was', () => {
+    const failed = problemsOf(facts({ latest: ran('failed', 1) }), []);
+    expect(problemsOf(facts({ latest: ran('skipped') }), failed)).toEqual(failed);
+    expect(problemsOf(facts({ latest: ran('stopped') }), failed)).toEqual(failed);
+  });
+
+  test('is told of in our words, without what the server or a file has said', () => {
+    const [key] = problemsOf(facts({ latest: ran('failed', 3) }), []);
+    expect(key).toMatchObject({
+      kind: 'job_failed',
+      job: 'sync',
+      run: 'r1',
+      outcome: 'failed',
+      exitCode: 3,
+      text: 'sync failed: the server refused the key (exit code 3)',
+    });
+    const report = {
+      resources: { users: { status: 'partial', problem: 'anna@example.com' }, coupons: { status: 'complete' } },
+    };
+    const [part] = problemsOf(facts({ latest: ran('partial', 5, { report }) }), []);
+    expect(part?.text).toBe('sync was not complete: users partial');
+    expect(JSON.stringify([key, part])).not.toContain('anna');
+  });
+
+  test('that is no job any more is no problem', () => {
+    const failed = problemsOf(facts({ latest: ran('failed', 1) }), []);
+    expect(problemsOf({ ...facts({}), jobs: [] }, failed)).toEqual([]);
+  });
+});
+
+describe('the mirror', () => {
+  const at = (hours: number | null, known = hours ?? 0) => ({
+    ...users,
+    freshAsOf: hours === null ? null : timestampOf(now - hours * hourMs),
+    knownAt: timestampOf(now - known * hourMs),
+  });
+
+  test.each([
+    ['that is a day old', [at(25)], []],
+    ['of which one resource is older than it may be', [at(1), { ...at(27), resource: 'emails' }], ['stale']],
+    ['that was first asked for an hour ago and is not read whole yet', [at(null, 1)], []],
+    ['that was first asked for two days ago and was never read whole', [at(null, 48)], ['stale']],
+    ['of a clock that was set back since', [at(-3)], []],
+    ['of which nothing was asked for, in a worker just started', [], []],
+  ] as const)('%s', (_, resources, problems) => {
+    expect(namesOf({ resources: resources as readonly ResourceHealth[] })).toEqual(problems);
+  });
+
+  test('that is not there is too old once the worker has waited for it long enough', () => {
+    const absent = { absent: true } as const;
+    const fresh = (startedAt: number) => freshnessOf(absent, { startedAt, now, maxStalenessMs: hourMs }).is_fresh;
+    expect(fresh(now - 59 * minuteMs)).toBe(true);
+    expect(fresh(now - 61 * minuteMs)).toBe(false);
+  });
+
+  test('in which removals were refused', () => {
+    expect(namesOf({ resources: [{ ...users, heldBack: 2 }] })).toEqual(['deletions_refused:users']);
+  });
+});
+
+describe('a batch with rows of which nobody knows what became', () => {
+  const batch = (isInHand: boolean): World => {
+    const open: OpenBatch = {
+      batch: 'b1',
+      rows: { sending: 0, acknowledged: 0, unknown: 1, needs_human: 1 },
+      isInHand,
+    };
+    return { journal: { found: { batches: { planned: 0, applying: 0, stopped: 1, done: 0 }, open: [open] } } };
+  };
+
+  test('is a problem when nobody is at it, and stays one while somebody is', () => {
+    expect(namesOf(batch(true))).toEqual([]);
+    const known = problemsOf(facts(batch(false)), []);
+    expect(known[0]?.text).toBe('of 2 rows of the batch b1 nobody knows what became: run bulk resume b1');
+    expect(problemsOf(facts(batch(true)), known)).toEqual(known);
+    expect(namesOf({}, known)).toEqual([]);
+  });
+});
+
+test('what cannot be looked at is neither a new problem nor over', () => {
+  const world = {
+    latest: ran('failed', 1),
+    resources: [{ ...users, heldBack: 1, freshAsOf: null, knownAt: timestampOf(0) }],
+  };
+  const known = problemsOf(facts(world), []);
+  const blind = { latest: 'unreadable', mirror: { problem: 'locked' }, journal: { problem: 'locked' } } as const;
+  expect(problemsOf(facts(blind), known)).toEqual(known);
+  expect(namesOf(blind)).toEqual([]);
+});
+
+test('a worker that cannot write its file is one', () => {
+  expect(namesOf({ trouble: 'the disk is full' })).toEqual(['worker_file']);
+});
+
+describe('an alert', () => {
+  const problem = problemsOf(facts({ latest: ran('failed', 1) }), [])[0] as Problem;
+
+  /** What is told at each of the hours, with the problem there or not. */
+  function toldAt(...hours: readonly (readonly [hour: number, isThere: boolean])[]): string[] {
+    let alerts: readonly Alert[] = [];
+    return hours.flatMap(([hour, isThere]) => {
+      const steps = decideAlerts(alerts, isThere ? [problem] : [], now + hour * hourMs);
+      alerts = alertsAfter(alerts, steps);
+      return steps
+        .filter(({ kind }) => kind === 'told' || kind === 'over')
+        .map(({ kind, alert }) => `${hour} ${kind}${alert.comesAndGoes ? ', comes and goes' : ''}`);
+    });
+  }
+
+  test('is told once, however long its problem is there, and once when it is over', () => {
+    expect(toldAt([0, true], [1, true], [24, true], [48, true], [49, false], [50, false])).toEqual([
+      '0 told',
+      '49 over',
+    ]);
+  });
+
+  test('of a problem that is back the next night is told again', () => {
+    expect(toldAt([0, true], [1, false], [24, true], [25, false])).toEqual(['0 told', '1 over', '24 told', '25 over']);
+  });
+
+  test('of a problem that comes and goes is told twice and then kept to itself until it has kept away', () => {
+    const blinking = Array.from({ length: 40 }, (_, index) => [2 + index / 2, index % 2 === 0] as const);
+    expect(toldAt([0, true], [1, false], ...blinking, [24, false], [28, false])).toEqual([
+      '0 told',
+      '1 over',
+      '2 told, comes and goes',
+      '28 over, comes and goes',
+    ]);
+  });
+
+  test('that was over for long is forgotten', () => {
+    const over: Alert = {
+      ...problem,
+      since: timestampOf(now),
+      comesAndGoes: false,
+      goneSince: timestampOf(now),
+      isOver: true,
+    };
+    expect(decideAlerts([over], [], now + calmMs - 1)).toEqual([]);
+    expect(alertsAfter([over], decideAlerts([over], [], now + calmMs))).toEqual([]);
+  });
+});

@@ -1,0 +1,146 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { dayMs, hourMs, timestampOf } from '../../src/model/time.ts';
+import { SecretAddress } from '../../src/model/secret.ts';
+import { silentLog } from '../../src/model/log.ts';
+import { openHealthStore } from '../../src/store/sqlite/health-store.ts';
+import { openAlertStore } from '../../src/store/sqlite/worker/alerts.ts';
+import { openWorkerStore } from '../../src/store/sqlite/worker/store.ts';
+import type { RunOutcome } from '../../src/store/ports/worker-store.ts';
+import { openWatch, type Watch } from '../../src/worker/watch.ts';
+import { openWorker } from '../../src/worker/worker.ts';
+import { virtualTime } from '../api/support/virtual-time.ts';
+import { jobOf } from '../support/jobs.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
+import { openReceiver } from '../support/receiver.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+/** `npm run soak` has more of them. */
+const nights = Number(process.env['SOAK_NIGHTS'] ?? 12);
+/** A quarter of an hour before the first sync. */
+const from = Date.parse('2026-03-11T02:00:00Z');
+
+/** What is to be heard of the nights, worked out from how they ended alone. */
+function expectedOf(outcomes: readonly RunOutcome[]): string[] {
+  let open: string[] = [];
+  return outcomes.flatMap((outcome) => {
+    if (outcome === 'complete') {
+      const over = open.map((problem) => `over ${problem}`);
+      open = [];
+      return over;
+    }
+    const problem = `job_${outcome}:sync`;
+    if (open.includes(problem) || open.includes('job_failed:sync')) return [];
+    open = [...open, problem];
+    return [problem];
+  });
+}
+
+test(
+  `${nights} nights of a storm end complete, or say why, and each problem is told once`,
+  { timeout: 1_800_000 },
+  async () => {
+    const sandbox = await startSandbox({ users: 120, chaos: 'storm', now: from });
+    sandbox.control.setBehaviour({ rate_limit: 0, latency_jitter: 0, read_hang: 0 });
+    const receiver = await openReceiver();
+    onTestFinished(() => receiver.close());
+    const folder = temporaryFolder();
+    const file = `${folder}/mirror.db`;
+    let time = virtualTime(from);
+    const clock = { now: () => time.clock.now() };
+    const sleep = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});
+    const webhook = new SecretAddress(`${receiver.url}/alert`);
+    const outcomes: RunOutcome[] = [];
+    const syncing = new Set<symbol>();
+
+    /** One sync, as the command would run it. */
+    async function runCommand() {
+      const here = Symbol('sync');
+      syncing.add(here);
+      const night = outcomes.length % 12;
+      // Once in twelve nights the server is closed, once its users seem to be gone, and until somebody allows it stay here.
+      sandbox.control.setBehaviour({ maintenance: night === 4 });
+      if (night === 7)
+        for (const { id } of sandbox.control.dump('users').slice(10, 110)) sandbox.control.remove('users', Number(id));
+      const { report, error } = await sync(sandbox, file, { clock, allowDeletions: night === 10 });
+      syncing.delete(here);
+      const all = Object.values(report.resources);
+      // Complete and equal in number, or not complete and with a reason.
+      const isProven = all.every((each) => each.live === each.server_total);
+      const isExplained = /\w/.test(error?.message ?? '') && all.some((each) => (each.problem ?? '') !== '');
+      expect(report.status === 'complete' ? isProven : isExplained).toBe(true);
+      return { exitCode: error?.exitCode ?? 0, report, problem: error?.message ?? null };
+    }
+
+    // Each worker works for one night; that of the next one goes on where it was.
+    for (let night = 0; night < nights; night += 1) {
+      time = virtualTime(from + night * dayMs);
+      sandbox.control.setClock(clock.now());
+      const store = openWorkerStore(`${folder}/mirror.worker.db`, clock);
+      const alertStore = openAlertStore(`${folder}/mirror.worker.db`, clock);
+      const health = openHealthStore({ mirror: file, journal: `${folder}/journal.db` }, clock);
+      const stop = new AbortController();
+      let watch: Watch | undefined;
+      const worker = openWorker(
+        {
+          store,
+          clock,
+          sleep,
+          runCommand,
+          signal: stop.signal,
+          tell: (event) => {
+            watch?.onEvent(event);
+            if (event.kind === 'run_ended' && event.run.outcome !== null) outcomes.push(event.run.outcome);
+          },
+        },
+        [jobOf('sync')],
+      );
+      watch = openWatch(
+        {
+          view: () => worker.view(),
+          scheduler: () => store.scheduler(),
+          alertStore,
+          health,
+          clock,
+          sleep,
+          log: silentLog,
+          profile: null,
+          version: '1.2.3',
+          folder,
+          environment: {},
+        },
+        { maxStalenessMs: 20 * dayMs, webhook, command: undefined, ping: undefined },
+      );
+      const both = Promise.all([worker.run(), watch.run(stop.signal)]);
+      const end = sleep(hourMs / 2, new AbortController().signal);
+      const settled = async (): Promise<void> => {
+        do await new Promise((resolve) => setImmediate(resolve));
+        while (syncing.size > 0);
+        await watch?.settled();
+      };
+      await time.run(end, settled);
+      stop.abort();
+      await both;
+      for (const each of [store, alertStore, health]) each.close();
+    }
+
+    expect(outcomes).toHaveLength(nights);
+    expect(outcomes.filter((outcome) => outcome === 'complete').length).toBeGreaterThan(1);
+    const told = receiver.told();
+    expect(told.filter((each) => each.endsWith(':sync'))).toEqual(expectedOf(outcomes));
+    expect(told.filter((each) => !each.endsWith(':sync'))).toEqual(
+      Array.from({ length: Math.ceil(nights / 12) }, () => [
+        'deletions_refused:users',
+        'over deletions_refused:users',
+      ]).flat(),
+    );
+    expect(new Set(receiver.alerts().map(({ id }) => id)).size).toBe(told.length);
+    process.stdout.write(`${nights} nights until ${timestampOf(clock.now())}: ${outcomes.join(' ')}\n`);
+    // And once the storm is over, one quiet night makes the mirror equal to the server.
+    sandbox.control.setBehaviour({ churn_inserts: 0, churn_updates: 0, churn_deletes: 0 });
+    sandbox.control.setChaos('calm');
+    const { report } = await sync(sandbox, file, { clock, mode: 'full', allowDeletions: true });
+    expect(report.status).toBe('complete');
+    expectMirrored(sandbox, file);
+  },
+);

@@ -7,6 +7,8 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     // better-sqlite3 is a native module: a process a file keeps a crash to that file.
     pool: 'forks',
+    // As many as there are processors; left to itself, vitest keeps one for its own process, which has little to do.
+    maxWorkers: '100%',
     testTimeout: 60_000,
     hookTimeout: 60_000,
     reporters: ['default', fileURLToPath(new URL('support/count-reporter.ts', import.meta.url))],

@@ -62,6 +62,7 @@ test(
       sandbox.control.setBehaviour({ maintenance: night === 4 });
       if (night === 7)
         for (const { id } of sandbox.control.dump('users').slice(10, 110)) sandbox.control.remove('users', Number(id));
+      if (night === 11) for (let count = 0; count < 100; count += 1) sandbox.control.insert('users');
       const { report, error } = await sync(sandbox, file, { clock, allowDeletions: night === 10 });
       syncing.delete(here);
       const all = Object.values(report.resources);

@@ -374,7 +374,7 @@ export async function openWatch(
       health: releases.add(openHealthStore(settings.store, clock)),
       clock,
       log,
-      profile: null,
+      profile: settings.profile ?? null,
       version: version(),
     },
     watchSettingsOf(settings),

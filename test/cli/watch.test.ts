@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openAlertStore } from '../../src/store/sqlite/worker/alerts.ts';
@@ -28,6 +28,20 @@ describe('schedule --test-alert', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^webhook: took it \([\da-f-]{36}\)\ncommand: took it \([\da-f-]{36}\)\n$/);
     expect(receiver.alerts()).toEqual([expect.objectContaining({ kind: 'test', resolved: false })]);
+  });
+
+  test('says for which profile it is, and gives nobody its key', async () => {
+    const folder = configured(
+      'profiles: { staging: { api: { base_url: "https://staging.example.com" } } }\n' +
+        'alerts: { command: [sh, -c, "cat > told.json; env > told.env"] }\n',
+    );
+    const environment = { ADMIN_MIRROR_PROFILE: 'staging', ADMIN_MIRROR_API_KEY_STAGING: 'the-key-of-staging' };
+    const { code } = await runCli(['schedule', '--test-alert'], { folder, environment });
+    expect(code).toBe(0);
+    expect(JSON.parse(readFileSync(`${folder}/told.json`, 'utf8'))).toMatchObject({ kind: 'test', profile: 'staging' });
+    const seen = readFileSync(`${folder}/told.env`, 'utf8');
+    expect(seen).toContain('ALERT_KIND=test');
+    expect(seen).not.toContain('the-key-of-staging');
   });
 
   test('ends with 4 where one was not taken, and with 2 where there is nobody to alert', async () => {

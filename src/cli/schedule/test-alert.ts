@@ -26,7 +26,7 @@ export async function sendTestAlert(context: CliContext): Promise<void> {
   }
   const results = await Promise.all(
     channels.map(async ([channel, deliver]) => {
-      const payload = testPayload();
+      const payload = testPayload(context.settings().profile);
       return { channel, id: payload.id, problem: await problemOf(deliver(payload, signal)) };
     }),
   );
@@ -40,21 +40,18 @@ export async function sendTestAlert(context: CliContext): Promise<void> {
   }
 }
 
-function testPayload() {
+function testPayload(profile: string | undefined) {
   const at = timestampOf(systemClock.now());
   const none = { job: null, run: null, outcome: null, exitCode: null };
   const alert = { ...none, problem: 'test', kind: 'test', text: 'this is a test, nothing is wrong' } as const;
   const told = { ...alert, since: at, comesAndGoes: false, goneSince: null, isOver: false };
-  return payloadOf(told, randomUUID(), at, { host: hostname(), profile: null, version: version() });
+  return payloadOf(told, randomUUID(), at, { host: hostname(), profile: profile ?? null, version: version() });
 }
 
-const prefix = 'ADMIN_MIRROR_';
-const secretEndings = allSettings
-  .filter(({ kind }) => kind === 'secret' || kind === 'hook')
-  .map(({ env }) => env.slice(prefix.length));
+const secretNames = allSettings.filter(({ kind }) => kind === 'secret' || kind === 'hook').map(({ env }) => env);
 
-/** The environment as a program of somebody else may have it: what `ADMIN_MIRROR_API_KEY` and the like hold stays here. */
+/** The environment as a program of somebody else may have it: the key, that of a profile too, and the like stay here. */
 export function withoutSecrets(environment: CliContext['environment']): CliContext['environment'] {
-  const isSecret = (name: string) => name.startsWith(prefix) && secretEndings.some((ending) => name.endsWith(ending));
+  const isSecret = (name: string) => secretNames.some((each) => name === each || name.startsWith(`${each}_`));
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !isSecret(name)));
 }

@@ -51,7 +51,7 @@ describe('a version gives back every cell as it was', () => {
           store.recordPage('r', window, [{ id: 1, username: `other ${now}` }], 1);
           expect(withoutSigns(tableRows(file, 'users', at))).toEqual(row);
         }),
-        { numRuns: 300 },
+        { numRuns: 150 },
       );
     } finally {
       store.close();

@@ -30,7 +30,6 @@ const reasons: Readonly<Record<string, string>> = {
   subscribers: 'most users are in the answer, which is written whole',
   'unverified-stale': 'a tenth of all users is in the answer, which is written whole',
   'signups-by-month': 'every user is counted',
-  'balance-liability': 'every balance is added up',
   'coupons-never-used': readsAll,
   'coupon-usage': readsAll,
   'revenue-by-day': readsAll,

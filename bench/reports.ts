@@ -36,7 +36,7 @@ const reasons: Readonly<Record<string, string>> = {
   'revenue-by-package': readsAll,
   unpaid: readsAll,
   'credit-ledger': readsAll,
-  'balance-drift': `${readsAll}; the newest of each user is found by sorting`,
+  'balance-drift': `${readsAll}; the newest of each user is looked up`,
 };
 
 /** Measures each report so many times; gives its rows, and a list of those that are slow and why. */

@@ -31,14 +31,13 @@ const reasons: Readonly<Record<string, string>> = {
   'unverified-stale': 'a tenth of all users is in the answer, which is written whole',
   'signups-by-month': 'every user is counted',
   'balance-distribution': 'every balance is looked at',
-  'balance-liability': 'every balance is added up',
   'coupons-never-used': readsAll,
   'coupon-usage': readsAll,
   'revenue-by-day': readsAll,
   'revenue-by-package': readsAll,
   unpaid: readsAll,
   'credit-ledger': readsAll,
-  'balance-drift': `${readsAll}; the newest of each user is found by sorting`,
+  'balance-drift': `${readsAll}; the newest of each user is looked up`,
 };
 
 /** Measures each report so many times; gives its rows, and a list of those that are slow and why. */

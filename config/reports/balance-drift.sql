@@ -13,41 +13,42 @@
 -- column: newest_at | time | when the newest of them was made
 -- needs: users, users.balance_transactions (result, amount, balance_before_transaction, created_at)
 WITH
-  ordered AS (
+  -- The transactions of one user are few: a look into each user's own is quicker than to sort all of them.
+  newest AS MATERIALIZED (
     SELECT
-      user_id,
-      record,
-      count(*) OVER (PARTITION BY user_id) AS transactions,
-      row_number() OVER (PARTITION BY user_id ORDER BY record ->> 'created_at' DESC, id DESC) AS place
-    FROM user_balance_transactions
+      id, username, email, balance,
+      (
+        SELECT record FROM user_balance_transactions
+        WHERE user_id = users.id ORDER BY record ->> 'created_at' DESC, id DESC LIMIT 1
+      ) AS record
+    FROM users
   ),
-  newest AS (
+  amounts AS MATERIALIZED (
     SELECT
-      user_id,
-      transactions,
-      record ->> 'created_at' AS created_at,
+      id, username, email, balance,
+      record IS NOT NULL AS has_ledger,
+      record ->> 'created_at' AS newest_at,
       record ->> 'result' AS result,
       CAST(round((record ->> 'amount') * 10000) AS INTEGER) AS amount,
-      CAST(round((record ->> 'balance_before_transaction') * 10000) AS INTEGER) AS before
-    FROM ordered
-    WHERE place = 1
+      CAST(round((record ->> 'balance_before_transaction') * 10000) AS INTEGER) AS before,
+      CAST(round(balance * 10000) AS INTEGER) AS has
+    FROM newest
   ),
   compared AS (
     SELECT
-      users.id, username, email, users.balance, newest.created_at AS newest_at,
-      coalesce(transactions, 0) AS transactions,
-      CAST(round(users.balance * 10000) AS INTEGER) AS has,
+      *,
       CASE
-        WHEN newest.user_id IS NULL THEN 0
+        WHEN NOT has_ledger THEN 0
         ELSE CASE result WHEN '+' THEN before + amount WHEN '-' THEN before - amount WHEN '=' THEN amount END
       END AS should
-    FROM users LEFT JOIN newest ON newest.user_id = users.id
+    FROM amounts
   )
 SELECT
   id, username, email, balance,
   should / 10000.0 AS ledger_balance,
   (has - should) / 10000.0 AS drift,
-  transactions, newest_at
+  (SELECT count(*) FROM user_balance_transactions WHERE user_id = compared.id) AS transactions,
+  newest_at
 FROM compared
 WHERE has IS NOT should
 ORDER BY abs(has - should) DESC NULLS FIRST, id

@@ -50,7 +50,9 @@ export async function reportRequest(
   ]);
   const reports = await openReports(context.settings());
   const report = reportNamed(reports, what.slice(prefix.length));
-  const values = boundValues(report, flags.param ?? new Map<string, string>(), systemClock.now());
+  // At an earlier time, today and 30d ago are those of then.
+  const now = part.asOf === undefined ? systemClock.now() : Date.parse(part.asOf);
+  const values = boundValues(report, flags.param ?? new Map<string, string>(), now);
   if (reports.replaced.includes(report.name)) {
     printNote(
       context,

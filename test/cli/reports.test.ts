@@ -172,6 +172,12 @@ describe('on related records of another shape', () => {
     expect((await run('report:coupons-never-used')).stderr).toMatch(/no record in user_payments has "options\.coupon"/);
   });
 
+  test('a report at an earlier time counts its days back from then', async () => {
+    const asked = ['--as-of', '2026-03-11T12:00:00Z', '--param', 'from=1d', '--columns', 'day,emails'];
+    const { stdout, stderr } = await run('report:email-volume-by-day', ...asked);
+    expect([stdout, stderr]).toEqual(['day,emails\n2026-03-10,0\n2026-03-11,0\n', '']);
+  });
+
   test('a report says that what it reads is empty, or not read any more', async () => {
     const { code, stderr } = await run('report:inactive-users', '--param', 'days=1', '-o', 'out.csv', '--quiet');
     expect(code).toBe(0);

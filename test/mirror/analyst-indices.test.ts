@@ -4,8 +4,8 @@ import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-function planOf(file: string): string {
-  const plan = rowsOf<{ detail: string }>(file, 'EXPLAIN QUERY PLAN SELECT * FROM emails WHERE user_id = 5');
+function planOf(file: string, sql = 'SELECT * FROM emails WHERE user_id = 5'): string {
+  const plan = rowsOf<{ detail: string }>(file, `EXPLAIN QUERY PLAN ${sql}`);
   return plan.map(({ detail }) => detail).join();
 }
 
@@ -18,6 +18,10 @@ test('the emails of a user are found by an index once emails have been read whol
   sandbox.control.setBehaviour({ forbidden: '' });
   await sync(sandbox, file);
   expect(planOf(file)).toBe('SEARCH emails USING INDEX emails_user_id (user_id=?)');
+  // Of users nothing was in the way from the beginning.
+  expect(planOf(file, 'SELECT * FROM users ORDER BY balance DESC LIMIT 5')).toBe(
+    'SCAN users USING INDEX users_balance',
+  );
   // It is there once.
   await sync(sandbox, file);
   expect(rowsOf(file, "SELECT name FROM sqlite_schema WHERE name = 'emails_user_id'")).toHaveLength(1);

@@ -1,4 +1,4 @@
-/** The same CSV by csv-stringify: header rows, and results of the operator's own SQL. */
+/** The same CSV by csv-stringify: header rows, and what `query` prints. */
 import { stringify } from 'csv-stringify/sync';
 import type { Row } from '../store/ports/reading.ts';
 import { type CsvStyle, guardedText, plainText } from '../store/files/csv.ts';

@@ -18,7 +18,7 @@ import { longestText } from './text.ts';
 /** Of a ZIP's members: the same rows give the same bytes, whenever. The first day that a ZIP can name. */
 const mtime = new Date(1980, 0, 1);
 
-/** XML shrinks to a twelfth by the quickest compression; the best takes three times as long for little more. */
+/** The quickest compression: the XML of a million users, 850 MB, comes to a seventh by it. */
 const options = { mtime, forceDosTimestamp: true, compressionLevel: 1 };
 
 /** @param sheetRows rows of a sheet, at most; what is more goes on to another sheet */

@@ -1,6 +1,7 @@
 /**
  * CSV and TSV as README.md describes them, built by hand: a table of a million rows is written several times quicker
- * than by csv-stringify, which stays the judge of every byte (test/store/csv.test.ts) and writes what is not a table.
+ * than by csv-stringify, which stays the judge of every byte (test/store/csv.test.ts) and writes headings and the few
+ * rows of a query.
  */
 import { Buffer } from 'node:buffer';
 import type { Cell, Row } from '../ports/reading.ts';

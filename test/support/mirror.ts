@@ -18,10 +18,13 @@ export interface SyncTry extends Partial<SyncRequest> {
   readonly onEvent?: (event: SyncEvent) => void;
   readonly pageSize?: number;
   readonly historyIgnore?: readonly string[];
+  /** The client's own time jumps over what it waits for; otherwise it asks again and again until real time has passed. */
+  readonly jumpsWaits?: boolean;
 }
 
 /** A client of the sandbox that waits for nothing. The caller closes it. */
-export function testClient(sandbox: Sandbox, pageSize = 1_000): Client {
+export function testClient(sandbox: Sandbox, pageSize = 1_000, jumpsWaits = false): Client {
+  let jumped = 0;
   return openClient({
     baseUrl: sandbox.url,
     key: sandbox.key,
@@ -31,17 +34,21 @@ export function testClient(sandbox: Sandbox, pageSize = 1_000): Client {
     deadlineMs: 60_000,
     pageSize,
     userAgent: 'admin-mirror tests',
-    clock: systemClock,
+    clock: { now: () => systemClock.now() + jumped },
     log: silentLog,
     // Time that is waited for passes at once.
-    sleep: () => Promise.resolve(),
+    sleep: (ms) => {
+      // A whole one at least: a fraction would be lost in the numbers of a clock.
+      if (jumpsWaits) jumped += Math.max(1, Math.ceil(ms));
+      return Promise.resolve();
+    },
   });
 }
 
 /** One sync in this process: the engine, the client and the store as the command wires them, without its waiting. */
 export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}): Promise<SyncResult> {
   const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
-  const client = testClient(sandbox, tried.pageSize);
+  const client = testClient(sandbox, tried.pageSize, tried.jumpsWaits);
   const store = openMirrorStore(file, clock, { historyIgnore: tried.historyIgnore ?? [] });
   try {
     return await runSync(

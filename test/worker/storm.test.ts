@@ -41,7 +41,13 @@ test(
   { timeout: 1_800_000 },
   async () => {
     const sandbox = await startSandbox({ users: 120, chaos: 'storm', now: from });
-    sandbox.control.setBehaviour({ rate_limit: 0, latency_jitter: 0, read_hang: 0 });
+    sandbox.control.setBehaviour({
+      rate_limit: 0,
+      read_too_many: 0,
+      retry_after: 'none',
+      latency_jitter: 0,
+      read_hang: 0,
+    });
     const receiver = await openReceiver();
     onTestFinished(() => receiver.close());
     const folder = temporaryFolder();
@@ -63,7 +69,7 @@ test(
       if (night === 7)
         for (const { id } of sandbox.control.dump('users').slice(10, 110)) sandbox.control.remove('users', Number(id));
       if (night === 11) for (let count = 0; count < 100; count += 1) sandbox.control.insert('users');
-      const { report, error } = await sync(sandbox, file, { clock, allowDeletions: night === 10 });
+      const { report, error } = await sync(sandbox, file, { clock, allowDeletions: night === 10, jumpsWaits: true });
       syncing.delete(here);
       const all = Object.values(report.resources);
       // Complete and equal in number, or not complete and with a reason.

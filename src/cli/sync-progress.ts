@@ -1,11 +1,12 @@
 /** How a sync is watched: a line a resource that redraws itself on a terminal, log lines elsewhere. */
 import type { ListrDefaultRendererLogLevels, ListrLogLevels } from 'listr2';
 import type { ResourceName } from '../model/resources.ts';
-import { minuteMs, secondMs, type Clock } from '../model/time.ts';
+import { secondMs, type Clock } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
-import type { SyncEvent, SyncProgress } from '../mirror/progress.ts';
+import type { SyncEvent } from '../mirror/progress.ts';
 import type { CliContext } from './context.ts';
 import { barOf, durationText } from './progress-text.ts';
+import { drawnAndLogged, logEveryMs, type Watch } from './watch.ts';
 
 /** What is known of one resource's progress. */
 export interface Tally {
@@ -37,13 +38,7 @@ export function endLine(resource: ResourceName, tally: Tally, now: number): stri
   return `${resource.padEnd(9)} ${count.format(tally.records)} ${tally.records === 1 ? 'record' : 'records'} read in ${time}`;
 }
 
-export interface SyncWatch {
-  readonly progress: SyncProgress;
-  /** Tells the log how it ended. */
-  readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
-  /** Ends the drawing, so that the answer stands below it. */
-  close(): Promise<void>;
-}
+export type SyncWatch = Watch<SyncEvent>;
 
 /** The watch for this context; draws nothing under `--quiet`. A log file gets its lines whatever is drawn. */
 export async function openSyncWatch(
@@ -55,19 +50,8 @@ export async function openSyncWatch(
   if (!context.stderr.isTTY || context.quiet()) return loggedWatch(log, clock);
   const drawn = await drawnWatch(context, clock, resources);
   if (context.settings().log.file === undefined) return drawn;
-  const logged = loggedWatch(log, clock);
-  return {
-    progress: (event) => {
-      drawn.progress(event);
-      logged.progress(event);
-    },
-    ended: logged.ended,
-    close: () => drawn.close(),
-  };
+  return drawnAndLogged(drawn, loggedWatch(log, clock));
 }
-
-/** Often enough to see that it goes on, seldom enough not to fill a log. */
-const logEveryMs = minuteMs / 6;
 
 function loggedWatch(log: Log, clock: Clock): SyncWatch {
   const tallies = new Tallies(clock);

@@ -33,7 +33,7 @@ import {
   variableIn,
   type Variables,
 } from './sources.ts';
-import { allSettings, type IncludingResource, type Setting, type SettingKey, settingOf } from './table.ts';
+import { allSettings, type IncludingResource, isSecret, type Setting, type SettingKey, settingOf } from './table.ts';
 
 /** What the rooms below are given. Durations are in ms, paths absolute. */
 export interface Settings {
@@ -264,10 +264,6 @@ function readingOf(setting: Setting, given: Given | undefined, values: SettingVa
 /** As a secret shows itself; nothing of a value that was refused. */
 function maskedText(value: unknown): string {
   return value instanceof Secret || value instanceof SecretAddress ? String(value) : '****';
-}
-
-function isSecret({ kind }: Setting): boolean {
-  return kind === 'secret' || kind === 'hook';
 }
 
 /** A list as a variable would give it. */

@@ -269,6 +269,11 @@ export function settingOf(key: SettingKey): Setting {
   return found;
 }
 
+/** Whether its value is shown to nobody. */
+export function isSecret({ kind }: Setting): boolean {
+  return kind === 'secret' || kind === 'hook';
+}
+
 /** `--db <file>` → `--db`. */
 export function flagName(setting: Setting): string | undefined {
   return setting.flag?.split(' ')[0];

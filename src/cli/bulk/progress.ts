@@ -1,19 +1,14 @@
 /** How a batch is watched: one line that redraws itself on a terminal, log lines elsewhere. */
-import type { BulkEvent, BulkProgress } from '../../bulk/progress.ts';
+import type { BulkEvent } from '../../bulk/progress.ts';
 import type { Log } from '../../model/log.ts';
-import { type Clock, minuteMs, secondMs } from '../../model/time.ts';
+import { type Clock, secondMs } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 import { barOf, durationText } from '../progress-text.ts';
+import { drawnAndLogged, logEveryMs, type Watch } from '../watch.ts';
 
 const count = new Intl.NumberFormat('en-US');
 
-export interface BulkWatch {
-  readonly progress: BulkProgress;
-  /** Tells the log how it ended. */
-  readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
-  /** Ends the drawing, so that the answer stands below it. */
-  close(): Promise<void>;
-}
+export type BulkWatch = Watch<BulkEvent>;
 
 /** What is known so far. */
 export interface BulkTally {
@@ -52,19 +47,8 @@ export function openBulkWatch(context: CliContext, log: Log, clock: Clock): Bulk
   if (!context.stderr.isTTY || context.quiet()) return loggedWatch(log, clock);
   const drawn = drawnWatch(context, clock);
   if (context.settings().log.file === undefined) return drawn;
-  const logged = loggedWatch(log, clock);
-  return {
-    progress: (event) => {
-      drawn.progress(event);
-      logged.progress(event);
-    },
-    ended: logged.ended,
-    close: () => drawn.close(),
-  };
+  return drawnAndLogged(drawn, loggedWatch(log, clock));
 }
-
-/** Often enough to see that it goes on, seldom enough not to fill a log. */
-const logEveryMs = minuteMs / 6;
 
 function loggedWatch(log: Log, clock: Clock): BulkWatch {
   let tally: BulkTally = { rows: 0, done: 0, failed: 0, startedAt: clock.now() };

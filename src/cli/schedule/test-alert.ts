@@ -4,12 +4,12 @@ import { hostname } from 'node:os';
 import { UnreachableError, UsageError } from '../../model/errors.ts';
 import { systemClock, timestampOf } from '../../model/time.ts';
 import { version } from '../../model/version.ts';
-import { allSettings } from '../../settings/table.ts';
 import { channelsOf } from '../../worker/alerts/channels.ts';
 import { problemOf } from '../../worker/alerts/courier.ts';
 import { payloadOf } from '../../worker/alerts/message.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine } from '../output.ts';
+import { withoutSecrets } from './environment.ts';
 
 /** Sends it once by each channel of the settings. Throws an UnreachableError where one could not take it. */
 export async function sendTestAlert(context: CliContext): Promise<void> {
@@ -46,12 +46,4 @@ function testPayload(profile: string | undefined) {
   const alert = { ...none, problem: 'test', kind: 'test', text: 'this is a test, nothing is wrong' } as const;
   const told = { ...alert, since: at, comesAndGoes: false, goneSince: null, isOver: false };
   return payloadOf(told, randomUUID(), at, { host: hostname(), profile: profile ?? null, version: version() });
-}
-
-const secretNames = allSettings.filter(({ kind }) => kind === 'secret' || kind === 'hook').map(({ env }) => env);
-
-/** The environment as a program of somebody else may have it: the key, that of a profile too, and the like stay here. */
-export function withoutSecrets(environment: CliContext['environment']): CliContext['environment'] {
-  const isSecret = (name: string) => secretNames.some((each) => name === each || name.startsWith(`${each}_`));
-  return Object.fromEntries(Object.entries(environment).filter(([name]) => !isSecret(name)));
 }

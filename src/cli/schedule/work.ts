@@ -8,7 +8,7 @@ import type { Worker } from '../../worker/worker.ts';
 import type { CliContext } from '../context.ts';
 import { givenFlags, keepConfig } from './config-copy.ts';
 import { commandRunner } from './run-command.ts';
-import { withoutSecrets } from './test-alert.ts';
+import { withoutSecrets } from './environment.ts';
 import { workerLog } from './worker-log.ts';
 
 /** Works until the signal of the context is aborted. Throws LockHeldError where another worker is at this mirror. */

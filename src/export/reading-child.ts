@@ -8,7 +8,7 @@ import type { ReadingModule } from '../store/ports/reading.ts';
 import { jobChunks, type ReadingNews, type ReadingTask } from './reading-job.ts';
 import { writeToStream } from './stream-output.ts';
 
-const [, storeModule = ''] = process.argv;
+const [, , storeModule = ''] = process.argv;
 
 /**
  * Ends the process when the one that started it is gone, which closes standard input: in the midst of a statement this

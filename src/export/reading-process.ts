@@ -5,9 +5,10 @@
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
 import { IncompleteError, InterruptedError, UsageError } from '../model/errors.ts';
 import { errorOf, type Failure } from '../model/failure.ts';
-import { beginning, moduleBeside } from '../model/module.ts';
+import { moduleBeside } from '../model/module.ts';
 import { durationText } from '../model/time.ts';
 import type { ReadingJob, ReadingNews, ReadingTask } from './reading-job.ts';
 import { TimeLimit } from './time-limit.ts';
@@ -48,7 +49,7 @@ export class ReadingProcess {
    */
   constructor(module: string) {
     const entry = moduleBeside('./reading-child', import.meta.url);
-    const child = spawn(process.execPath, ['--eval', beginning, '--', module, entry], {
+    const child = spawn(process.execPath, [fileURLToPath(entry), module], {
       stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
       // Values of parameters may be whole numbers beyond what JSON holds.
       serialization: 'advanced',

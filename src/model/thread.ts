@@ -1,6 +1,6 @@
 /** Starting threads. */
 import { Worker, type WorkerOptions } from 'node:worker_threads';
-import { beginning, moduleBeside } from './module.ts';
+import { moduleBeside } from './module.ts';
 
 /**
  * Starts a thread on a module beside the one at `here`.
@@ -11,5 +11,5 @@ export function startThread(
   here: string,
   options: Pick<WorkerOptions, 'workerData' | 'transferList' | 'resourceLimits'>,
 ): Worker {
-  return new Worker(beginning, { ...options, eval: true, argv: [moduleBeside(name, here)] });
+  return new Worker(new URL(moduleBeside(name, here)), options);
 }

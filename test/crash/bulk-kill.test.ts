@@ -16,16 +16,12 @@ import type { ChildTask } from './bulk-child.ts';
 
 const childFile = fileURLToPath(new URL('bulk-child.ts', import.meta.url));
 
-/** Starting it takes longer than what it does; compiled code is kept between the starts. */
-const environment = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'admin-mirror-compile-cache') };
-
 /** A killed process leaves what it wrote to whoever opens the file next, on a disk or not: no need to wait for a disk. */
 const memory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 /** Runs the child; gives the names of its moments, or null where it was killed. */
 async function runChild(task: ChildTask): Promise<string[] | null> {
   const child = spawn(process.execPath, [childFile, JSON.stringify(task)], {
-    env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let [out, err] = ['', ''];

@@ -14,7 +14,7 @@ export interface CliResult {
 export interface CliOptions {
   /** The working folder; settings and relative paths start there. */
   readonly folder: string;
-  /** Besides PATH and HOME; nothing else of the tests' own environment is passed on. */
+  /** Besides PATH, HOME and the folder of compiled code; nothing else of the tests' own environment is passed on. */
   readonly environment?: Readonly<Record<string, string>>;
   /** Given on standard input, which is closed after it. */
   readonly input?: string;
@@ -22,10 +22,10 @@ export interface CliOptions {
 
 /** Starts the command; the caller ends it and reads its streams. */
 export function startCli(args: readonly string[], options: CliOptions): ChildProcessWithoutNullStreams {
-  const { PATH = '', HOME = '', TMPDIR } = process.env;
+  const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '', TMPDIR } = process.env;
   return spawn(process.execPath, [commandFile, ...args], {
     cwd: options.folder,
-    env: { PATH, HOME, ...(TMPDIR === undefined ? {} : { TMPDIR }), ...options.environment },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, ...(TMPDIR === undefined ? {} : { TMPDIR }), ...options.environment },
   });
 }
 

@@ -27,7 +27,7 @@ async function sync(
 async function changeUsers(sandbox: BenchSandbox, count: number): Promise<void> {
   const answer = await fetch(`${sandbox.url}/control/churn/users`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: sandbox.control,
     body: JSON.stringify({ updates: count }),
   });
   if (!answer.ok) throw new Error(`the sandbox did not change its users: ${answer.status} ${await answer.text()}`);

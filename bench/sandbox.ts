@@ -6,6 +6,8 @@ import { command } from './process.ts';
 export interface BenchSandbox {
   readonly url: string;
   readonly key: string;
+  /** Headers of requests to its control routes. */
+  readonly control: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
   close(): void;
 }
@@ -18,10 +20,11 @@ export async function startBenchSandbox(users: number, emails = 0): Promise<Benc
   });
   const lines = createInterface({ input: child.stdout });
   for await (const line of lines) {
-    const { url, key } = JSON.parse(line) as { url: string; key: string };
+    const { url, key, control_key } = JSON.parse(line) as { url: string; key: string; control_key: string };
     return {
       url,
       key,
+      control: { 'content-type': 'application/json', authorization: `Bearer ${control_key}` },
       environment: { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key },
       close: () => child.kill('SIGKILL'),
     };

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { openMirrorFile } from '../src/store/sqlite/open.ts';
 import { command, measure, measureCli, median, type Measured } from './process.ts';
-import { startBenchSandbox } from './sandbox.ts';
+import { type BenchSandbox, startBenchSandbox } from './sandbox.ts';
 import type { Row } from './table.ts';
 
 const gigabyte = 1e9;
@@ -27,14 +27,13 @@ function growTo(mirror: string, bytes: number): void {
 }
 
 /** Syncs that read everything again and again, over changing records, until they are stopped. */
-function keepSyncing(mirror: string, environment: Readonly<Record<string, string>>): { stop: () => void } {
+function keepSyncing(mirror: string, { url, control, environment }: BenchSandbox): { stop: () => void } {
   const stopping = new AbortController();
   const { signal } = stopping;
   async function syncAll(): Promise<void> {
     while (!signal.aborted) {
       const body = JSON.stringify({ updates: 20_000 });
-      const headers = { 'content-type': 'application/json' };
-      await fetch(`${environment['ADMIN_MIRROR_BASE_URL']}/control/churn/users`, { method: 'POST', headers, body });
+      await fetch(`${url}/control/churn/users`, { method: 'POST', headers: control, body });
       const args = [command, 'sync', 'users', '--full', '--quiet', '--db', mirror];
       const child = spawn(process.execPath, args, { env: { ...process.env, ...environment }, stdio: 'ignore', signal });
       await once(child, 'close');
@@ -55,7 +54,7 @@ export async function benchSnapshot(folder: string, users: number, pairs: number
     growTo(mirror, gigabyte);
     const copies: Measured[] = [];
     const snapshots: Measured[] = [];
-    const syncing = keepSyncing(mirror, sandbox.environment);
+    const syncing = keepSyncing(mirror, sandbox);
     try {
       for (let pair = 0; pair < pairs; pair += 1) {
         // Each onto a new file, and brought to the disk.

@@ -1,5 +1,8 @@
 /** `sandbox`: the Administration API on this machine, with made-up data, until it is stopped. */
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { resolve } from 'node:path';
+import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
@@ -12,6 +15,7 @@ import { paint, printJson, printLine, printNote } from './output.ts';
 interface Flags {
   readonly port: number;
   readonly key?: string;
+  readonly controlKeyFile?: string;
   readonly users: number;
   readonly packages: number;
   readonly emails: number;
@@ -58,6 +62,10 @@ export function define(program: Command, context: CliContext): void {
     )
     .option('--port <number>', 'port on 127.0.0.1; 0 takes any free one', wholeNumber('--port'), 0)
     .option('--key <text>', 'key that it asks for (default: made from the seed)')
+    .option(
+      '--control-key-file <path>',
+      'write the key of the control routes, which is another at each start, into this file',
+    )
     .option('--users <number>', 'made-up users', wholeNumber('--users'), 1_000)
     .option('--packages <number>', 'made-up packages', wholeNumber('--packages'), 40)
     .option('--emails <number>', 'made-up emails', wholeNumber('--emails'), 3_000)
@@ -87,16 +95,22 @@ function printSwitches(context: CliContext): void {
 }
 
 async function serve(context: CliContext, flags: Flags): Promise<void> {
-  const { switches: _, behaviour, ...options } = flags;
-  const [{ openSandbox }, { readBehaviour }] = await Promise.all([
+  const { switches: _, behaviour, controlKeyFile, ...options } = flags;
+  const [{ openSandbox }, { readBehaviour }, { writeDurableFile }] = await Promise.all([
     import('../sandbox/sandbox.ts'),
     import('../sandbox/behaviour.ts'),
+    import('../store/files/durable-file.ts'),
   ]);
+  const controlKey = randomBytes(16).toString('hex');
   const set = readBehaviour(behaviour ?? {});
   if (flags.users >= 100_000) printNote(context, `making up ${flags.users.toLocaleString('en')} users …`);
-  const sandbox = await openSandbox({ ...options, behaviour: set, signal: context.signal });
+  const sandbox = await openSandbox({ ...options, controlKey, behaviour: set, signal: context.signal });
   try {
-    announce(context, sandbox, flags);
+    if (controlKeyFile !== undefined) {
+      const line = [Buffer.from(`${controlKey}\n`)];
+      await writeDurableFile(resolve(context.folder, controlKeyFile), Readable.from(line), context.signal);
+    }
+    announce(context, sandbox, controlKey, flags);
     if (!context.signal.aborted) await once(context.signal, 'abort');
   } finally {
     await sandbox.close();
@@ -105,10 +119,11 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   if (reason instanceof InterruptedError) context.exit(reason.exitCode);
 }
 
-function announce(context: CliContext, sandbox: Sandbox, flags: Flags): void {
+function announce(context: CliContext, sandbox: Sandbox, controlKey: string, flags: Flags): void {
   if (context.json()) {
     // One line, so that a program can wait for it and read it.
-    printLine(context, JSON.stringify({ url: sandbox.url, key: sandbox.key, pid: process.pid }));
+    const { url, key } = sandbox;
+    printLine(context, JSON.stringify({ url, key, control_key: controlKey, pid: process.pid }));
     return;
   }
   const count = (resource: 'users' | 'packages' | 'emails' | 'coupons'): string =>
@@ -120,5 +135,6 @@ function announce(context: CliContext, sandbox: Sandbox, flags: Flags): void {
   printLine(context, `  export ADMIN_MIRROR_BASE_URL=${sandbox.url} ADMIN_MIRROR_API_KEY=${sandbox.key}`);
   printLine(context, '  npx admin-mirror sync');
   printLine(context, '');
+  printLine(context, `Its control routes (docs/sandbox.md) want another key: ${controlKey}`);
   printLine(context, 'It stops with Ctrl+C.');
 }

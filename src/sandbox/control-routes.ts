@@ -1,6 +1,7 @@
 /** The control over HTTP, outside /api: for a sandbox that runs in another process. */
+import { timingSafeEqual } from 'node:crypto';
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
@@ -58,8 +59,31 @@ function send(reply: FastifyReply, value: unknown): FastifyReply {
   return json.send(value instanceof Readable ? value : toJson(value));
 }
 
-/** Adds `/control/…` to the server. What it refuses, it answers with 400 and the reason. */
-export function addControlRoutes(app: FastifyInstance, control: SandboxControl, state: SandboxState): void {
+function isSame(given: string, expected: string): boolean {
+  const [one, other] = [Buffer.from(given), Buffer.from(expected)];
+  return one.length === other.length && timingSafeEqual(one, other);
+}
+
+/** Why the request is refused: whoever has the control sees and changes everything. */
+function refusalOf({ headers }: FastifyRequest, url: string, key: string): { status: number; message: string } | null {
+  // A web page of elsewhere whose name was made to mean this machine would come with that name.
+  const { host, port } = new URL(url);
+  if (headers.host !== host && headers.host !== `localhost:${port}`) {
+    return { status: 403, message: `the control routes are at ${host} alone` };
+  }
+  if (isSame(headers.authorization ?? '', `Bearer ${key}`)) return null;
+  return { status: 401, message: 'the control routes need the control key that the sandbox prints at its start' };
+}
+
+/**
+ * Adds `/control/…` to the server, for requests with that key. What it refuses, it answers with 400 and the reason.
+ */
+export function addControlRoutes(
+  app: FastifyInstance,
+  control: SandboxControl,
+  state: SandboxState,
+  controlKey: string,
+): void {
   const add = (
     method: 'GET' | 'PUT' | 'POST' | 'DELETE' | 'PATCH',
     url: string,
@@ -68,6 +92,11 @@ export function addControlRoutes(app: FastifyInstance, control: SandboxControl, 
     app.route({
       method,
       url: `/control${url}`,
+      // Before the body is read.
+      onRequest: async (request, reply) => {
+        const refusal = refusalOf(request, state.url, controlKey);
+        if (refusal !== null) return send(reply.code(refusal.status), { message: refusal.message });
+      },
       handler: async (request, reply) => {
         try {
           return send(reply, answer((request.body ?? {}) as JsonRecord, request.params) ?? { done: true });

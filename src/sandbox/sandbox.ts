@@ -39,6 +39,8 @@ export interface SandboxOptions {
   readonly port?: number;
   /** The key to be asked for; made from the seed where it is not given. */
   readonly key?: string;
+  /** The key of the control routes, 128 random bits or more; where it is not given, there are none. */
+  readonly controlKey?: string;
   readonly seed?: number;
   readonly users?: number;
   readonly packages?: number;
@@ -181,7 +183,7 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
     };
     const control = createControl(parts);
     const app = createServer(parts);
-    addControlRoutes(app, control, state);
+    if (options.controlKey !== undefined) addControlRoutes(app, control, state, options.controlKey);
     state.url = await listen(app, options.port ?? 0);
     return {
       url: state.url,

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { actionNames } from '../../src/bulk/actions.ts';
 import { readSheet } from '../../src/bulk/sheet/sheet.ts';
@@ -115,6 +115,7 @@ describe('bulk run --rehearse', () => {
     const result = await invoke(['bulk', 'run', action, 'rows.csv', '--rehearse', '--db', db, ...more], { folder });
     expect(readdirSync(folder)).toEqual(['rows.csv']);
     expect(readdirSync(temporary)).toEqual([]);
+    expect(readdirSync(dirname(db)).filter((name) => name.includes('rehearsal'))).toEqual([]);
     expect(statSync(db).mtimeMs).toBe(before);
     return result;
   };

@@ -1,5 +1,6 @@
 /** Plain requests to a sandbox, without the project's own client: what it serves is looked at as it comes. */
 import { request } from 'undici';
+import { controlKey } from '../support/sandbox.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 
 export type Json = Record<string, unknown>;
@@ -22,7 +23,7 @@ export async function call(sandbox: Sandbox, path: string, options: Call = {}): 
   const { statusCode, headers, body } = await request(`${sandbox.url}${path}`, {
     method: options.method ?? 'GET',
     headers: options.headers ?? {
-      authorization: `Bearer ${sandbox.key}`,
+      authorization: `Bearer ${path.startsWith('/control/') ? controlKey : sandbox.key}`,
       accept: 'application/json',
       'content-type': 'application/json',
     },

@@ -40,13 +40,15 @@ describe('the sandbox command', () => {
       'maintenance=off',
       '--json',
     );
-    const ready = JSON.parse(line) as { url: string; key: string; pid: number };
+    const ready = JSON.parse(line) as { url: string; key: string; control_key: string; pid: number };
     expect(ready).toEqual({
       url: expect.stringContaining('http://127.0.0.1:'),
       key: expect.any(String),
+      control_key: expect.stringMatching(/^[0-9a-f]{32}$/),
       pid: expect.any(Number),
     });
-    const read = async (path: string): Promise<unknown> => (await fetch(`${ready.url}${path}`)).json();
+    const read = async (path: string): Promise<unknown> =>
+      (await fetch(`${ready.url}${path}`, { headers: { authorization: `Bearer ${ready.control_key}` } })).json();
     expect(await read('/control/count/users')).toEqual({ count: 20 });
     expect(await read('/control/count/coupons')).toEqual({ count: 3 });
     expect(await read('/control/behaviour')).toMatchObject({ page_max: 7, maintenance: false, sort_ties: 'random' });

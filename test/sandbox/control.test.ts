@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
 import { defaultBehaviour, readBehaviour, switches } from '../../src/sandbox/behaviour.ts';
 import { behaviourOf, chaosNames } from '../../src/sandbox/chaos.ts';
-import { sandboxNow, startSandbox } from '../support/sandbox.ts';
+import { controlKey, sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { broken, call, ids, json, page } from './call.ts';
 
 describe('switches', () => {
@@ -142,15 +142,41 @@ describe('the control routes', () => {
   const put = (body: unknown) => ({ method: 'PUT', body }) as const;
   const post = (body: unknown) => ({ method: 'POST', body }) as const;
 
-  test('need no key and lie outside the API', async () => {
+  const refused = [
+    ['without a key', {}, 401],
+    ['with the key of the API', { authorization: 'Bearer key-of-the-api' }, 401],
+    ['with half of the control key', { authorization: `Bearer ${controlKey.slice(0, 16)}` }, 401],
+    ['of a page of elsewhere', { authorization: `Bearer ${controlKey}`, host: 'rebound.example' }, 403],
+    ['of another port', { authorization: `Bearer ${controlKey}`, host: '127.0.0.1:1' }, 403],
+  ] as const;
+  test.each(refused)('refuse a request %s, whatever it asks for', async (_, headers, status) => {
+    const sandbox = await startSandbox({ controlKey, key: 'key-of-the-api' });
+    for (const path of ['/control/dump/users', '/control/behaviour', '/control/count/users']) {
+      expect((await call(sandbox, path, { headers })).status).toBe(status);
+    }
+    const body = { forbidden: 'users' };
+    expect((await call(sandbox, '/control/behaviour', { method: 'PUT', headers, body })).status).toBe(status);
+    expect(sandbox.control.behaviour().forbidden).toBe('');
+  });
+
+  test('are not there where no control key was given', async () => {
     const sandbox = await startSandbox();
-    const reply = await call(sandbox, '/control/behaviour', { headers: {} });
+    expect((await call(sandbox, '/control/dump/users')).status).toBe(404);
+    expect(
+      (await call(sandbox, '/control/dump/users', { headers: { authorization: 'Bearer undefined' } })).status,
+    ).toBe(404);
+  });
+
+  test('lie outside the API', async () => {
+    const sandbox = await startSandbox({ controlKey });
+    const reply = await call(sandbox, '/control/behaviour');
     expect(JSON.parse(reply.text)).toEqual(sandbox.control.behaviour());
+    expect((await call(sandbox, '/api/v1/control/behaviour')).status).toBe(404);
     expect(await json(sandbox, '/control/switches')).toHaveProperty('page_max.meaning');
   });
 
   test('set switches, presets and the clock', async () => {
-    const sandbox = await startSandbox();
+    const sandbox = await startSandbox({ controlKey });
     expect(await json(sandbox, '/control/behaviour', put({ page_max: 3 }))).toMatchObject({ page_max: 3 });
     expect(sandbox.control.behaviour().page_max).toBe(3);
     await json(sandbox, '/control/chaos', put({ chaos: 'storm' }));
@@ -161,7 +187,7 @@ describe('the control routes', () => {
   });
 
   test('dump and count what is there', async () => {
-    const sandbox = await startSandbox({ emails: 6_000 });
+    const sandbox = await startSandbox({ controlKey, emails: 6_000 });
     for (const resource of resourceNames) {
       expect(await json(sandbox, `/control/dump/${resource}`)).toEqual(sandbox.control.dump(resource));
       expect(await json(sandbox, `/control/count/${resource}`)).toEqual({ count: sandbox.control.count(resource) });
@@ -169,7 +195,7 @@ describe('the control routes', () => {
   });
 
   test('change records and what hangs on them', async () => {
-    const sandbox = await startSandbox();
+    const sandbox = await startSandbox({ controlKey });
     const made = await json(sandbox, '/control/records/coupons', post({ code: 'NEW' }));
     const place = `/control/records/coupons/${String(made['id'])}`;
     expect(await json(sandbox, place, put({ code: 'NEWER' }))).toMatchObject({ code: 'NEWER' });
@@ -182,7 +208,7 @@ describe('the control routes', () => {
   });
 
   test('ask for faults, and show the ledger and the requests', async () => {
-    const sandbox = await startSandbox();
+    const sandbox = await startSandbox({ controlKey });
     await json(sandbox, '/control/faults', post({ faults: [{ fault: 'commit_late', match: { method: 'DELETE' } }] }));
     sandbox.control.setBehaviour({ late_commit_ms: 600_000 });
     const remove = call(sandbox, '/api/v1/users/3', { method: 'DELETE', body: { force: true } });
@@ -209,7 +235,7 @@ describe('the control routes', () => {
     ['/control/count/invoices', {}],
   ] as const;
   test.each(wrong)('%s answers 400 with the reason to what cannot be', async (path, options) => {
-    const sandbox = await startSandbox();
+    const sandbox = await startSandbox({ controlKey });
     const reply = await call(sandbox, path, options);
     expect(reply.status).toBe(400);
     expect(JSON.parse(reply.text)).toHaveProperty('message');

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { writeDurableFile } from '../../src/store/files/durable-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -66,11 +66,13 @@ test('an abort leaves nothing, even after the last chunk', async () => {
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test('a new file follows the umask, a replaced one keeps its mode', async () => {
+test('a new file is its owner’s alone, whatever the umask, and a replaced one keeps its mode', async () => {
   const folder = temporaryFolder();
   const file = join(folder, 'a.csv');
+  const umask = process.umask(0);
+  onTestFinished(() => void process.umask(umask));
   await writeDurableFile(file, chunks('one'), never);
-  expect(statSync(file).mode & 0o777).toBe(0o666 & ~process.umask());
+  expect(statSync(file).mode & 0o777).toBe(0o600);
   chmodSync(file, 0o640);
   await writeDurableFile(file, chunks('two'), never);
   expect(statSync(file).mode & 0o777).toBe(0o640);

@@ -8,11 +8,11 @@ The whole Administration API on this machine, with made-up data: every path, fie
 [api.md](api.md), behind real HTTP on 127.0.0.1. The demo and the tests use it, and so can you.
 
 \`\`\`sh
-npx admin-mirror sandbox --port 8123 --key try-me --users 5000 --seed 7
+npx admin-mirror sandbox --port 8123 --key try-me --users 5000 --seed 7 --control-key-file data/control.key
 \`\`\`
 
 The same seed makes the same data; a million users are possible. With \`--file\` the data outlives the sandbox. It ends
-with Ctrl+C. Programs start it with \`--json\` and read one line: its address, key and process.
+with Ctrl+C. Programs start it with \`--json\` and read one line: its address, keys and process.
 
 ## Presets
 
@@ -23,13 +23,16 @@ with Ctrl+C. Programs start it with \`--json\` and read one line: its address, k
 const controls = `
 ## While it runs
 
-Control routes lie outside \`/api\` and need no key. What they refuse, they answer with 400 and the reason.
+Control routes lie outside \`/api\`. Whoever has them sees and changes everything, so they ask for a key of their own, made
+at random at each start. The sandbox prints it, and writes it into the file that \`--control-key-file\` names. What the
+routes refuse, they answer with 400 and the reason.
 
 \`\`\`sh
-curl -s http://127.0.0.1:8123/control/count/users
-curl -s -X PUT http://127.0.0.1:8123/control/behaviour -H 'Content-Type: application/json' -d '{"latency": 20}'
-curl -s -X PUT http://127.0.0.1:8123/control/chaos -H 'Content-Type: application/json' -d '{"chaos": "rough"}'
-curl -s -X POST http://127.0.0.1:8123/control/records/users -H 'Content-Type: application/json' -d '{"first_name": "Ada"}'
+control="Authorization: Bearer $(cat data/control.key)"
+curl -s -H "$control" http://127.0.0.1:8123/control/count/users
+curl -s -X PUT http://127.0.0.1:8123/control/behaviour -H "$control" -H 'Content-Type: application/json' -d '{"latency": 20}'
+curl -s -X PUT http://127.0.0.1:8123/control/chaos -H "$control" -H 'Content-Type: application/json' -d '{"chaos": "rough"}'
+curl -s -X POST http://127.0.0.1:8123/control/records/users -H "$control" -H 'Content-Type: application/json' -d '{"first_name": "Ada"}'
 \`\`\`
 
 | route | what it does |

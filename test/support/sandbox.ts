@@ -5,6 +5,9 @@ import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbo
 /** The moment at which a test's sandbox stands unless it says otherwise: data and days are then always the same. */
 export const sandboxNow = Date.parse('2026-03-11T10:20:30Z');
 
+/** The key of the control routes, for a test that starts a sandbox with them. */
+export const controlKey = 'c0ffee00c0ffee00c0ffee00c0ffee00';
+
 /** Little data: a test that needs more asks for it. */
 const small = { users: 60, packages: 12, emails: 90, coupons: 20, seed: 7, now: sandboxNow } as const;
 

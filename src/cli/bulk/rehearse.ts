@@ -1,7 +1,7 @@
 /** `bulk run … --rehearse`: the batch against a sandbox with the mirror's users, in this process, and nothing kept. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { randomBytes } from 'node:crypto';
+import { mkdir, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { Releases } from '../../app.ts';
 import type { Action } from '../../bulk/action.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
@@ -11,6 +11,7 @@ import { Secret } from '../../model/secret.ts';
 import { systemClock } from '../../model/time.ts';
 import type { Sandbox } from '../../sandbox/sandbox.ts';
 import type { Settings } from '../../settings/settings.ts';
+import { partialName, removeStale } from '../../store/files/partial-name.ts';
 import type { Batch } from '../../store/ports/journal.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
@@ -69,7 +70,19 @@ export async function runRehearsal(
   });
 }
 
-/** A sandbox with those users, and the settings that lead to it. */
+/**
+ * A folder for the journal of this rehearsal, beside the mirror: who must not see the one must not see the other. What a
+ * rehearsal that was killed has left goes.
+ */
+async function ownFolder(mirror: string): Promise<string> {
+  const name = join(dirname(mirror), 'rehearsal');
+  await removeStale(dirname(mirror), name);
+  const folder = join(dirname(mirror), partialName(name));
+  await mkdir(folder, { mode: 0o700 });
+  return folder;
+}
+
+/** A sandbox with those users, that nobody else has the key of, and the settings that lead to it. */
 async function stage(
   context: CliContext,
   releases: Releases,
@@ -86,10 +99,12 @@ async function stage(
   if (directory === null) {
     throw new UsageError('there is no mirror to rehearse with', { advice: 'Run `admin-mirror sync` first.' });
   }
-  const folder = await mkdtemp(join(tmpdir(), 'admin-mirror-rehearsal-'));
+  const folder = await ownFolder(settings.store.mirror);
   releases.add({ close: () => rm(folder, { recursive: true, force: true }) });
   const empty = { users: 0, packages: 0, emails: 0, coupons: 0 };
-  const sandbox = releases.add(await openSandbox({ ...empty, signal: context.signal }));
+  const sandbox = releases.add(
+    await openSandbox({ ...empty, key: randomBytes(16).toString('hex'), signal: context.signal }),
+  );
   const users = usersOfRows(directory, action, rows);
   for (const user of users) load(sandbox, user);
   return {

@@ -10,8 +10,8 @@ import { partialName, removeStale } from './partial-name.ts';
 
 /**
  * Writes the chunks to the file in place of what was there, and gives the number of bytes. When it fails or is aborted,
- * what was there stays and nothing else is left. A new file gets the mode that the umask gives, a replaced one keeps its own. What is no regular
- * file (`/dev/stdout`, a pipe) is written directly. Throws a FileError where the file cannot be written.
+ * what was there stays and nothing else is left. A new file can be read by its owner alone, a replaced one keeps its mode.
+ * What is no regular file (`/dev/stdout`, a pipe) is written directly. Throws a FileError where the file cannot be written.
  */
 export async function writeDurableFile(
   path: string,
@@ -42,7 +42,7 @@ async function write(path: string, chunks: AsyncIterable<Uint8Array>, signal: Ab
   const target = existing === undefined ? path : await realpath(path);
   let bytes = 0;
   await inPlaceOf(target, signal, async (temporary) => {
-    bytes = await withHandle(await open(temporary, 'wx'), async (handle) => {
+    bytes = await withHandle(await open(temporary, 'wx', 0o600), async (handle) => {
       if (existing !== undefined) await handle.chmod(existing.mode & 0o7777);
       const written = await fill(handle, chunks, signal);
       await handle.sync();

@@ -2,7 +2,7 @@
  * Folders of files that belong together, with a manifest that says what they are: the set appears whole, and what is
  * there of an older one stays until it does. Section "Exports" of docs/architecture.md.
  */
-import { mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { chmod, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
@@ -82,7 +82,12 @@ async function move(
     await syncFolder(path);
   }
   const names = manifest.files.map(({ file }) => file);
-  for (const name of names) await rename(join(stage, name), join(path, name));
+  for (const name of names) {
+    const there = await stat(join(path, name)).catch(() => undefined);
+    // Who was allowed to read the older file may read the new one.
+    if (there !== undefined) await chmod(join(stage, name), there.mode & 0o777);
+    await rename(join(stage, name), join(path, name));
+  }
   for (const { file } of older?.files ?? []) {
     if (!names.includes(file)) await rm(join(path, file), { force: true });
   }
@@ -101,7 +106,7 @@ async function isFolder(path: string): Promise<boolean> {
 }
 
 async function writeManifest(folder: string, manifest: FolderManifest): Promise<void> {
-  const handle = await open(join(folder, manifestName), 'wx');
+  const handle = await open(join(folder, manifestName), 'wx', 0o600);
   try {
     await handle.writeFile(`${JSON.stringify(manifest, undefined, 2)}\n`);
     await handle.sync();

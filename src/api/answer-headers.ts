@@ -2,13 +2,14 @@
 import { secondMs } from '../model/time.ts';
 import type { HttpHeaders } from './http.ts';
 
-function textOf(headers: HttpHeaders, name: string): string | undefined {
+/** The header's text, the first where there are several. */
+export function headerText(headers: HttpHeaders, name: string): string | undefined {
   const value = headers[name];
   return typeof value === 'string' ? value.trim() : value?.[0]?.trim();
 }
 
 function numberOf(headers: HttpHeaders, name: string): number | undefined {
-  const text = textOf(headers, name);
+  const text = headerText(headers, name);
   return text !== undefined && /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : undefined;
 }
 
@@ -20,7 +21,12 @@ function instantOf(text: string | undefined): number | undefined {
 
 /** The server's clock in ms since 1970, cut to whole seconds as the `Date` header is. */
 export function serverTimeOf(headers: HttpHeaders): number | undefined {
-  return instantOf(textOf(headers, 'date'));
+  return instantOf(headerText(headers, 'date'));
+}
+
+/** How long before it came here a cache had got the answer from the server, ms; 0 where none tells that it did. */
+export function ageOf(headers: HttpHeaders): number {
+  return (numberOf(headers, 'age') ?? 0) * secondMs;
 }
 
 /**
@@ -30,7 +36,7 @@ export function serverTimeOf(headers: HttpHeaders): number | undefined {
 export function retryAfterOf(headers: HttpHeaders, now: number): number | undefined {
   const seconds = numberOf(headers, 'retry-after');
   if (seconds !== undefined) return seconds * secondMs;
-  const at = instantOf(textOf(headers, 'retry-after'));
+  const at = instantOf(headerText(headers, 'retry-after'));
   return at === undefined ? undefined : Math.max(0, at - (serverTimeOf(headers) ?? now));
 }
 
@@ -74,9 +80,9 @@ export function waitAskedOf(headers: HttpHeaders, now: number): number | undefin
 
 /** Where a redirect points to, as it stands. */
 export function locationOf(headers: HttpHeaders): string | undefined {
-  return textOf(headers, 'location');
+  return headerText(headers, 'location');
 }
 
 export function contentTypeOf(headers: HttpHeaders): string {
-  return textOf(headers, 'content-type')?.toLowerCase() ?? '';
+  return headerText(headers, 'content-type')?.toLowerCase() ?? '';
 }

@@ -29,7 +29,7 @@ import type { RateLimit } from './rate-pace.ts';
 import { read } from './read.ts';
 import { defaultRetryLimits, type RetryLimits } from './retry.ts';
 import { type Counters, realSleep } from './transmission.ts';
-import { write } from './write.ts';
+import { refusedIfThere, write } from './write.ts';
 
 export interface ClientOptions {
   /** Where `/api/v1` is; may have a path of its own. */
@@ -208,9 +208,9 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
     sleep,
   });
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
-  const line = { http, gate, clock, sleep, log, counters };
+  const line = { http, gate, clock, sleep, log, counters, given: new Set<string>() };
 
-  const list: Client['list'] = (resource, asked = {}, signal, { wish: wished, ...patience } = {}) => {
+  const list: Client['list'] = async (resource, asked = {}, signal, { wish: wished, ...patience } = {}) => {
     const page = asked.page ?? 1;
     const path = listPath(resource, asked);
     const wish = wished === undefined ? undefined : { ...wished, resource, page };
@@ -256,8 +256,13 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
     payments: async (user, signal) => get('users.payments', user, signal),
     createUser: async (user, signal) => send('users.create', undefined, user, signal),
     updateUser: async (user, changes, signal) => send('users.update', user, changes, signal),
-    deleteUser: async (user, { force } = {}, signal) =>
-      send('users.delete', user, force === undefined ? {} : { force }, signal),
+    deleteUser: async (user, { force } = {}, signal) => {
+      try {
+        return await send('users.delete', user, force === undefined ? {} : { force }, signal);
+      } catch (error) {
+        throw await refusedIfThere(error, () => get('users.get', user, signal));
+      }
+    },
     updateBalance: async (user, { type, amount, description }, signal) =>
       send('users.update-balance', user, { type, amount: exactNumber(amount), description }, signal),
     sendEmail: async (user, email, signal) => send('users.send-email', user, email, signal),

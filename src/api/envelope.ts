@@ -3,8 +3,8 @@
  * checked; records are taken as they come. Section "Lists" of docs/api.md.
  */
 import { z } from 'zod';
-import { serverTimeOf } from './answer-headers.ts';
-import { bodyOf, UnreadableAnswer } from './answer-body.ts';
+import { ageOf, serverTimeOf } from './answer-headers.ts';
+import { bodyOf, problemsIn, UnreadableAnswer } from './answer-body.ts';
 import type { HttpAnswer } from './http.ts';
 import type { PageDigest } from './page-digest.ts';
 
@@ -26,6 +26,8 @@ export interface Page {
   readonly bytes: Buffer;
   /** The server's clock by its `Date` header, in whole seconds, ms since 1970. */
   readonly serverTime?: number;
+  /** How long ago the server gave this, where a cache in front has kept it, ms. */
+  readonly ageMs?: number;
   /** How long the answer took. */
   readonly milliseconds: number;
 }
@@ -38,23 +40,33 @@ const envelope = z.object({
   last_page: count,
   total: count,
   // Checked by hand below: a schema would take longer over a thousand records than parsing them did.
-  data: z.custom<readonly unknown[]>(Array.isArray),
+  data: z.custom<object>((data) => Array.isArray(data) || isNumbered(data)),
 });
+
+/** PHP's array with gaps, as after a filter: an object whose keys are numbers. They come in the order of the numbers. */
+function isNumbered(data: unknown): data is Record<string, unknown> {
+  return isRecord(data) && Object.keys(data).every((key) => /^\d+$/.test(key));
+}
 
 /**
  * The answer as a page. Throws an UnreadableAnswer for whatever is no envelope, and for an envelope of another page
  * than the one asked for: servers answer a page they do not like with their first.
  */
 export function pageOf(answer: HttpAnswer, asked: number): Page {
-  const parsed = envelope.safeParse(bodyOf(answer));
+  const body = bodyOf(answer);
+  const parsed = envelope.safeParse(body);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
+    const refusal = problemsIn(body);
+    if (refusal.length > 0) throw new UnreadableAnswer('the answer is no list', { refusal });
     throw new UnreadableAnswer(`the answer is no list: ${issue?.path.join('.') || 'its body'} is not as documented`);
   }
-  const { current_page: page, per_page: perPage, last_page: lastPage, total, data } = parsed.data;
+  const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;
+  const data: readonly unknown[] = Object.values(parsed.data.data);
   if (page !== asked) throw new UnreadableAnswer(`page ${asked} was asked for and page ${page} came`);
   if (!data.every(isRecord))
     throw new UnreadableAnswer('the answer is no list: data holds something that is no record');
+  const ageMs = ageOf(answer.headers);
   const serverTime = serverTimeOf(answer.headers);
   return {
     page,
@@ -64,7 +76,8 @@ export function pageOf(answer: HttpAnswer, asked: number): Page {
     records: data,
     bytes: answer.body,
     milliseconds: answer.milliseconds,
-    ...(serverTime === undefined ? {} : { serverTime }),
+    ...(serverTime === undefined ? {} : { serverTime: serverTime + ageMs }),
+    ...(ageMs === 0 ? {} : { ageMs }),
   };
 }
 

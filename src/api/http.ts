@@ -8,6 +8,7 @@ import type { HttpMethod } from '../model/operations.ts';
 import { secondMs } from '../model/time.ts';
 import { addressOf } from './address.ts';
 import { BodyBuffer } from './body-buffer.ts';
+import { decodedBody, decodingErrorOf } from './body-decoding.ts';
 import type { PageDigest, PageWish } from './page-digest.ts';
 import { bodyScrubber, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
 import { type TransportError, tooLarge, transportErrorOf, wasTimeout } from './transport-error.ts';
@@ -89,6 +90,8 @@ export function openHttp(options: HttpOptions): Http {
     authorization: `Bearer ${options.key}`,
     accept: 'application/json',
     'content-type': 'application/json',
+    // Something in front may keep answers; what it kept is older than it seems.
+    'cache-control': 'no-cache',
     'user-agent': options.userAgent,
   };
   return {
@@ -160,8 +163,11 @@ function exchange(
       onResponseEnd: () => {
         if (settled) return;
         settle();
-        const bytes = body.bytes();
-        resolve({ status, headers, body: bytes, bytes: bytes.length, milliseconds: performance.now() - started });
+        const bytes = body.length;
+        const milliseconds = performance.now() - started;
+        const deliver = (plain: Buffer) => resolve({ status, headers, body: plain, bytes, milliseconds });
+        const refuse = (error: unknown) => reject(decodingErrorOf(error, limits.maxBodyBytes, context()));
+        decodedBody(body.bytes(), headers, limits.maxBodyBytes).then(deliver, refuse);
       },
       onResponseError: (_, error) => failWith(transportErrorOf(error, context())),
     });

@@ -121,12 +121,19 @@ function checkedDate(date: string | DateRange): DatePreset | DateRange {
       advice: `${suggestion(date, datePresets)} Or give two days, as in 2026-01-01,2026-01-31.`,
     });
   }
-  for (const each of [date.from, date.to]) {
-    if (parseDay(each) === undefined && parseDay(turned(each)) === undefined) {
+  const [from, to] = [date.from, date.to].map((each) => {
+    const day = parseDay(each) ?? parseDay(turned(each));
+    if (day === undefined) {
       throw new UsageError(`"${each}" is no day of the calendar`, {
         advice: 'Give a range as two days, 2026-01-01,2026-01-31, or day first, 01-01-2026,31-01-2026.',
       });
     }
+    return day;
+  });
+  if (from !== undefined && to !== undefined && to < from) {
+    throw new UsageError(`the range ${date.from},${date.to} ends before it begins`, {
+      advice: 'Give the earlier day first.',
+    });
   }
   return date;
 }

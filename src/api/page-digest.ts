@@ -8,6 +8,7 @@ import { owns, type DayRange } from '../model/era.ts';
 import type { PageRows, RowMaker } from '../model/page-rows.ts';
 import { recordId } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
+import { ageOf } from './answer-headers.ts';
 import { pageOf, type Page } from './envelope.ts';
 import type { HttpAnswer } from './http.ts';
 
@@ -67,5 +68,7 @@ export function digestedPage(answer: HttpAnswer, wish: PageWish): Page {
   if (read === undefined) return { ...pageOf(answer, wish.page), digest };
   const { total, lastPage, perPage } = read;
   const { body: bytes, milliseconds } = answer;
-  return { page: wish.page, total, lastPage, perPage, records: [], digest, bytes, milliseconds };
+  const ageMs = ageOf(answer.headers);
+  const age = ageMs === 0 ? {} : { ageMs };
+  return { page: wish.page, total, lastPage, perPage, records: [], digest, bytes, milliseconds, ...age };
 }

@@ -1,12 +1,12 @@
 /** One read, tried until it succeeds, cannot succeed, or has taken too long. */
 import { secondMs } from '../model/time.ts';
-import { UnreadableAnswer } from './answer-body.ts';
+import { isHtml, UnreadableAnswer } from './answer-body.ts';
 import { answerOf, isRedirect, redirectError, refusalOf, type RequestName, webPageError } from './answer-errors.ts';
 import { waitAskedOf } from './answer-headers.ts';
 import { PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
 import type { HttpAnswer } from './http.ts';
 import { counts, decideRetry, type Failure, type RetryLimits } from './retry.ts';
-import { type Line, nameOf, transmit } from './transmission.ts';
+import { type Line, nameOf, placeOf, transmit } from './transmission.ts';
 import type { PageWish } from './page-digest.ts';
 import { TransportError } from './transport-error.ts';
 
@@ -72,13 +72,16 @@ async function tryOnce<T>(
   if (isRedirect(status)) throw redirectError(answer, name);
   if (status < 200 || status > 299) {
     const waitMs = waitAskedOf(answer.headers, line.clock.now());
+    const doubtful = status === 403 && (isHtml(answer) || line.given.has(placeOf(path)));
     return {
-      failure: { kind: 'status', status, waitMs },
+      failure: { kind: 'status', status, waitMs, doubtful },
       error: (tries) => refusalOf(answer, name, tries, waitMs),
     };
   }
   try {
-    return { value: parse(answer) };
+    const value = parse(answer);
+    line.given.add(placeOf(path));
+    return { value };
   } catch (error) {
     if (!(error instanceof UnreadableAnswer)) throw error;
     return { failure: { kind: 'unreadable' }, error: (tries) => unreadableError(error, answer, name, tries) };

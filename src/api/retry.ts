@@ -7,7 +7,13 @@ import type { TransportFault } from './transport-error.ts';
 
 /** What went wrong with one try. */
 export type Failure =
-  | { readonly kind: 'status'; readonly status: number; readonly waitMs?: number | undefined }
+  | {
+      readonly kind: 'status';
+      readonly status: number;
+      readonly waitMs?: number | undefined;
+      /** Set where a refusal is probably not the server's own, or stands alone amid what it has given. */
+      readonly doubtful?: boolean | undefined;
+    }
   | { readonly kind: 'transport'; readonly fault: TransportFault }
   /** A 2xx that holds no answer: HTML, nothing, truncated JSON, a refusal in disguise, another page. */
   | { readonly kind: 'unreadable' };
@@ -49,11 +55,13 @@ export function fullJitter(attempt: number, limits: RetryLimits, random: () => n
   return random() * Math.min(limits.maxDelayMs, limits.baseDelayMs * 2 ** (attempt - 1));
 }
 
-function mayHelp(failure: Failure): boolean {
+function mayHelp(failure: Failure, attempt: number): boolean {
   switch (failure.kind) {
     case 'unreadable':
       return true;
     case 'status':
+      // A proxy in front refuses one request and lets the next pass; twice is no accident.
+      if (failure.status === 403) return failure.doubtful === true && attempt === 1;
       return failure.status >= 500 || failure.status === 408 || failure.status === 425 || failure.status === 429;
     case 'transport':
       return failure.fault !== 'tls' && failure.fault !== 'too-large' && failure.fault !== 'aborted';
@@ -69,7 +77,7 @@ export function counts(failure: Failure): boolean {
 
 /** Decides after a failed read. */
 export function decideRetry(failure: Failure, effort: Effort, limits: RetryLimits, random: () => number): Decision {
-  if (!mayHelp(failure)) return { again: false, because: 'final' };
+  if (!mayHelp(failure, effort.attempt)) return { again: false, because: 'final' };
   if (counts(failure) && effort.attempt >= limits.attempts) return { again: false, because: 'attempts' };
   const asked = failure.kind === 'status' ? failure.waitMs : undefined;
   const delayMs = asked ?? fullJitter(Math.max(1, effort.attempt), limits, random);

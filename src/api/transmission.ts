@@ -26,6 +26,8 @@ export interface Line {
   readonly sleep: Sleep;
   readonly log: Log;
   readonly counters: Counters;
+  /** Paths that were read, without queries and ids. */
+  readonly given: Set<string>;
 }
 
 export interface Message {
@@ -61,6 +63,11 @@ export function nameOf(line: Line, message: Message): string {
  */
 export function veiledPath(path: string): string {
   return path.replaceAll(/((?:filter|search)[^=&]*)=(?!-?\d{1,19}(?:&|$))[^&]*/gi, '$1=…');
+}
+
+/** The path without its query and ids: what a key is allowed to read, or not. */
+export function placeOf(path: string): string {
+  return path.replace(/\?.*$/s, '').replaceAll(/\/\d+/g, '/*');
 }
 
 async function pass(line: Line, message: Message, signal: AbortSignal | undefined): Promise<Pass> {

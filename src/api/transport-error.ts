@@ -22,7 +22,7 @@ export class TransportError extends Error {
   }
 }
 
-interface Circumstances {
+export interface Circumstances {
   readonly sent: boolean;
   readonly redact: Redact;
 }

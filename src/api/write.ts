@@ -2,7 +2,7 @@
  * One write: sent once and never again, whatever comes back. What is certain is said; where it is not certain whether
  * the server did it, that is said, too. Section "Writing" of docs/architecture.md.
  */
-import { bodyOf, UnreadableAnswer } from './answer-body.ts';
+import { bodyOf, problemsIn, UnreadableAnswer } from './answer-body.ts';
 import { answerOf, isRedirect, redirectError, refusalOf, type RequestName, wordsOf } from './answer-errors.ts';
 import { waitAskedOf } from './answer-headers.ts';
 import { type Answer, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
@@ -14,7 +14,8 @@ import { TransportError } from './transport-error.ts';
 
 const readBack = 'It may have been done. Read the user back before you send it again.';
 /** Statuses under which a write may have been made, besides 5xx: the server gave up waiting, or met a conflict. */
-const doubtful = new Set([408, 409, 425]);
+const conflict = 409;
+const doubtful = new Set([408, conflict, 425]);
 /** Redirects that are sent in place of doing something; after 302 and 303 it may have been done. */
 const movedStatuses = new Set([301, 307, 308]);
 
@@ -46,6 +47,23 @@ export async function write(line: Line, message: Message, signal?: AbortSignal):
     });
   }
   return judged(answer, name, line.clock.now());
+}
+
+/**
+ * What a deletion that failed has come to: after a conflict the server has decided, so a user whom `look` still finds was
+ * not deleted. Any other error is given back as it is.
+ */
+export async function refusedIfThere(error: unknown, look: () => Promise<unknown>): Promise<unknown> {
+  if (!(error instanceof WriteOutcomeUnknown) || error.answer?.status !== conflict) return error;
+  try {
+    await look();
+  } catch {
+    return error;
+  }
+  return new RefusedInput(`${error.message}; the user is still there`, conflict, problemsIn(error.answer.body), {
+    answer: error.answer,
+    advice: "The words are the server's own. Orders and punishments forbid a deletion that is not forced.",
+  });
 }
 
 function judged(answer: HttpAnswer, name: RequestName, now: number): Answer {

@@ -98,6 +98,8 @@ export interface Action<P extends Parameters = Parameters, S extends Sighting = 
   readonly userFields: readonly string[];
   /** What a person types to approve: the net total, or how many rows there are. */
   readonly typed: 'net' | 'rows';
+  /** Set where a refusal is about the row's own user, and says nothing of how the next row will fare. */
+  readonly refusedForItself?: true;
 
   /** Reads the cells; problems are told to the reader, and what is returned beside one is not used. */
   readRow(row: RowReader): P;

@@ -45,7 +45,11 @@ export async function send(client: SendingClient, { operation, user, body }: Wri
       return { kind: 'later', httpStatus: error.status, waitMs: error.waitMs, error };
     }
     if (error instanceof Unreachable) return { kind: 'later', httpStatus: null, waitMs: undefined, error };
-    if (error instanceof WriteOutcomeUnknown) return answered(client, 'lost', error.answer, error);
+    if (error instanceof WriteOutcomeUnknown) {
+      // A conflict speaks against deleting this user: whether it was deleted all the same, the look that follows shows.
+      const conflict = operation === 'users.delete' && error.answer?.status === 409;
+      return answered(client, conflict ? 'refused' : 'lost', error.answer, error);
+    }
     if (error instanceof RefusedInput || error instanceof NotFound) {
       return answered(client, 'refused', error.answer, error);
     }

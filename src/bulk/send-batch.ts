@@ -96,6 +96,7 @@ class Run {
       const state = await this.#one(intent);
       if (state === 'applied') return;
       if (state === 'skipped' || state === 'blocked') continue;
+      if (state === 'rejected' && this.#sending.action.refusedForItself === true) continue;
       this.#stop ??= canaryFailed(this.#sending, intent);
     }
   }

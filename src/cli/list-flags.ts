@@ -52,7 +52,11 @@ export function addListFlags(command: Command, resource: Resource): void {
         `asc (the default), desc or random, may be repeated, in order; keys: ${sortKeys.join(', ')}`,
       ).argParser(collectedNames),
     )
-    .option('--date <when>', `created then: ${datePresets.join(', ')}, or two days, 2026-01-01,2026-01-31`)
+    .option(
+      '--date <when>',
+      `created then: ${datePresets.join(', ')}, or two days, 2026-01-01,2026-01-31; many servers end at the midnight ` +
+        'with which the second day begins: for all of it, name the day after',
+    )
     .option('--all', 'every page, each record once');
 }
 
@@ -80,6 +84,11 @@ export function listWordsOf(flags: ListFlags): ListWords {
   const paginate = wholeNumber('--paginate', flags.paginate);
   const page = wholeNumber('--page', flags.page);
   const sorts = flags.sort?.map(sortOf);
+  if (flags.all === true && page !== undefined) {
+    throw new UsageError('--all and --page do not go together: --all reads every page, from the first on', {
+      advice: 'Leave one of them out.',
+    });
+  }
   if (flags.all === true && sorts?.some(({ direction }) => direction === 'random') === true) {
     throw new UsageError('--all and a random order do not go together: pages would overlap');
   }

@@ -178,18 +178,21 @@ Neither statuses nor bodies of errors are documented. Two shapes of body are rea
 
 | what comes | a read | a write |
 | --- | --- | --- |
-| 401, 403 | ends: the key is refused | the same |
+| 401, 403 | ends: the key is refused; a 403 that is a web page, or that comes where the same list was given before, is tried once more | ends: the key is refused |
 | 404 | ends: no such record | the same |
 | 422 and other 4xx | ends, with the server's words | the same |
 | 429, 503 with \`Retry-After\` | waits as long as it is asked to, and tries again | ends: nothing was done |
 | 408, 425, 5xx | tries again | ends: it may have been done |
-| 409 | ends, with the server's words | ends: it may have been done |
+| 409 | ends, with the server's words | ends: it may have been done; of a deletion the user is read back, and where it is still there, it was refused |
 | a redirect | ends: it is never followed, since the key would go with it | 301, 307, 308 the same; else it may have been done |
 | no connection | tries again, for 20 seconds | ends: nothing was sent |
 | a broken connection, silence | tries again | ends: it may have been done |
 | 2xx that is empty, cut off or a web page | tries again | ends: it may have been done |
 | 2xx with \`"success": false\` | tries again | ends, with the server's words |
 | a body over 64 MiB | is asked for again in smaller pages | ends: it may have been done |
+
+Bodies are read whatever they come as: compressed with gzip, deflate, br or zstd, though nothing asks for it, and with a byte
+order mark. \`data\` of a list may be an object whose keys are numbers.
 
 A write is sent once. "It may have been done" ends the command with exit code 8.`;
 

@@ -50,6 +50,25 @@ const lists = {
   subscribed_filter: choice(['equal', 'inverted'], 'filter[is_subscribed]=0 finds 0, or finds 1'),
 } as const;
 
+/** What the host cannot do, and what stands between it and the client. */
+const host = {
+  page_breaks_over: count('records beyond which the host fails to make a page; 0: none'),
+  page_breaks_bytes: count('bytes beyond which the host fails to make a body; 0: none'),
+  poisoned: text('records that make every answer with them fail, separated by commas: users:17,emails:4'),
+  page_breaks_how: choice(
+    ['error_500', 'error_502', 'html', 'hang', 'truncated', 'reset_middle', 'empty_body', 'says_so'],
+    'how an answer fails that the host cannot make: as the read fault of that name, or with a message and 200',
+  ),
+  cache_seconds: amount('a cache in front gives the same answer to the same GET for so long, with Age; 0: none'),
+  cache_obeys: flag('the cache lets requests with Cache-Control: no-cache pass', true),
+  compression: choice(
+    ['none', 'gzip', 'br', 'deflate', 'deflate_raw', 'zstd'],
+    'bodies come compressed, though nothing asks for it',
+  ),
+  byte_order_mark: flag('bodies begin with a byte order mark'),
+  data_as_object: flag('data of a list is an object whose keys are numbers'),
+} as const;
+
 const dates = {
   date_format: choice(['both', 'iso', 'dmy'], 'how the days of a range are read: YYYY-MM-DD, DD-MM-YYYY or both'),
   date_unreadable: choice(
@@ -83,6 +102,10 @@ const rules = {
   ),
   transactions_delay: amount("seconds of the sandbox's clock before a balance transaction is shown"),
   description_max: count('characters of a balance transaction that are kept of its description; 0: all'),
+  set_below_zero: choice(
+    ['allowed', 'refused'],
+    'a balance may be set to an amount below 0, or that is refused with 422',
+  ),
   negative_balance: choice(['allowed', 'refused'], 'a balance may fall below 0, or the change is refused'),
   delete_emails_with_user: flag("deleting a user deletes the user's emails"),
   forbidden: text('resources (packages) or operations (users.delete), separated by commas, answered with 403'),
@@ -131,6 +154,7 @@ const faultSwitches = Object.fromEntries([
 /** Every switch by name, in the order in which they are listed. */
 export const switches = {
   ...lists,
+  ...host,
   ...dates,
   ...shapes,
   ...rules,

@@ -11,6 +11,8 @@ export interface PageFacts {
   readonly total: number;
   /** Records on this page. */
   readonly count: number;
+  /** Whether the records stand in an object, under numbers. */
+  readonly asObject?: boolean;
 }
 
 interface Link {
@@ -66,5 +68,6 @@ export function envelopeAround(facts: PageFacts): { head: string; tail: string }
     to: from === null ? null : from + count - 1,
     total,
   };
-  return { head: `{"status":true,"current_page":${page},"data":[`, tail: `],${toJson(after).slice(1)}` };
+  const [open, close] = facts.asObject === true ? ['{', '}'] : ['[', ']'];
+  return { head: `{"status":true,"current_page":${page},"data":${open}`, tail: `${close},${toJson(after).slice(1)}` };
 }

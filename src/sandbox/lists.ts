@@ -121,12 +121,18 @@ export function answerList(state: SandboxState, resource: Resource, query: Query
   const page = pageNumber(query);
   const tail = `${where === '' ? '' : `WHERE ${where} `}ORDER BY ${order.sql} LIMIT ? OFFSET ?`;
   const bound = [...values, ...order.values, perPage, Math.min(Number.MAX_SAFE_INTEGER, (page - 1) * perPage)];
-  const plain = relations.length === 0 && !changesFields(behaviour);
+  const asObject = behaviour.data_as_object;
+  const plain = relations.length === 0 && !changesFields(behaviour) && !asObject;
   const records = plain
     ? table.joined(tail, bound)
-    : joinRecords(table.bodies(tail, bound).map((body) => servedRecord(state, resource, body, relations)));
+    : joinRecords(
+        table.bodies(tail, bound).map((body, index) => {
+          const text = servedRecord(state, resource, body, relations);
+          return asObject ? `"${index}":${text}` : text;
+        }),
+      );
   const path = `${state.url}${resource.path}`;
-  const facts = { path, query: otherParameters(state, query), page, perPage, total, count: records.count };
+  const facts = { path, query: otherParameters(state, query), page, perPage, total, count: records.count, asObject };
   const { head, tail: end } = envelopeAround(facts);
   return { status: 200, body: Buffer.concat([Buffer.from(head), records.bodies, Buffer.from(end)]) };
 }

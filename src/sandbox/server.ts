@@ -8,6 +8,7 @@ import type { Churn } from './churn.ts';
 import { comesBefore, failAfter, failBefore, htmlPage, retryAfter } from './effects.ts';
 import type { Fault } from './fault-kinds.ts';
 import type { Faults } from './faults.ts';
+import { Host } from './host.ts';
 import type { LateWrites } from './late-writes.ts';
 import { emptyList, type Query } from './lists.ts';
 import { answerOperation, type OperationRequest } from './operations.ts';
@@ -95,8 +96,10 @@ function serve(
   request: FastifyRequest,
   reply: FastifyReply,
   entry: LoggedRequest,
+  host: Host,
 ): void {
   const { state } = parts;
+  if (host.sendKept(state, request, reply)) return undefined;
   const isList = operation.paginated;
   const fault = parts.faults.next(operation.method, request.url, isList, state.behaviour);
   if (fault !== null) parts.log.failed(entry, fault);
@@ -112,9 +115,7 @@ function serve(
     return failBefore(state, reply, 'reset_before');
   }
   if (fault !== null) return failAfter(state, reply, fault, performFaulty(parts, operation, wanted, fault));
-  const answer = perform(parts, operation, wanted);
-  void reply.code(answer.status).header('content-type', 'application/json').send(answer.body);
-  return undefined;
+  return host.send(state, operation, request, reply, perform(parts, operation, wanted));
 }
 
 async function delay(parts: ServerParts): Promise<void> {
@@ -123,7 +124,7 @@ async function delay(parts: ServerParts): Promise<void> {
   if (wait > 0) await setTimeout(wait);
 }
 
-function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation): void {
+function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation, host: Host): void {
   app.route({
     method: operation.method,
     url: operation.path.replace('{user}', ':user'),
@@ -145,7 +146,7 @@ function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation
       // The real time of this machine is not the sandbox's time.
       reply.header('date', new Date(parts.state.clock.now()).toUTCString());
       try {
-        serve(parts, operation, request, reply, entry);
+        serve(parts, operation, request, reply, entry, host);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
         sendRefusal(parts.state, request, reply, error);
@@ -182,7 +183,8 @@ export function createServer(parts: ServerParts): FastifyInstance {
     },
   });
   addParsers(app);
-  for (const operation of operations) addRoute(app, parts, operation);
+  const host = new Host();
+  for (const operation of operations) addRoute(app, parts, operation, host);
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?')[0] ?? '';
     const methods = operations

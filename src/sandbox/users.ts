@@ -168,7 +168,8 @@ export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonR
   refuseProblems(problemsOf(operationOf('users.update-balance'), body));
   const type = body['type'] as keyof typeof results;
   const amount = centsOf(body['amount'] as string | number);
-  if (amount < 0) throw invalid({ amount: ['The amount field must be at least 0.'] });
+  if (amount < 0 && !(type === 'set' && state.behaviour.set_below_zero === 'allowed'))
+    throw invalid({ amount: ['The amount field must be at least 0.'] });
   const before = centsOf(user['balance'] as string | number);
   const after = type === 'set' ? amount : type === 'add' ? before + amount : before - amount;
   if (Math.abs(after) > mostCents) throw invalid({ amount: ['The amount field is too large.'] });

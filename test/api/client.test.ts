@@ -35,6 +35,11 @@ async function failureOf(work: Promise<unknown>): Promise<OperatorError> {
 
 const page = JSON.stringify(envelopeOf([{ id: 1 }]));
 
+test('a list that cannot be asked for rejects, as every other failure does', async () => {
+  const listed = clientOf('http://127.0.0.1:9').list('users', { paginate: -1 });
+  await expect(listed).rejects.toThrow(/paginate must be a whole number/);
+});
+
 describe('the fourteen operations', () => {
   test('all work against the sandbox', async () => {
     const sandbox = await startSandbox();
@@ -149,6 +154,34 @@ describe('a read', () => {
     expect(server.received).toHaveLength(1);
   });
 
+  test('goes on after one 403 of a proxy, and after one amid pages of the same list', async () => {
+    const server = await startPlainServer((_, response, before) => {
+      if (before === 0) response.writeHead(403).end('<html>Access denied');
+      else if (before === 2) json(response, 403, { message: 'No.' });
+      else response.end(page);
+    });
+    const client = clientOf(server.url);
+    await client.list('users');
+    expect((await client.list('users', { sorts: [] })).total).toBe(1);
+    expect(server.received).toHaveLength(4);
+  });
+
+  test('refused with 403 twice is refused, also where the same list was given before', async () => {
+    const server = await startPlainServer((_, response, before) =>
+      before === 0 ? void response.end(page) : json(response, 403, { message: 'No.' }),
+    );
+    const client = clientOf(server.url);
+    await client.list('users');
+    expect(await failureOf(client.list('users'))).toMatchObject({ name: 'KeyRefused', exitCode: 3 });
+    expect(server.received).toHaveLength(3);
+  });
+
+  test('that gets other words than a list tells them', async () => {
+    const server = await startPlainServer((_, response) => json(response, 200, { message: 'Be right back.' }));
+    const error = await failureOf(clientOf(server.url).list('users'));
+    expect(error.message).toContain('the answer is no list: Be right back., tried 4 times');
+  });
+
   test('that fails to the end says how often and for how long it was tried', async () => {
     const server = await startPlainServer((_, response) => json(response, 502, { message: 'Bad gateway.' }));
     const error = await failureOf(clientOf(server.url).list('users'));
@@ -243,8 +276,8 @@ describe('a write', () => {
         const server = await startPlainServer(fault);
         const client = clientOf(server.url, { timeoutMs: 60 });
         await failureOf(write(client));
-        expect(server.received).toHaveLength(1);
-        expect(client.counters).toMatchObject({ requests: 1, retries: 0 });
+        // After a conflict a deletion is looked for, which is no write.
+        expect(server.received.filter(({ method }) => method !== 'GET')).toHaveLength(1);
       }
     }
   });

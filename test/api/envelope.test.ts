@@ -33,6 +33,22 @@ describe('a page', () => {
     expect(page(body)).toMatchObject({ page: 1, total: 12, perPage: 15 });
   });
 
+  test('may have its records under numbers, in whose order they come', () => {
+    expect(page({ ...envelopeOf([]), data: { 0: { id: 4 }, 10: { id: 6 }, 3: { id: 5 } } }).records).toEqual([
+      { id: 4 },
+      { id: 5 },
+      { id: 6 },
+    ]);
+    expect(page({ ...envelopeOf([]), data: {} }).records).toEqual([]);
+    expect(() => page({ ...envelopeOf([]), data: { id: { id: 4 } } })).toThrow(/data is not as documented/);
+  });
+
+  test('that a cache has kept is as old as it says, and so is the clock that it tells', () => {
+    const headers = { age: '3000', date: 'Wed, 11 Mar 2026 10:00:00 GMT' };
+    const kept = pageOf(answerOf(JSON.stringify(envelopeOf([])), headers), 1);
+    expect(kept).toMatchObject({ ageMs: 3_000_000, serverTime: Date.parse('2026-03-11T10:50:00Z') });
+  });
+
   test('must be the one that was asked for', () => {
     expect(() => page(envelopeOf([], 1), 4)).toThrow('page 4 was asked for and page 1 came');
   });

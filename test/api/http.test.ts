@@ -1,4 +1,7 @@
+import { randomBytes } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import { inspect } from 'node:util';
+import zlib from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Http, type HttpOptions, openHttp } from '../../src/api/http.ts';
 import type { TransportError } from '../../src/api/transport-error.ts';
@@ -38,8 +41,46 @@ test('sends the key and the JSON headers, and gives status, headers, body and ti
     authorization: `Bearer ${testKey}`,
     accept: 'application/json',
     'content-type': 'application/json',
+    'cache-control': 'no-cache',
     'user-agent': 'tests',
   });
+});
+
+const encoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
+  gzip: zlib.gzipSync,
+  br: zlib.brotliCompressSync,
+  zstd: zlib.zstdCompressSync,
+  deflate: zlib.deflateSync,
+  'deflate, gzip': (bytes) => zlib.gzipSync(zlib.deflateSync(bytes)),
+};
+
+test.each(Object.entries(encoders))('a body that comes as %s unasked is read', async (coding, encode) => {
+  const server = await startPlainServer((_, response) =>
+    response.writeHead(200, { 'content-encoding': coding }).end(encode(Buffer.from(`{"key":"${testKey}"}`))),
+  );
+  // The key is taken out of what was packed, too.
+  expect((await httpOf(server.url).send(get)).body.toString()).toBe('{"key":"****"}');
+});
+
+test('deflate is read without its wrapper, too, and an unknown coding or one cut short is no answer', async () => {
+  const as = (coding: string, bytes: Buffer) => (_: unknown, response: ServerResponse) =>
+    response.writeHead(200, { 'content-encoding': coding }).end(bytes);
+  const server = await startPlainServer(as('deflate', zlib.deflateRawSync('{}')));
+  expect((await httpOf(server.url).send(get)).body.toString()).toBe('{}');
+  expect(await failureOf(as('secret', Buffer.from('{}')))).toMatchObject({ fault: 'protocol', sent: true });
+  const cut = zlib.gzipSync(randomBytes(999)).subarray(0, 400);
+  expect(await failureOf(as('gzip', cut))).toMatchObject({ fault: 'protocol' });
+});
+
+test('the bound of a body holds for what it unpacks to', async () => {
+  const bomb: Answerer = (_, response) =>
+    response.writeHead(200, { 'content-encoding': 'gzip' }).end(zlib.gzipSync(Buffer.alloc(2_000_000)));
+  expect(await failureOf(bomb)).toMatchObject({ fault: 'too-large' });
+});
+
+test('a byte order mark is no part of the body', async () => {
+  const server = await startPlainServer((_, response) => response.end('\uFEFF{"a":1}'));
+  expect((await httpOf(server.url).send(get)).body.toString()).toBe('{"a":1}');
 });
 
 test.each(['/panel', '/panel/', '/a/b'])('puts the path %s of the base address before every path', async (prefix) => {

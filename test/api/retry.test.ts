@@ -15,6 +15,12 @@ test.each([400, 401, 403, 404, 409, 419, 422, 301])('a read answered with %i is 
   expect(decide(status(code))).toEqual({ again: false, because: 'final' });
 });
 
+test("a 403 that may not be the server's own is tried once more, and no oftener", () => {
+  const doubtful: Failure = { kind: 'status', status: 403, doubtful: true };
+  expect(decide(doubtful).again).toBe(true);
+  expect(decide(doubtful, { attempt: 2, elapsedMs: 0 })).toEqual({ again: false, because: 'final' });
+});
+
 test.each(['connect', 'reset', 'timeout', 'protocol'] as const)('a read lost to %s is tried again', (fault) => {
   expect(decide({ kind: 'transport', fault }).again).toBe(true);
 });

@@ -114,6 +114,9 @@ describe('what cannot be meant', () => {
     [['users', 'list', '--page', '0'], /--page must be a whole number above 0/],
     [['users', 'list', '--filter', 'email'], /has no value/],
     [['users', 'list', '--all', '--sort', 'email:random'], /do not go together/],
+    [['users', 'list', '--all', '--page', '2'], /--all and --page do not go together/],
+    [['users', 'list', '--date', '2026-02-01,2026-01-31'], /ends before it begins/],
+    [['users', 'list', '--date', '01-02-2026,31-01-2026'], /ends before it begins/],
     [['users', 'lsit'], /unknown command "lsit"[^]*list/],
     [['users', 'get', 'seven'], /"seven" is no user id/],
     [['users', 'get', '7', '--with', 'suborder'], /no related records "suborder"[^]*"suborders"/],
@@ -205,6 +208,21 @@ describe('a write', () => {
     const { code, stderr } = await invoke(sandbox, argv);
     expect(code).toBe(2);
     expect(stderr).toMatch(/refused \(422\): email: .*taken/);
+  });
+
+  test('that deletes and meets a conflict is read back: who is still there was refused, which is on record', async () => {
+    const sandbox = await startSandbox({ behaviour: { refusal_status: 409 } });
+    sandbox.control.setRelated('users', 7, 'punishments', [{ reason: 'spam' }]);
+    const { code, stderr } = await invoke(sandbox, words('users delete 7 --yes'));
+    expect(stderr).toMatch(/409: The user has 1 punishment.*still there/);
+    expect(code).toBe(2);
+    sandbox.control.setRelated('users', 7, 'punishments', []);
+    sandbox.control.setRelated('users', 7, 'orders', []);
+    // Nothing is open about the user: no warning.
+    expect(await invoke(sandbox, words('users delete 7 --yes'))).toMatchObject({
+      code: 0,
+      stderr: expect.not.stringContaining('not known'),
+    });
   });
 
   test('whose answer is lost ends with 8, and the advice to look', async () => {

@@ -101,6 +101,15 @@ describe('changing a balance', () => {
     expect(balance(sandbox)).toBe(10);
   });
 
+  test('may be set below nothing, as the reference allows, and refuses that by a switch', async () => {
+    const sandbox = await withBalance(10);
+    expect((await change(sandbox, { type: 'set', amount: -5 })).status).toBe(200);
+    expect(balance(sandbox)).toBe(-5);
+    sandbox.control.setBehaviour({ set_below_zero: 'refused' });
+    expect((await change(sandbox, { type: 'set', amount: -6 })).status).toBe(422);
+    expect(balance(sandbox)).toBe(-5);
+  });
+
   test('refuses to go below nothing by a switch', async () => {
     const sandbox = await withBalance(10, { negative_balance: 'refused' });
     const reply = await change(sandbox, { type: 'remove', amount: 10.01 });

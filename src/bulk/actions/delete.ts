@@ -27,6 +27,8 @@ export const deletion: Action<DeleteParameters, DeleteSighting> = {
   target: 'user',
   userFields: [],
   typed: 'rows',
+  // Orders and punishments forbid it.
+  refusedForItself: true,
 
   readRow,
   preview: (_, user) => {

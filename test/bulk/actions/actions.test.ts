@@ -250,6 +250,18 @@ describe('delete', () => {
     expect(bodies(sandbox)).toEqual([{ force: true }]);
   });
 
+  test('refused with a conflict is read back at once: the row is rejected, and the others go out', async () => {
+    const { sandbox, bench, user } = await start();
+    sandbox.control.setBehaviour({ refusal_status: 409 });
+    sandbox.control.setRelated('users', user, 'punishments', [{ reason: 'spam' }]);
+    const other = Number(sandbox.control.insert('users')['id']);
+    const batch = await bench.plan('delete', [{ user_id: user }, { user_id: other }]);
+    expect(await bench.send(batch)).toBe(5);
+    expect(bench.row(batch)).toMatchObject({ state: 'rejected', httpStatus: 409, evidence: 'record' });
+    expect(bench.row(batch, 3)).toMatchObject({ state: 'applied' });
+    expect(sandbox.control.get('users', other)).toBeUndefined();
+  });
+
   test('that cannot be undone says so', async () => {
     const { bench, user } = await start();
     const batch = await bench.plan('delete', [{ user_id: user }]);

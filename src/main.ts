@@ -19,13 +19,13 @@ export async function main(argv: readonly string[], rows?: readonly CommandRow[]
 }
 
 async function runProcess(argv: readonly string[], rows?: readonly CommandRow[]): Promise<ExitCode> {
-  const [{ run }, { InterruptedError }, { bugText }, { SecretWords }] = await Promise.all([
+  const [{ run }, { InterruptedError }, { bugText }, { SecretWords, withoutCredentials }] = await Promise.all([
     import('./cli/program.ts'),
     import('./model/errors.ts'),
     import('./cli/output.ts'),
     import('./model/secret-words.ts'),
   ]);
-  nameProcess(argv);
+  nameProcess(argv, withoutCredentials);
   const secrets = new SecretWords();
   process.on('uncaughtException', (error) => {
     process.stderr.write(secrets.redact(`error: ${bugText(error)}`));
@@ -69,8 +69,10 @@ async function runProcess(argv: readonly string[], rows?: readonly CommandRow[])
  * Lists of processes then show `admin-mirror` with its arguments, which is also what it is found by to be sent a signal. A
  * password that is one of them is taken out of there.
  */
-function nameProcess(argv: readonly string[]): void {
+function nameProcess(argv: readonly string[], withoutCredentials: (address: string) => string): void {
   const shown = argv.map((each, at) => {
+    if (argv[at - 1] === '--base-url') return withoutCredentials(each);
+    if (each.startsWith('--base-url=')) return `--base-url=${withoutCredentials(each.slice('--base-url='.length))}`;
     if (argv[at - 1] === '--password' && each !== '-') return '****';
     return each.startsWith('--password=') ? '--password=****' : each;
   });

@@ -72,8 +72,8 @@ export function openHttp(options: HttpOptions): Http {
   const scrub = bodyScrubber(options.key);
   const cleaned = (answer: HttpAnswer, method: HttpMethod): HttpAnswer => ({
     ...answer,
-    headers: scrubbedHeaders(answer.headers, options.key),
-    body: scrub(answer.body, method),
+    headers: scrubbedHeaders(answer.headers, redact),
+    body: scrub(answer.body, method, answer.status),
   });
   const shared = {
     connections: options.connections,

@@ -1,5 +1,6 @@
 /** What the schema of one value cannot see of the base address: http to another machine, and a path too many. */
 import { UsageError } from '../model/errors.ts';
+import { withoutCredentials } from '../model/secret-words.ts';
 import { expectedOf, settingsSchema, type SettingValues } from './kinds.ts';
 import { isLoopback } from './loopback.ts';
 
@@ -28,7 +29,7 @@ export function addressProblem(
 export function checkedAddress(text: string, insecureHttp: boolean): string {
   const read = settingsSchema.shape['api.base_url'].safeParse(text.trim());
   if (!read.success || read.data === undefined) {
-    throw new UsageError(`"${text}" is not ${expectedOf('api.base_url')}`);
+    throw new UsageError(`"${withoutCredentials(text.trim())}" is not ${expectedOf('api.base_url')}`);
   }
   const problem = addressProblem({ 'api.base_url': read.data, 'api.insecure_http': insecureHttp }, 'as given');
   if (problem !== undefined) throw problem;

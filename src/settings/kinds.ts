@@ -22,7 +22,7 @@ export type LogLevel = (typeof logLevels)[number];
 export function expectedOf(key: SettingKey): string {
   const { kind, least, most } = settingOf(key);
   const words: Record<SettingKind, string> = {
-    address: 'the address of a server, such as https://panel.example.com',
+    address: 'the address of a server such as https://panel.example.com, without a user, a password or a query',
     secret: 'text',
     path: 'the path of a file',
     bytes: 'a size such as 500MB or 4GB, at least 16MB',

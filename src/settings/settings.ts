@@ -7,6 +7,7 @@ import { UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Money } from '../model/money.ts';
+import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { readConfigFile } from './config-file.ts';
@@ -235,7 +236,7 @@ export function settingsFrom(reading: SettingsReading): Settings {
 }
 
 function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError {
-  const shown = isSecret(settingOf(key)) ? 'the value' : JSON.stringify(value);
+  const shown = isSecret(settingOf(key)) ? 'the value' : JSON.stringify(shownOf(settingOf(key), value));
   const known = namesOf(key);
   const given = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : [];
   const stranger = given.find((name) => !known.includes(name));
@@ -253,12 +254,17 @@ function defaultWords(key: SettingKey): string {
 function readingOf(setting: Setting, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
   const masked = isSecret(setting) && raw !== null ? maskedText(values[setting.key as SettingKey]) : raw;
-  const plain = typeof masked === 'object' && masked !== null ? textOf(masked) : masked;
+  const plain = typeof masked === 'object' && masked !== null ? textOf(masked) : shownOf(setting, masked);
   return {
     setting,
     value: plain as SettingReading['value'],
     origin: given?.origin ?? (raw === null ? 'not set' : 'default'),
   };
+}
+
+/** What somebody took for the address of a server may hold a password. */
+function shownOf({ kind }: Pick<Setting, 'kind'>, value: unknown): unknown {
+  return kind === 'address' && typeof value === 'string' ? withoutCredentials(value) : value;
 }
 
 /** As a secret shows itself; nothing of a value that was refused. */

@@ -21,7 +21,9 @@ function filesIn(folder: string): string {
 
 /** The secrets that stand in the text, in whatever form. */
 function toldIn(text: string): string[] {
-  return [key, password, generatedPassword, storedPassword].flatMap(formsOf).filter((form) => text.includes(form));
+  const plain = text.toLowerCase();
+  const secrets = [key, password, generatedPassword, storedPassword];
+  return secrets.flatMap(formsOf).filter((form) => plain.includes(form.toLowerCase()));
 }
 
 const newUser = '--first-name Ann --last-name Lind --username ann2 --email ann2@example.com'.split(' ');
@@ -111,5 +113,32 @@ describe('what a command leaves', () => {
     const { url } = await startEchoingServer('accepts');
     const { folder } = await run(commands['users update'] ?? [], url, ['--log-file', 'all.log'], 'debug');
     for (const name of ['all.log', 'data/journal.db']) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
+  });
+});
+
+describe('an address with a user and a password in it', () => {
+  const address = 'https://ann:s3cr3t-Pw/9@panel.example.com?api_key=s3cr3t-Pw/9';
+  const commands = [['sync'], ['doctor'], ['config'], ['config', '--json'], ['status', '--verbose'], ['users', 'list']];
+
+  test.each(commands)('is refused by %s %s without telling either', async (...argv) => {
+    const folder = temporaryFolder();
+    const config = join(folder, 'config.yaml');
+    writeFileSync(config, `api:\n  base_url: ${address}\n`);
+    for (const given of [
+      ['--base-url', address],
+      ['--config', config],
+    ]) {
+      const { code, stdout, stderr } = await invoke([...argv, ...given], { folder });
+      expect(code).toBe(2);
+      expect(stdout + stderr).not.toMatch(/s3cr3t|ann:/);
+      expect(stdout + stderr).toContain('****');
+    }
+  });
+
+  test('is not shown where it is typed', async () => {
+    const flags = ['init', '--base-url', address, '--yes', '--json'];
+    const { code, stdout, stderr } = await invoke(flags, { environment: { ADMIN_MIRROR_API_KEY: key } });
+    expect(code).toBe(2);
+    expect(stdout + stderr).not.toMatch(/s3cr3t|ann:/);
   });
 });

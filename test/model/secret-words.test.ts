@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { passwordsIn, SecretWords, withoutPasswordFields, withoutPasswords } from '../../src/model/secret-words.ts';
+import {
+  hiderOf,
+  namesPassword,
+  passwordsIn,
+  SecretWords,
+  withoutPasswordFields,
+  withoutPasswords,
+} from '../../src/model/secret-words.ts';
 
 describe('a password', () => {
   test.each([
@@ -8,6 +15,18 @@ describe('a password', () => {
     ['{"password_hash":"$2y$10$abc"}', '{"password_hash":"****"}'],
     ['{"trace":"{\\"password\\":\\"hunter2\\"}"}', '{"trace":"{\\"password\\":\\"****\\"}"}'],
     ['{"PASSWORD":"cut off', '{"PASSWORD":"cut off'],
+    ['{"passwd":"hunter2","pwd":"hunter2"}', '{"passwd":"****","pwd":"****"}'],
+    ['{"passphrase":"hunter2","PassWord":"hunter2"}', '{"passphrase":"****","PassWord":"****"}'],
+    [String.raw`{"p\u0061ssword":"hunter2"}`, '{"password":"****"}'],
+    [String.raw`{"p\u0061\u0073s":"\u0068unter2"}`, '{"pass":"****"}'],
+    [
+      '{"db.pass":"hunter2","smtp_pass":"x","pin_pwd":48151623}',
+      '{"db.pass":"****","smtp_pass":"****","pin_pwd":"****"}',
+    ],
+    [
+      String.raw`{"a":"{\"b\":\"{\\\"pwd\\\":\\\"hun/ter2\\\"}\"}"}`,
+      String.raw`{"a":"{\"b\":\"{\\\"pwd\\\":\\\"****\\\"}\"}"}`,
+    ],
     ['Your password is <b>k3Xw9qLm</b>.', 'Your password is <b>****</b>.'],
     ['created with the password: k3Xw9qLm', 'created with the password: ****'],
   ])('that stands under its name is hidden: %s', (text, clean) => {
@@ -30,6 +49,30 @@ describe('a password', () => {
     expect(withoutPasswordFields(text)).toBe('{"content":"Your password is k3Xw9qLm","password":"****"}');
   });
 
+  test('may have spaces in it in a record, and stand in a list', () => {
+    const text = '{"passphrase":"correct horse","pwd":{"old":["a b",{"x":"c","n":1}]},"id":7,"compass":"north"}';
+    const clean = '{"passphrase":"****","pwd":{"old":["****",{"x":"****","n":1}]},"id":7,"compass":"north"}';
+    expect(withoutPasswordFields(text, true)).toBe(clean);
+  });
+
+  test('of many megabytes, or among as many strokes, is hidden in bounded time', () => {
+    const long = 'x'.repeat(20_000_000);
+    expect(withoutPasswordFields(`{"password":"${long}"}`)).toBe('{"password":"****"}');
+    const strokes = '\\'.repeat(4_000_000);
+    expect(withoutPasswordFields(`{"password":"${strokes}"}`)).toBe('{"password":"****"}');
+    expect(withoutPasswords(`${strokes}\\u0061 password`)).toBe(`${strokes}a password`);
+  });
+
+  test.each(['Password', 'new-password', 'PASSWD', 'userPwd', 'pass', 'root_pass', 'password2', 'Passwort'])(
+    'is what %s names',
+    (name) => expect(namesPassword(name)).toBe(true),
+  );
+
+  test.each(['password_changed_at', 'has_passwords', 'compass', 'bypass', 'passport', 'pwd_hint', 'forward'])(
+    'is not what %s names',
+    (name) => expect(namesPassword(name)).toBe(false),
+  );
+
   test('is found in a body however deep it stands', () => {
     expect(passwordsIn({ password: 'a', inner: [{ plainPassword: 'b', name: 'c' }], password_set: 'd' })).toEqual([
       'a',
@@ -46,5 +89,30 @@ describe('secret words', () => {
     const text = `pa/s"&w ${encodeURIComponent('pa/s"&w')} ${JSON.stringify('pa/s"&w')} pa\\/s\\"&w pa/s&quot;&amp;w abc`;
     // What is as short as abc stands in too many words.
     expect(words.redact(text)).toBe('**** **** "****" **** **** abc');
+  });
+
+  const key = 'sk-live/Zq81+kkW-0099';
+  const inBase64 = (text: string) => Buffer.from(text).toString('base64');
+  test.each([
+    ['capitals', key.toUpperCase()],
+    ['small letters', key.toLowerCase()],
+    ['hexadecimal', Buffer.from(key).toString('hex').toUpperCase()],
+    ['base64', inBase64(key)],
+    ['base64 after one byte', inBase64(`:${key}`)],
+    ['base64 after two bytes', inBase64(`a:${key}:b`)],
+    ['base64 of a header', inBase64(`Authorization: Bearer ${key}`)],
+    ['base64 in JSON', inBase64(`id=${key}`).replaceAll('/', '\\/')],
+    ['base64 for addresses', Buffer.from(`?key=${key}`).toString('base64url')],
+  ])('are hidden in %s', (_, written) => {
+    const words = new SecretWords();
+    words.add(key);
+    const seen = words.redact(`<${written}>`);
+    expect(seen).toContain('****');
+    // Of base64 the letters that another text shares in may stay.
+    expect(seen.replace('****', '').length).toBeLessThan(written.length - key.length + 6);
+  });
+
+  test('that are short are hidden as they are, not in other writings', () => {
+    expect(hiderOf(['Anna1'])('Anna1 anna1')).toBe('**** anna1');
   });
 });

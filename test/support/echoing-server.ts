@@ -48,7 +48,9 @@ function answer(request: IncomingMessage, response: ServerResponse, body: string
     trace: [`Authorization: ${authorization}`, body, JSON.stringify({ body })],
   };
   if (request.method === 'GET') {
-    response.end(JSON.stringify(readAnswer(request.url ?? '', authorization)));
+    const json = JSON.stringify(readAnswer(request.url ?? '', authorization));
+    // No server has a reason to write letters so, and any may.
+    response.end(json.replaceAll('escapedpassword', String.raw`escaped_p\u0061ssword`));
     return;
   }
   switch (manner) {
@@ -88,7 +90,18 @@ function readAnswer(path: string, authorization: string): unknown {
     password: storedPassword,
     password_changed_at: '2026-01-06T10:00:00.000000Z',
     seen_with: authorization,
-    meta: { plain_password: generatedPassword },
+    seen_encoded: Buffer.from(`id: ${authorization}`).toString('base64'),
+    seen_in_hex: Buffer.from(authorization).toString('hex'),
+    seen_loudly: authorization.toUpperCase(),
+    meta: {
+      plain_password: generatedPassword,
+      passwd: storedPassword,
+      pwd: storedPassword,
+      passphrase: generatedPassword,
+      PassWord: [{ old: storedPassword }],
+    },
+    note: JSON.stringify({ escaped: { passwd: storedPassword } }),
+    escapedpassword: generatedPassword,
   };
   if (path.includes('/users/')) return { data: user };
   const filtered = path.includes('filter');

@@ -1,25 +1,26 @@
 /** Whether a batch may be sent as it was planned: the same file, server and key, and approved by somebody. */
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
 import type { Batch, Journal } from '../store/ports/journal.ts';
 import { keyOwner } from './key-owner.ts';
 import type { LiveClient } from './live-users.ts';
+import { limits } from './sheet/limits.ts';
 
 const planAgain = 'Plan it again, and look at it again.';
 
 /** Throws a UsageError where the file has other bytes than it had in the plan. One that is gone changes nothing. */
-export async function checkFile({ file, fileHash }: Batch, path: string | null, signal: AbortSignal): Promise<void> {
-  if (file === null || path === null || fileHash === null || !existsSync(path)) return;
-  const digest = createHash('sha256');
+export function checkFile({ file, fileHash }: Batch, path: string | null): void {
+  if (file === null || path === null || fileHash === null) return;
+  let bytes: Uint8Array;
   try {
-    for await (const chunk of createReadStream(path, { signal })) digest.update(chunk as Buffer);
+    ({ bytes } = readRegularFile(path, limits.fileBytes));
   } catch (error) {
-    signal.throwIfAborted();
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw explainFileError(error, 'read', path) ?? error;
   }
-  if (digest.digest('hex') === fileHash) return;
+  if (createHash('sha256').update(bytes).digest('hex') === fileHash) return;
   throw new UsageError(`${file} has changed since the batch was planned from it; nothing was sent`, {
     advice: planAgain,
   });

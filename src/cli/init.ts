@@ -1,8 +1,11 @@
 /** `init`: asks for the server and the key, tries them, measures the server, writes the config file. */
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
 import { resourceNames } from '../model/resources.ts';
 import { withServer } from '../settings/config-edit.ts';
 import { parseConfigFile } from '../settings/config-file.ts';
@@ -106,13 +109,22 @@ function targetOf(context: CliContext): Target {
   }
   const config = String(valueOf(reading, 'config').value ?? defaultConfigFile);
   const path = resolve(context.folder, config);
-  const text = readFileSync(existsSync(path) ? path : template, 'utf8');
+  const text = configText(path);
   const { values, profiles, problems } = parseConfigFile(text, config);
   const [problem] = problems;
   if (problem !== undefined) throw problem;
   const own = profile === undefined ? values : profiles.find(({ name }) => name === profile)?.values;
   const other = own?.find(({ key }) => key === 'api.base_url')?.value;
   return { profile, config, path, text, other: typeof other === 'string' ? other : undefined };
+}
+
+function configText(path: string): string {
+  const file = existsSync(path) ? path : fileURLToPath(template);
+  try {
+    return readRegularFile(file).bytes.toString('utf8');
+  } catch (error) {
+    throw explainFileError(error, 'read the config file', file) ?? error;
+  }
 }
 
 /** undefined: nothing is asked. Throws a UsageError where something is to be asked and nobody is there. */

@@ -1,10 +1,10 @@
 /** The flags of an operation's parameters: defined from its descriptor, read into the body of the request. */
-import { text as allOf } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { parseMoney } from '../model/money.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Operation, Parameter } from '../model/operations.ts';
+import { readInput } from './input.ts';
 
 /** As commander gives them, by attribute name. */
 export type ParameterFlags = Readonly<Record<string, string | boolean | undefined>>;
@@ -79,7 +79,7 @@ export async function bodyOf(
     if (given === '-' && readable.has(parameter.name)) {
       if (read) throw new UsageError('only one text can be read from standard input');
       read = true;
-      value = (await allOf(stdin)).replace(/\r?\n$/, '');
+      value = (await readInput(stdin)).replace(/\r?\n$/, '');
     } else if (typeof given === 'string') {
       value = checkedText(parameter, given);
     }

@@ -1,9 +1,9 @@
 /** The file from which pseudonyms follow, where they shall be the same each time. */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
 
 /** Below this a key could be found out by trying. */
 const leastBytes = 16;
@@ -14,7 +14,7 @@ export function readPseudonymKey(folder: string, name: string | undefined): Uint
   const path = resolve(folder, name);
   let content: string;
   try {
-    content = readFileSync(path, 'latin1').trimEnd();
+    content = readRegularFile(path).bytes.toString('latin1').trimEnd();
   } catch (error) {
     throw explainFileError(error, 'read the key of the pseudonyms from', path) ?? error;
   }

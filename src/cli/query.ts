@@ -1,12 +1,12 @@
 /** `query`: one statement that reads, run on the mirror. */
 import { resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type QueryFormat, queryFormats } from '../export/formats.ts';
 import type { ReadingJob } from '../export/reading-job.ts';
 import type { CliContext } from './context.ts';
 import { toDuration } from './duration-flag.ts';
+import { readInput } from './input.ts';
 import { printJson, printNote } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 
@@ -116,5 +116,5 @@ async function fromInput(context: CliContext, argument: string | undefined): Pro
       advice: 'Give it in quotes: admin-mirror query "SELECT count(*) FROM users"',
     });
   }
-  return text(context.stdin);
+  return readInput(context.stdin);
 }

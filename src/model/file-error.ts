@@ -1,9 +1,14 @@
 /** What the operating system and SQLite say of a file, in words that tell the operator what to do. */
 import { FileError, OperatorError } from './errors.ts';
+import { UnfitFile } from './read-file.ts';
 
 const reasons: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
   ENOENT: ['it does not exist', 'Check the path.'],
   EISDIR: ['it is a folder', 'Name a file.'],
+  ELOOP: ['its links lead in a circle', 'Correct the links, or name the file itself.'],
+  ENAMETOOLONG: ['its name is too long', 'Check the path.'],
+  NOT_A_FILE: ['it is a pipe or a device', 'Write what it gives into a file, and name that.'],
+  TOO_LARGE: ['it is larger than such a file can be', 'Check the path.'],
   ENOTDIR: ['a part of its path is not a folder', 'Check the path.'],
   EACCES: ['permission is denied', 'Check the permissions of the file and its folder.'],
   EPERM: ['the operation is not permitted', 'Check the permissions of the file and its folder.'],
@@ -22,6 +27,29 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   SQLITE_BUSY: ['another process is writing to it', 'Try again when the other process has ended.'],
 };
 
+interface Explanation {
+  readonly reason: string;
+  readonly advice: string;
+}
+
+function explanationOf(error: unknown): Explanation | undefined {
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+  if (code === undefined) return undefined;
+  if (error instanceof UnfitFile) return { reason: error.message, advice: reasons[code]?.[1] ?? 'Check the path.' };
+  // Extended codes refine a basic one: SQLITE_IOERR_WRITE is an SQLITE_IOERR.
+  const basic = code.startsWith('SQLITE_') ? code.split('_').slice(0, 2).join('_') : code;
+  const [reason, advice] = reasons[basic] ?? [];
+  if (reason !== undefined && advice !== undefined) return { reason: `${reason} (${code})`, advice };
+  // There are more reasons than anybody lists, and none of them is a bug of this program.
+  const ofFile = error instanceof Error && 'path' in error && 'syscall' in error && /^E[A-Z0-9]+$/.test(code);
+  return ofFile ? { reason: `the system reports ${code}`, advice: 'Check the path and its disk.' } : undefined;
+}
+
+/** Why a file cannot be used, to be read after "cannot be read:"; the error's own words where it is not about a file. */
+export function fileReason(error: unknown): string {
+  return explanationOf(error)?.reason ?? (error instanceof Error ? error.message : String(error));
+}
+
 /**
  * The error as one for the operator, where its `code` is that of a file problem; an `OperatorError` as it is; undefined
  * for anything else, which is a bug and should be thrown on.
@@ -29,11 +57,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
  */
 export function explainFileError(error: unknown, doing: string, file: string): OperatorError | undefined {
   if (error instanceof OperatorError) return error;
-  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
-  if (code === undefined) return undefined;
-  // Extended codes refine a basic one: SQLITE_IOERR_WRITE is an SQLITE_IOERR.
-  const basic = code.startsWith('SQLITE_') ? code.split('_').slice(0, 2).join('_') : code;
-  const known = reasons[basic];
+  const known = explanationOf(error);
   if (known === undefined) return undefined;
-  return new FileError(`could not ${doing} ${file}: ${known[0]} (${code})`, { advice: known[1], cause: error });
+  return new FileError(`could not ${doing} ${file}: ${known.reason}`, { advice: known.advice, cause: error });
 }

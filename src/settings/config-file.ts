@@ -1,8 +1,9 @@
 /** The YAML config file: its values by setting key and its jobs, each with its line, and every problem with where it stands. */
-import { readFileSync } from 'node:fs';
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLMap } from 'yaml';
 import { UsageError } from '../model/errors.ts';
+import { fileReason } from '../model/file-error.ts';
 import { suggestion } from '../model/nearest.ts';
+import { readRegularFile } from '../model/read-file.ts';
 import type { Placed, WrittenJob } from './jobs.ts';
 import { profileName } from './kinds.ts';
 import { allSettings, type SettingKey } from './table.ts';
@@ -163,17 +164,15 @@ function unknownKey(key: string, origin: string): UsageError {
 export function readConfigFile(path: string, name: string, required: boolean): ConfigFile | undefined {
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readRegularFile(path).bytes.toString('utf8');
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? String(error);
-    if (code === 'ENOENT' && !required) return undefined;
-    const why = code === 'ENOENT' ? 'it does not exist' : code;
+    if (!required && (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     return {
       values: [],
       profiles: [],
       jobs: undefined,
       problems: [
-        new UsageError(`the config file ${name} cannot be read: ${why}`, {
+        new UsageError(`the config file ${name} cannot be read: ${fileReason(error)}`, {
           advice: 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.',
         }),
       ],

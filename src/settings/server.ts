@@ -1,6 +1,7 @@
 /** The server to talk to: the address and the key, which every command that sends requests needs and no other. */
-import { readFileSync, statSync } from 'node:fs';
 import { UsageError } from '../model/errors.ts';
+import { fileReason } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
 import { Secret } from '../model/secret.ts';
 import { profileVariable } from './profiles.ts';
 import { credentialsWord, type Settings } from './settings.ts';
@@ -71,12 +72,11 @@ function readKeyFile(file: string): { text: string; mode: number } {
   let text: string;
   let mode: number;
   try {
-    text = readFileSync(file, 'utf8').trim();
-    mode = statSync(file).mode;
+    const read = readRegularFile(file);
+    text = read.bytes.toString('utf8').trim();
+    mode = read.mode;
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? String(error);
-    const why = { ENOENT: 'it does not exist', EACCES: 'permission denied', EISDIR: 'it is a folder' }[code] ?? code;
-    throw new UsageError(`the key file ${file} cannot be read: ${why}`, {
+    throw new UsageError(`the key file ${file} cannot be read: ${fileReason(error)}`, {
       advice: 'Correct ADMIN_MIRROR_API_KEY_FILE or api.key_file, or set ADMIN_MIRROR_API_KEY.',
       cause: error,
     });

@@ -1,9 +1,10 @@
 /** Where settings come from besides the config file: flags and variables, and what of them counts for a profile. */
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { UsageError } from '../model/errors.ts';
+import { fileReason } from '../model/file-error.ts';
 import { nearestNames } from '../model/nearest.ts';
+import { readRegularFile } from '../model/read-file.ts';
 import type { FileProfile, FileValue } from './config-file.ts';
 import { fromText } from './kinds.ts';
 import { isServerKey, profilePath, profileVariable, serverKeys, strayVariable } from './profiles.ts';
@@ -116,10 +117,11 @@ export function strangers(variables: Variables, origin: string, known: readonly 
 
 export function readDotenv(folder: string): { variables: Record<string, string | undefined>; problems: UsageError[] } {
   try {
-    return { variables: parseEnv(readFileSync(resolve(folder, '.env'), 'utf8')), problems: [] };
+    return { variables: parseEnv(readRegularFile(resolve(folder, '.env')).bytes.toString('utf8')), problems: [] };
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? String(error);
+    const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'EISDIR') return { variables: {}, problems: [] };
-    return { variables: {}, problems: [new UsageError(`the file .env in the working folder cannot be read: ${code}`)] };
+    const problem = new UsageError(`the file .env in the working folder cannot be read: ${fileReason(error)}`);
+    return { variables: {}, problems: [problem] };
   }
 }

@@ -1,4 +1,5 @@
-import { readdirSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
@@ -122,11 +123,15 @@ describe('bulk apply', () => {
   });
 
   test('refuses a file that was changed, another server and the key of another user', async () => {
-    const { sandbox, bulk, batch, hash, write, environment } = await plannedBatch();
+    const { sandbox, bulk, batch, hash, write, environment, folder } = await plannedBatch();
     const other = await startSandbox({ users: 5, emails: 5 });
     const approve = ['apply', batch, '--approve', hash];
     write(`${csv}1,add,1000000,\n`);
     expect((await bulk(approve)).stderr).toMatch(/credit.csv has changed since the batch was planned/);
+    rmSync(join(folder, 'credit.csv'));
+    execFileSync('mkfifo', [join(folder, 'credit.csv')]);
+    expect((await bulk(approve)).stderr).toMatch(/credit.csv: it is a pipe, not a file/);
+    rmSync(join(folder, 'credit.csv'));
     write('');
     const elsewhere = { ...environment, ADMIN_MIRROR_BASE_URL: other.url, ADMIN_MIRROR_API_KEY: other.key };
     const { batch: second, hash: secondHash } = (

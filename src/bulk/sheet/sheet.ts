@@ -1,14 +1,14 @@
 /** Files of rows that people hand in: spreadsheets, CSV, JSON lines. What stands in them, and where, and nothing guessed. */
 import type { Buffer } from 'node:buffer';
 import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { UsageError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import { readRegularFile, UnfitFile } from '../../model/read-file.ts';
 import { isContainer } from './container.ts';
 import { readDelimited } from './delimited.ts';
 import { readJsonl } from './jsonl.ts';
-import { limits, megabytes } from './limits.ts';
+import { limits } from './limits.ts';
 import { refusal } from './refusal.ts';
 import type { SheetContent } from './rows.ts';
 import { readXlsx } from './xlsx/read.ts';
@@ -76,19 +76,13 @@ function formatOf(file: string): SheetFormat {
   throw refusal(file, 'its name does not end in .csv, .tsv, .xlsx or .jsonl', 'Save it as one of these.');
 }
 
-async function readBytes(file: string, signal: AbortSignal): Promise<Buffer> {
+function readBytes(file: string): Buffer {
   try {
-    const { size } = await stat(file);
-    if (size > limits.fileBytes) {
-      throw refusal(
-        file,
-        `it has ${megabytes(size)}; a sheet may have ${megabytes(limits.fileBytes)}`,
-        'Split it into smaller files.',
-      );
-    }
-    return await readFile(file, { signal });
+    return readRegularFile(file, limits.fileBytes).bytes;
   } catch (error) {
-    signal.throwIfAborted();
+    if (error instanceof UnfitFile && error.code === 'TOO_LARGE') {
+      throw refusal(file, `${error.message}, and a sheet may have no more`, 'Split it into smaller files.', error);
+    }
     throw explainFileError(error, 'read', file) ?? error;
   }
 }
@@ -120,7 +114,8 @@ export interface ReadOptions {
  */
 export async function readSheet(file: string, options: ReadOptions): Promise<Sheet> {
   const format = formatOf(file);
-  const bytes = await readBytes(file, options.signal);
+  const bytes = readBytes(file);
+  options.signal.throwIfAborted();
   const content = await readContent(file, bytes, format, options);
   return { file, bytes: bytes.length, hash: createHash('sha256').update(bytes).digest('hex'), format, ...content };
 }

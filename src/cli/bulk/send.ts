@@ -79,7 +79,7 @@ async function apply(
     });
   }
   if ((journal.counts(batch.batch).planned ?? 0) === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
-  await checkFile(batch, fileOf(context, batch), context.signal);
+  checkFile(batch, fileOf(context, batch));
   await checkServer(batch, client, context.signal);
   const again = againOf(flags);
   checkNotSent(journal, batch, batch.batch, again.reason === null ? { reason: batch.againReason } : again);

@@ -1,10 +1,10 @@
 /** What `init` is to set up: from flags and the environment, or by asking. */
-import { text as allOf } from 'node:stream/consumers';
 import { UsageError } from '../../model/errors.ts';
 import type { Secret } from '../../model/secret.ts';
 import { checkedAddress } from '../../settings/base-address.ts';
 import { typedKey } from '../../settings/server.ts';
 import type { CliContext } from '../context.ts';
+import { readInput } from '../input.ts';
 import { keyIn, type KeySource, keyVariable } from './key-source.ts';
 import type { Questions } from './questions.ts';
 
@@ -63,7 +63,7 @@ export async function givenAnswers(asked: Asked): Promise<Answers> {
   const found = source.kind === 'file' ? keyIn(context.folder, source.file) : undefined;
   if (found !== undefined) return { baseUrl, source, key: found, isNew: false };
   if (source.kind !== 'file') return { baseUrl, source, key: there, isNew: false };
-  const typed = context.stdin.isTTY ? '' : (await allOf(context.stdin)).trim();
+  const typed = context.stdin.isTTY ? '' : (await readInput(context.stdin)).trim();
   const key = typed === '' ? there : typedKey(typed);
   if (key !== undefined) return { baseUrl, source, key, isNew: true };
   throw new UsageError(`there is no file ${source.file}, and no key to write into it`, {

@@ -1,18 +1,9 @@
 /** Where the key comes from, now and in each later run. */
-import {
-  closeSync,
-  existsSync,
-  fchmodSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, existsSync, fchmodSync, fsyncSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import { readRegularFile } from '../../model/read-file.ts';
 import type { Secret } from '../../model/secret.ts';
 import { profileVariable } from '../../settings/profiles.ts';
 import { typedKey } from '../../settings/server.ts';
@@ -48,7 +39,7 @@ export function keyIn(folder: string, file: string): Secret | undefined {
   const path = resolve(folder, file);
   if (!existsSync(path)) return undefined;
   try {
-    return typedKey(readFileSync(path, 'utf8'));
+    return typedKey(readRegularFile(path).bytes.toString('utf8'));
   } catch (error) {
     throw explainFileError(error, 'read the key file', path) ?? error;
   }

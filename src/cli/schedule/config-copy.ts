@@ -2,10 +2,11 @@
  * The config file as the worker has read it, kept beside the mirror for the commands that it starts: one that is being
  * edited, or was broken since, neither stops tonight's jobs nor changes half of them. SIGHUP brings a new one into force.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import { readRegularFile } from '../../model/read-file.ts';
 import { type SettingsReading, settingsFrom, valueOf } from '../../settings/settings.ts';
 
 /** Copies the config file of these settings; gives the path of the copy. Throws a FileError. */
@@ -15,7 +16,7 @@ export function keepConfig(reading: SettingsReading, folder: string): string {
   const file = String(valueOf(reading, 'config').value);
   try {
     mkdirSync(dirname(copy), { recursive: true });
-    writeFileSync(copy, readFileSync(resolve(folder, file)), { mode: 0o600 });
+    writeFileSync(copy, readRegularFile(resolve(folder, file)).bytes, { mode: 0o600 });
   } catch (error) {
     throw explainFileError(error, 'keep the config file as', copy) ?? new FileError(String(error), { cause: error });
   }

@@ -2,11 +2,12 @@
  * Saved reports: SQL files whose header says what they tell, what they need and what they can be asked. Some come with
  * the program; others are the operator's own, and one of these wins over a shipped one of its name.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { FileError, UsageError } from '../../model/errors.ts';
-import { explainFileError } from '../../model/file-error.ts';
+import { explainFileError, fileReason } from '../../model/file-error.ts';
 import { suggestion } from '../../model/nearest.ts';
+import { readRegularFile } from '../../model/read-file.ts';
 import { readHeader } from './header.ts';
 import type { Report, ReportOrigin } from './report.ts';
 
@@ -72,10 +73,10 @@ function readReport(folder: string, base: string, origin: ReportOrigin): Report 
   }
   let text: string;
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file));
+    text = new TextDecoder('utf-8', { fatal: true }).decode(readRegularFile(file).bytes);
   } catch (error) {
-    const why = error instanceof TypeError ? 'it is not UTF-8' : (error as NodeJS.ErrnoException).code;
-    return { name, file, origin, problems: [`the file cannot be read: ${why ?? String(error)}`] };
+    const why = error instanceof TypeError ? 'it is not UTF-8' : fileReason(error);
+    return { name, file, origin, problems: [`the file cannot be read: ${why}`] };
   }
   const { header, sql, problems } = readHeader(text);
   return problems.length > 0 ? { name, file, origin, problems } : { name, file, origin, ...header, sql };

@@ -7,6 +7,7 @@ import { dirname } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import { refuseUnfit } from '../../model/read-file.ts';
 import { timestampOf, type Clock } from '../../model/time.ts';
 
 export interface FileKind {
@@ -131,6 +132,7 @@ function makeFile(file: string): void {
 
 function guarded<T>(kind: FileKind, file: string, open: () => T): T {
   try {
+    refuseUnfit(file);
     return open();
   } catch (error) {
     if (error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_CORRUPT')) {

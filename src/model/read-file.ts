@@ -1,0 +1,66 @@
+/** Files that an operator names - settings, keys, reports, sheets - read whole, and only where they are files. */
+import { Buffer } from 'node:buffer';
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs';
+
+/** Far above any file that is written by hand. */
+export const handWrittenBytes = 1024 * 1024;
+
+/** What was named is there, and is not what can be read; `code` stands among those of the operating system. */
+export class UnfitFile extends Error {
+  override readonly name = 'UnfitFile';
+  readonly code: 'EISDIR' | 'NOT_A_FILE' | 'TOO_LARGE';
+
+  constructor(code: UnfitFile['code'], message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/**
+ * All bytes of a regular file, and its mode. A pipe that nobody writes to never answers, and a device such as /dev/zero
+ * never ends, while a link to one looks like any file. So it is opened without waiting, looked at, and read up to the
+ * limit, whatever size it claims: the files of /proc claim none, and others grow.
+ * @throws UnfitFile, or what the operating system reports; `explainFileError` and `fileReason` put both into words
+ */
+export function readRegularFile(
+  path: string,
+  mostBytes = handWrittenBytes,
+): { readonly bytes: Buffer; readonly mode: number } {
+  const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  try {
+    const stats = fstatSync(handle);
+    checkKind(stats);
+    if (stats.size > mostBytes) throw tooLarge(mostBytes);
+    const pieces: Buffer[] = [];
+    for (let left = mostBytes + 1; ;) {
+      const piece = Buffer.allocUnsafe(Math.min(left, Math.max(stats.size + 1, 4096)));
+      const length = readSync(handle, piece);
+      if (length === 0) return { bytes: Buffer.concat(pieces), mode: stats.mode };
+      left -= length;
+      if (left === 0) throw tooLarge(mostBytes);
+      pieces.push(piece.subarray(0, length));
+    }
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/**
+ * Where something else than a regular file has that name: for those who have the file opened by others, who would wait.
+ * @throws UnfitFile
+ */
+export function refuseUnfit(path: string): void {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats !== undefined) checkKind(stats);
+}
+
+function checkKind(stats: Stats): void {
+  if (stats.isDirectory()) throw new UnfitFile('EISDIR', 'it is a folder');
+  if (stats.isFile()) return;
+  const kind = stats.isFIFO() ? 'a pipe' : stats.isSocket() ? 'a socket' : 'a device';
+  throw new UnfitFile('NOT_A_FILE', `it is ${kind}, not a file`);
+}
+
+function tooLarge(mostBytes: number): UnfitFile {
+  return new UnfitFile('TOO_LARGE', `it has more than ${Math.floor(mostBytes / handWrittenBytes)} MB`);
+}

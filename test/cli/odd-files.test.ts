@@ -1,0 +1,77 @@
+/** What an operator names may be no file at all. Each is run as a process of its own: one that hangs is ended by its test. */
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { commandFile, finished, startCli } from '../support/cli.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const kinds = {
+  pipe: (path: string) => execFileSync('mkfifo', [path]),
+  endless: (path: string) => symlinkSync('/dev/zero', path),
+  loop: (path: string) => {
+    symlinkSync(path, `${path}.other`);
+    symlinkSync(`${path}.other`, path);
+  },
+} as const;
+const reasons = {
+  pipe: 'it is a pipe, not a file',
+  endless: 'it is a device, not a file',
+  loop: 'its links lead in a circle (ELOOP)',
+} as const;
+
+/** Nothing is listening there: a command that got past its files would end with 4. */
+const server = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9', ADMIN_MIRROR_API_KEY: 'key' };
+
+async function run(args: readonly string[], folder: string, environment: Readonly<Record<string, string>> = server) {
+  const child = startCli(args, { folder, environment });
+  child.stdin.end();
+  const stuck = setTimeout(() => child.kill('SIGKILL'), 15_000);
+  const done = await finished(child);
+  clearTimeout(stuck);
+  return done;
+}
+
+const { ADMIN_MIRROR_BASE_URL } = server;
+const keyFile = { ADMIN_MIRROR_BASE_URL, ADMIN_MIRROR_API_KEY_FILE: 'key' };
+const readers: readonly (readonly [keyof typeof kinds, string, readonly string[], Readonly<Record<string, string>>])[] =
+  [
+    ['pipe', 'credit.csv', ['bulk', 'plan', 'balance', 'credit.csv'], server],
+    ['endless', 'credit.xlsx', ['bulk', 'plan', 'balance', 'credit.xlsx'], server],
+    ['loop', 'credit.jsonl', ['bulk', 'plan', 'balance', 'credit.jsonl'], server],
+    ['pipe', 'config/admin-mirror.yaml', ['status'], server],
+    ['endless', 'settings.yaml', ['status', '--config', 'settings.yaml'], server],
+    ['pipe', '.env', ['status'], server],
+    ['endless', 'key', ['sync'], keyFile],
+    ['loop', 'key', ['sync'], keyFile],
+    ['pipe', 'config/reports/mine.sql', ['export', 'report:mine'], server],
+    ['pipe', 'data/mirror.db', ['status'], server],
+    ['pipe', 'data/journal.db', ['bulk', 'status'], server],
+  ];
+
+test('A sheet, a config file, a key, a report and a store that are pipes, devices or loops are refused at once', async () => {
+  const parent = temporaryFolder();
+  await Promise.all(
+    readers.map(async ([kind, name, args, environment], at) => {
+      const folder = join(parent, String(at));
+      mkdirSync(dirname(join(folder, name)), { recursive: true });
+      kinds[kind](join(folder, name));
+      const { code, stderr } = await run(args, folder, environment);
+      expect({ args, code, stderr }).toEqual({
+        args,
+        code: 2,
+        stderr: expect.stringContaining(reasons[kind]) as string,
+      });
+      expect(stderr).not.toMatch(/\n +at /);
+    }),
+  );
+}, 30_000);
+
+test('Standard input without an end is refused, and fills no memory', async () => {
+  const child = spawn('sh', ['-c', `exec "$0" "$@" < /dev/zero`, process.execPath, commandFile, 'query', '-'], {
+    cwd: temporaryFolder(),
+  });
+  const { code, stderr } = await finished(child);
+  expect(stderr).toContain('standard input has more than 16 MB');
+  expect(code).toBe(2);
+});

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { explainFileError } from '../model/file-error.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { csvLines, guardedText } from '../store/files/csv.ts';
-import { writeDurableFile } from '../store/files/durable-file.ts';
+import { ownerAlone, writeDurableFile } from '../store/files/durable-file.ts';
 import type { Batch, Intent, IntentState, Journal } from '../store/ports/journal.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
 import { type BatchReport, reportOf } from './report.ts';
@@ -52,7 +52,7 @@ export async function writeResults(
   folder: string,
 ): Promise<Manifest> {
   try {
-    await mkdir(folder, { recursive: true });
+    await mkdir(folder, { recursive: true, mode: ownerAlone.folder });
   } catch (error) {
     throw explainFileError(error, 'make the folder', folder) ?? error;
   }

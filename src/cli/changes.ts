@@ -1,17 +1,21 @@
 /** `changes`: who changed what between two times, field by field, from the mirror's history. */
-import { Argument, InvalidArgumentError, type Command } from 'commander';
+import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { dayMs, systemClock, timestampOf } from '../model/time.ts';
+import { type QueryFormat, queryFormats } from '../export/formats.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './moment-flag.ts';
 import { printWarning } from './output.ts';
+import { tableRoom, writePaged } from './pager.ts';
 
 interface Flags {
   /** In ms since 1970. */
   readonly since?: number;
   readonly until?: number;
   readonly id?: bigint;
+  readonly format: QueryFormat;
+  readonly pager: boolean;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -29,12 +33,19 @@ export function define(program: Command, context: CliContext): void {
     )
     .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
     .option('--id <id>', 'only this record of the resource', toId)
+    .addOption(
+      new Option('--format <format>', 'how changes are printed; --json stands for json')
+        .choices(queryFormats)
+        .default('table'),
+    )
+    .option('--no-pager', 'print it all at once (default on a terminal: through $PAGER, else less)')
     .addHelpText(
       'after',
       `
 Examples:
   admin-mirror changes --since 7d
   admin-mirror changes users --since 2026-03-01 --until 2026-03-31 --json
+  admin-mirror changes --since 7d --format csv > changes.csv
   admin-mirror changes users --id 42`,
     )
     .action((resource: ResourceName | undefined, flags: Flags) => run(context, resource, flags));
@@ -48,24 +59,23 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
   }
   const span = spanOf(flags);
   const { ignore } = context.settings().history;
-  const [{ openReading, withReleases }, { changesChunks }, { writeToStream }] = await Promise.all([
+  const [{ openReading, withReleases }, { changesChunks }] = await Promise.all([
     import('../app.ts'),
     import('../export/changes-text.ts'),
-    import('../export/stream-output.ts'),
   ]);
   await withReleases(async (releases) => {
     const store = await openReading(context.settings(), releases);
     const chunks = changesChunks(
       store,
       { resources: resource === undefined ? resourceNames : [resource], span, ignore },
-      context.json() ? 'json' : 'table',
+      { format: context.json() ? 'json' : flags.format, room: tableRoom(context, flags.pager) },
       {
         signal: context.signal,
         // Where no beginning was asked for, none can be missed.
         onWarning: (warning) => flags.since !== undefined && printWarning(context, warning),
       },
     );
-    await writeToStream(context.stdout, chunks, context.signal);
+    await writePaged(context, chunks, flags.pager);
   });
 }
 

@@ -2,7 +2,7 @@
 import { UsageError } from '../model/errors.ts';
 import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
 import type { FileForm } from '../export/export.ts';
-import { type Compression, type ExportFormat, formatOfName, isPacked } from '../export/formats.ts';
+import { type Compression, exportFormats, type ExportFormat, formatOfName, isPacked } from '../export/formats.ts';
 import type { SourceRequest } from '../export/source.ts';
 import type { Mask, StatementPart } from '../store/ports/reading.ts';
 import type { CliContext } from './context.ts';
@@ -33,10 +33,17 @@ export interface ExportFlags {
 /** What the rows are written as: by the flags, else by the ending of the file's name, else CSV. Throws a UsageError. */
 export function formOf(flags: ExportFlags, file: string | undefined): FileForm {
   const named = file === undefined ? undefined : formatOfName(file);
+  if (flags.format === undefined && named?.ending !== undefined && named.format === undefined) {
+    throw new UsageError(`no format is written as "${named.ending}" (${file})`, {
+      advice: `Let the name end in ${exportFormats.map((each) => `.${each}`).join(', ')}, or say which with --format.`,
+    });
+  }
   const format = flags.format ?? named?.format ?? 'csv';
   const compression = compressionOf(flags, isPacked(format) ? null : (named?.compression ?? null));
   if (compression !== null && isPacked(format)) {
-    throw new UsageError(`--${compression} is for csv, tsv and jsonl: a file of ${format} is compressed as it is`);
+    throw new UsageError(
+      `--${compression} is for csv, tsv, json and jsonl: a file of ${format} is compressed as it is`,
+    );
   }
   if (flags.bom === true && format !== 'csv' && format !== 'tsv') {
     throw new UsageError(`--bom is for csv and tsv, not for ${format}`);

@@ -57,8 +57,8 @@ export function define(program: Command, context: CliContext): void {
       'keep so many that a name with {date} made, this one included; remove older ones',
       toCount,
     )
-    .option('--gzip', 'compress with gzip: csv, tsv and jsonl')
-    .option('--zstd', 'compress with zstd: csv, tsv and jsonl')
+    .option('--gzip', 'compress with gzip: csv, tsv, json and jsonl')
+    .option('--zstd', 'compress with zstd: csv, tsv, json and jsonl')
     .option('--raw', "leave text that a spreadsheet would run as it is in csv and tsv (default: put a ' before it)")
     .option('--bom', 'begin with a byte order mark, for spreadsheets that need one')
     .addHelpText(
@@ -153,7 +153,7 @@ function checkStandardOutput(
     throw new UsageError('--keep is for files', { advice: 'Give -o FILE with {date} in its name.' });
   if (context.json()) {
     throw new UsageError('standard output cannot hold both the rows and the JSON report', {
-      advice: 'Give -o FILE with --json, or ask for the rows as JSON with --format jsonl.',
+      advice: 'Give -o FILE with --json, or ask for the rows as JSON with --format json.',
     });
   }
   if (!context.stdout.isTTY) return;

@@ -181,7 +181,8 @@ async function write(context: CliContext, target: Target, answers: Answers): Pro
     isNew && source.kind === 'file' && key !== undefined ? writeKey(context.folder, source.file, key) : () => {};
   try {
     mkdirSync(dirname(path), { recursive: true });
-    await writeDurableFile(path, chunksOf(text), context.signal);
+    // A service of another user must be able to read it, as far as the umask allows.
+    await writeDurableFile(path, chunksOf(text), context.signal, 0o666);
   } catch (error) {
     takeBack();
     throw error;

@@ -10,6 +10,12 @@ import { width } from '../export/text-width.ts';
 import { UsageError } from '../model/errors.ts';
 import type { CliContext } from './context.ts';
 
+/** Columns that a table is to fit in; undefined where nothing is to be cut: outside a terminal, and where a pager scrolls. */
+export function tableRoom(context: CliContext, wanted: boolean): number | undefined {
+  const { stdout } = context;
+  return stdout.isTTY && pagerCommand(context, wanted) === undefined ? stdout.columns : undefined;
+}
+
 /**
  * Writes the chunks to standard output; where that is a terminal and they do not fit on it, through the pager. Leaving
  * the pager early ends the chunks, and is no error.
@@ -20,7 +26,7 @@ export async function writePaged(
   wanted: boolean,
 ): Promise<void> {
   const { stdout, signal } = context;
-  const command = wanted && stdout.isTTY ? pagerCommand(context) : undefined;
+  const command = pagerCommand(context, wanted);
   if (command === undefined) {
     await writeToStream(stdout, chunks, signal);
     return;
@@ -54,7 +60,8 @@ function fits(chunks: readonly Uint8Array[], { rows, columns }: NodeJS.WriteStre
 }
 
 /** What the person has chosen, else `less` where it is there; undefined where nothing is to stand in between. */
-function pagerCommand({ environment }: CliContext): string | undefined {
+function pagerCommand({ environment, stdout }: CliContext, wanted: boolean): string | undefined {
+  if (!wanted || !stdout.isTTY) return undefined;
   const chosen = environment['PAGER']?.trim();
   if (chosen !== undefined) return chosen === '' || chosen === 'cat' ? undefined : chosen;
   return (environment['PATH'] ?? '').split(delimiter).some((folder) => isProgram(join(folder, 'less')))
@@ -76,8 +83,9 @@ const notRun = new Set([126, 127]);
 
 async function throughPager(context: CliContext, command: string, chunks: AsyncIterable<Uint8Array>): Promise<void> {
   const { environment, signal } = context;
-  // Ends at once where all fits after all, shows colours, does not break lines, leaves the screen as it is.
-  const less = { LESS: 'FRSX', ...environment };
+  // Shows colours, does not break lines, leaves the screen as it is. It must not end by itself (F): of a line that is wider
+  // than the screen, only the beginning would be left.
+  const less = { LESS: 'RSX', ...environment };
   const pager = spawn(command, { shell: true, env: less, stdio: ['pipe', 'inherit', 'inherit'] });
   const ended = once(pager, 'close') as Promise<[number | null]>;
   ended.catch(() => {});

@@ -9,6 +9,7 @@ import { toDuration } from './duration-flag.ts';
 import { readInput } from './input.ts';
 import { printJson, printNote } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
+import { tableRoom, writePaged } from './pager.ts';
 
 interface QueryFlags {
   readonly format: QueryFormat;
@@ -37,7 +38,8 @@ export function define(program: Command, context: CliContext): void {
     .addHelpText(
       'after',
       `
-On a terminal, a table is cut to its width; give another --format for the whole of it. Ctrl+C stops a statement.
+Values are whole in a pager and outside a terminal; with --no-pager, a table is cut to the terminal. Ctrl+C stops a
+statement.
 
 Examples:
   admin-mirror query "SELECT status, count(*) AS users FROM users GROUP BY status"
@@ -59,7 +61,6 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
     const run = { signal: context.signal, timeoutMs: flags.timeout };
     const chunks = reading.chunks(settings.store.mirror, jobOf(context, sql, flags, file), run);
     if (file === undefined) {
-      const { writePaged } = await import('./pager.ts');
       await writePaged(context, chunks, flags.pager);
       return;
     }
@@ -107,7 +108,7 @@ function jobOf(context: CliContext, sql: string, flags: QueryFlags, file: string
     return { kind: 'chart', what: { sql }, to: { columns, rows, color: context.color() } };
   }
   const format = context.json() ? 'json' : flags.format;
-  return { kind: 'query', request: { sql, format, room: stdout.isTTY ? stdout.columns : undefined } };
+  return { kind: 'query', request: { sql, format, room: tableRoom(context, flags.pager) } };
 }
 
 async function fromInput(context: CliContext, argument: string | undefined): Promise<string> {

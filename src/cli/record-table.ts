@@ -1,4 +1,4 @@
-/** Records as a table that fits the terminal: as many columns as there is room for, long text cut. */
+/** Records as a table: in a terminal as many columns as there is room for and long text cut, elsewhere everything. */
 import { cut, padEnd, padStart, width } from '../export/text-width.ts';
 import type { ApiRecord } from '../api/envelope.ts';
 import { stringifyExactly } from '../api/exact-json.ts';
@@ -16,10 +16,10 @@ export interface RecordTable {
 }
 
 /** One line, and nothing that could command the terminal: what a server sends is not ours. */
-function shown(value: unknown): string {
+function shown(value: unknown, most = Infinity): string {
   if (value === null || value === undefined) return '';
   const text = typeof value === 'string' ? value : stringifyExactly(value);
-  return text.slice(0, 4 * widest).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu, ' ');
+  return text.slice(0, most).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu, ' ');
 }
 
 /**
@@ -30,9 +30,12 @@ function shown(value: unknown): string {
 export function layOut(names: readonly string[], first: readonly ApiRecord[], room: number): RecordTable {
   const columns: { name: string; size: number; right: boolean }[] = [];
   let used = 0;
+  const isWhole = room === Infinity;
+  const text = (value: unknown) => shown(value, isWhole ? Infinity : 4 * widest);
   for (const name of names) {
     const values = first.map((record) => record[name]);
-    const size = Math.min(widest, Math.max(width(name), ...values.map((value) => width(shown(value)))));
+    const wide = Math.max(width(name), ...values.map((value) => width(text(value))));
+    const size = isWhole ? wide : Math.min(widest, wide);
     const wanted = size + (columns.length === 0 ? 0 : gap.length);
     if (columns.length > 0 && used + wanted > room) break;
     used += wanted;
@@ -43,14 +46,14 @@ export function layOut(names: readonly string[], first: readonly ApiRecord[], ro
   const line = (texts: readonly string[]) =>
     columns
       .map(({ size, right }, index) => {
-        const text = cut(texts[index] ?? '', size);
-        return right ? padStart(text, size) : padEnd(text, size);
+        const fitted = isWhole ? (texts[index] ?? '') : cut(texts[index] ?? '', size);
+        return right ? padStart(fitted, size) : padEnd(fitted, size);
       })
       .join(gap)
       .trimEnd();
   return {
     head: [line(columns.map(({ name }) => name)), columns.map(({ size }) => '-'.repeat(size)).join(gap)],
-    lines: (records) => records.map((record) => line(columns.map(({ name }) => shown(record[name])))),
+    lines: (records) => records.map((record) => line(columns.map(({ name }) => text(record[name])))),
     left: names.slice(columns.length),
   };
 }

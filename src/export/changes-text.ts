@@ -1,28 +1,37 @@
-/** Changes as a table for a person, or as one JSON document. */
+/** Changes as a table for a person, as lines of another format, or as one JSON document. */
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import type { ReadingStore, ResultColumn, Row } from '../store/ports/reading.ts';
 import { type ChangesRequest, changesOf, reachWarnings, type ToldChange } from './changes.ts';
+import type { QueryFormat } from './formats.ts';
+import { header, type Lines, resultLines } from './text-lines.ts';
 import { tableText } from './text-table.ts';
 
 /** Pieces of text that are written at a time. */
 const heldPieces = 100;
 
+export interface ChangesForm {
+  readonly format: QueryFormat;
+  /** Columns of the terminal that a table is to fit in; undefined where nothing is cut. */
+  readonly room: number | undefined;
+}
+
 /**
- * What `changes` prints, in pieces; holds no more of the changes than a screen or two.
+ * What `changes` prints, in pieces; holds no more of the changes than a screen or two. CSV and TSV have the columns of the
+ * table, JSON lines an object for each change.
  * @param onWarning told what the operator should know of the answer
  */
 export async function* changesChunks(
   store: ReadingStore,
   request: ChangesRequest,
-  format: 'table' | 'json',
+  { format, room }: ChangesForm,
   run: { readonly signal: AbortSignal; readonly onWarning: (warning: string) => void },
 ): AsyncGenerator<Uint8Array> {
   const snapshot = store.snapshot();
   try {
     for (const warning of reachWarnings(snapshot, request)) run.onWarning(warning);
     const changes = changesOf(snapshot, request);
-    for (const text of joined(format === 'json' ? documentOf(request, changes) : linesOf(changes))) {
+    for await (const text of textsOf(request, changes, { format, room })) {
       run.signal.throwIfAborted();
       yield Buffer.from(text);
       // Signals are heard between two pieces.
@@ -31,6 +40,40 @@ export async function* changesChunks(
   } finally {
     snapshot.release();
   }
+}
+
+async function* textsOf(
+  request: ChangesRequest,
+  changes: Iterable<ToldChange>,
+  { format, room }: ChangesForm,
+): AsyncGenerator<string> {
+  switch (format) {
+    case 'table':
+      return yield* joined(ended(tableText(columns, rowsOf(changes), room)));
+    case 'csv':
+    case 'tsv': {
+      const style = { format, raw: false };
+      const write = await resultLines(style, columns);
+      yield await header(style, columns);
+      return yield* joined(written(changes, write));
+    }
+    case 'jsonl':
+      return yield* joined(ended(objectsOf(changes)));
+    case 'json':
+      return yield* joined(documentOf(request, changes));
+  }
+}
+
+function* ended(lines: Iterable<string>): Generator<string> {
+  for (const line of lines) yield `${line}\n`;
+}
+
+function* written(changes: Iterable<ToldChange>, write: Lines): Generator<string> {
+  for (const row of rowsOf(changes)) yield write([row]);
+}
+
+function* objectsOf(changes: Iterable<ToldChange>): Generator<string> {
+  for (const change of changes) yield objectOf(change);
 }
 
 function* joined(pieces: Iterable<string>): Generator<string> {
@@ -47,10 +90,6 @@ function* joined(pieces: Iterable<string>): Generator<string> {
 const columns: readonly ResultColumn[] = ['at', 'resource', 'id', 'who', 'change', 'field', 'old', 'new'].map(
   (name) => ({ name, table: null, origin: null }),
 );
-
-function* linesOf(changes: Iterable<ToldChange>): Generator<string> {
-  for (const line of tableText(columns, rowsOf(changes))) yield `${line}\n`;
-}
 
 /** A row for each field that changed; one alone for a record that came or went. */
 function* rowsOf(changes: Iterable<ToldChange>): Generator<Row> {

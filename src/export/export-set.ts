@@ -43,7 +43,7 @@ export interface SetFile {
 }
 
 export interface SetRequest {
-  /** Made where it is not there; the folder around it must be. */
+  /** Made where it is not there. */
   readonly folder: string;
   readonly form: FileForm;
   /** Also the columns that the mirror keeps for itself, whose names begin with `_`. */

@@ -63,8 +63,10 @@ export async function* fileChunks(source: RowSource, form: FileForm, run: Export
     }
     case 'csv':
     case 'tsv':
+    case 'json':
     case 'jsonl': {
-      const text = textChunks(source, { ...form, format: form.format }, run);
+      const lines = textChunks(source, { ...form, format: form.format }, run);
+      const text = form.format === 'json' ? (await import('./jsonl.ts')).jsonArray(lines) : lines;
       if (form.compression === null) yield* text;
       else yield* (await import('./compress.ts')).compressed(text, form.compression);
     }
@@ -79,7 +81,7 @@ async function* textChunks(
   const { header } = await import('./text-lines.ts');
   const style = { format, raw };
   const { columns } = source;
-  if (format === 'jsonl') distinct(columns);
+  if (format === 'json' || format === 'jsonl') distinct(columns);
   yield Buffer.from(`${bom ? '\uFEFF' : ''}${await header(style, columns)}`);
   for await (const piece of source.pieces({ kind: 'text', style })) {
     run.onRows(piece.rows);

@@ -1,13 +1,13 @@
 /** The formats by name, apart from the code that writes them: the command line needs no more than these. */
 
 /** Those made of lines of text. */
-export const textFormats = ['csv', 'tsv', 'jsonl'] as const;
+export const textFormats = ['csv', 'tsv', 'json', 'jsonl'] as const;
 export type TextFormat = (typeof textFormats)[number];
 
 export const exportFormats = [...textFormats, 'parquet', 'xlsx'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
-export const queryFormats = ['table', ...textFormats, 'json'] as const;
+export const queryFormats = ['table', ...textFormats] as const;
 export type QueryFormat = (typeof queryFormats)[number];
 
 export type Compression = 'gzip' | 'zstd';
@@ -19,15 +19,17 @@ export function isPacked(format: ExportFormat): format is Exclude<ExportFormat, 
   return format === 'parquet' || format === 'xlsx';
 }
 
-/** What the ending of a file's name says of its format and compression; undefined where it says nothing. */
+/** What the ending of a file's name says of its format and compression; an ending without a format is one of no format. */
 export function formatOfName(name: string): {
+  readonly ending: string | undefined;
   readonly format: ExportFormat | undefined;
   readonly compression: Compression | undefined;
 } {
   const lower = name.toLowerCase();
   const compression = (['gzip', 'zstd'] as const).find((each) => lower.endsWith(compressionEndings[each]));
   const inner = compression === undefined ? lower : lower.slice(0, -compressionEndings[compression].length);
-  return { format: exportFormats.find((each) => inner.endsWith(`.${each}`)), compression };
+  const ending = /[^/]\.[^./{}]+$/.exec(inner)?.[0].slice(1);
+  return { ending, format: exportFormats.find((each) => ending === `.${each}`), compression };
 }
 
 export const schemaFormats = ['text', 'markdown', 'json', 'datasette'] as const;

@@ -1,4 +1,5 @@
 /** One JSON object a line: numbers exact, null as null, stored JSON as JSON. */
+import { Buffer } from 'node:buffer';
 import { isResourceName, resourceOf } from '../model/resources.ts';
 import type { Cell, ResultColumn, Row } from '../store/ports/reading.ts';
 import { plainText } from '../store/files/csv.ts';
@@ -17,6 +18,18 @@ export function mayHoldJson({ table, origin }: ResultColumn): boolean {
 export function jsonLines(columns: readonly ResultColumn[]): (rows: readonly Row[]) => string {
   const objectOf = jsonObject(columns);
   return (rows) => rows.map((row) => `${objectOf(row)}\n`).join('');
+}
+
+/** JSON lines as one JSON array. No line has a line break within, so that the bytes need not be understood. */
+export async function* jsonArray(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let between = '[';
+  for await (const chunk of chunks) {
+    if (chunk.length === 0) continue;
+    const lines = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length - 1).toString('latin1');
+    yield Buffer.from(`${between}\n  ${lines.replaceAll('\n', ',\n  ')}`, 'latin1');
+    between = ',';
+  }
+  yield Buffer.from(between === '[' ? '[]\n' : '\n]\n');
 }
 
 /** A function that writes one row as a JSON object on one line. */

@@ -2,10 +2,9 @@
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import type { ReadingStore, Row, Rows } from '../store/ports/reading.ts';
-import { distinct } from './distinct.ts';
 import { header, resultLines } from './text-lines.ts';
 import type { QueryFormat, TextFormat } from './formats.ts';
-import { jsonObject } from './jsonl.ts';
+import { jsonArray } from './jsonl.ts';
 import { tableText } from './text-table.ts';
 
 const batchRows = () => 200;
@@ -16,7 +15,7 @@ const heldLines = 200;
 export interface QueryRequest {
   readonly sql: string;
   readonly format: QueryFormat;
-  /** Columns of the terminal that a table is to fit in; without it, every cell has room for a short text. */
+  /** Columns of the terminal that a table is to fit in; without it, every value is whole. */
   readonly room?: number | undefined;
 }
 
@@ -28,28 +27,22 @@ export async function* queryChunks(
 ): AsyncGenerator<Uint8Array> {
   const snapshot = store.snapshot();
   try {
-    const result = snapshot.query(sql);
-    for await (const text of textOf(result, format, room)) {
+    const chunks = chunksOf(snapshot.query(sql), format, room);
+    for await (const chunk of format === 'json' ? jsonArray(chunks) : chunks) {
       signal.throwIfAborted();
-      yield Buffer.from(text);
-      // SQLite works on this thread: signals are heard between two batches.
-      await setImmediate();
+      yield chunk;
     }
   } finally {
     snapshot.release();
   }
 }
 
-function textOf(result: Rows, format: QueryFormat, room: number | undefined): AsyncIterable<string> | Iterable<string> {
-  switch (format) {
-    case 'table':
-      return tables(result, room);
-    case 'json':
-      return jsonArray(result);
-    case 'csv':
-    case 'tsv':
-    case 'jsonl':
-      return lines(result, format);
+async function* chunksOf(result: Rows, format: QueryFormat, room: number | undefined): AsyncGenerator<Uint8Array> {
+  const texts = format === 'table' ? tables(result, room) : lines(result, format);
+  for await (const text of texts) {
+    yield Buffer.from(text);
+    // SQLite works on this thread: signals are heard between two batches.
+    await setImmediate();
   }
 }
 
@@ -58,16 +51,6 @@ async function* lines({ columns, batches }: Rows, format: TextFormat): AsyncGene
   const write = await resultLines(style, columns);
   yield await header(style, columns);
   for (const rows of batches(batchRows)) yield write(rows);
-}
-
-function* jsonArray({ columns, batches }: Rows): Generator<string> {
-  const objectOf = jsonObject(distinct(columns));
-  let between = '[';
-  for (const rows of batches(batchRows)) {
-    yield rows.map((row, index) => `${index === 0 ? between : ','}\n  ${objectOf(row)}`).join('');
-    between = ',';
-  }
-  yield between === '[' ? '[]\n' : '\n]\n';
 }
 
 function* tables({ columns, batches }: Rows, room: number | undefined): Generator<string> {

@@ -1,4 +1,4 @@
-/** Rows as lines of CSV, TSV or JSON. */
+/** Rows as lines of CSV, TSV or JSON; the lines of a JSON array are those of JSON lines until the file is put together. */
 import type { ResultColumn, Row } from '../store/ports/reading.ts';
 import { csvLines, type CsvStyle } from '../store/files/csv.ts';
 import { distinct } from './distinct.ts';
@@ -12,21 +12,25 @@ function csvStyle({ format, raw }: TextStyle): CsvStyle {
   return { delimiter: format === 'tsv' ? '\t' : ',', guard: !raw };
 }
 
+function isJson({ format }: TextStyle): boolean {
+  return format === 'json' || format === 'jsonl';
+}
+
 /** The lines of rows, as quick as they can be written. */
 export function rowLines(style: TextStyle, columns: readonly ResultColumn[]): Lines {
-  return style.format === 'jsonl' ? jsonLines(distinct(columns)) : csvLines(csvStyle(style));
+  return isJson(style) ? jsonLines(distinct(columns)) : csvLines(csvStyle(style));
 }
 
 /** The lines of a few rows, such as a query's. */
 export async function resultLines(style: TextStyle, columns: readonly ResultColumn[]): Promise<Lines> {
-  if (style.format === 'jsonl') return jsonLines(distinct(columns));
+  if (isJson(style)) return jsonLines(distinct(columns));
   const { stringifiedLines } = await import('./csv-stringified.ts');
   return stringifiedLines(csvStyle(style));
 }
 
-/** What stands before the first row; nothing for JSON lines. */
+/** What stands before the first row; nothing for JSON. */
 export async function header(style: TextStyle, columns: readonly ResultColumn[]): Promise<string> {
-  if (style.format === 'jsonl') return '';
+  if (isJson(style)) return '';
   const { stringifiedLines } = await import('./csv-stringified.ts');
   return stringifiedLines(csvStyle(style))([columns.map(({ name }) => name)]);
 }

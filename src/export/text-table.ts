@@ -1,10 +1,7 @@
-/** A result as a table for a person: numbers to the right, long text cut, nothing that could move the cursor. */
+/** A result as a table for a person: numbers to the right, text cut to the terminal alone, nothing that could move the cursor. */
 import type { Cell, ResultColumn, Row } from '../store/ports/reading.ts';
 import { plainText } from '../store/files/csv.ts';
 import { cut, padEnd, padStart, width } from './text-width.ts';
-
-/** Columns on screen that one cell may take where there is no terminal to fit in. */
-const widest = 40;
 
 /** What is left of a column where many share a narrow terminal: enough to tell its values apart. */
 const narrowest = 10;
@@ -12,12 +9,13 @@ const narrowest = 10;
 /** Between two columns. */
 const between = '  ';
 
-/** Rows that the widths are taken from; later ones are cut to them. */
+/** Rows that the widths are taken from; in a terminal, later ones are cut to them. */
 const measuredRows = 200;
 
 /**
  * The lines of the table, heading first, each without its line break. Holds no more rows than are needed for the widths.
- * @param room columns of the terminal; the widest cells give way first, and where all are narrow a line is longer
+ * @param room columns of the terminal: the widest cells give way first, and where all are narrow a line is longer; left
+ *   out where nothing is to be cut, and a wider value that comes late stands out
  */
 export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>, room?: number): Generator<string> {
   const source = rows[Symbol.iterator]();
@@ -27,15 +25,15 @@ export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>
     if (next.done === true) break;
     first.push(next.value);
   }
-  // Longer than a line or what a cell is cut to is no more than that.
-  const most = 4 * Math.max(widest, room ?? 0);
+  // What is longer than some lines is cut in any case.
+  const most = room === undefined ? Infinity : 4 * Math.max(narrowest, room);
   const texts = (row: Row) => columns.map((_, index) => shown(row[index] ?? null, most));
   const layout = columns.map(({ name }, index) => {
     const cells = first.map((row) => shown(row[index] ?? null, most));
     const right =
       first.some((row) => isNumber(row[index] ?? null)) && first.every((row) => !isText(row[index] ?? null));
     const wanted = Math.max(width(visible(name, most)), ...cells.map(width));
-    return { name, right, width: room === undefined ? Math.min(widest, wanted) : wanted };
+    return { name, right, width: wanted };
   });
   if (room !== undefined) narrow(layout, room);
   const line = (texts: readonly string[]) =>
@@ -44,7 +42,8 @@ export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>
         const column = layout[index];
         if (column === undefined) return text;
         // A number with its end cut off is another number.
-        return column.right ? padStart(text, column.width) : padEnd(cut(text, column.width), column.width);
+        if (column.right) return padStart(text, column.width);
+        return padEnd(room === undefined ? text : cut(text, column.width), column.width);
       })
       .join(between)
       .trimEnd();

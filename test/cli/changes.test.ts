@@ -113,6 +113,24 @@ describe('changes', () => {
     ]);
   });
 
+  test('are CSV or TSV with the columns of the table, or a JSON object on each line', async () => {
+    const { times, username, run } = await threeDays();
+    const lines = async (format: string) =>
+      (await run('--since', String(times[1]), '--format', format)).stdout.trimEnd().split('\n');
+    const csv = await lines('csv');
+    expect(csv[0]).toBe('at,resource,id,who,change,field,old,new');
+    expect(csv).toContain(`${times[2]},users,5,${username},updated,balance,77.25,9007199254740993`);
+    expect((await lines('tsv'))[0]).toBe('at\tresource\tid\twho\tchange\tfield\told\tnew');
+    const objects = (await lines('jsonl')).map((line) => JSON.parse(line) as Answer['changes'][number]);
+    expect(objects.map(({ id, change }) => [id, change])).toEqual([
+      [5, 'updated'],
+      [3, 'deleted'],
+      [5, 'updated'],
+      [900, 'inserted'],
+    ]);
+    expect((await lines('json')).join('\n')).toMatch(/"changes": \[/);
+  });
+
   test('a day stands for all of it', async () => {
     const { times, answer } = await threeDays();
     const day = String(times[1]).slice(0, 10);

@@ -17,13 +17,36 @@ describe('the format of an export', () => {
     ['users.csv', [], 'id\n1\n2\n3\n'],
     ['users.tsv', [], 'id\n1\n2\n3\n'],
     ['users.jsonl', [], '{"id":1}\n{"id":2}\n{"id":3}\n'],
-    ['users.txt', [], 'id\n1\n2\n3\n'],
+    ['users.json', [], '[\n  {"id":1},\n  {"id":2},\n  {"id":3}\n]\n'],
+    ['users-{date}', [], 'id\n1\n2\n3\n'],
+    ['new/folder/users.txt', ['--format', 'csv'], 'id\n1\n2\n3\n'],
     ['users.csv', ['--format', 'jsonl'], '{"id":1}\n{"id":2}\n{"id":3}\n'],
   ])('is what the name %s ends with, or what is asked for: %j', async (name, flags, text) => {
     const folder = temporaryFolder();
     const args = ['export', 'users', '--columns', 'id', '-o', name, ...flags, '--db', mirror()];
-    expect(await invoke(args, { folder })).toMatchObject({ code: 0, stderr: `3 rows written to ${name}\n` });
-    expect(readFileSync(join(folder, name), 'utf8')).toBe(text);
+    const written = name.replace('{date}', new Date().toISOString().slice(0, 10));
+    expect(await invoke(args, { folder })).toMatchObject({ code: 0, stderr: `3 rows written to ${written}\n` });
+    expect(readFileSync(join(folder, written), 'utf8')).toBe(text);
+  });
+
+  test.each(['users.txt', 'users.jsn', 'users.csv.bz2', 'users.CVS'])('is not guessed from %s', async (name) => {
+    const folder = temporaryFolder();
+    expect(await invoke(['export', 'users', '-o', name, '--db', mirror()], { folder })).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/no format is written as "\.\w+" .*\n.*\.csv, .*--format/),
+    });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('of no rows is an empty array as JSON, and a large one is one array', async () => {
+    const folder = temporaryFolder();
+    const large = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(25_000)));
+    const written = async (...args: string[]) => {
+      await invoke(['export', 'users', '--columns', 'id', '-o', 'x.json', '--db', large, ...args], { folder });
+      return JSON.parse(readFileSync(join(folder, 'x.json'), 'utf8')) as { readonly id: number }[];
+    };
+    expect(await written('--where', 'id < 0')).toEqual([]);
+    expect((await written()).map(({ id }) => id)).toEqual(Array.from({ length: 25_000 }, (_, index) => index + 1));
   });
 
   test.each(['parquet', 'xlsx'] as const)('can be %s, to a file or a pipe, and not to a terminal', async (format) => {
@@ -51,8 +74,8 @@ describe('the format of an export', () => {
   });
 
   test.each([
-    [['--format', 'parquet', '--gzip'], '--gzip is for csv, tsv and jsonl'],
-    [['--format', 'xlsx', '--zstd'], '--zstd is for csv, tsv and jsonl'],
+    [['--format', 'parquet', '--gzip'], '--gzip is for csv, tsv, json and jsonl'],
+    [['--format', 'xlsx', '--zstd'], '--zstd is for csv, tsv, json and jsonl'],
     [['--gzip', '--zstd'], 'give one of them'],
     [['--format', 'parquet', '--bom'], '--bom is for csv and tsv'],
     [['--keep', '3'], '--keep is for files'],

@@ -89,7 +89,7 @@ describe('export', () => {
     [['usrs'], 'the mirror has no table or view "usrs"\nDid you mean "users"?'],
     [['users', '--columns', 'id,emial'], 'table users has no column "emial"\nDid you mean "email"?'],
     [['users', '--columns', 'id,,email'], '--columns has an empty name'],
-    [['users', '--format', 'xml'], 'csv, tsv, jsonl'],
+    [['users', '--format', 'xml'], 'csv, tsv, json, jsonl'],
     [['users', '--where', '1) OR (1'], '--where closes a parenthesis that it does not open'],
     [['users', '--order', 'statsu'], 'no such column: statsu'],
     [['--sql', 'DELETE FROM users'], 'only statements that read are run here'],
@@ -114,7 +114,7 @@ describe('export', () => {
     const before = readFileSync(file);
     symlinkSync(file, join(folder, 'link.csv'));
     for (const name of [file, 'link.csv']) {
-      const result = await runCli(['export', 'users', '-o', name, '--db', file], { folder });
+      const result = await runCli(['export', 'users', '--format', 'csv', '-o', name, '--db', file], { folder });
       expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining('is a file of admin-mirror itself') });
     }
     expect(readFileSync(file).equals(before)).toBe(true);

@@ -174,6 +174,12 @@ describe('on a terminal', () => {
     expect(readFileSync(paged, 'utf8')).toMatch(/^a\nx{200}\n$/);
   });
 
+  test('in a pager values are whole, however wide', async () => {
+    const paged = join(temporaryFolder(), 'paged');
+    await show([`SELECT '${'x'.repeat(300)}' AS a, '${'y'.repeat(300)}' AS b`], `cat > '${paged}'`);
+    expect(readFileSync(paged, 'utf8').split('\n')[2]).toBe(`${'x'.repeat(300)}  ${'y'.repeat(300)}`);
+  });
+
   test('nothing goes through a pager with --no-pager, or where PAGER is empty', async () => {
     for (const [args, PAGER] of [
       [[hundred, '--no-pager'], 'false'],
@@ -211,6 +217,12 @@ test('where there is no terminal, nothing goes through a pager', async () => {
   const options = { folder: temporaryFolder(), environment: { PAGER: 'false' } };
   const { code, stdout } = await runCli(['query', sql, '--db', mirror()], options);
   expect({ code, lines: stdout.split('\n').length }).toEqual({ code: 0, lines: 103 });
+});
+
+test('where there is no terminal, no value is cut', async () => {
+  const sql = `SELECT '${'x'.repeat(300)}' AS a`;
+  const { stdout } = await runCli(['query', sql, '--db', mirror()], { folder: temporaryFolder() });
+  expect(stdout.split('\n')[2]).toBe('x'.repeat(300));
 });
 
 test('a query whose reader has gone ends quietly', async () => {

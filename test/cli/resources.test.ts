@@ -39,6 +39,10 @@ describe('a list', () => {
     const sandbox = await startSandbox();
     const { stdout } = await invoke(sandbox, ['coupons', 'list']);
     expect(stdout.split('\n')[0]).toMatch(/^id +code .* created_at +updated_at$/);
+    const long = 'long '.repeat(60).trim();
+    sandbox.control.update('users', 1, { first_name: long });
+    expect((await invoke(sandbox, ['users', 'list'])).stdout).toContain(long);
+    expect((await invoke(sandbox, ['users', 'list'], { terminal: 4_000 })).stdout).not.toContain(long);
   });
 
   test('is what the server sent under --json, byte for byte', async () => {

@@ -30,7 +30,7 @@ test('a column with text among its numbers is text', () => {
   expect(table(['x'], [[1n], ['12,50']])).toEqual(['x', '-----', '1', '12,50']);
 });
 
-test('long text is cut, and one line stays one', () => {
+test('without a terminal to fit in, every value is whole, and one line stays one', () => {
   const lines = table(
     ['text', 'n'],
     [
@@ -38,8 +38,8 @@ test('long text is cut, and one line stays one', () => {
       ['two\nlines\tand a tab', 2n],
     ],
   );
-  expect(lines[2]).toBe(`${'x'.repeat(39)}…  1`);
-  expect(lines[3]?.trimEnd()).toBe(`${'two lines and a tab'.padEnd(40)}  2`);
+  expect(lines[2]).toBe(`${'x'.repeat(100)}  1`);
+  expect(lines[3]?.trimEnd()).toBe(`${'two lines and a tab'.padEnd(100)}  2`);
 });
 
 test('data cannot command the terminal', () => {
@@ -57,15 +57,16 @@ test('wide and combined characters keep the columns straight', () => {
     ],
   );
   expect(lines.slice(2).map((line) => width(line))).toEqual([9, 9, 9, 9]);
-  expect(table(['x'], [['李'.repeat(30)]])[2]).toBe(`${'李'.repeat(19)}…`);
+  expect(table(['x'], [['李'.repeat(30)]], 40)[2]).toBe(`${'李'.repeat(19)}…`);
 });
 
-test('rows after the first two hundred are cut to the widths that those have', () => {
+test('in a terminal, rows after the first two hundred are cut to the widths that those have; elsewhere they are whole', () => {
   function* many() {
     for (let index = 0; index < 200; index += 1) yield ['abc'];
     yield ['abcdef'];
   }
-  expect(table(['x'], many()).at(-1)).toBe('ab…');
+  expect(table(['x'], many(), 60).at(-1)).toBe('ab…');
+  expect(table(['x'], many()).at(-1)).toBe('abcdef');
 });
 
 test('no rows give a heading', () => {

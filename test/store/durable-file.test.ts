@@ -120,15 +120,11 @@ test.skipIf(!existsSync('/dev/full'))('a full disk is said to be full', async ()
   });
 });
 
-test('a folder, or one that does not exist, is refused by name', async () => {
+test('a folder is refused by name', async () => {
   const folder = temporaryFolder();
   await expect(writeDurableFile(folder, chunks('x'), never)).rejects.toMatchObject({
     exitCode: 2,
     message: `could not write ${folder}: it is a folder`,
-  });
-  await expect(writeDurableFile(join(folder, 'no', 'a.csv'), chunks('x'), never)).rejects.toMatchObject({
-    exitCode: 2,
-    message: `there is no folder ${join(folder, 'no')} to write in`,
   });
 });
 
@@ -139,4 +135,12 @@ test.skipIf(process.getuid?.() === 0)('a folder that cannot be written to is ref
     exitCode: 2,
     message: expect.stringContaining('permission is denied'),
   });
+});
+
+test('folders that lead to a file are made, for their owner alone', async () => {
+  const folder = temporaryFolder();
+  const umask = process.umask(0);
+  onTestFinished(() => void process.umask(umask));
+  await writeDurableFile(join(folder, 'new', 'deep', 'a.csv'), chunks('one'), never);
+  for (const made of ['new', 'new/deep']) expect(statSync(join(folder, made)).mode & 0o777).toBe(0o700);
 });

@@ -2,24 +2,29 @@
  * Files that appear whole or not at all: written under a temporary name in the same folder, brought to the disk, then
  * renamed over the final name. See docs/architecture.md, "The musts".
  */
-import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { partialName, removeStale } from './partial-name.ts';
 
+/** The modes of what holds records, and of the folders that are made for it. */
+export const ownerAlone = { file: 0o600, folder: 0o700 } as const;
+
 /**
  * Writes the chunks to the file in place of what was there, and gives the number of bytes. When it fails or is aborted,
- * what was there stays and nothing else is left. A new file can be read by its owner alone, a replaced one keeps its mode.
- * What is no regular file (`/dev/stdout`, a pipe) is written directly. Throws a FileError where the file cannot be written.
+ * what was there stays and nothing else is left. Folders that lead to it are made. A new file is for its owner alone
+ * whatever the umask, unless told; a replaced one keeps its mode. What is no regular file (`/dev/stdout`, a pipe) is written
+ * directly. Throws a FileError where the file cannot be written.
  */
 export async function writeDurableFile(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
+  mode: number = ownerAlone.file,
 ): Promise<number> {
   try {
-    return await write(path, chunks, signal);
+    return await write(path, chunks, { signal, mode });
   } catch (error) {
     // Only what a system call says is about this file; whatever else went wrong came with the chunks.
     const ofSystem = error instanceof Error && 'syscall' in error;
@@ -27,7 +32,11 @@ export async function writeDurableFile(
   }
 }
 
-async function write(path: string, chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<number> {
+async function write(
+  path: string,
+  chunks: AsyncIterable<Uint8Array>,
+  { signal, mode }: { readonly signal: AbortSignal; readonly mode: number },
+): Promise<number> {
   const existing = await stat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw error;
@@ -42,7 +51,7 @@ async function write(path: string, chunks: AsyncIterable<Uint8Array>, signal: Ab
   const target = existing === undefined ? path : await realpath(path);
   let bytes = 0;
   await inPlaceOf(target, signal, async (temporary) => {
-    bytes = await withHandle(await open(temporary, 'wx', 0o600), async (handle) => {
+    bytes = await withHandle(await open(temporary, 'wx', mode), async (handle) => {
       if (existing !== undefined) await handle.chmod(existing.mode & 0o7777);
       const written = await fill(handle, chunks, signal);
       await handle.sync();
@@ -80,6 +89,7 @@ async function inPlaceOf(
   signal: AbortSignal,
   make: (temporary: string) => Promise<void>,
 ): Promise<void> {
+  await mkdir(dirname(target), { recursive: true, mode: ownerAlone.folder });
   await removeStale(dirname(target), target);
   const temporary = join(dirname(target), partialName(target));
   try {

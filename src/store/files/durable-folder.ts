@@ -6,7 +6,7 @@ import { chmod, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from '
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
-import { syncFolder } from './durable-file.ts';
+import { ownerAlone, syncFolder } from './durable-file.ts';
 import { partialName, removeStale } from './partial-name.ts';
 
 export const manifestName = 'manifest.json';
@@ -18,7 +18,7 @@ export interface FolderManifest {
 }
 
 /**
- * Makes the folder of what `fill` writes into the one that it is given, each file durable, and of the manifest that it
+ * Makes the folder, for its owner alone, of what `fill` writes into the one that it is given, each file durable, and of the manifest that it
  * gives back. A folder that is not there appears at once. In one that is, the files take their places when all of them
  * are whole: the older manifest goes first and the new one comes last, so that none ever names a file that is not there.
  * Throws a FileError where the folder cannot be written, or has a manifest of another program.
@@ -45,6 +45,7 @@ async function write<T extends FolderManifest>(
 ): Promise<T> {
   const isThere = await isFolder(path);
   const outer = isThere ? path : dirname(path);
+  await mkdir(outer, { recursive: true, mode: ownerAlone.folder });
   await removeStale(outer, path);
   const older = isThere ? await readManifest(path) : undefined;
   if (older !== undefined && older.program !== program) {
@@ -53,7 +54,7 @@ async function write<T extends FolderManifest>(
     });
   }
   const stage = join(outer, partialName(path));
-  await mkdir(stage);
+  await mkdir(stage, { mode: ownerAlone.folder });
   try {
     const manifest = await fill(stage);
     await writeManifest(stage, manifest);
@@ -106,7 +107,7 @@ async function isFolder(path: string): Promise<boolean> {
 }
 
 async function writeManifest(folder: string, manifest: FolderManifest): Promise<void> {
-  const handle = await open(join(folder, manifestName), 'wx', 0o600);
+  const handle = await open(join(folder, manifestName), 'wx', ownerAlone.file);
   try {
     await handle.writeFile(`${JSON.stringify(manifest, undefined, 2)}\n`);
     await handle.sync();

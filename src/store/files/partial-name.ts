@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, join } from 'node:path';
-import { FileError } from '../../model/errors.ts';
 import { dayMs } from '../../model/time.ts';
 
 const suffix = '.partial';
@@ -44,8 +43,7 @@ async function namesIn(folder: string): Promise<string[]> {
     const { code } = error as NodeJS.ErrnoException;
     // A folder that may be written to but not listed.
     if (code === 'EACCES') return [];
-    if (code !== 'ENOENT') throw error;
-    throw new FileError(`there is no folder ${folder} to write in`, { advice: 'Make it first.', cause: error });
+    throw error;
   }
 }
 

@@ -48,7 +48,7 @@ export async function benchReports(
 ): Promise<{ rows: Row[]; slow: string }> {
   const mirror = join(folder, 'reports.db');
   await fill(mirror, count);
-  const reports = loadReports({ shipped: join(root, 'config/reports'), own: folder }).reports;
+  const reports = loadReports({ shipped: join(root, 'reports'), own: folder }).reports;
   const measured = [];
   for (const report of reports) measured.push(await measureReport(folder, mirror, report, tries));
   const slow = measured

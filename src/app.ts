@@ -267,7 +267,7 @@ export async function openProbeRecord(
 export async function openReports(settings: Settings): Promise<Reports> {
   const { loadReports } = await import('./export/reports/reports.ts');
   // Beside src/ in a clone, beside dist/ in the package.
-  const shipped = fileURLToPath(new URL('../config/reports/', import.meta.url));
+  const shipped = fileURLToPath(new URL('../reports/', import.meta.url));
   return loadReports({ shipped, own: settings.export.reports });
 }
 

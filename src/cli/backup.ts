@@ -20,7 +20,7 @@ export function define(program: Command, context: CliContext): void {
     .argument('[folder]', 'where backups are kept (default: the setting backup.folder)')
     .option(
       '--keep <n>',
-      'leave so many there, and remove older ones once this one is safe (default: backup.keep)',
+      'leave so many of this mirror and journal there, and remove older ones once this one is safe (default: backup.keep)',
       toCount,
     )
     .addHelpText(
@@ -45,19 +45,21 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const watch = openShareWatch(context, 'backing up');
   const copyRun = { signal: context.signal, progress: watch.progress };
   const ports = { ...files, clock: systemClock, run: copyRun };
-  const request = { folder, keep: flags.keep ?? settings.backup.keep };
+  const { profile = null } = settings;
+  const request = { folder, profile, keep: flags.keep ?? settings.backup.keep };
   const { report, error } = await makeBackup(ports, request).finally(watch.close);
   if (context.json()) printJson(context, report);
   else for (const line of await linesOf(report)) printLine(context, line);
   if (error !== null) throw error;
 }
 
-async function linesOf({ folder, mirror, journal, removed }: BackupReport): Promise<string[]> {
+async function linesOf({ folder, mirror, journal, removed, not_ours: others }: BackupReport): Promise<string[]> {
   const { bytesText } = await import('../model/bytes.ts');
   const line = (name: string, file: BackupReport['mirror']): string =>
     `${name.padEnd(8)} ${file === null ? 'not backed up' : `${bytesText(file.bytes)}, checked`}`;
   const gone = removed.length === 0 ? [] : [`removed  ${removed.join(', ')}`];
-  return [folder, line('mirror', mirror), line('journal', journal), ...gone];
+  const left = others.length === 0 ? [] : [`left     ${others.join(', ')}: not of this mirror and journal`];
+  return [folder, line('mirror', mirror), line('journal', journal), ...gone, ...left];
 }
 
 function toCount(text: string): number {

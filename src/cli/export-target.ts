@@ -1,5 +1,5 @@
 /** Where `export` writes: the name that was given, with the day in its place, and what becomes of the older ones. */
-import { basename, dirname, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
 import { datedName, isDated } from '../export/dated-name.ts';
@@ -15,7 +15,7 @@ export interface ExportTarget {
   readonly keep: number | undefined;
 }
 
-/** Throws a UsageError where older ones are to go and the name does not tell which those are. */
+/** Throws a UsageError where older ones are to go and the name does not tell which those are, or whose. */
 export function targetOf(context: CliContext, output: string, keep: number | undefined): ExportTarget {
   const now = systemClock.now();
   const pattern = resolve(context.folder, output);
@@ -24,7 +24,18 @@ export function targetOf(context: CliContext, output: string, keep: number | und
       advice: 'Give a name such as -o users-{date}.csv.',
     });
   }
+  const { profile } = context.settings();
+  if (keep !== undefined && profile !== undefined && !namesProfile(output, profile)) {
+    throw new UsageError(`--keep removes older files, and "${output}" does not say that they are of ${profile}`, {
+      advice: `Name the profile in it, such as -o ${join(dirname(output), profile, basename(output))}.`,
+    });
+  }
   return { path: datedName(pattern, now), shown: datedName(output, now), pattern, keep };
+}
+
+/** Whether the profile is a word of the path: files of another profile are then of another pattern. */
+function namesProfile(path: string, profile: string): boolean {
+  return new RegExp(`(?:^|[^A-Za-z0-9])${profile}(?:[^A-Za-z0-9]|$)`).test(path);
 }
 
 /** Removes the older ones, once the new one is on the disk; gives the paths that are gone, where --keep was given. */

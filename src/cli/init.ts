@@ -8,7 +8,7 @@ import { explainFileError } from '../model/file-error.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { resourceNames } from '../model/resources.ts';
 import { withServer } from '../settings/config-edit.ts';
-import { parseConfigFile } from '../settings/config-file.ts';
+import { type FileValue, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
 import { defaultConfigFile, readSettings, type Settings, settingsFrom, valueOf } from '../settings/settings.ts';
 import { flagValues, type CliContext } from './context.ts';
@@ -19,8 +19,8 @@ import type { Questions } from './init/questions.ts';
 import { tryServer } from './init/trial.ts';
 import { printJson, printLine, printNote, printWarning } from './output.ts';
 
-/** The shipped file, with every setting and what it means. */
-const template = new URL('../../config/admin-mirror.yaml', import.meta.url);
+/** With every setting and what it means. What `init` makes of it is another file, so that an upgrade never meets an edit. */
+const example = new URL('../../config/admin-mirror.example.yaml', import.meta.url);
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -57,6 +57,8 @@ interface Target {
   readonly text: string;
   /** The server that stands there already. */
   readonly other: string | undefined;
+  /** The server outside of any profile, which the file names already. */
+  readonly common: string | undefined;
 }
 
 async function init(context: CliContext, flags: InitFlags): Promise<void> {
@@ -114,17 +116,21 @@ function targetOf(context: CliContext): Target {
   const [problem] = problems;
   if (problem !== undefined) throw problem;
   const own = profile === undefined ? values : profiles.find(({ name }) => name === profile)?.values;
-  const other = own?.find(({ key }) => key === 'api.base_url')?.value;
-  return { profile, config, path, text, other: typeof other === 'string' ? other : undefined };
+  return { profile, config, path, text, other: addressIn(own), common: addressIn(values) };
 }
 
 function configText(path: string): string {
-  const file = existsSync(path) ? path : fileURLToPath(template);
+  const file = existsSync(path) ? path : fileURLToPath(example);
   try {
     return readRegularFile(file).bytes.toString('utf8');
   } catch (error) {
     throw explainFileError(error, 'read the config file', file) ?? error;
   }
+}
+
+function addressIn(values: readonly FileValue[] = []): string | undefined {
+  const address = values.find(({ key }) => key === 'api.base_url')?.value;
+  return typeof address === 'string' ? address : undefined;
 }
 
 /** undefined: nothing is asked. Throws a UsageError where something is to be asked and nobody is there. */
@@ -220,8 +226,9 @@ function reportOf({ config, profile }: Target, { baseUrl, source }: Answers, che
   };
 }
 
-function endLines({ config, profile }: Target, { source, isNew }: Answers): string[] {
+function endLines({ config, profile, common }: Target, { source, isNew }: Answers): string[] {
   const lines = [`written: ${config}`];
+  if (profile !== undefined && common !== undefined) lines.push(`without --profile, the server is ${common} as before`);
   switch (source.kind) {
     case 'file':
       lines.push(isNew ? `written: ${source.file}, for its owner alone` : `the key is read from ${source.file}`);

@@ -35,7 +35,7 @@ export function define(program: Command, context: CliContext): void {
       const { jobs } = context.settings();
       if (jobs.length === 0) {
         throw new UsageError('there are no jobs to run', {
-          advice: 'List them under "jobs" in the config file; config/admin-mirror.yaml has examples.',
+          advice: 'List them under "jobs" in the config file; config/admin-mirror.example.yaml has examples.',
         });
       }
       if (flags.list) {

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
@@ -16,8 +16,18 @@ import { isRunning } from '../store/files/partial-name.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
 import type { CopyRun, CopySource } from '../store/ports/copies.ts';
 
+/** Whose a backup is: those of others, who may keep theirs in the same folder, are never removed. */
+export interface BackupOwner {
+  /** null where the settings have no profile. */
+  readonly profile: string | null;
+  /** The files that were copied, as absolute paths. */
+  readonly mirror: string;
+  readonly journal: string;
+}
+
 export interface BackupRequest {
   readonly folder: string;
+  readonly profile: string | null;
   /** Backups to be left there, this one included; undefined where none is removed. */
   readonly keep: number | undefined;
 }
@@ -33,8 +43,11 @@ export interface BackupReport {
   readonly made_at: Timestamp;
   readonly mirror: BackedUpFile | null;
   readonly journal: BackedUpFile | null;
-  /** Names of the older backups that were removed. */
+  readonly of: BackupOwner;
+  /** Names of the older backups that were removed: this owner's alone. */
   readonly removed: readonly string[];
+  /** Names of folders that look like older backups and do not say that they are this owner's. */
+  readonly not_ours: readonly string[];
   /** What could not be backed up, and why. */
   readonly problems: readonly string[];
 }
@@ -52,7 +65,7 @@ export interface BackupPorts {
  */
 export async function makeBackup(
   ports: BackupPorts,
-  { folder, keep }: BackupRequest,
+  { folder, keep, profile }: BackupRequest,
 ): Promise<{ readonly report: BackupReport; readonly error: OperatorError | null }> {
   const { clock, run } = ports;
   const sources = [ports.mirror, ports.journal].filter((source) => source.size() !== undefined);
@@ -64,6 +77,7 @@ export async function makeBackup(
       },
     );
   }
+  const of: BackupOwner = { profile, mirror: ports.mirror.file, journal: ports.journal.file };
   const madeAt = timestampOf(clock.now());
   const name = freeName(folder, nameOf(madeAt));
   const final = join(folder, name);
@@ -77,14 +91,15 @@ export async function makeBackup(
       sources.reduce((sum, source) => sum + (source.size() ?? 0), 0),
     );
     const made = await copyAll(sources, temporary, run);
-    const report = { folder: final, made_at: madeAt, ...made.files, removed: [], problems: made.problems };
+    const none = { removed: [], not_ours: [] };
+    const report = { folder: final, made_at: madeAt, of, ...made.files, ...none, problems: made.problems };
     await writeManifest(temporary, report);
     run.signal.throwIfAborted();
     await rename(temporary, final);
     await syncFolder(folder);
     const complete = made.problems.length === 0;
-    const removed = complete && keep !== undefined ? await removeOlder(folder, name, keep) : [];
-    return { report: { ...report, removed }, error: complete ? null : incomplete(final, made.problems) };
+    const older = complete && keep !== undefined ? await removeOlder(folder, { name, of, keep }) : none;
+    return { report: { ...report, ...older }, error: complete ? null : incomplete(final, made.problems) };
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
     const ofSystem = error instanceof Error && 'syscall' in error;
@@ -135,14 +150,15 @@ async function hashOf(file: string): Promise<string> {
   return hash.digest('hex');
 }
 
-async function writeManifest(folder: string, { made_at, mirror, journal, problems }: BackupReport): Promise<void> {
-  const manifest = { made_at, version: version(), mirror, journal, problems };
-  const file = join(folder, 'manifest.json');
+async function writeManifest(folder: string, { made_at, of, mirror, journal, problems }: BackupReport): Promise<void> {
+  const manifest = { made_at, version: version(), of, mirror, journal, problems };
+  const file = join(folder, manifestName);
   await writeFile(file, `${JSON.stringify(manifest, undefined, 2)}\n`, { mode: 0o600 });
   await syncFile(file);
   await syncFolder(folder);
 }
 
+const manifestName = 'manifest.json';
 const suffix = '.partial';
 
 /** `20261121T021500Z`, in UTC: sorts by time, and every file system can hold it. */
@@ -160,17 +176,37 @@ function freeName(folder: string, name: string): string {
 
 const backupName = /^\d{8}T\d{6}Z(?:-\d+)?$/;
 
-/** Removes the oldest; each under another name first, so that one that is half removed does not pass for a backup. */
-async function removeOlder(folder: string, made: string, keep: number): Promise<string[]> {
+/** Removes the oldest of the owner's; each under another name first, so that one half removed does not pass for a backup. */
+async function removeOlder(
+  folder: string,
+  { name: made, of, keep }: { readonly name: string; readonly of: BackupOwner; readonly keep: number },
+): Promise<Pick<BackupReport, 'removed' | 'not_ours'>> {
   // Not by its name: where the clock was set back, the one just made has the oldest.
   const others = (await readdir(folder)).filter((name) => backupName.test(name) && name !== made).sort();
-  const old = others.slice(0, Math.max(0, others.length - (keep - 1)));
-  for (const name of old) {
+  const isOurs = await Promise.all(others.map(async (name) => isSameOwner(await ownerOf(join(folder, name)), of)));
+  const ours = others.filter((_, index) => isOurs[index]);
+  const removed = ours.slice(0, Math.max(0, ours.length - (keep - 1)));
+  for (const name of removed) {
     const leaving = join(folder, `.${name}.removed${suffix}`);
     await rename(join(folder, name), leaving);
     await rm(leaving, { recursive: true, force: true });
   }
-  return old;
+  return { removed, not_ours: others.filter((_, index) => !isOurs[index]) };
+}
+
+/** Whose the backup is, by its manifest; undefined where it does not say. */
+async function ownerOf(backup: string): Promise<unknown> {
+  try {
+    const manifest: unknown = JSON.parse(await readFile(join(backup, manifestName), 'utf8'));
+    return (manifest as { readonly of?: unknown } | null)?.of;
+  } catch {
+    return undefined;
+  }
+}
+
+function isSameOwner(owner: unknown, { profile, mirror, journal }: BackupOwner): boolean {
+  const { ...found } = (owner ?? {}) as Partial<BackupOwner>;
+  return found.profile === profile && found.mirror === mirror && found.journal === journal;
 }
 
 /** Removes what backups that were killed have left; another that is under way holds its own process's name. */

@@ -48,7 +48,7 @@ export function parseConfigFile(text: string, name: string): ConfigFile {
   const problems = document.errors.map(
     (error) =>
       new UsageError(`${name}:${lines.linePos(error.pos[0]).line}: ${error.message}`, {
-        advice: 'The config file must be YAML; config/admin-mirror.yaml shows every setting.',
+        advice: 'The config file must be YAML; config/admin-mirror.example.yaml shows every setting.',
       }),
   );
   if (problems.length > 0) return { values: [], jobs: undefined, profiles, problems };

@@ -6,6 +6,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
+import type { WrittenJob } from './jobs.ts';
 import { type FileProfile, variableEnd } from './config-file.ts';
 import { type SettingKey, settingOf } from './table.ts';
 
@@ -30,11 +31,14 @@ export function profileVariables(profiles: readonly FileProfile[]): string[] {
   return profiles.flatMap(({ name }) => serverKeys.map((key) => profileVariable(key, name)));
 }
 
-/** The profile in force, or why there is none that could be; undefined where there are no profiles. */
+/**
+ * The profile in force, or why there is none that could be; undefined where the server outside of any profile is meant: where
+ * there are no profiles, and where none was chosen and the file names an address outside of them.
+ */
 export function chooseProfile(
   chosen: { readonly value: unknown; readonly origin: string } | undefined,
   profiles: readonly FileProfile[],
-  file: string,
+  { file, hasServer }: { readonly file: string; readonly hasServer: boolean },
 ): FileProfile | UsageError | undefined {
   const names = profiles.map(({ name }) => name);
   if (chosen !== undefined) {
@@ -46,7 +50,7 @@ export function chooseProfile(
         : suggestion(String(chosen.value), names);
     return new UsageError(`there is no profile "${String(chosen.value)}" (${chosen.origin})`, { advice });
   }
-  if (names.length === 0) return undefined;
+  if (names.length === 0 || hasServer) return undefined;
   return new UsageError(`${file} has profiles, and none was chosen`, {
     advice: `Say --profile ${names.join(' or ')}, or set ADMIN_MIRROR_PROFILE or "profile:" in the config file.`,
   });
@@ -60,26 +64,52 @@ export function strayVariable(key: ServerKey, origin: string, profile: string): 
   });
 }
 
-/** `data/mirror.db` of the profile staging is `data/staging/mirror.db`. */
-export function profilePath(path: string, profile: string): string {
-  return join(dirname(path), profile, basename(path));
+/** What each profile has of its own, by its name, where nothing names it for the profile. */
+export const ownPaths = ['store.mirror', 'store.journal', 'backup.folder', 'log.file'] as const;
+
+/** `data/mirror.db` of the profile staging is `data/staging/mirror.db`, and the folder `data/backups` is `data/backups/staging`. */
+export function profilePath(path: string, profile: string, of: 'file' | 'folder' = 'file'): string {
+  return of === 'folder' ? join(path, profile) : join(dirname(path), profile, basename(path));
+}
+
+/** Where jobs write. */
+const jobPaths: Readonly<Record<string, 'file' | 'folder'>> = {
+  output: 'file',
+  chart: 'file',
+  file: 'file',
+  folder: 'folder',
+};
+
+/** The common jobs as those of a profile: what they write lies in a folder by its name. */
+export function jobsOfProfile(jobs: readonly WrittenJob[], profile: string): WrittenJob[] {
+  return jobs.map(({ origin, entries }) => ({
+    origin,
+    entries: new Map(
+      [...entries].map(([key, placed]) => {
+        const of = jobPaths[key];
+        if (of === undefined || typeof placed.value !== 'string') return [key, placed];
+        return [key, { ...placed, value: profilePath(placed.value, profile, of) }];
+      }),
+    ),
+  }));
 }
 
 export interface ProfileFiles {
-  readonly profile: string;
+  /** null: outside of any. */
+  readonly profile: string | null;
   readonly files: Readonly<Record<FileKey, string>>;
 }
 
 /** The files that a profile has, by the config file and its variables. */
 export function filesOf(
   profile: FileProfile,
-  common: (key: FileKey) => string,
+  common: (key: FileKey) => string | null,
   variable: (name: string) => string | undefined,
 ): ProfileFiles {
   const pathOf = (key: FileKey): string => {
     const own = profile.values.find((each) => each.key === key)?.value;
     const set = variable(profileVariable(key, profile.name)) ?? own;
-    return typeof set === 'string' && set !== '' ? set : profilePath(common(key), profile.name);
+    return typeof set === 'string' && set !== '' ? set : profilePath(common(key) ?? '', profile.name);
   };
   return {
     profile: profile.name,
@@ -93,7 +123,7 @@ export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageE
   for (const { profile, files } of all) {
     for (const key of fileKeys) {
       const place = realPath(resolve(folder, files[key]));
-      const what = `${key} of the profile ${profile}`;
+      const what = `${key} of ${profile === null ? 'the server outside of the profiles' : `the profile ${profile}`}`;
       const other = seen.get(place);
       if (other !== undefined) {
         return new UsageError(`${what} is the same file as ${other}: ${place}`, {

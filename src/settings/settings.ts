@@ -10,8 +10,8 @@ import type { Money } from '../model/money.ts';
 import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
-import { readConfigFile } from './config-file.ts';
-import { readJobs } from './jobs.ts';
+import { type ConfigFile, type FileProfile, readConfigFile } from './config-file.ts';
+import { readJobs, type WrittenJob } from './jobs.ts';
 import {
   expectedOf,
   fromText,
@@ -22,7 +22,7 @@ import {
   settingsSchema,
   type SettingValues,
 } from './kinds.ts';
-import { chooseProfile, filesOf, profileVariables, sharedFile } from './profiles.ts';
+import { chooseProfile, filesOf, jobsOfProfile, profileVariables, sharedFile } from './profiles.ts';
 import {
   commonPath,
   type Given,
@@ -169,12 +169,13 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   }
   const common = new Map(file?.values.map((each) => [each.key, each]));
   const chosen = given.get('profile') ?? common.get('profile');
-  const profile = chooseProfile(chosen, profiles, file === undefined ? `${name}, which is not there` : name);
+  const hasServer = common.has('api.base_url');
+  const from = { file: file === undefined ? `${name}, which is not there` : name, hasServer };
+  const profile = chooseProfile(chosen, profiles, from);
   if (profile instanceof UsageError) problems.push(profile);
   else if (profile !== undefined) problems.push(...takeProfile(given, places, profile, common));
   for (const { key, value, origin } of common.values()) if (!given.has(key)) given.set(key, { value, origin });
-  const own = profile instanceof UsageError ? undefined : profile?.jobs;
-  const jobs = readJobs(own ?? file?.jobs ?? []);
+  const jobs = readJobs(jobsWritten(file, profile instanceof UsageError ? undefined : profile));
   problems.push(...jobs.problems);
 
   const input = Object.fromEntries(
@@ -190,8 +191,7 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const others = profiles
     .filter((each) => each !== profile)
     .map((each) => filesOf(each, commonPath(common), variableIn(places)));
-  const inForce =
-    profile === undefined || profile instanceof UsageError ? [] : [{ profile: profile.name, files: values }];
+  const inForce = profile instanceof UsageError ? [] : [{ profile: profile?.name ?? null, files: values }];
   const shared = sharedFile([...others, ...inForce], sources.folder);
   const rest = settingsOf(
     { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
@@ -207,6 +207,13 @@ export function readSettings(sources: SettingsSources): SettingsReading {
     settings: problems.length === 0 ? rest : undefined,
     rest,
   };
+}
+
+/** The jobs that the file lists for the profile, else those of all. */
+function jobsWritten(file: ConfigFile | undefined, profile: FileProfile | undefined): readonly WrittenJob[] {
+  const common = file?.jobs ?? [];
+  if (profile === undefined) return common;
+  return profile.jobs ?? jobsOfProfile(common, profile.name);
 }
 
 /** A log must not be written into a file of ours. */

@@ -7,7 +7,7 @@ import { nearestNames } from '../model/nearest.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import type { FileProfile, FileValue } from './config-file.ts';
 import { fromText } from './kinds.ts';
-import { isServerKey, profilePath, profileVariable, serverKeys, strayVariable } from './profiles.ts';
+import { isServerKey, ownPaths, profilePath, profileVariable, serverKeys, strayVariable } from './profiles.ts';
 import { allSettings, type SettingKey, type SettingKind, settingOf } from './table.ts';
 
 export interface Given {
@@ -73,10 +73,11 @@ export function takeProfile(
   }
   // A key that was given for one server must not go to another.
   if (given.has('api.base_url')) common.delete('api.key_file');
-  for (const key of ['store.mirror', 'store.journal'] as const) {
+  for (const key of ownPaths) {
     const path = commonPath(common)(key);
     const from = common.get(key)?.origin ?? 'default';
-    if (!given.has(key)) given.set(key, { value: profilePath(path, name), origin: `${from}, profile ${name}` });
+    const value = path === null ? null : profilePath(path, name, key === 'backup.folder' ? 'folder' : 'file');
+    if (value !== null && !given.has(key)) given.set(key, { value, origin: `${from}, profile ${name}` });
   }
   return problems;
 }
@@ -91,11 +92,11 @@ function otherServer(profile: string, origin: string): UsageError {
   });
 }
 
-/** The path outside of any profile. */
+/** The path outside of any profile; null where there is none. */
 export function commonPath(common: ReadonlyMap<SettingKey, FileValue>) {
-  return (key: 'store.mirror' | 'store.journal'): string => {
-    const value = common.get(key)?.value;
-    return typeof value === 'string' ? value : String(settingOf(key).default);
+  return (key: (typeof ownPaths)[number]): string | null => {
+    const value = common.get(key)?.value ?? settingOf(key).default;
+    return typeof value === 'string' ? value : null;
   };
 }
 

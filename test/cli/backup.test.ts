@@ -37,6 +37,14 @@ function folderWithBoth() {
 
 const backup = (folder: string, ...args: string[]) => invoke(['backup', '--json', ...args], { folder });
 
+/** A folder as a backup of an earlier version of these files would be. */
+function olderBackup(place: string, name: string, folder: string, of: Partial<BackupReport['of']> = {}): void {
+  const [mirror, journal] = [join(folder, 'data/mirror.db'), join(folder, 'data/journal.db')];
+  mkdirSync(join(place, name), { recursive: true });
+  writeFileSync(join(place, name, 'journal.db'), 'old');
+  writeFileSync(join(place, name, 'manifest.json'), JSON.stringify({ of: { profile: null, mirror, journal, ...of } }));
+}
+
 describe('backup', () => {
   test('copies both files, private and checked, and can be restored by copying them back', async () => {
     const { folder, journal } = folderWithBoth();
@@ -78,26 +86,33 @@ describe('backup', () => {
   test('removes older ones beyond the number to keep, and nothing that is no backup', async () => {
     const { folder } = folderWithBoth();
     const place = join(folder, 'kept');
-    for (const name of [
-      '20250101T000000Z',
-      '20250102T000000Z',
-      '20250103T000000Z',
-      'notes',
-      '.20250101T000000Z.removed.partial',
-    ]) {
-      mkdirSync(join(place, name), { recursive: true });
-      writeFileSync(join(place, name, 'journal.db'), 'old');
-    }
+    const older = ['20250101T000000Z', '20250102T000000Z', '20250103T000000Z'];
+    for (const name of older) olderBackup(place, name, folder);
+    for (const name of ['notes', '.20250101T000000Z.removed.partial']) olderBackup(place, name, folder);
     const { stdout } = await backup(folder, 'kept', '--keep', '2');
     const { removed, folder: made } = JSON.parse(stdout) as BackupReport;
-    expect(removed).toEqual(['20250101T000000Z', '20250102T000000Z']);
-    expect(readdirSync(place).sort()).toEqual(['20250103T000000Z', made.slice(place.length + 1), 'notes']);
+    expect(removed).toEqual(older.slice(0, 2));
+    expect(readdirSync(place).sort()).toEqual([older[2], made.slice(place.length + 1), 'notes']);
+  });
+
+  test('removes none of another profile or mirror that keeps its own in the same folder, and says which stay', async () => {
+    const { folder } = folderWithBoth();
+    const place = join(folder, 'kept');
+    olderBackup(place, '20250101T000000Z', folder, { profile: 'staging' });
+    olderBackup(place, '20250102T000000Z', folder, { mirror: '/srv/other/data/mirror.db' });
+    mkdirSync(join(place, '20250103T000000Z'));
+    olderBackup(place, '20250104T000000Z', folder);
+    const { stdout } = await backup(folder, 'kept', '--keep', '1');
+    const report = JSON.parse(stdout) as BackupReport;
+    const others = ['20250101T000000Z', '20250102T000000Z', '20250103T000000Z'];
+    expect(report).toMatchObject({ removed: ['20250104T000000Z'], not_ours: others });
+    expect(readdirSync(place).sort()).toEqual([...others, report.folder.slice(place.length + 1)]);
   });
 
   test('takes the number from the settings, and keeps all without one', async () => {
     const { folder } = folderWithBoth();
     const old = join(folder, 'data/backups/20250101T000000Z');
-    mkdirSync(old, { recursive: true });
+    olderBackup(join(folder, 'data/backups'), '20250101T000000Z', folder);
     await backup(folder);
     expect(existsSync(old)).toBe(true);
     await invoke(['backup'], { folder, environment: { ADMIN_MIRROR_BACKUP_KEEP: '1' } });
@@ -145,11 +160,11 @@ describe('backup', () => {
       clock,
     };
     const whole = { ...ports, run: { signal: new AbortController().signal, progress: () => {} } };
-    const { report } = await makeBackup(whole, { folder: place, keep: undefined });
+    const { report } = await makeBackup(whole, { folder: place, profile: null, keep: undefined });
     expect(copied).toEqual(['mirror', 'journal']);
     rmSync(report.folder, { recursive: true });
     const stopped = { ...ports, run: { signal: stop.signal, progress: () => {} } };
-    await expect(makeBackup(stopped, { folder: place, keep: undefined })).rejects.toThrow('aborted');
+    await expect(makeBackup(stopped, { folder: place, profile: null, keep: undefined })).rejects.toThrow('aborted');
     expect(readdirSync(place)).toEqual([]);
   });
 });

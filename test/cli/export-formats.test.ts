@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
@@ -105,6 +105,17 @@ describe('a name with the day in it', () => {
       'u-2020-01-01.csv',
     ]);
     expect(readdirSync(folder).sort()).toEqual(['u-2020-01-03.csv', report.file.slice(folder.length + 1)]);
+  });
+
+  test('must name the profile where one is in force and older ones go, so that none goes of another', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config'));
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'profiles:\n  staging: {}\n  production: {}\n');
+    const args = ['export', 'users', '--profile', 'staging', '--keep', '1', '--db', mirror()];
+    const refused = await invoke([...args, '-o', 'users-{date}.csv'], { folder });
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toMatch(/does not say that they are of staging\n.*-o staging\/users-\{date\}\.csv/);
+    expect((await invoke([...args, '-o', 'staging/users-{date}.csv'], { folder })).code).toBe(0);
   });
 
   test('keeps what is there where the export fails', async () => {

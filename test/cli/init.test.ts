@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -43,7 +44,7 @@ describe('init without a terminal', () => {
     expect(states.get('key on the server')).toBe('ok');
     expect(states.get('users list')).toBe('ok');
 
-    const shipped = textOf(configFile);
+    const shipped = textOf('config/admin-mirror.example.yaml');
     const written = readFileSync(join(folder, configFile), 'utf8');
     const changed = written.split('\n').filter((line, at) => line !== shipped.split('\n')[at]);
     expect(changed).toEqual([`  base_url: ${sandbox.url}`, '  key_file: secrets/key']);
@@ -125,6 +126,35 @@ describe('init without a terminal', () => {
     expect((await invoke(['doctor', '--profile', 'staging'], { folder })).code).toBe(0);
   });
 
+  test('of a profile leaves the server that was set up working', async () => {
+    const folder = temporaryFolder();
+    const first = await invoke([...given(), '--key-file', 'secrets/key', '--sync'], { folder, input: sandbox.key });
+    expect(first.code).toBe(0);
+    const second = [
+      'init',
+      '--yes',
+      '--base-url',
+      sandbox.url,
+      '--profile',
+      'staging',
+      '--key-file',
+      'secrets/staging',
+    ];
+    const added = await invoke(second, { folder, input: sandbox.key });
+    expect(added.stdout).toContain(`without --profile, the server is ${sandbox.url} as before`);
+    expect(await invoke(['sync', '--quick'], { folder })).toMatchObject({ code: 0 });
+    expect((await invoke(['status'], { folder })).stdout).toMatch(/users +40 /);
+    expect((await invoke(['sync', '--profile', 'staging'], { folder })).code).toBe(0);
+    expect(existsSync(join(folder, 'data/staging/mirror.db'))).toBe(true);
+  });
+
+  test('writes a file that git does not track, from an example that it does', () => {
+    const git = (...args: string[]) => spawnSync('git', args, { cwd: projectFolder, encoding: 'utf8' });
+    expect(git('check-ignore', configFile).status).toBe(0);
+    expect(git('ls-files', 'config').stdout.split('\n')).toContain('config/admin-mirror.example.yaml');
+    expect(git('ls-files', configFile).stdout).toBe('');
+  });
+
   test('names a credential of systemd, whose key is tried from the environment', async () => {
     const folder = temporaryFolder();
     const environment = { ADMIN_MIRROR_API_KEY: sandbox.key };
@@ -196,8 +226,4 @@ describe('init on a terminal', () => {
     expect(code).toBe(130);
     expect(existsSync(join(folder, 'config'))).toBe(false);
   });
-});
-
-test('the shipped config file is found from the command', () => {
-  expect(existsSync(join(projectFolder, configFile))).toBe(true);
 });

@@ -1,7 +1,8 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSandbox } from '../../src/sandbox/sandbox.ts';
+import { projectFolder } from '../support/documents.ts';
 import { invoke } from '../support/invoke.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { sync } from '../support/mirror.ts';
@@ -38,6 +39,14 @@ describe('reports', () => {
     expect(lines).toHaveLength(22);
     expect(lines.find((line) => line.startsWith('mine '))).toMatch(/^mine +Mine +language=… {2}\(your own\)$/);
     expect(lines.find((line) => line.startsWith('top-balances'))).toMatch(/^top-balances +Largest balances +limit=20$/);
+  });
+
+  test('stay the shipped ones beside a copy of config/', async () => {
+    const { folder, run } = folderWith();
+    cpSync(join(projectFolder, 'config'), join(folder, 'config'), { recursive: true });
+    const { stdout } = await run('reports');
+    expect(stdout.trimEnd().split('\n')).toHaveLength(21);
+    expect(stdout).not.toContain('your own');
   });
 
   test('explains one: parameters, columns, what it reads and how to run it', async () => {

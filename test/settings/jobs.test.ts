@@ -144,7 +144,7 @@ describe('what is wrong with a job is said with its line:', () => {
 });
 
 test('the jobs of the example file are accepted once they are opened, and so are those of the documents', () => {
-  const example = textOf('config/admin-mirror.yaml');
+  const example = textOf('config/admin-mirror.example.yaml');
   const opened = example.slice(example.indexOf('# jobs:')).replaceAll(/^# /gm, '');
   expect(read(opened).jobs.map(({ name }) => name)).toEqual(['sync', 'users', 'check']);
   const [, shown = ''] = /```text\n(jobs:[^]*?)```/.exec(textOf('docs/worker.md')) ?? [];

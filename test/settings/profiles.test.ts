@@ -81,6 +81,38 @@ describe('a profile', () => {
     expect(origin('store.mirror')).toBe('config/admin-mirror.yaml:15, profile staging');
   });
 
+  test('has folders of backups, log files and the outputs of jobs of its own', () => {
+    const jobs = `
+backup:
+  folder: /mnt/backups
+log:
+  file: logs/nightly.log
+jobs:
+  - { name: users, run: export, what: users, output: data/exports/users.csv, cron: "0 3 * * *" }
+  - { name: copy, run: snapshot, file: copy.db, cron: "0 4 * * *" }
+  - { name: backup, run: backup, folder: /mnt/more, keep: 3, cron: "0 5 * * *" }
+`;
+    const { settings, folder, problems } = read({ file: `${file}${jobs}`, flags: staging });
+    expect(problems).toEqual([]);
+    expect(settings?.backup.folder).toBe('/mnt/backups/staging');
+    expect(settings?.log.file).toBe(join(folder, 'logs/staging/nightly.log'));
+    expect(settings?.jobs.map(({ commandLine }) => commandLine.join(' '))).toEqual([
+      'export users --output data/exports/staging/users.csv',
+      'snapshot staging/copy.db',
+      'backup /mnt/more/staging --keep 3',
+    ]);
+    expect(read({ flags: staging }).settings?.log.file).toBeUndefined();
+  });
+
+  test('is not needed for the server that stands outside of the profiles', () => {
+    const { settings, problems, folder } = read({
+      file: file.replace('api:', 'api:\n  base_url: https://first.example.com'),
+    });
+    expect(problems).toEqual([]);
+    expect([settings?.profile, settings?.api.baseUrl]).toEqual([undefined, 'https://first.example.com']);
+    expect(settings?.store.mirror).toBe(join(folder, 'data/mirror.db'));
+  });
+
   test('that is not known is refused with the nearest', () => {
     expect(read({ flags: { '--profile': 'prodution' } }).problems).toEqual([
       'there is no profile "prodution" (flag --profile) Did you mean "production"?',

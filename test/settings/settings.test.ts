@@ -336,7 +336,7 @@ describe('the table', () => {
     await expect(settingsDocument()).toMatchFileSnapshot('../../docs/settings.md');
   });
 
-  const example = readFileSync(new URL('../../config/admin-mirror.yaml', import.meta.url), 'utf8');
+  const example = readFileSync(new URL('../../config/admin-mirror.example.yaml', import.meta.url), 'utf8');
   const inFile = settingTable.filter((each) => each.inFile);
 
   test.each(inFile.filter((each) => each.default !== null))('the example file has $key with its default', (setting) => {

@@ -7,7 +7,7 @@ import type { Row, StatementPart } from '../../src/store/ports/reading.ts';
 import { projectFolder } from './documents.ts';
 import { withSnapshot } from './history.ts';
 
-export const shippedFolder = join(projectFolder, 'config/reports');
+export const shippedFolder = join(projectFolder, 'reports');
 
 /** The shipped reports, and those of a folder of one's own. */
 export function reportsIn(own: string = shippedFolder): Reports {

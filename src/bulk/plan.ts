@@ -99,11 +99,11 @@ export async function planBatch(
   return stored;
 }
 
-/** Where the header is wrong, no row says anything that could be relied on. */
+/** Where something is wrong with the file as a whole, no row says anything that could be relied on. */
 function spoilt({ rows, problems }: ReadRows): ReadRow[] {
   const [first] = problems;
-  const problem = `the header is wrong: ${first?.problem ?? ''}`;
-  // Told once, of the header, and not again for each row.
+  const problem = `the file was not read: ${first?.problem ?? ''}`;
+  // Told once, of the file, and not again for each row.
   return rows.map((row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
 }
 

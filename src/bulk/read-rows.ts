@@ -2,8 +2,11 @@
 import { namesPassword } from '../model/secret-words.ts';
 import type { Action, Parameters } from './action.ts';
 import { type ReadOptions, RowReader } from './row-reader.ts';
-import { columnsOf } from './sheet/columns.ts';
+import { moneyText } from './decimal.ts';
+import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
+import { type ColumnRule, columnsOf } from './sheet/columns.ts';
 import type { Sheet, SheetProblem } from './sheet/sheet.ts';
+import { shown } from './sheet/shown.ts';
 import { keyColumns, keyRules, readKey, type UserKey } from './user-key.ts';
 
 export interface ReadRow {
@@ -24,6 +27,8 @@ export interface ReadRows {
   /** Of the file as a whole: while there is one, no row counts as valid. */
   readonly problems: readonly SheetProblem[];
   readonly notes: readonly string[];
+  /** What to ask a person, so that the file can be read with that mark; it stands among the problems until then. */
+  readonly question?: MarkQuestion;
 }
 
 /** Reads every row; nothing is thrown for what stands in the cells. */
@@ -33,10 +38,19 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   // What the action itself has a column for names no user: a new user name is not the old one.
   const own = new Set(action.columns.map(({ name }) => name));
   const keys = action.target === 'user' ? keyRules.filter(({ name }) => !own.has(name)) : [];
-  const rules = [...keys, ...action.columns, ...[...new Set(ours)].map((name) => ({ name, required: false }))];
-  const { index, problems } = columnsOf(sheet, rules);
+  const rules: ColumnRule[] = [
+    ...keys,
+    ...action.columns,
+    ...[...new Set(ours)].map((name) => ({ name, required: false })),
+  ];
+  const { index, problems: headerProblems, unknown } = columnsOf(sheet, rules);
+  const amounts = rules.flatMap(({ name, amount }) => (amount === true ? (index.get(name) ?? []) : []));
+  const question = options.mark === null ? markQuestion(sheet.rows, amounts, options.decimals) : null;
+  const problems = question === null ? headerProblems : [...headerProblems, questionProblem(sheet, question)];
   const keyColumn = keyColumns.find((name) => keys.some((key) => key.name === name) && index.has(name));
-  const cellProblems = byRow(sheet.problems);
+  // What stands in a column that is not read is no reason to refuse a row.
+  const unread = new Set([...unknown, ...sheet.columns.filter((name) => name.startsWith('_'))]);
+  const cellProblems = byRow(sheet.problems.filter(({ column }) => column === null || !unread.has(column)));
   const hidden = sheet.columns.map(namesPassword);
   const rows = sheet.rows.map((row): ReadRow => {
     const reader = new RowReader(row, index, options);
@@ -53,8 +67,27 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
       undoOfRow: null,
     };
   });
-  const skipped = sheet.blankRows > 0 ? [`${sheet.blankRows} blank ${sheet.blankRows === 1 ? 'row' : 'rows'}`] : [];
-  return { columns: sheet.columns, rows, problems, notes: [...sheet.notes, ...skipped] };
+  const notes = [...sheet.notes, ...unknownNote(unknown)];
+  return { columns: sheet.columns, rows, problems, notes, ...(question !== null && { question }) };
+}
+
+/** Headers that are named one by one. */
+const mostNames = 20;
+
+function unknownNote(unknown: readonly string[]): string[] {
+  if (unknown.length === 0) return [];
+  const names = unknown.slice(0, mostNames).map(shown).join(', ');
+  const more = unknown.length > mostNames ? ` and ${unknown.length - mostNames} more` : '';
+  return [`unknown ${unknown.length === 1 ? 'column was' : 'columns were'} passed over: ${names}${more}`];
+}
+
+function questionProblem({ columns }: Sheet, { row, column, text, count, readings }: MarkQuestion): SheetProblem {
+  const ways = readings.map(
+    ({ mark, amount }) => `--decimal ${mark} to have ${shown(text)} read as ${moneyText(amount)}`,
+  );
+  const amounts = count === 1 ? '1 amount is' : `${count} amounts are`;
+  const problem = `${amounts} written with separators, and nothing says what they are: give ${ways.join(', or ')}; or write plain numbers, as 1234.56`;
+  return { row, column: columns[column] ?? null, problem };
 }
 
 function byRow(problems: readonly SheetProblem[]): ReadonlyMap<number, readonly SheetProblem[]> {

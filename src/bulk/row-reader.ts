@@ -3,6 +3,7 @@ import type { Big } from 'big.js';
 import { amountOf, type AmountOptions } from './sheet/amount.ts';
 import type { SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
 import { shown } from './sheet/shown.ts';
+import { tokenLike } from './token.ts';
 
 /** How cells are read: by settings and flags of the command. */
 export interface ReadOptions extends AmountOptions {
@@ -60,6 +61,16 @@ export class RowReader {
   required(column: string): string {
     if (this.isEmpty(column)) this.problem(column, 'the cell is empty, and a value is needed');
     return this.text(column) ?? '';
+  }
+
+  /** The text as it is, of a column that people read and rows are found again by: what looks like a token is a problem. */
+  withoutToken<T extends string | undefined>(column: string, text: T): T {
+    const like = text === undefined ? undefined : tokenLike(text);
+    if (like !== undefined) {
+      const problem = `${shown(like)} could be taken for the mark by which a row is found again`;
+      this.problem(column, `${problem}; put a space after the colon, or write it otherwise`);
+    }
+    return text;
   }
 
   /** One of these words, in lower case; undefined where it is none of them, which is a problem. */

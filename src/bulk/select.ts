@@ -22,6 +22,8 @@ export interface SelectOptions extends ReadOptions {
 export interface SelectedSheet {
   readonly rows: number;
   readonly totals: readonly TypeTotal[];
+  /** What is worth knowing, such as columns that the action does not read. */
+  readonly notes: readonly string[];
   readonly text: () => Iterable<string>;
 }
 
@@ -56,6 +58,7 @@ export function selectSheet(store: ReadingStore, sql: string, action: Action, op
   return {
     rows: rows.length,
     totals: typeTotals(read.rows),
+    notes: read.notes,
     text: () => sheetText(columns, texts, options.format),
   };
 }

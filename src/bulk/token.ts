@@ -28,6 +28,11 @@ export function withToken(text: string | null, token: string): string {
   return text === null || text === '' ? token : `${text} ${token}`;
 }
 
+/** The word of a text that could be taken for a token, or for what a cut left of one; undefined where there is none. */
+export function tokenLike(text: string): string | undefined {
+  return /\S*am:[a-z2-7]\S*/i.exec(text)?.[0];
+}
+
 /** How many characters the token adds to a text. */
 export const tokenLength = ' am:'.length + tokenLetters;
 

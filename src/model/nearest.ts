@@ -1,6 +1,11 @@
 /** "Did you mean …": the names closest to one that is not known. */
 import { distance } from 'fastest-levenshtein';
 
+/** So few changes lead from one to the other that the hand may have slipped. */
+export function isSlip(name: string, known: string): boolean {
+  return distance(name.toLowerCase(), known.toLowerCase()) <= Math.max(2, Math.floor(known.length / 3));
+}
+
 /** Up to three known names that a slip of the hand could have meant, nearest first. */
 export function nearestNames(name: string, known: readonly string[]): string[] {
   const wanted = name.toLowerCase();

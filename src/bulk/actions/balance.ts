@@ -17,9 +17,9 @@ export const balance: Action<BalanceParameters, BalanceSighting> = {
   summary: 'add to, remove from or set balances',
   columns: [
     { name: 'type', required: true },
-    { name: 'amount', required: true },
+    { name: 'amount', required: true, amount: true },
     { name: 'description', required: false },
-    { name: 'expected_balance', required: false },
+    { name: 'expected_balance', required: false, amount: true },
   ],
   examples: [
     { user_id: '42', type: 'add', amount: '5.00', description: 'Credit for the outage' },
@@ -71,7 +71,7 @@ function readRow(row: RowReader): BalanceParameters {
   } else if (amount?.eq(0) === true && type !== 'set') {
     row.problem('amount', 'the amount is 0, which changes nothing');
   }
-  const description = row.text('description') ?? null;
+  const description = row.withoutToken('description', row.text('description')) ?? null;
   const room = longestDescription - tokenLength;
   if (description !== null && description.length > room) {
     row.problem('description', `it has ${description.length} characters; ${room} are the most that can be sent`);

@@ -27,7 +27,10 @@ export const email: Action<EmailParameters, ListSighting> = {
   userFields: [],
   typed: 'rows',
 
-  readRow: (row) => ({ subject: row.required('subject'), content: row.required('content') }),
+  readRow: (row) => ({
+    subject: row.withoutToken('subject', row.required('subject')),
+    content: row.required('content'),
+  }),
   preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
   sameness: ({ subject, content }) => JSON.stringify([subject, content]),
 

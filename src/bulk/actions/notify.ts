@@ -70,7 +70,7 @@ function readRow(row: RowReader): NotifyParameters {
   return {
     type: row.word('type', notificationTypes) ?? 'success',
     icon: row.required('icon'),
-    message: row.required('message'),
+    message: row.withoutToken('message', row.required('message')),
     url,
   };
 }

@@ -1,7 +1,7 @@
 /** Amounts, read from what stands in a cell digit for digit. What could mean two numbers is refused. */
 import { Big } from 'big.js';
 import { errorReason } from './cell.ts';
-import type { SheetCell } from './sheet.ts';
+import type { SheetCell, SheetRow } from './sheet.ts';
 import { shown } from './shown.ts';
 
 /** What stands before the decimals. Null: not said, so a sheet has no thousands separators. */
@@ -19,6 +19,9 @@ const significantDigits = 15;
 const longest = 100;
 const plain = /^-?\d+(?:\.\d+)?$/;
 const exponent = /^[-+]?\d+(?:[.,]\d+)?e[-+]?\d+$/i;
+const digitsAlone = /^-?[\d.,]+$/;
+/** A comma, or two points: without a mark it is not said what they are. */
+const separated = /,|\..*\./;
 const withPoint = /^-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?$/;
 const withComma = /^-?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?$/;
 
@@ -45,9 +48,9 @@ function reason(text: string, mark: DecimalMark): string {
   if (/\p{Sc}/u.test(text)) return `${cell} has a currency sign; write the number alone`;
   if (text.endsWith('%')) return `${cell} is a percentage; write the amount itself`;
   if (text.startsWith('+')) return `${cell} has a plus sign; leave it out`;
-  if (/^-?[\d.,]+$/.test(text)) {
+  if (digitsAlone.test(text)) {
     if (mark !== null) return `${cell} is no number whose decimals follow a ${mark}; write it plainly, as 1234.56`;
-    if (/,|\..*\./.test(text)) {
+    if (separated.test(text)) {
       return `${cell} is ambiguous: say what stands before its decimals with --decimal comma or --decimal point, or write it as 1234.56`;
     }
   }
@@ -87,4 +90,44 @@ export function amountOf(cell: SheetCell, options: AmountOptions): Big | string 
   if (amount.c.length > significantDigits)
     return `${shown(text)} has more than ${significantDigits} significant digits`;
   return amount;
+}
+
+/** What must be asked before the amounts of a sheet can be read. */
+export interface MarkQuestion {
+  /** The marks by which every amount can be read, with what the first doubtful one then is; one or two. */
+  readonly readings: readonly { readonly mark: Exclude<DecimalMark, null>; readonly amount: Big }[];
+  /** The first doubtful one. */
+  readonly row: number;
+  readonly column: number;
+  readonly text: string;
+  /** How many are doubtful. */
+  readonly count: number;
+}
+
+/**
+ * Whether amounts in these columns are written with separators that a mark explains, the same for all of them. Null where
+ * none is, and where no mark fits all: then each row says what is wrong with it.
+ */
+export function markQuestion(
+  rows: readonly SheetRow[],
+  columns: readonly number[],
+  decimals: number,
+): MarkQuestion | null {
+  const texts = rows.flatMap(({ row, cells }) =>
+    columns.flatMap((column) => {
+      const cell = cells[column];
+      return cell?.kind === 'text' && digitsAlone.test(cell.text) ? { row, column, cell, text: cell.text } : [];
+    }),
+  );
+  const doubtful = texts.filter(({ text }) => separated.test(text));
+  const [first] = doubtful;
+  if (first === undefined) return null;
+  const readings = (['comma', 'point'] as const).flatMap((mark) => {
+    const reads = ({ cell }: typeof first): Big | string => amountOf(cell, { decimals, mark });
+    const amount = reads(first);
+    return typeof amount === 'string' || texts.some((each) => typeof reads(each) === 'string') ? [] : { mark, amount };
+  });
+  if (readings.length === 0) return null;
+  const { row, column, text } = first;
+  return { row, column, text, count: doubtful.length, readings };
 }

@@ -1,5 +1,6 @@
 /** The columns that an action knows, looked for in a sheet's header. */
-import { suggestion } from '../../model/nearest.ts';
+import { distance } from 'fastest-levenshtein';
+import { isSlip } from '../../model/nearest.ts';
 import { columnLetters } from './rows.ts';
 import type { Sheet, SheetProblem } from './sheet.ts';
 import { shown } from './shown.ts';
@@ -10,25 +11,46 @@ export interface ColumnRule {
   readonly required: boolean;
   /** A group of columns of which exactly one must be there, such as the keys of a user. */
   readonly oneOf?: string;
+  /** Its cells are amounts, which a file writes all in one way. */
+  readonly amount?: true;
+}
+
+export interface FoundColumns {
+  readonly index: ReadonlyMap<string, number>;
+  readonly problems: readonly SheetProblem[];
+  /** Headers of columns that are not read, each once. */
+  readonly unknown: readonly string[];
 }
 
 const headerRow = 1;
 const quoted = (names: readonly string[]): string => names.map((each) => `"${each}"`).join(', ');
 
 /**
- * Where each known column stands, and what is wrong with the header: unknown, empty or repeated names, missing columns,
- * none or several of a group. Headers are compared without regard to case. Nothing is chosen where there is a choice.
+ * Where each known column stands, and what is wrong with the header: empty or repeated names, missing columns, none or
+ * several of a group, names that look like a slip for a known one. Other columns are not read. Headers are compared
+ * without regard to case. Nothing is chosen where there is a choice.
  */
-export function columnsOf(
-  sheet: Sheet,
-  known: readonly ColumnRule[],
-): { readonly index: ReadonlyMap<string, number>; readonly problems: readonly SheetProblem[] } {
+export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]): FoundColumns {
   const index = new Map<string, number>();
   const problems: SheetProblem[] = [];
   const wrong = (column: string | null, problem: string): void => {
     problems.push({ row: headerRow, column, problem });
   };
+  const unknown = new Set<string>();
   const names = known.map(({ name }) => name);
+  const there = new Set(sheet.columns.map((each) => each.toLowerCase()));
+  const chosen = new Set(known.flatMap(({ name, oneOf }) => (oneOf !== undefined && there.has(name) ? [oneOf] : [])));
+  /** The known columns that the header may stand for: what is lost by a slip of the hand is not noticed. */
+  const meantBy = (header: string): string[] =>
+    known
+      .filter(({ name, oneOf }) => {
+        // One that is there is not missed; only what looks like its double is worth a stop.
+        if (there.has(name)) return distance(header, name) === 1;
+        if (oneOf !== undefined && chosen.has(oneOf)) return false;
+        const parts = [name, ...name.split(/[[\]]/)].filter((part) => part !== '');
+        return parts.some((part) => isSlip(header, part) || (header.length > 2 && part.startsWith(header)));
+      })
+      .map(({ name }) => name);
   const filled = new Set(
     sheet.rows.flatMap(({ cells }) => cells.flatMap(({ kind }, at) => (kind === 'empty' ? [] : [at]))),
   );
@@ -38,7 +60,13 @@ export function columnsOf(
       // An empty column without a header, as spreadsheets leave them behind, says nothing.
       if (filled.has(at)) wrong(null, `column ${columnLetters(at)} has cells but no header; name it or empty it`);
     } else if (!names.includes(name)) {
-      wrong(header, `unknown column ${shown(header)}. ${suggestion(header, names)}`);
+      const meant = meantBy(name);
+      if (meant.length === 0) unknown.add(header);
+      else
+        wrong(
+          header,
+          `unknown column ${shown(header)}. Did you mean ${meant.map((each) => `"${each}"`).join(' or ')}?`,
+        );
     } else if (index.has(name)) {
       wrong(header, `the column ${shown(header)} stands there more than once; keep one of them`);
     } else index.set(name, at);
@@ -49,11 +77,11 @@ export function columnsOf(
   }
   for (const group of groups) {
     const members = known.filter(({ oneOf }) => oneOf === group).map(({ name }) => name);
-    const there = members.filter((name) => index.has(name));
-    if (there.length === 0) wrong(null, `one of the columns ${quoted(members)} is needed, and none is there`);
-    if (there.length > 1) {
-      wrong(null, `the columns ${quoted(there)} are all there, and any could be meant; keep one of them`);
+    const given = members.filter((name) => index.has(name));
+    if (given.length === 0) wrong(null, `one of the columns ${quoted(members)} is needed, and none is there`);
+    if (given.length > 1) {
+      wrong(null, `the columns ${quoted(given)} are all there, and any could be meant; keep one of them`);
     }
   }
-  return { index, problems };
+  return { index, problems, unknown: [...unknown] };
 }

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { CsvError, parse, type Parser } from 'csv-parse';
 import { textCell } from './cell.ts';
 import { decodeText } from './decode.ts';
-import { type Delimiter, delimiterNames, findDelimiter, separatorOf } from './delimiter.ts';
+import { type Delimiter, findDelimiter, separatorOf } from './delimiter.ts';
 import { Budget } from './budget.ts';
 import { limits } from './limits.ts';
 import { refusal } from './refusal.ts';
@@ -21,9 +21,7 @@ const faults: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: 'text follows the quote that ends a cell',
 };
 
-const lineBreaks = (cell: string): number => (/[\r\n]/.test(cell) ? cell.split(/\r\n|\n|\r/).length - 1 : 0);
-
-/** Records of texts as rows of a sheet. Rows are counted as lines, so that a text editor shows the same numbers. */
+/** Records of texts as rows of a sheet, counted as spreadsheet programs count them: a cell with line breaks is one row. */
 class Records {
   /** Where the next record begins. */
   row = 1;
@@ -38,7 +36,6 @@ class Records {
   add(record: readonly string[]): void {
     const row = this.row;
     this.row += 1;
-    for (const cell of record) this.row += lineBreaks(cell);
     const cells = record.map((each) => textCell(each));
     if (this.rows === undefined) {
       this.columns = headersOf(cells);
@@ -114,9 +111,5 @@ export async function readDelimited(
   if (records.rows === undefined || records.columns.length === 0) {
     throw refusal(file, 'its first row is empty', 'The first row must hold the names of the columns.');
   }
-  const found =
-    separator === undefined
-      ? `cells are separated by a ${delimiterNames[delimiter]}`
-      : `cells are separated by a ${delimiterNames[delimiter]}, as the line sep= says; it is not counted as a row`;
-  return records.rows.finish({ delimiter, sheet: null, notes: [found] });
+  return records.rows.finish({ delimiter, sheet: null, notes: [] });
 }

@@ -8,7 +8,7 @@ const delimiters: readonly Delimiter[] = [',', ';', '\t'];
 /** Records that are counted where the header leaves it open. */
 const sampled = 20;
 
-export const delimiterNames: Readonly<Record<Delimiter, string>> = { ',': 'comma', ';': 'semicolon', '\t': 'tab' };
+const delimiterNames: Readonly<Record<Delimiter, string>> = { ',': 'comma', ';': 'semicolon', '\t': 'tab' };
 
 /** How often each delimiter stands outside of quotes, a record. */
 function countRecords(text: string): Readonly<Record<Delimiter, number>>[] {

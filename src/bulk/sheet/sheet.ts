@@ -5,7 +5,7 @@ import { extname } from 'node:path';
 import { UsageError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { readRegularFile, UnfitFile } from '../../model/read-file.ts';
-import { isContainer } from './container.ts';
+import { isContainer, isOpenDocument, openDocumentRefusal } from './container.ts';
 import { readDelimited } from './delimited.ts';
 import { readJsonl } from './jsonl.ts';
 import { limits } from './limits.ts';
@@ -27,7 +27,7 @@ export interface SheetCell {
 }
 
 export interface SheetRow {
-  /** Physical: the header is row 1, a record of several lines is where it begins. */
+  /** As spreadsheet programs count them: the header is row 1, blank rows count, and a cell with line breaks is one row. */
   readonly row: number;
   /** One for each column of the sheet. */
   readonly cells: readonly SheetCell[];
@@ -57,7 +57,7 @@ export interface Sheet {
   readonly rows: readonly SheetRow[];
   /** Blank rows between others; those after the last one are not counted. */
   readonly blankRows: number;
-  /** What the user should be told: delimiter found, sheets passed over, cells trimmed. */
+  /** What the user should be told: sheets passed over, cells trimmed, blank rows. */
   readonly notes: readonly string[];
   /** Of cells: errors, formulas without a value, text outside of the columns. */
   readonly problems: readonly SheetProblem[];
@@ -71,8 +71,10 @@ const formats: Readonly<Record<string, SheetFormat>> = {
 };
 
 function formatOf(file: string): SheetFormat {
-  const format = formats[extname(file).toLowerCase()];
+  const ending = extname(file).toLowerCase();
+  const format = formats[ending];
   if (format !== undefined) return format;
+  if (ending === '.ods') throw openDocumentRefusal(file);
   throw refusal(file, 'its name does not end in .csv, .tsv, .xlsx or .jsonl', 'Save it as one of these.');
 }
 
@@ -94,6 +96,7 @@ async function readContent(
   options: ReadOptions,
 ): Promise<SheetContent> {
   const { sheet, signal } = options;
+  if (isOpenDocument(bytes)) throw openDocumentRefusal(file);
   if (format === 'xlsx') return readXlsx(file, bytes, sheet, signal);
   if (sheet !== undefined)
     throw new UsageError(`${file} has no sheets to choose from`, { advice: 'Leave --sheet out.' });

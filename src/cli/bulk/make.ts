@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { WrittenFormat } from '../../bulk/sheet-text.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
-import { printJson, printNote } from '../output.ts';
+import { printJson, printNote, printWarning } from '../output.ts';
 import { refuseOwnFiles } from '../own-files.ts';
 import type { PlanFlags } from './flags.ts';
 
@@ -54,8 +54,10 @@ export async function runSelect(context: CliContext, actionName: string, flags: 
     });
     const bytes = await write(context, path, sheet.text());
     if (path === undefined) return;
-    const { rows, totals } = sheet;
-    if (context.json()) return printJson(context, { file: path, action: action.name, rows, totals, bytes });
+    const { rows, totals, notes } = sheet;
+    if (context.json())
+      return printJson(context, { file: path, action: action.name, rows, totals, bytes, warnings: notes });
+    for (const note of notes) printWarning(context, note);
     const amounts = totals.map(({ type, amount }) => `, ${type} ${amount}`).join('');
     printNote(
       context,

@@ -8,7 +8,8 @@ import type { ReadRows } from '../../bulk/read-rows.ts';
 import type { Batch } from '../../store/ports/journal.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { againOf, type PlanFlags } from './flags.ts';
+import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
+import { askMark } from './mark.ts';
 import { type BulkPorts, openBulk } from './world.ts';
 
 /** Rows of a plan that a screen shows. */
@@ -29,7 +30,7 @@ export async function planFile(
   ports: BulkPorts,
   actionName: string,
   file: string,
-  flags: PlanFlags,
+  flags: PlanFlags & Pick<SendFlags, 'yes'>,
 ): Promise<{ readonly batch: Batch; readonly action: Action }> {
   const { action, rows, source } = await readFile(context, actionName, file, flags);
   return { batch: await planNamed(ports, action, rows, source), action };
@@ -48,7 +49,7 @@ export async function readFile(
   context: CliContext,
   actionName: string,
   file: string,
-  flags: PlanFlags,
+  flags: PlanFlags & Pick<SendFlags, 'yes'>,
 ): Promise<{ readonly action: Action; readonly rows: ReadRows; readonly source: PlanSource }> {
   const [{ actionOf }, { readSheet }, { readRows }] = await Promise.all([
     import('../../bulk/actions.ts'),
@@ -64,11 +65,10 @@ export async function readFile(
     ...(flags.sheet !== undefined && { sheet: flags.sheet }),
   });
   const { decimals } = context.settings().bulk;
-  const rows = readRows(sheet, action, {
-    decimals,
-    mark: flags.decimal ?? null,
-    allowForce: flags.allowForce === true,
-  });
+  const options = { decimals, mark: flags.decimal ?? null, allowForce: flags.allowForce === true };
+  const read = readRows(sheet, action, options);
+  const mark = read.question === undefined ? null : await askMark(context, read.question, flags.yes === true);
+  const rows = mark === null ? read : readRows(sheet, action, { ...options, mark });
   return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
 }
 

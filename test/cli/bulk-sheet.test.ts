@@ -1,0 +1,195 @@
+/** What clerks write into sheets, and what `bulk plan` makes of it. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { BatchReport } from '../../src/bulk/report.ts';
+import { newUser } from '../support/bulk.ts';
+import { enter, type Exchange } from '../support/dialogue.ts';
+import { invoke } from '../support/invoke.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+async function world() {
+  const sandbox = await startSandbox({ users: 3, emails: 0 });
+  const folder = temporaryFolder();
+  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const run = (args: readonly string[], more: { terminal?: number; answers?: readonly Exchange[] } = {}) =>
+    invoke(['bulk', ...args], { folder, environment, ...more });
+  /** Plans the text as a file; what is in `more` may be flags, and answers on a terminal. */
+  const plan = async (
+    text: string,
+    flags: readonly string[] = [],
+    answers?: readonly Exchange[],
+    action = 'balance',
+  ) => {
+    writeFileSync(join(folder, 'sheet.csv'), text);
+    const terminal = answers === undefined ? {} : { terminal: 100, answers };
+    const done = await run(['plan', action, 'sheet.csv', '--json', ...flags], terminal);
+    const report = done.stdout === '' ? undefined : (JSON.parse(done.stdout) as BatchReport);
+    return { ...done, report, problems: report?.problems ?? [], warnings: report?.warnings ?? [] };
+  };
+  const users = Array.from({ length: 3 }, () => newUser(sandbox, 100));
+  const [user = 0] = users;
+  return { sandbox, folder, run, plan, user, users };
+}
+
+describe('Amounts with decimal commas', () => {
+  const fifty = (user: number): string => `user_id;type;amount\n${`${user};add;7,50\n`.repeat(50)}`;
+
+  test('are one problem of the file where nobody can be asked, and it names the flag', async () => {
+    const { plan, user } = await world();
+    const { code, report, problems } = await plan(fifty(user));
+    expect(code).toBe(2);
+    expect(report?.counts).toMatchObject({ planned: 0, invalid: 50 });
+    expect(problems).toEqual([
+      {
+        row: 2,
+        column: 'amount',
+        problem:
+          '50 amounts are written with separators, and nothing says what they are: give --decimal comma to have "7,50" read as 7.50; or write plain numbers, as 1234.56',
+      },
+    ]);
+  });
+
+  test('are read where the flag says so', async () => {
+    const { plan, user } = await world();
+    const { code, report } = await plan(fifty(user), ['--decimal', 'comma']);
+    expect({ code, net: report?.net }).toEqual({ code: 0, net: '375.00' });
+  });
+
+  test('are asked about once on a terminal, and read as the person says', async () => {
+    const { plan, user } = await world();
+    const yes = await plan(fifty(user), [], [['Is that 7.50?', enter]]);
+    expect({ code: yes.code, net: yes.report?.net }).toEqual({ code: 0, net: '375.00' });
+    expect(yes.stderr).toContain('The amount of row 2 is "7,50" (and 49 more like it).');
+    const no = await plan(fifty(user), [], [['Is that 7.50?', 'n']]);
+    expect({ code: no.code, stdout: no.stdout }).toEqual({ code: 2, stdout: '' });
+    expect(no.stderr).toContain('the amounts of the file cannot be read; nothing was planned');
+  });
+
+  test('are read with others that the same mark explains: thousands with a point, and whole numbers', async () => {
+    const { plan, user } = await world();
+    const text = `user_id;type;amount\n${user};add;1.234\n${user};add;7,50\n${user};add;5\n`;
+    const { report } = await plan(text, [], [['Is that 7.50?', enter]]);
+    expect(report?.net).toBe('1246.50');
+  });
+
+  test('that no mark explains together with the others are a problem of their own rows, and nothing is asked', async () => {
+    const { plan, user } = await world();
+    const { code, problems } = await plan(`user_id;type;amount\n${user};add;8.25\n${user};add;7,50\n`, [], []);
+    expect(code).toBe(2);
+    expect(problems).toMatchObject([{ row: 3, column: 'amount' }]);
+  });
+
+  test('and thousands are never taken for each other by a key that is pressed too soon', async () => {
+    const { plan, user } = await world();
+    const text = `user_id;type;amount\n${user};add;1,234\n`;
+    expect((await plan(text)).problems[0]?.problem).toContain('--decimal point to have "1,234" read as 1234.00');
+    const { code, stdout } = await plan(text, [], [['Is that 1234.00?', enter]]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  });
+
+  test('are not asked about where --yes says that nobody wants to be', async () => {
+    const { folder, run, user, sandbox } = await world();
+    writeFileSync(join(folder, 'sheet.csv'), fifty(user));
+    const { code, stderr } = await run(['run', 'balance', 'sheet.csv', '--yes'], { terminal: 100 });
+    expect(code).toBe(2);
+    expect(stderr).toContain('give --decimal comma');
+    expect(sandbox.control.ledger()).toEqual([]);
+  });
+});
+
+test('An amount with one decimal place is planned with two', async () => {
+  const { plan, user } = await world();
+  const { code, report } = await plan(`user_id,type,amount\n${user},add,8666.4\n`);
+  expect({ code, net: report?.net, warnings: report?.warnings }).toEqual({ code: 0, net: '8666.40', warnings: [] });
+});
+
+describe('Columns', () => {
+  test('that are not known are named once and passed over, whatever their cells hold', async () => {
+    const { plan, user } = await world();
+    const { code, problems, warnings } = await plan(
+      `user_id,type,amount,note,Team,note\n${user},add,5,#N/A,blue,x\n${user},add,6,=1+1,red,\n`,
+    );
+    expect({ code, problems }).toEqual({ code: 0, problems: [] });
+    expect(warnings).toEqual(['unknown columns were passed over: "note", "Team"']);
+  });
+
+  test.each([
+    ['user_id,type,ammount', 'unknown column "ammount". Did you mean "amount"?'],
+    ['user_id,type,amount,descripton', 'unknown column "descripton". Did you mean "description"?'],
+    ['user_id,type,amount,Expected Balance', 'Did you mean "expected_balance"?'],
+    ['user_id,type,amount,desc', 'Did you mean "description"?'],
+    ['user_id,type,amount,amounts', 'Did you mean "amount"?'],
+    ['usr_id,type,amount', 'Did you mean "user_id"?'],
+    ['user_id,type,betrag', 'the column "amount" is missing'],
+  ])('that look like a slip of the hand, or are missing, are an error: %s', async (header, problem) => {
+    const { plan, user } = await world();
+    const { code, problems } = await plan(`${header}\n${user},add,5,x\n`);
+    expect(code).toBe(2);
+    expect(problems.map((each) => each.problem).join('\n')).toContain(problem);
+  });
+
+  test.each(['name', 'balance', 'account', 'time', 'email address', 'comment'])(
+    'that are no slip of the hand for one that is missed are passed over: %s',
+    async (header) => {
+      const { plan, user } = await world();
+      const { code, warnings } = await plan(`user_id,type,amount,${header}\n${user},add,5,x\n`);
+      expect({ code, warnings }).toEqual({ code: 0, warnings: [`unknown column was passed over: "${header}"`] });
+    },
+  );
+});
+
+describe('Words that hold something like the mark of a row', () => {
+  test.each([
+    ['balance', 'user_id,type,amount,description', 'add,5,Team:blue bonus', 'description'],
+    ['balance', 'user_id,type,amount,description', 'add,5,refund am:k3vq7x2mzpda', 'description'],
+    ['notify', 'user_id,type,icon,message', 'success,bx bx-gift,TEAM:BLUE won', 'message'],
+    ['email', 'user_id,subject,content', 'Team:blue,<p>Hello</p>', 'subject'],
+  ])('are refused before anything is planned: %s, %s, %s', async (action, header, cells, column) => {
+    const { plan, user } = await world();
+    const { code, problems } = await plan(`${header}\n${user},${cells}\n`, [], undefined, action);
+    expect(code).toBe(2);
+    expect(problems).toEqual([
+      {
+        row: 2,
+        column,
+        problem: expect.stringContaining('could be taken for the mark by which a row is found again') as string,
+      },
+    ]);
+  });
+
+  test('are none where the colon ends a word', async () => {
+    const { plan, user } = await world();
+    const text = `user_id,type,amount,description\n${user},add,5,"Team: blue, 10am: late"\n`;
+    expect((await plan(text)).code).toBe(0);
+  });
+});
+
+describe('Rows', () => {
+  test('are counted as Excel shows them, cells with line breaks and blank rows too, in plan and results', async () => {
+    const { plan, run, folder, user } = await world();
+    const text = `user_id,type,amount,description\n${user},add,5,"two\nlines\n"\n\n${user},add,oops,x\n`;
+    const { report, problems, warnings } = await plan(text);
+    expect(problems).toMatchObject([{ row: 4, column: 'amount' }]);
+    expect(warnings).toEqual(['1 blank row between others']);
+    await run(['results', report?.batch ?? '', '-o', 'out']);
+    const written = readFileSync(join(folder, 'out/unprocessed.csv'), 'utf8');
+    expect(written).toMatch(/^\d+,add,5,"two\nlines\n",2,planned/m);
+    expect(written).toMatch(/^\d+,add,oops,x,4,invalid/m);
+  });
+});
+
+test('An OpenDocument sheet is refused with the way out, by whatever name', async () => {
+  const { folder, run } = await world();
+  const head = Buffer.from(
+    'PK\u0003\u0004'.padEnd(30, '\0') + 'mimetypeapplication/vnd.oasis.opendocument.spreadsheet',
+  );
+  for (const name of ['sheet.ods', 'sheet.xlsx', 'sheet.csv']) {
+    writeFileSync(join(folder, name), head);
+    const { code, stderr } = await run(['plan', 'balance', name]);
+    expect(code).toBe(2);
+    expect(stderr).toContain(`${name} cannot be read: it is an OpenDocument spreadsheet (.ods)`);
+    expect(stderr).toContain('In LibreOffice, save it as Excel 2007-365 (.xlsx)');
+  }
+});

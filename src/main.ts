@@ -19,16 +19,18 @@ export async function main(argv: readonly string[], rows?: readonly CommandRow[]
 }
 
 async function runProcess(argv: readonly string[], rows?: readonly CommandRow[]): Promise<ExitCode> {
-  const [{ run }, { InterruptedError }, { bugText }, { SecretWords, withoutCredentials }] = await Promise.all([
-    import('./cli/program.ts'),
-    import('./model/errors.ts'),
-    import('./cli/output.ts'),
-    import('./model/secret-words.ts'),
-  ]);
+  const [{ run }, { InterruptedError }, { bugText }, { SecretWords, withoutCredentials }, { harmless }] =
+    await Promise.all([
+      import('./cli/program.ts'),
+      import('./model/errors.ts'),
+      import('./cli/output.ts'),
+      import('./model/secret-words.ts'),
+      import('./model/terminal-text.ts'),
+    ]);
   nameProcess(argv, withoutCredentials);
   const secrets = new SecretWords();
   process.on('uncaughtException', (error) => {
-    process.stderr.write(secrets.redact(`error: ${bugText(error)}`));
+    process.stderr.write(harmless(secrets.redact(`error: ${bugText(error)}`)));
     process.exit(1);
   });
   const events = new EventTarget();

@@ -4,6 +4,7 @@ import type { Answer } from '../api/errors.ts';
 import { parseExactly, stringifyExactly } from '../api/exact-json.ts';
 import { writeToStream } from '../export/stream-output.ts';
 import type { Resource } from '../model/resources.ts';
+import { harmless } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 import { printLine, printNote } from './output.ts';
 import { layOut, recordLines, type RecordTable } from './record-table.ts';
@@ -30,7 +31,7 @@ function bytesAsText(raw: Buffer): string {
 /** One page of a list. */
 export function printPage(context: CliContext, resource: Resource, include: readonly string[], page: Page): void {
   if (context.json()) {
-    context.stdout.write(bytesAsText(page.bytes));
+    context.stdout.write(harmless(bytesAsText(page.bytes)));
     return;
   }
   const table = layOut(namesOf(resource, include), page.records, roomOf(context));
@@ -54,7 +55,7 @@ async function* jsonArray(pages: AsyncIterable<Page>): AsyncGenerator<Buffer> {
   let before = '[';
   for await (const { records } of pages) {
     if (records.length === 0) continue;
-    yield Buffer.from(`${before}\n${records.map((record) => stringifyExactly(record)).join(',\n')}`);
+    yield Buffer.from(harmless(`${before}\n${records.map((record) => stringifyExactly(record)).join(',\n')}`));
     before = ',';
   }
   yield Buffer.from(before === '[' ? '[]\n' : '\n]\n');
@@ -88,7 +89,7 @@ function recordsIn(body: unknown): ApiRecord[] | undefined {
 /** An answer whose shape is not documented: as it came, or laid out as far as it can be told what it is. */
 export function printAnswer(context: CliContext, { body, raw, status }: Answer): void {
   if (context.json()) {
-    context.stdout.write(jsonText(raw));
+    context.stdout.write(harmless(jsonText(raw)));
     return;
   }
   const records = recordsIn(body);

@@ -1,5 +1,6 @@
 /** The question before something is sent that cannot be taken back or reaches a person. */
 import { InterruptedError, UsageError } from '../model/errors.ts';
+import { harmless } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 import { printNote } from './output.ts';
 import { onTerminal } from './terminal.ts';
@@ -31,8 +32,8 @@ export async function askConsent(context: CliContext, question: Question, yes: b
   const { confirm, isCancel, text } = await import('@clack/prompts');
   const answer = await onTerminal<boolean | string | symbol>(context, (terminal) =>
     typed === undefined
-      ? confirm({ ...terminal, message: `Shall I ${doing}?`, initialValue: false })
-      : text({ ...terminal, message: `To ${doing}, type ${typed}` }),
+      ? confirm({ ...terminal, message: harmless(`Shall I ${doing}?`), initialValue: false })
+      : text({ ...terminal, message: harmless(`To ${doing}, type ${typed}`) }),
   );
   context.signal.throwIfAborted();
   if (isCancel(answer)) throw new InterruptedError('SIGINT');

@@ -10,6 +10,7 @@ import {
 import { SecretWords } from '../model/secret-words.ts';
 import { keyOf } from '../settings/server.ts';
 import { flagName, settingTable } from '../settings/table.ts';
+import { sieved } from './sieve.ts';
 
 export interface CliContext {
   /** Read and checked at the first call; throws a UsageError. */
@@ -18,6 +19,7 @@ export interface CliContext {
   readonly reading: () => SettingsReading;
   /** The settings read anew, for a command that goes on for days; what it has read before stays in force. */
   readonly readAgain: () => SettingsReading;
+  /** Behind a sieve where it is a terminal, as is the next. */
   readonly stdout: NodeJS.WriteStream;
   readonly stderr: NodeJS.WriteStream;
   readonly stdin: NodeJS.ReadStream;
@@ -97,9 +99,12 @@ export function createContext(
   const readAgain = () =>
     readSettings({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
   const reading = () => (read ??= readAgain());
+  const [stdout, stderr] = [sieved(world.stdout), sieved(world.stderr)];
   return {
     onHangUp: () => () => {},
     ...world,
+    stdout,
+    stderr,
     settings: () => {
       const settings = settingsFrom(reading());
       if (!keyKnown) keepKey(secrets, settings);
@@ -112,7 +117,7 @@ export function createContext(
     json: () => flags()['json'] === true,
     quiet: () => flags()['quiet'] === true,
     verbose: () => flags()['verbose'] === true,
-    color: (stream = world.stdout) =>
+    color: (stream = stdout) =>
       flags()['color'] !== false && (world.environment['NO_COLOR'] ?? '') === '' && stream.isTTY,
     exit: (next) => {
       code = next;

@@ -185,7 +185,7 @@ function shellOf(context: CliContext, environment: CliContext['environment'], en
 }
 
 function heading(context: CliContext, text: string): void {
-  context.stdout.write(`\n${paint(context, ['bold', 'cyan'], text)}\n`);
+  context.stdout.write(`\n${paint(context, 'bold', paint(context, 'cyan', text))}\n`);
 }
 
 function say(context: CliContext, text: string): void {

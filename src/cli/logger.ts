@@ -5,10 +5,12 @@
 import { pino, type DestinationStream } from 'pino';
 import { OperatorError } from '../model/errors.ts';
 import { type Log, logWith } from '../model/log.ts';
+import { harmless } from '../model/terminal-text.ts';
 import type { LogLevel } from '../settings/kinds.ts';
 import type { CliContext } from './context.ts';
 import { openLogFile } from './log-file.ts';
 import { printWarning } from './output.ts';
+import { screenOf } from './sieve.ts';
 
 /** Fields that never reach a log, wherever they stand in what is logged. */
 const secretNames = ['authorization', 'Authorization', 'key', 'apiKey', 'api_key', 'password'];
@@ -23,7 +25,7 @@ type Fields = Readonly<Record<string, unknown>>;
 export async function openLog(context: CliContext, fields: () => Fields = () => ({})): Promise<Log> {
   const { profile, log } = context.settings();
   const target = log.file === undefined ? await standardError(context) : fileTarget(context, log.file);
-  const own = logTo({ write: (line) => target.write(context.redact(line)) }, log.level);
+  const own = logTo({ write: (line) => target.write(harmless(context.redact(line))) }, log.level);
   const whole = logWith(own, () => ({ ...(profile !== undefined && { profile }), ...fields() }));
   if (log.file !== undefined) context.atEnd((error) => tellEnd(whole, error));
   return whole;
@@ -63,10 +65,21 @@ function tellEnd(log: Log, error: unknown): void {
 async function standardError(context: CliContext): Promise<DestinationStream> {
   if (!context.stderr.isTTY) return context.stderr;
   const { default: pretty } = await import('pino-pretty');
-  return pretty({
-    destination: context.stderr,
+  const shown = pretty({
+    destination: screenOf(context.stderr),
     colorize: context.color(context.stderr),
     translateTime: 'SYS:HH:MM:ss',
     sync: true,
   });
+  return { write: (line) => shown.write(harmlessLine(line)) };
+}
+
+/** The line with every text in it harmless, since what stands in JSON as an escape is shown as what it means. */
+function harmlessLine(line: string): string {
+  const clean = (value: unknown): unknown => (typeof value === 'string' ? harmless(value) : value);
+  const named = (value: unknown): unknown =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [harmless(name), inner]))
+      : clean(value);
+  return `${JSON.stringify(JSON.parse(line, (_, value: unknown) => named(value)))}\n`;
 }

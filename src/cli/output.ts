@@ -1,13 +1,15 @@
 /** What all commands print alike: JSON answers, lines, errors, colours. */
-import { styleText } from 'node:util';
+import { inspect } from 'node:util';
 import { OperatorError } from '../model/errors.ts';
+import { harmless, styleMark } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 
-type Style = Parameters<typeof styleText>[0];
+type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
 /** One JSON document and a line break on standard output: the whole answer under `--json`. */
 export function printJson(context: CliContext, answer: unknown): void {
-  context.stdout.write(`${JSON.stringify(answer, undefined, 2)}\n`);
+  // JSON itself leaves characters plain that command terminals; whoever reads it next may show them.
+  context.stdout.write(`${harmless(JSON.stringify(answer, undefined, 2))}\n`);
 }
 
 /** A line of the answer, on standard output. */
@@ -27,7 +29,9 @@ export function printWarning(context: CliContext, line: string): void {
 
 /** The text in a style where the stream shows colours (standard output unless told), else as it is. */
 export function paint(context: CliContext, style: Style, text: string, stream = context.stdout): string {
-  return context.color(stream) ? styleText(style, text, { validateStream: false }) : text;
+  if (!context.color(stream)) return text;
+  const [on, off] = inspect.colors[style] ?? [0, 0];
+  return `${styleMark(on)}${text}${styleMark(off)}`;
 }
 
 /** The error for a person: what failed and what to do next; for a bug, all that helps to find it. */

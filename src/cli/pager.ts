@@ -4,11 +4,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { stripVTControlCharacters } from 'node:util';
 import { writeToStream } from '../export/stream-output.ts';
 import { width } from '../export/text-width.ts';
 import { UsageError } from '../model/errors.ts';
+import { withoutStyles } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
+import { sievedChunks } from './sieve.ts';
 
 /** Columns that a table is to fit in; undefined where nothing is to be cut: outside a terminal, and where a pager scrolls. */
 export function tableRoom(context: CliContext, wanted: boolean): number | undefined {
@@ -55,7 +56,7 @@ async function* chain(held: readonly Uint8Array[], rest: AsyncIterator<Uint8Arra
 
 /** With a line left for the prompt. Chunks are small until they no longer fit. */
 function fits(chunks: readonly Uint8Array[], { rows, columns }: NodeJS.WriteStream): boolean {
-  const lines = stripVTControlCharacters(Buffer.concat(chunks).toString('utf8')).split('\n');
+  const lines = withoutStyles(Buffer.concat(chunks).toString('utf8')).split('\n');
   return lines.length <= rows && lines.every((line) => width(line) <= columns);
 }
 
@@ -94,7 +95,7 @@ async function throughPager(context: CliContext, command: string, chunks: AsyncI
   process.once('exit', leave);
   let code: number | null = null;
   try {
-    await writeToStream(pager.stdin, chunks, signal);
+    await writeToStream(pager.stdin, sievedChunks(chunks), signal);
   } finally {
     // An interrupted answer can still be read as far as it came.
     pager.stdin.end();

@@ -4,6 +4,7 @@ import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type QueryFormat, queryFormats } from '../export/formats.ts';
 import type { ReadingJob } from '../export/reading-job.ts';
+import { styleWord } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 import { toDuration } from './duration-flag.ts';
 import { readInput } from './input.ts';
@@ -105,7 +106,7 @@ function jobOf(context: CliContext, sql: string, flags: QueryFlags, file: string
   if (file !== undefined) return { kind: 'chart', what: { sql }, to: 'svg' };
   if (flags.chart !== undefined) {
     const { columns, rows } = stdout.isTTY ? stdout : usual;
-    return { kind: 'chart', what: { sql }, to: { columns, rows, color: context.color() } };
+    return { kind: 'chart', what: { sql }, to: { columns, rows, style: context.color() ? styleWord() : undefined } };
   }
   const format = context.json() ? 'json' : flags.format;
   return { kind: 'query', request: { sql, format, room: tableRoom(context, flags.pager) } };

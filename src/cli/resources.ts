@@ -7,6 +7,7 @@ import { suggestion } from '../model/nearest.ts';
 import { type Operation, type OperationName, operations } from '../model/operations.ts';
 import { type Resource, resourceNames, resourceOf, type UserRelation } from '../model/resources.ts';
 import { passwordsIn } from '../model/secret-words.ts';
+import { harmless } from '../model/terminal-text.ts';
 import { systemClock } from '../model/time.ts';
 import type { Releases } from '../app.ts';
 import { askConsent, noteProfile } from './consent.ts';
@@ -76,7 +77,7 @@ async function printRefusal(context: CliContext, client: Client, error: Operator
   const answer = (error as { readonly answer?: Answer | undefined }).answer;
   if (answer === undefined) return;
   const { jsonText } = await import('./answers.ts');
-  context.stdout.write(context.redact(client.redact(jsonText(answer.raw))));
+  context.stdout.write(harmless(context.redact(client.redact(jsonText(answer.raw)))));
 }
 
 async function runList(context: CliContext, resource: Resource, flags: ListFlags): Promise<void> {

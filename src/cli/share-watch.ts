@@ -1,6 +1,7 @@
 /** How a copy is watched: one line that redraws itself on a terminal, nothing elsewhere. */
 import type { CliContext } from './context.ts';
 import { barOf } from './progress-text.ts';
+import { screenOf } from './sieve.ts';
 
 export interface ShareWatch {
   /** Told how much of the work is done, from 0 to 1. */
@@ -11,18 +12,18 @@ export interface ShareWatch {
 
 /** @param title what is being done, as `copying` */
 export function openShareWatch(context: CliContext, title: string): ShareWatch {
-  const { stderr } = context;
-  if (!stderr.isTTY || context.quiet()) return { progress: () => {}, close: () => {} };
+  const screen = screenOf(context.stderr);
+  if (!screen.isTTY || context.quiet()) return { progress: () => {}, close: () => {} };
   let drawn = '';
   return {
     progress: (share) => {
       const line = `${title} ${barOf(share)} ${String(Math.floor(share * 100)).padStart(3)} %`;
       if (line === drawn) return;
       drawn = line;
-      stderr.write(`\r${line}`);
+      screen.write(`\r${line}`);
     },
     close: () => {
-      if (drawn !== '') stderr.write(`\r${' '.repeat(drawn.length)}\r`);
+      if (drawn !== '') screen.write(`\r${' '.repeat(drawn.length)}\r`);
     },
   };
 }

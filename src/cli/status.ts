@@ -1,6 +1,7 @@
 /** `status`: how fresh the mirror is, how far it reaches, what happened last, what is wrong. */
 import type { Command } from 'commander';
 import type { MirrorStatus } from '../mirror/status.ts';
+import { onOneLine } from '../model/terminal-text.ts';
 import { systemClock, parseInstant } from '../model/time.ts';
 import type { MirrorEvent } from '../store/ports/mirror-store.ts';
 import { capabilityWords } from './capability-words.ts';
@@ -41,7 +42,7 @@ function linesOf(context: CliContext, status: MirrorStatus): string[] {
     const live = number.format(each.live).padStart(12);
     lines.push(`  ${name.padEnd(9)} ${live}  ${freshText(each.fresh_as_of)}  ${windows}${keptOut}`);
     for (const { from, to, problem } of each.open_problems.filter((window) => window.problem !== null).slice(0, 3)) {
-      lines.push(paint(context, 'yellow', `    ${from}..${to}: ${problem ?? ''}`));
+      lines.push(paint(context, 'yellow', `    ${from}..${to}: ${onOneLine(problem ?? '')}`));
     }
   }
   if (status.running !== null) {
@@ -58,7 +59,9 @@ function linesOf(context: CliContext, status: MirrorStatus): string[] {
   const others = status.events.filter((event) => !status.drift.some((each) => isSame(each, event)));
   if (others.length > 0) lines.push('', 'surprises, newest first');
   for (const { at, resource, kind, subject, detail } of others) {
-    lines.push(`  ${at}  ${resource ?? ''} ${kind} ${subject}${detail === null ? '' : `: ${detail.slice(0, 100)}`}`);
+    lines.push(
+      `  ${at}  ${resource ?? ''} ${kind} ${onOneLine(subject)}${detail === null ? '' : `: ${onOneLine(detail.slice(0, 100))}`}`,
+    );
   }
   return lines;
 }
@@ -97,7 +100,7 @@ function driftLines({ drift }: MirrorStatus): string[] {
   return [
     '',
     'drift: how records depart from the reference',
-    ...inOrder.map(([line, fields]) => `${line}: ${fields.sort().join(', ')}`),
+    ...inOrder.map(([line, fields]) => `${line}: ${onOneLine(fields.sort().join(', '))}`),
   ];
 }
 

@@ -4,8 +4,10 @@ import type { ResourceName } from '../model/resources.ts';
 import { secondMs, type Clock } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
 import type { SyncEvent } from '../mirror/progress.ts';
+import { harmless } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 import { barOf, durationText } from './progress-text.ts';
+import { screenOf } from './sieve.ts';
 import { drawnAndLogged, logEveryMs, type Watch } from './watch.ts';
 
 /** What is known of one resource's progress. */
@@ -84,7 +86,8 @@ function loggedWatch(log: Log, clock: Clock): SyncWatch {
 
 async function drawnWatch(context: CliContext, clock: Clock, resources: readonly ResourceName[]): Promise<SyncWatch> {
   const { Listr, ListrLogger, ProcessOutput } = await import('listr2');
-  const processOutput = new ProcessOutput(context.stderr, context.stderr);
+  const screen = screenOf(context.stderr);
+  const processOutput = new ProcessOutput(screen, screen);
   const logger = new ListrLogger<ListrDefaultRendererLogLevels>({ processOutput });
   const tallies = new Tallies(clock);
   const rows = new Map(resources.map((resource) => [resource, new Row()]));
@@ -118,7 +121,7 @@ async function drawnWatch(context: CliContext, clock: Clock, resources: readonly
       row?.show(line(event.resource, tally, clock.now()));
       if (event.kind !== 'end') return;
       if (event.problem === null) row?.resolve();
-      else row?.reject(new Error(`${event.resource}: ${event.problem}`));
+      else row?.reject(new Error(harmless(`${event.resource}: ${event.problem}`)));
     },
     ended: () => {},
     close: async () => {

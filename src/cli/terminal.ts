@@ -1,6 +1,7 @@
 /** Questions on the terminal: where they are asked, and what ends them. */
 import { emitKeypressEvents, type Key } from 'node:readline';
 import type { CliContext } from './context.ts';
+import { screenOf } from './sieve.ts';
 
 export interface Terminal {
   readonly input: NodeJS.ReadStream;
@@ -9,9 +10,10 @@ export interface Terminal {
   readonly signal: AbortSignal;
 }
 
-/** Asks by `ask`. A prompt by itself does not end where its input does: the process would, without a word. */
+/** Asks by `ask`, whose words must be harmless (src/model/terminal-text.ts). A prompt by itself does not end where its input does: the process would, without a word. */
 export async function onTerminal<T>(context: CliContext, ask: (terminal: Terminal) => Promise<T>): Promise<T> {
-  const { stdin: input, stderr: output, signal } = context;
+  const { stdin: input, signal } = context;
+  const output = screenOf(context.stderr);
   const ended = new AbortController();
   const end = (): void => ended.abort();
   const onKey = (_: string | undefined, key: Key): void => {

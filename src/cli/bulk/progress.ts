@@ -2,8 +2,10 @@
 import type { BulkEvent } from '../../bulk/progress.ts';
 import type { Log } from '../../model/log.ts';
 import { type Clock, secondMs } from '../../model/time.ts';
+import { harmless } from '../../model/terminal-text.ts';
 import type { CliContext } from '../context.ts';
 import { barOf, durationText } from '../progress-text.ts';
+import { screenOf } from '../sieve.ts';
 import { drawnAndLogged, logEveryMs, type Watch } from '../watch.ts';
 
 const count = new Intl.NumberFormat('en-US');
@@ -73,13 +75,13 @@ const drawEveryMs = secondMs / 10;
 
 /** One line that is written over again; nothing of it is left when it ends. */
 function drawnWatch(context: CliContext, clock: Clock): BulkWatch {
-  const { stderr } = context;
+  const screen = screenOf(context.stderr);
   let tally: BulkTally = { rows: 0, done: 0, failed: 0, startedAt: clock.now() };
   let drawnAt = 0;
   const draw = (line: string): void => {
     drawnAt = clock.now();
     // A line that is too long would not be written over, but pushed up.
-    stderr.write(`\r\u{1b}[2K${line.slice(0, Math.max(20, stderr.columns - 1))}`);
+    screen.write(`\r\u{1b}[2K${harmless(line).slice(0, Math.max(20, screen.columns - 1))}`);
   };
   draw('settling what is open …');
   return {
@@ -92,7 +94,7 @@ function drawnWatch(context: CliContext, clock: Clock): BulkWatch {
     ended: () => {},
     close: () => {
       draw('');
-      stderr.write(`${bulkLine(tally, clock.now())}\n`);
+      screen.write(`${bulkLine(tally, clock.now())}\n`);
       return Promise.resolve();
     },
   };

@@ -3,6 +3,7 @@ import { InterruptedError, OperatorError } from '../../model/errors.ts';
 import type { Secret } from '../../model/secret.ts';
 import { checkedAddress } from '../../settings/base-address.ts';
 import { typedKey } from '../../settings/server.ts';
+import { harmless } from '../../model/terminal-text.ts';
 import type { CliContext } from '../context.ts';
 import { onTerminal, type Terminal } from '../terminal.ts';
 import type { KeySource } from './key-source.ts';
@@ -29,7 +30,8 @@ export async function openQuestions(context: CliContext): Promise<Questions> {
     address: async (initial, insecureHttp) => {
       const message = 'Where is the server? Its address, without /api/v1';
       const validate = (given = '') => problemOf(() => checkedAddress(given, insecureHttp));
-      const start = initial === undefined ? { placeholder: 'https://panel.example.com' } : { initialValue: initial };
+      const start =
+        initial === undefined ? { placeholder: 'https://panel.example.com' } : { initialValue: harmless(initial) };
       return checkedAddress(await answered((on) => text({ ...on, message, validate, ...start })), insecureHttp);
     },
     keySource: (initial) =>

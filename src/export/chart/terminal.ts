@@ -1,4 +1,5 @@
 /** A picture for a terminal: bars of blocks, lines of box-drawing characters. */
+import { styleMark } from '../../model/terminal-text.ts';
 import { cut, padEnd, padStart, width } from '../text-width.ts';
 import { placeScale, valueLabel, valueScale } from './axes.ts';
 import type { Chart, ChartSeries } from './chart.ts';
@@ -7,7 +8,8 @@ import { plotLines } from './terminal-lines.ts';
 export interface TerminalRoom {
   readonly columns: number;
   readonly rows: number;
-  readonly color: boolean;
+  /** The word by which the terminal knows our styles; undefined where it shows no colours. */
+  readonly style: string | undefined;
 }
 
 /** Narrower than this, nothing can be read off. */
@@ -30,8 +32,8 @@ export function* chartText(chart: Chart, room: TerminalRoom): Generator<string> 
   }
 }
 
-function painted(text: string, code: string, { color }: TerminalRoom): string {
-  return color ? `\u001B[${code}m${text}\u001B[0m` : text;
+function painted(text: string, code: string, { style }: TerminalRoom): string {
+  return style === undefined ? text : `${styleMark(code, style)}${text}${styleMark(0, style)}`;
 }
 
 /** Data must not be able to command the terminal. */

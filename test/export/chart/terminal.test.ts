@@ -1,9 +1,9 @@
-import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { chartOf } from '../../../src/export/chart/chart.ts';
 import { chartText } from '../../../src/export/chart/terminal.ts';
 import type { ChartKind } from '../../../src/export/reports/report.ts';
 import { width } from '../../../src/export/text-width.ts';
+import { forTerminal, styleWord, withoutStyles } from '../../../src/model/terminal-text.ts';
 import type { Row } from '../../../src/store/ports/reading.ts';
 
 function draw(kind: ChartKind, names: readonly string[], rows: readonly Row[], columns = 50, color = false): string[] {
@@ -13,7 +13,7 @@ function draw(kind: ChartKind, names: readonly string[], rows: readonly Row[], c
     rows,
     { kind, x, y, title: 'Title' },
   );
-  return [...chartText(chart, { columns, rows: 24, color })];
+  return [...chartText(chart, { columns, rows: 24, style: color ? styleWord() : undefined })];
 }
 
 describe('a picture in the terminal', () => {
@@ -97,8 +97,8 @@ describe('a picture in the terminal', () => {
     const plain = draw('bar', ['l', 'n'], rows);
     const coloured = draw('bar', ['l', 'n'], rows, 50, true);
     expect(plain.join('')).not.toContain('\u001B');
-    expect(coloured.join('')).toContain('\u001B[');
-    expect(coloured.map((line) => stripVTControlCharacters(line))).toEqual(plain);
+    expect(forTerminal(coloured.join(''))).toContain('\u001B[');
+    expect(coloured.map((line) => withoutStyles(line))).toEqual(plain);
   });
 
   test('cannot be commanded by the data', () => {

@@ -1,0 +1,55 @@
+/**
+ * Text that a terminal cannot be commanded by. What servers, files and people give may hold control sequences that write
+ * to the clipboard, hide a line or turn its letters round; a terminal obeys whoever wrote them.
+ */
+/**
+ * C0 and C1 but for tabs and line breaks, a return that begins no new line, and what turns the direction of writing or
+ * cannot be seen.
+ */
+const dangerous =
+  /[[\p{Cc}\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\uFDD0-\uFDEF\uFFF9-\uFFFB\u{E0000}-\u{E007F}]--[\t\n\r]]|\r(?!\n)/gv;
+
+/** Each dangerous character as JSON writes it, which shows it to a person and leaves JSON what it is. */
+export function harmless(text: string): string {
+  return text.replaceAll(dangerous, (characters) =>
+    Array.from({ length: characters.length }, (_, at) => {
+      return `\\u${characters.charCodeAt(at).toString(16).padStart(4, '0')}`;
+    }).join(''),
+  );
+}
+
+/** The same on one line: what stands in it cannot pass for a line of ours. */
+export function onOneLine(text: string): string {
+  return harmless(text.replaceAll(/[\t\n\r]+/g, ' '));
+}
+
+let word: string | undefined;
+
+/** What makes a style ours: nobody who writes data can know it. A process that styles text for this one is told. */
+export function styleWord(): string {
+  return (word ??= crypto.randomUUID());
+}
+
+/**
+ * A style by its number, as it is written between here and the terminal, which alone may get it.
+ * @param known the word of the process that writes to the terminal, where that is another
+ */
+export function styleMark(code: number | string, known = styleWord()): string {
+  return `\uFDD0${known}:${code}\uFDD1`;
+}
+
+function ownStyle(): RegExp {
+  return new RegExp(`\uFDD0${styleWord()}:([\\d;]+)\uFDD1`, 'g');
+}
+
+/** What is written to a terminal: harmless, with the styles that are ours. */
+export function forTerminal(text: string): string {
+  // Between the texts stand the numbers of styles.
+  const pieces = text.split(ownStyle());
+  return pieces.map((piece, at) => (at % 2 === 0 ? harmless(piece) : `\u001B[${piece}m`)).join('');
+}
+
+/** The text without its styles, to be measured. */
+export function withoutStyles(text: string): string {
+  return text.replaceAll(ownStyle(), '');
+}

@@ -11,6 +11,7 @@ import { csvLines, guardedText } from '../store/files/csv.ts';
 import { ownerAlone, writeDurableFile } from '../store/files/durable-file.ts';
 import type { Batch, Intent, IntentState, Journal } from '../store/ports/journal.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
+import { manifestName, refuseChanged, sealedManifest } from './kept-results.ts';
 import { type BatchReport, reportOf } from './report.ts';
 
 /** Besides the columns of the file. */
@@ -45,17 +46,22 @@ export interface Manifest extends Omit<BatchReport, 'file'> {
   readonly files: readonly WrittenFile[];
 }
 
-/** Writes the files into the folder, which is made where it is not there. The manifest comes last. */
+/**
+ * Writes the files into the folder, which is made where it is not there. The manifest comes last. Throws a UsageError where
+ * a file there was changed since, or is another's, unless `force` says that it may be replaced.
+ */
 export async function writeResults(
   { journal, clock, signal }: { readonly journal: Journal; readonly clock: Clock; readonly signal: AbortSignal },
   batch: Batch,
   folder: string,
+  force = false,
 ): Promise<Manifest> {
   try {
     await mkdir(folder, { recursive: true, mode: ownerAlone.folder });
   } catch (error) {
     throw explainFileError(error, 'make the folder', folder) ?? error;
   }
+  if (!force) await refuseChanged(folder, [...fileNames.map((name) => `${name}.csv`), manifestName]);
   const files: WrittenFile[] = [];
   // One after the other: each reads the journal as it stands.
   for (const name of fileNames) files.push(await writeFile(journal, batch, name, folder, signal));
@@ -71,7 +77,7 @@ export async function writeResults(
     written_at: timestampOf(clock.now()),
     files,
   };
-  await writeDurableFile(join(folder, 'manifest.json'), once(`${JSON.stringify(manifest, undefined, 2)}\n`), signal);
+  await writeDurableFile(join(folder, manifestName), once(sealedManifest(manifest)), signal);
   return manifest;
 }
 

@@ -116,7 +116,8 @@ function defineLooking(bulk: Command, context: CliContext): void {
     )
     .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
     .option('-o, --output <folder>', 'where to; bulk-<batch> in the working folder where it is left out')
-    .action(async (batch: string, flags: { readonly output?: string }) =>
+    .option('--force', 'replace files there that were changed since they were written')
+    .action(async (batch: string, flags: { readonly output?: string; readonly force?: true }) =>
       (await import('./bulk/look.ts')).runResults(context, batch, flags),
     );
   bulk

@@ -1,5 +1,5 @@
 /** What clerks write into sheets, and what `bulk plan` makes of it. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
@@ -177,6 +177,55 @@ describe('Rows', () => {
     const written = readFileSync(join(folder, 'out/unprocessed.csv'), 'utf8');
     expect(written).toMatch(/^\d+,add,5,"two\nlines\n",2,planned/m);
     expect(written).toMatch(/^\d+,add,oops,x,4,invalid/m);
+  });
+});
+
+describe('Results', () => {
+  async function written() {
+    const { folder, run, plan, user } = await world();
+    const { report } = await plan(`user_id,type,amount,description\n${user},add,5,x\n`);
+    const results = (...flags: string[]) => run(['results', report?.batch ?? '', '-o', 'out', ...flags]);
+    expect((await results()).code).toBe(0);
+    const path = (name: string): string => join(folder, 'out', name);
+    return { results, path, text: (name: string): string => readFileSync(path(name), 'utf8') };
+  }
+
+  test('are written anew over files that nobody has changed, and one that is gone comes back', async () => {
+    const { results, path, text } = await written();
+    const before = text('unprocessed.csv');
+    rmSync(path('unprocessed.csv'));
+    writeFileSync(path('notes.txt'), 'mine');
+    expect((await results()).code).toBe(0);
+    expect([text('unprocessed.csv'), text('notes.txt')]).toEqual([before, 'mine']);
+  });
+
+  test.each(['applied.csv', 'unprocessed.csv', 'manifest.json'])(
+    'never replace %s where it was changed',
+    async (name) => {
+      const { results, path, text } = await written();
+      const changed = text(name).replace(/,|"rows": 1/, (each) => (each === ',' ? ', ' : '"rows": 2'));
+      writeFileSync(path(name), changed);
+      const others = ['applied.csv', 'manifest.json'].filter((each) => each !== name).map(text);
+      const { code, stderr } = await results();
+      expect(code).toBe(2);
+      expect(stderr).toContain(name);
+      expect(stderr).toContain('nothing was written\nName another folder with -o, or replace');
+      expect(text(name)).toBe(changed);
+      expect(['applied.csv', 'manifest.json'].filter((each) => each !== name).map(text)).toEqual(others);
+      expect((await results('--force')).code).toBe(0);
+      expect(text(name)).not.toBe(changed);
+    },
+  );
+
+  test('never replace files of that name which they did not write', async () => {
+    const { folder, run, plan, user } = await world();
+    const { report } = await plan(`user_id,type,amount\n${user},add,5\n`);
+    mkdirSync(join(folder, 'out'));
+    writeFileSync(join(folder, 'out/unknown.csv'), 'my own list\n');
+    const { code, stderr } = await run(['results', report?.batch ?? '', '-o', 'out']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/error: unknown.csv in \S+out is not as `bulk results` wrote it/);
+    expect(readdirSync(join(folder, 'out'))).toEqual(['unknown.csv']);
   });
 });
 

@@ -67,7 +67,7 @@ async function named(journal: Journal | undefined, name: string): Promise<[Journ
 export async function runResults(
   context: CliContext,
   name: string,
-  flags: { readonly output?: string },
+  flags: { readonly output?: string; readonly force?: true },
 ): Promise<void> {
   const [{ writeResults }, { reportOf }] = await Promise.all([
     import('../../bulk/results.ts'),
@@ -77,7 +77,7 @@ export async function runResults(
     const [journal, batch] = await named(found, name);
     const folder = flags.output ?? `bulk-${batch.batch}`;
     const ports = { journal, clock: systemClock, signal: context.signal };
-    const manifest = await writeResults(ports, batch, resolve(context.folder, folder));
+    const manifest = await writeResults(ports, batch, resolve(context.folder, folder), flags.force === true);
     exitOf(context, [reportOf(journal, batch)]);
     if (context.json()) return printJson(context, { folder, ...manifest });
     for (const { name: file, rows, bytes } of manifest.files) {

@@ -105,7 +105,9 @@ function* intents(count: number): Iterable<NewIntent> {
       user: at,
       key: null,
       token: `am:${String(at).padStart(12, 'a')}`,
-      fingerprint: String(at).padStart(24, '0'),
+      fingerprint: `balance user:${at} add 2.00`,
+      plannedEmail: `user${at}@example.com`,
+      plannedUsername: `user${at}`,
       parameters: { type: cells[1], amount: cells[2], description: cells[3], expected_balance: null },
       cells,
       plannedBefore: '10.00',
@@ -123,6 +125,8 @@ function filled(folder: string, name: string, count: number): Journal {
   const lists = { columns: ['user_id', 'type', 'amount', 'description'], problems: [], warnings: [] };
   const rest = { fileBytes: 1, rows: count, net: '1.00', server, undoOf: null, againReason: null };
   journal.addBatch({ ...texts, ...lists, ...rest }, intents(count));
+  const now = timestampOf(Date.now());
+  journal.claim(name, { repeatsSince: now, daySince: now }, () => []);
   return journal;
 }
 

@@ -28,6 +28,7 @@ import { serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
 import type { CopySource, MirrorCopySource } from './store/ports/copies.ts';
 import type { Journal } from './store/ports/journal.ts';
+import type { JournalMemory } from './store/ports/journal-memory.ts';
 import type { ReadingStore, Snapshot } from './store/ports/reading.ts';
 import type { UserDirectory } from './store/ports/user-directory.ts';
 import type { WorkerStore } from './store/ports/worker-store.ts';
@@ -208,6 +209,18 @@ export async function openDirectory(settings: Settings, releases: Releases): Pro
   if (!existsSync(mirror)) return null;
   const { openUserDirectory } = await import('./store/sqlite/user-directory.ts');
   return releases.add(openUserDirectory(mirror));
+}
+
+/** What the mirror remembers of the journal; null where there is no mirror. */
+export async function openJournalMemory(
+  settings: Settings,
+  clock: Clock,
+  releases: Releases,
+): Promise<JournalMemory | null> {
+  const { mirror } = settings.store;
+  if (!existsSync(mirror)) return null;
+  const sqlite = await import('./store/sqlite/journal-memory.ts');
+  return releases.add(sqlite.openJournalMemory(mirror, clock));
 }
 
 /** What the next sync would do. Throws a FileError where there is no mirror. */

@@ -51,7 +51,16 @@ export interface Sighting {
 
 /** What a look at the user says of a write. `note` is for people: what was seen, in a sentence. */
 export type Judgement =
-  | { readonly kind: 'applied'; readonly evidence: Evidence; readonly after: string | null; readonly note: string }
+  | {
+      readonly kind: 'applied';
+      readonly evidence: Evidence;
+      readonly after: string | null;
+      readonly note: string;
+      /** Id of the record that the write left; null where none is shown. */
+      readonly recordId?: string | null;
+      /** What of the user does not fit the write, in words; null where all does. */
+      readonly contradiction?: string | null;
+    }
   /** Nothing of it is there, and all that is there is explained without it. */
   | { readonly kind: 'absent'; readonly evidence: Evidence; readonly after: string | null; readonly note: string }
   /** Neither can be said. If it stays so, a person is needed. */
@@ -64,6 +73,16 @@ export type Judgement =
       readonly note: string;
       readonly reversal: string;
     };
+
+/** Tokens of this program that stand beside the user. */
+export interface Marks {
+  /** The row's own. */
+  readonly own: boolean;
+  /** Others, of writes that did what the row does; `at` is when, as the server says it, or null. */
+  readonly others: readonly { readonly token: string; readonly at: string | null }[];
+}
+
+export const noMarks: Marks = { own: false, others: [] };
 
 /** One request, complete. The body goes out as it stands here, and stands in the journal before that. */
 export interface WriteRequest {
@@ -88,6 +107,8 @@ export interface Action<P extends Parameters = Parameters, S extends Sighting = 
   readonly name: string;
   /** For the help: `change balances`. */
   readonly summary: string;
+  /** What a row of it sends. */
+  readonly operation: OperationName;
   /** Besides those that name the user. */
   readonly columns: readonly ColumnRule[];
   /** Rows of an example file; each has the same columns. */
@@ -108,7 +129,7 @@ export interface Action<P extends Parameters = Parameters, S extends Sighting = 
    */
   preview(parameters: P, user: KnownUser | null): Preview;
   /** The same text for two rows that would do the same to the same user. */
-  sameness(parameters: P): string;
+  identity(parameters: P): string;
   /** What a new user will be known by, so that two rows cannot make it at once. Only where the target is `new`. */
   newSubject?(parameters: P): string;
   /** Keys that nobody may have before the new user has them. Only where the target is `new`. */
@@ -116,6 +137,8 @@ export interface Action<P extends Parameters = Parameters, S extends Sighting = 
 
   /** Looks at the user. Throws what the client throws, but for 404, which is a sighting. */
   look(client: LookingClient, target: Target<P>, signal?: AbortSignal): Promise<S>;
+  /** The tokens in what was seen. Pure. */
+  marks(seen: S): Marks;
   /** What is shown of the sighting as the state before or after: the balance. */
   shown(seen: S): string | null;
   /** Why the row must not be sent, now that the user was looked at; null where it may. */

@@ -6,7 +6,16 @@
 import type { UserDirectory } from '../store/ports/user-directory.ts';
 import type { KnownUser } from './action.ts';
 import { knownUser } from './known-user.ts';
-import { eachLive, everyUser, type Found, listSize, type LiveOptions, userById, userByKey } from './live-users.ts';
+import {
+  eachLive,
+  everyUser,
+  type Found,
+  isAmbiguous,
+  listSize,
+  type LiveOptions,
+  userById,
+  userByKey,
+} from './live-users.ts';
 import { type KeyColumn, keyText, type UserKey } from './user-key.ts';
 
 /** Requests that confirming what the mirror knows may cost. */
@@ -104,11 +113,16 @@ function textOf(user: KnownUser, column: KeyColumn): string {
   return keyText({ column, value: column === 'user_id' ? String(user.id) : (user[column] ?? '') });
 }
 
-/** One that the mirror knows is asked for by its id, and taken where it still has the key; else the key is looked for. */
+/**
+ * By its key on the server, where two users may have it although the mirror knows one. Where the server cannot find users
+ * by it, one that the mirror knows is asked for by its id, and taken where it still has the key.
+ */
 async function ofKey(key: UserKey, mirrored: KnownUser | undefined, live: LiveOptions): Promise<Found> {
-  if (mirrored === undefined || key.column === 'user_id') return userByKey(live, key);
+  const found = await userByKey(live, key);
+  if (typeof found !== 'string' || mirrored === undefined || key.column === 'user_id') return found;
+  if (isAmbiguous(found)) return found;
   const user = await userById(live, mirrored.id);
-  return typeof user !== 'string' && textOf(user, key.column) === keyText(key) ? user : userByKey(live, key);
+  return typeof user !== 'string' && textOf(user, key.column) === keyText(key) ? user : found;
 }
 
 /** Out of the whole list; a key that two users fit is left to be asked for by itself. */

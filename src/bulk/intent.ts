@@ -37,19 +37,21 @@ export const openStates = [
 
 /**
  * `sending` back to `planned`: the server asked to come back later, or was not reached; nothing was done. From a verdict
- * back to `planned`: a person decided to send again.
+ * back to `planned`: a person decided to send again. From a verdict to another one: a later look saw more.
  */
 const steps: Readonly<Record<IntentState, readonly IntentState[]>> = {
-  // At once to `applied`: sent before, and found when it was about to be sent again.
-  planned: ['sending', 'blocked', 'skipped', 'applied'],
+  // Without a request from here: the row is found on the server when it is looked at, or something moved since it was put off.
+  planned: ['sending', 'blocked', 'skipped', 'applied', 'unknown', 'needs_human'],
   blocked: ['planned', 'skipped'],
   sending: ['acknowledged', 'unknown', 'planned'],
-  acknowledged: ['applied', 'unknown', 'needs_human'],
+  acknowledged: ['applied', 'rejected', 'not_applied', 'unknown', 'needs_human'],
   unknown: ['applied', 'rejected', 'not_applied', 'needs_human', 'planned'],
   needs_human: ['applied', 'rejected', 'not_applied', 'planned'],
-  rejected: ['planned'],
-  not_applied: ['planned'],
-  applied: [],
+  // Proven as far as could be seen: a write that is made later still is seen later.
+  rejected: ['planned', 'applied', 'needs_human'],
+  not_applied: ['planned', 'applied', 'needs_human'],
+  // Where it turns out to have been made more than once.
+  applied: ['needs_human'],
   skipped: [],
   invalid: [],
 };

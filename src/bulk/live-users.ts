@@ -35,6 +35,13 @@ export async function userById(options: LiveOptions, id: number): Promise<Found>
   }
 }
 
+const several = 'several users have';
+
+/** Whether the reason is that more than one user fits, among whom nobody may choose. */
+export function isAmbiguous(reason: string): boolean {
+  return reason.startsWith(several);
+}
+
 /** The user that the key names: none, or one. More than one is as bad as none. */
 export async function userByKey(options: LiveOptions, key: UserKey): Promise<Found> {
   const { column, value } = key;
@@ -45,7 +52,7 @@ export async function userByKey(options: LiveOptions, key: UserKey): Promise<Fou
     const users = page.records.flatMap((record) => knownUser(record, userFields) ?? []);
     const same = users.filter((user) => keyText({ column, value: user[column] ?? '' }) === keyText(key));
     const [user, other] = same;
-    if (other !== undefined) return `several users have the ${column} ${shown(value)}: ${idsOf(same)}`;
+    if (other !== undefined) return `${several} the ${column} ${shown(value)}: ${idsOf(same)}`;
     if (user !== undefined) return user;
     // A filter that is not kept to brings others, and proves nothing.
     if (users.length > 0) return `the server does not find users by ${column}; name the user by user_id`;

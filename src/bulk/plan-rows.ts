@@ -2,21 +2,15 @@
  * What each row would do, in the order of the file: before → after for each user, what is wrong, what is odd, and what
  * it comes to. Pure: the same rows and users give the same plan. Section "Writing" of docs/architecture.md.
  */
-import { hash } from 'node:crypto';
 import { Big } from 'big.js';
 import type { Money } from '../model/money.ts';
+import { type Caps, rowCapProblem } from './caps.ts';
 import type { Action, KnownUser, Parameters } from './action.ts';
 import { moneyText } from './decimal.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import type { ReadRow } from './read-rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 import { keyText } from './user-key.ts';
-
-/** Bounds that a person has set; undefined where there is none. */
-export interface Caps {
-  readonly maxRow: Money | undefined;
-  readonly maxTotal: Money | undefined;
-  readonly maxRows: number | undefined;
-}
 
 export interface PlannedRow {
   readonly row: number;
@@ -26,6 +20,8 @@ export interface PlannedRow {
   readonly user: number | null;
   readonly key: string | null;
   readonly fingerprint: string | null;
+  readonly plannedEmail: string | null;
+  readonly plannedUsername: string | null;
   readonly parameters: Parameters | null;
   readonly before: string | null;
   readonly after: string | null;
@@ -69,9 +65,8 @@ export function planRows(
     const preview = wrong.length === 0 ? action.preview(row.parameters, user) : undefined;
     for (const { column, problem } of preview?.problems ?? []) note(column, problem);
     const change = preview?.change ?? null;
-    if (change !== null && caps.maxRow !== undefined && new Big(change).abs().gt(caps.maxRow)) {
-      note('amount', `the balance would change by ${change}, more than bulk.max_row (${caps.maxRow})`);
-    }
+    const tooMuch = change === null ? null : rowCapProblem(change, caps);
+    if (tooMuch !== null) note('amount', tooMuch);
     if (action.target === 'new' && row.problems.length === 0) {
       for (const key of action.newKeys?.(row.parameters) ?? []) {
         const first = newKeys.get(keyText(key));
@@ -82,8 +77,7 @@ export function planRows(
     const valid = wrong.length === 0;
     problems.push(...wrong);
     const subject = subjectOf(action, row, user);
-    const fingerprint =
-      valid && subject !== null ? fingerprintOf(action, subject, action.sameness(row.parameters)) : null;
+    const fingerprint = valid && subject !== null ? fingerprintOf(action, subject, row.parameters) : null;
     if (valid && preview !== undefined) {
       warnings.push(...preview.warnings.map((text) => `row ${row.row}: ${text}`));
       if (preview.user !== null) latest.set(preview.user.id, preview.user);
@@ -103,6 +97,8 @@ export function planRows(
       user: action.target === 'new' ? null : (user?.id ?? null),
       key: row.key === null || row.key.column === 'user_id' ? null : keyText(row.key),
       fingerprint,
+      plannedEmail: action.target === 'new' ? null : (user?.email ?? null),
+      plannedUsername: action.target === 'new' ? null : (user?.username ?? null),
       parameters: valid ? row.parameters : null,
       before: preview?.before ?? null,
       after: preview?.after ?? null,
@@ -130,10 +126,6 @@ function subjectOf(action: Action, row: ReadRow, user: KnownUser | null): string
   if (row.problems.length > 0) return null;
   if (action.target === 'user') return user === null ? null : `user:${user.id}`;
   return action.newSubject === undefined ? null : `new:${action.newSubject(row.parameters)}`;
-}
-
-function fingerprintOf(action: Action, subject: string, sameness: string): string {
-  return hash('sha256', JSON.stringify([action.name, subject, sameness])).slice(0, 24);
 }
 
 function wordsOf({ column, problem }: SheetProblem): string {

@@ -2,19 +2,19 @@
  * `bulk plan`: rows in, a stored batch out, and nothing sent. Section "Writing" of docs/architecture.md.
  */
 import { randomBytes } from 'node:crypto';
-import { Big } from 'big.js';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
-import type { Batch, Journal, NewIntent, PlannedServer } from '../store/ports/journal.ts';
+import type { Batch, ClaimedRow, Journal, NewIntent, PlannedServer } from '../store/ports/journal.ts';
 import type { UserDirectory } from '../store/ports/user-directory.ts';
 import type { Action, LookingClient } from './action.ts';
+import { batchCapProblem, capAdvice } from './caps.ts';
+import { type Again, checkNotRepeated, repeatLines, type Rules, termsOf } from './claim.ts';
 import { findTaken, findUsers, type FoundUsers } from './find-users.ts';
 import { keyOwner } from './key-owner.ts';
 import type { LiveClient } from './live-users.ts';
 import { planHash, rowsDigest } from './plan-hash.ts';
-import { type Caps, type PlannedRow, planRows, type RowsPlan } from './plan-rows.ts';
+import { type PlannedRow, planRows, type RowsPlan } from './plan-rows.ts';
 import type { ReadRow, ReadRows } from './read-rows.ts';
-import { checkNotSent, type Again } from './sent-before.ts';
 import { newToken } from './token.ts';
 import { keyText } from './user-key.ts';
 
@@ -27,7 +27,7 @@ export interface PlanPorts {
   readonly signal: AbortSignal;
   readonly concurrency: number;
   readonly pageSize: number;
-  readonly caps: Caps;
+  readonly rules: Rules;
 }
 
 export interface PlanSource {
@@ -51,28 +51,31 @@ export async function planBatch(
   source: PlanSource,
   batch = newBatchId(ports.clock),
 ): Promise<Batch> {
-  const { journal, client, caps } = ports;
+  const { journal, client, clock, rules } = ports;
+  const { caps } = rules;
   if (read.rows.length === 0)
     throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
-  if (caps.maxRows !== undefined && read.rows.length > caps.maxRows) {
-    throw new UsageError(`there are ${read.rows.length} rows, more than bulk.max_rows (${caps.maxRows})`);
-  }
   const owner = await keyOwner(client, ports.signal);
   const server: PlannedServer = { address: client.address, keyMark: client.keyMark, owner };
   const found = await usersOf(ports, action, read);
-  const plan = planRows(action, read.problems.length === 0 ? read.rows : spoilt(read), found.users, caps);
-  if (caps.maxTotal !== undefined && new Big(plan.moved).gt(caps.maxTotal)) {
-    throw new UsageError(`the rows move ${plan.moved} in all, more than bulk.max_total (${caps.maxTotal})`);
-  }
+  const rowsOf = source.again.reason === null ? notSentAlready(read) : read.rows;
+  const plan = planRows(action, read.problems.length === 0 ? rowsOf : spoilt(read), found.users, caps);
   const fileHash = source.file?.hash ?? null;
   const digest = rowsDigest(plan.rows);
-  checkNotSent(journal, { fileHash, rowsDigest: digest }, null, source.again);
+  const rows = claimedRows(plan);
+  const tooMuch = batchCapProblem(rows, [], caps);
+  if (tooMuch !== null) throw new UsageError(`${tooMuch}; nothing was planned`, { advice: capAdvice });
+  const view = journal.claimView({ batch, fileHash, rowsDigest: digest }, rows, termsOf(rules, clock));
+  checkNotRepeated(view, { fileHash, undoOf: source.undoOf }, source.again);
+  // Another day has other room: it is decided when it is sent.
+  const today = batchCapProblem(rows, view.claimedToday, caps);
   const warnings = [
     ...read.notes,
     ...bounded(plan.warnings),
     ...(await unsettledWarning(ports, action, plan.rows)),
     ...unconfirmedWarning(found, action, ports.directory),
-    ...bounded(sentWarnings(journal, plan.rows)),
+    ...(today === null ? [] : [today]),
+    ...bounded(repeatLines(view)),
   ];
   journal.addBatch(
     {
@@ -99,12 +102,34 @@ export async function planBatch(
   return stored;
 }
 
+const sentStates = new Set(['applied', 'unknown', 'needs_human', 'acknowledged', 'sending']);
+
+/** A file of results says itself which of its rows were sent. */
+function notSentAlready({ columns, rows }: ReadRows): readonly ReadRow[] {
+  const at = columns.findIndex((name) => name.toLowerCase() === '_state');
+  if (at === -1) return rows;
+  return rows.map((row) => {
+    const state = row.cells[at]?.trim().toLowerCase() ?? '';
+    if (!sentStates.has(state)) return row;
+    const problem = `the file says that this row is ${state}: it was sent. Take it out, or send it again with --again --reason "…"`;
+    return { ...row, problems: [...row.problems, { row: row.row, column: '_state', problem }] };
+  });
+}
+
 /** Where something is wrong with the file as a whole, no row says anything that could be relied on. */
 function spoilt({ rows, problems }: ReadRows): ReadRow[] {
   const [first] = problems;
   const problem = `the file was not read: ${first?.problem ?? ''}`;
   // Told once, of the file, and not again for each row.
   return rows.map((row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
+}
+
+function claimedRows({ rows }: RowsPlan): ClaimedRow[] {
+  return rows
+    .filter(({ valid }) => valid)
+    .map(({ row, user, fingerprint, before, after }) => {
+      return { row, user, fingerprint, plannedBefore: before, plannedAfter: after, claimedAt: null };
+    });
 }
 
 function* intentsOf({ rows }: RowsPlan): Iterable<NewIntent> {
@@ -175,17 +200,6 @@ function unconfirmedWarning(
     `${unconfirmed} users were not asked for on the server: they are shown as the mirror has them, as of ${since}. ` +
       'Each is read again just before its row is sent.',
   ];
-}
-
-function sentWarnings(journal: Journal, rows: readonly PlannedRow[]): string[] {
-  const sent = new Map(
-    journal.sentRows(rows.flatMap(({ fingerprint }) => fingerprint ?? [])).map((each) => [each.fingerprint, each]),
-  );
-  if (sent.size === 0) return [];
-  return rows.flatMap(({ row, fingerprint }) => {
-    const before = fingerprint === null ? undefined : sent.get(fingerprint);
-    return before === undefined ? [] : [`row ${row} does the same as row ${before.row} of batch ${before.batch}`];
-  });
 }
 
 function bounded(warnings: readonly string[]): string[] {

@@ -1,5 +1,8 @@
 /** A batch as `--json` tells it; the shape is part of the contract with scripts. */
-import type { Batch, BatchState, Journal, JournalProblem } from '../store/ports/journal.ts';
+import { Big } from 'big.js';
+import type { Batch, BatchState, Journal, JournalProblem, RowChange } from '../store/ports/journal.ts';
+import { changeBetween, changeOf } from './caps.ts';
+import { moneyText } from './decimal.ts';
 import { type Counts, countsOf } from './intent.ts';
 
 export interface BatchReport {
@@ -13,12 +16,22 @@ export interface BatchReport {
   readonly rows: number;
   /** They sum to `rows`. */
   readonly counts: Counts;
+  /** The planned change of the sum of all balances, and the planned changes without their signs. */
   readonly net: string;
+  readonly gross: string;
+  /** Users, or new users, whom the rows are about. */
+  readonly users: number;
+  /** The same of what was applied; where the balance contradicts, as it was seen. */
+  readonly applied_net: string;
+  readonly applied_gross: string;
+  readonly applied_users: number;
+  /** Applied rows whose balance contradicts them, and rows that were made more than once. */
+  readonly discrepancies: number;
   readonly problems: readonly JournalProblem[];
   readonly warnings: readonly string[];
 }
 
-type ReportJournal = Pick<Journal, 'counts' | 'lockOwner'>;
+type ReportJournal = Pick<Journal, 'counts' | 'changes' | 'lockOwner'>;
 
 export function reportOf(journal: ReportJournal, batch: Batch): BatchReport {
   const { action, file, hash, rows, net, problems, warnings } = batch;
@@ -32,9 +45,42 @@ export function reportOf(journal: ReportJournal, batch: Batch): BatchReport {
     rows,
     counts,
     net,
+    ...totalsOf(journal.changes(batch.batch)),
     problems,
     warnings,
   };
+}
+
+function totalsOf(
+  rows: Iterable<RowChange>,
+): Pick<BatchReport, 'gross' | 'users' | 'applied_net' | 'applied_gross' | 'applied_users' | 'discrepancies'> {
+  const zero = new Big(0);
+  let [gross, appliedNet, appliedGross, discrepancies] = [zero, zero, zero, 0];
+  const [users, appliedUsers] = [new Set<string | null>(), new Set<string | null>()];
+  for (const row of rows) {
+    const planned = changeOf(row) ?? zero;
+    gross = gross.plus(planned.abs());
+    users.add(row.subject);
+    if (row.discrepancy !== null) discrepancies += 1;
+    if (row.state !== 'applied') continue;
+    const seen = row.discrepancy === 'balance' ? changeBetween(row.before, row.after) : null;
+    appliedNet = appliedNet.plus(seen ?? planned);
+    appliedGross = appliedGross.plus((seen ?? planned).abs());
+    appliedUsers.add(row.subject);
+  }
+  return {
+    gross: moneyText(gross),
+    users: users.size,
+    applied_net: moneyText(appliedNet),
+    applied_gross: moneyText(appliedGross),
+    applied_users: appliedUsers.size,
+    discrepancies,
+  };
+}
+
+/** What a person types to approve money: where some is added and some taken, the net alone says little. */
+export function typedTotal({ net, gross, users }: Pick<BatchReport, 'net' | 'gross' | 'users'>): string {
+  return new Big(net).abs().eq(gross) ? net : `${net} / ${gross} / ${users}`;
 }
 
 /** A batch whose process died is stopped, whatever it wrote last. */

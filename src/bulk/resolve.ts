@@ -52,7 +52,8 @@ function step(journal: Journal, batch: string, row: number, state: IntentState, 
   checkStep(from, to);
   const fields: IntentFields =
     to === 'planned'
-      ? { evidence: null, problem: null }
+      ? // By it, the next sending knows that a person and not the server has said that it may go out again.
+        { evidence: 'person', problem: null, discrepancy: null }
       : { evidence: 'person', problem: `a person decided: ${reason}` };
   if (!journal.move({ batch, row, from, to, fields, note: `decided by a person: ${reason}` })) {
     throw new UsageError(`row ${row} was taken back by another batch, and cannot be sent again`);

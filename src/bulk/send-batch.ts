@@ -2,15 +2,18 @@
  * Sending a batch: what is open is settled first, then one row alone, then the others. It stops where going on would
  * help nobody, and can always be taken up again. Section "Writing" of docs/architecture.md.
  */
-import { IncompleteError, KeyRefusedError, type OperatorError, OutcomeUnknownError } from '../model/errors.ts';
+import { FileError, IncompleteError, KeyRefusedError, OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
-import type { Batch, Intent, IntentState } from '../store/ports/journal.ts';
+import type { Batch, Intent, IntentState, Journal } from '../store/ports/journal.ts';
 import type { Action } from './action.ts';
+import { claimRows, type Consent } from './claim.ts';
 import { countNameOf, isOpen } from './intent.ts';
+import { checkMemory } from './journal-memory.ts';
 import { openLanes } from './lanes.ts';
+import type { BatchReport } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
-import { settleOpen } from './settle.ts';
+import { reconcileRows, reviewNotApplied, settleOpen } from './settle.ts';
 
 export interface SendingEnd {
   /** Why it did not go on to the end; null where it did, or was asked to stop. */
@@ -24,36 +27,106 @@ const longestWaitMs = 15 * minuteMs;
 const firstWaitMs = secondMs;
 
 /**
- * Sends what is planned of the batch. The caller has made sure that it may. Throws LockHeldError where another process is
- * at it, and what is a bug.
+ * Sends what is planned of the batch, once its rows are claimed. Throws LockHeldError where another process is at it, and
+ * an OperatorError where its rows may not go out: nothing was sent then, and a batch that was planned still is.
  */
 export async function sendBatch(
   ports: SendingPorts,
   batch: Batch,
   action: Action,
   options: SendingOptions,
+  consent: Consent,
 ): Promise<SendingEnd> {
   const { journal } = ports;
-  const sending: Sending = { ...ports, batch, action, options };
-  journal.acquireLock(batch.batch);
+  return withLock(journal, batch, async () => {
+    const early = consent.approved === null ? await settleBefore({ ...ports, batch, action, options }) : null;
+    if (early !== null) return ended(ports, batch, early);
+    try {
+      checkMemory(ports, options.acceptJournal);
+      claimRows(journal, batch.batch, consent, ports.clock);
+    } catch (error) {
+      if (consent.approved !== null || !(error instanceof OperatorError)) throw error;
+      return ended(ports, batch, error);
+    }
+    const claimed = journal.batch(batch.batch) ?? batch;
+    ports.memory?.remember(journal.id, batch.batch);
+    const stop = await new Run({ ...ports, batch: claimed, action, options }).all();
+    return ended(ports, batch, stop);
+  });
+}
+
+/** Looks for every row of the batch on the server and records what is found; sends nothing. */
+export async function reconcileBatch(
+  ports: SendingPorts,
+  batch: Batch,
+  action: Action,
+  options: SendingOptions,
+): Promise<SendingEnd> {
+  const { journal } = ports;
+  return withLock(journal, batch, async () => {
+    if (batch.state !== 'planned') journal.takeUp(batch.batch);
+    const stop = await reconcileRows({ ...ports, batch, action, options });
+    if (stop === null && !ports.signal.aborted && batch.behind !== null) journal.setBehind(batch.batch, null);
+    return batch.state === 'planned' && isUntouched(journal, batch) ? { stop } : ended(ports, batch, stop);
+  });
+}
+
+async function withLock(journal: Journal, { batch }: Batch, work: () => Promise<SendingEnd>): Promise<SendingEnd> {
+  journal.acquireLock(batch);
+  let end: SendingEnd;
   try {
-    journal.setBatchState(batch.batch, 'applying');
-    journal.takeUp(batch.batch);
-    const early = await settleOpen(sending);
-    // What was settled may have freed others.
-    journal.takeUp(batch.batch);
-    const stop = early ?? (await new Run(sending).all());
-    journal.setBatchState(batch.batch, isDone(sending) ? 'done' : 'stopped');
-    return { stop };
-  } finally {
-    journal.releaseLock(batch.batch);
+    end = await work();
+  } catch (error) {
+    // The work's own failure is the one to tell.
+    release(journal, batch);
+    throw error;
+  }
+  const failure = release(journal, batch);
+  return { stop: end.stop ?? failure };
+}
+
+/** The lock of a process that ended gives way: that it could not be given up costs nothing. */
+function release(journal: Journal, batch: string): OperatorError | null {
+  try {
+    journal.releaseLock(batch);
+    return null;
+  } catch (error) {
+    if (error instanceof OperatorError) return error;
+    throw error;
   }
 }
 
-function isDone({ journal, batch }: Sending): boolean {
-  const counts = journal.counts(batch.batch);
+/** What was sent before is settled before more goes out. Gives the error that ended it early, or null. */
+async function settleBefore(sending: Sending): Promise<OperatorError | null> {
+  const { journal, batch } = sending;
+  journal.takeUp(batch.batch);
+  const stop = (await settleOpen(sending)) ?? (await reviewNotApplied(sending));
+  // What was settled may have freed others.
+  journal.takeUp(batch.batch);
+  return stop;
+}
+
+/** Records how the batch stands. A journal that cannot be written must not hide what was sent. */
+function ended({ journal }: SendingPorts, batch: Batch, stop: OperatorError | null): SendingEnd {
+  try {
+    journal.setBatchState(batch.batch, isDone(journal, batch) ? 'done' : 'stopped');
+    return { stop };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { stop: stop ?? error };
+  }
+}
+
+function isDone(journal: Journal, { batch }: Batch): boolean {
+  const counts = journal.counts(batch);
   return (Object.keys(counts) as IntentState[]).every(
     (state) => !isOpen(state) && state !== 'planned' && state !== 'blocked',
+  );
+}
+
+function isUntouched(journal: Journal, { batch }: Batch): boolean {
+  return (Object.keys(journal.counts(batch)) as IntentState[]).every(
+    (state) => state === 'planned' || state === 'invalid',
   );
 }
 
@@ -61,6 +134,8 @@ class Run {
   readonly #sending: Sending;
   #stop: OperatorError | null = null;
   #errors = 0;
+  /** A request may have gone out. */
+  #sent = false;
 
   constructor(sending: Sending) {
     this.#sending = sending;
@@ -108,7 +183,7 @@ class Run {
     let unreached = 0;
     let waited = 0;
     for (;;) {
-      const end = await sendRow(this.#sending, planned);
+      const end = await this.#try(planned);
       if (!('later' in end)) return this.#ended(intent, end);
       if (end.later.httpStatus === null) unreached += 1;
       const ms = waitOf(end, unreached, waited);
@@ -118,6 +193,19 @@ class Run {
       progress({ kind: 'wait', ms, why: end.later.error.message });
       if (!(await this.#sleep(ms))) return 'planned';
       planned = journal.intent(planned.batch, planned.row) ?? planned;
+    }
+  }
+
+  /** What the journal cannot record stops the batch: it is told how far it came, and nothing more goes out. */
+  async #try(planned: Intent): Promise<RowEnd | Later> {
+    const { journal } = this.#sending;
+    try {
+      return await sendRow(this.#sending, planned);
+    } catch (error) {
+      if (!(error instanceof FileError)) throw error;
+      const { state } = journal.intent(planned.batch, planned.row) ?? planned;
+      this.#sent ||= state !== 'planned';
+      return { state, stop: notRecorded(error, this.#sent) };
     }
   }
 
@@ -135,6 +223,7 @@ class Run {
   #ended({ row }: Intent, { state, stop }: RowEnd): IntentState {
     const { options, progress, signal } = this.#sending;
     progress({ kind: 'row', row, state });
+    if (state !== 'planned' && state !== 'skipped' && state !== 'blocked') this.#sent = true;
     // A read that was broken off by the signal is no failure of the server's.
     if (stop !== null && !(signal.aborted && state === 'planned')) this.#stop ??= stop;
     const name = countNameOf(state);
@@ -154,6 +243,14 @@ function waitOf({ later }: Later, unreached: number, waited: number): number {
   return later.waitMs ?? Math.max(firstWaitMs, waited);
 }
 
+/** Money may have moved, so it does not end as if nothing had been sent. */
+function notRecorded(error: FileError, sent: boolean): OperatorError {
+  const options = { advice: error.advice, cause: error };
+  return sent
+    ? new OutcomeUnknownError(`${error.message}. The batch was stopped; rows were sent before that`, options)
+    : new IncompleteError(`${error.message}. The batch was stopped; nothing was sent`, options);
+}
+
 function canaryFailed({ batch }: Sending, { row }: Intent): OperatorError {
   const advice =
     `See why with \`admin-mirror bulk results ${batch.batch}\`; go on with the others by ` +
@@ -163,18 +260,19 @@ function canaryFailed({ batch }: Sending, { row }: Intent): OperatorError {
   });
 }
 
-/** The error as which an unfinished batch ends, the weightiest first; null where all rows were applied. */
+/** The error as which an unfinished batch ends, the weightiest first; null where all rows were applied, and nothing contradicts. */
 export function endError(
   stop: OperatorError | null,
-  counts: Readonly<Record<string, number>>,
+  { counts, discrepancies }: Pick<BatchReport, 'counts' | 'discrepancies'>,
   batch: string,
 ): OperatorError | null {
   if (stop instanceof KeyRefusedError) return stop;
-  const { unknown = 0, planned = 0, rejected = 0, blocked = 0, skipped = 0, invalid = 0 } = counts;
+  const { unknown, planned, rejected, blocked, skipped, invalid } = counts;
   if (unknown > 0 && !(stop instanceof OutcomeUnknownError)) {
     const what = unknown === 1 ? '1 row' : `${unknown} rows`;
     return new OutcomeUnknownError(`the outcome of ${what} is not known`, {
       advice:
+        (stop === null ? '' : `It ended early: ${stop.message}. `) +
         `Do not send them by other means. Run \`admin-mirror bulk resume ${batch}\` later: it looks again. ` +
         `\`admin-mirror bulk status ${batch}\` says which of them need a person.`,
       cause: stop ?? undefined,
@@ -182,8 +280,14 @@ export function endError(
   }
   if (stop !== null) return stop;
   const left = planned + rejected + blocked + skipped + invalid;
-  if (left === 0) return null;
-  return new IncompleteError(`${left} ${left === 1 ? 'row was' : 'rows were'} not applied`, {
-    advice: `\`admin-mirror bulk results ${batch}\` writes them to files, with the reason of each.`,
+  if (left > 0) {
+    return new IncompleteError(`${left} ${left === 1 ? 'row was' : 'rows were'} not applied`, {
+      advice: `\`admin-mirror bulk results ${batch}\` writes them to files, with the reason of each.`,
+    });
+  }
+  if (discrepancies === 0) return null;
+  const rows = discrepancies === 1 ? '1 row that was applied' : `${discrepancies} rows that were applied`;
+  return new IncompleteError(`the balance contradicts ${rows}`, {
+    advice: `Look at these users on the server. \`admin-mirror bulk results ${batch}\` names them in the column _discrepancy.`,
   });
 }

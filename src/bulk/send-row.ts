@@ -2,15 +2,17 @@
  * One row from `planned` to its verdict, with a durable step before the first byte, after the answer, and after the look
  * that follows it. Section "Writing" of docs/architecture.md.
  */
-import { OperatorError } from '../model/errors.ts';
-import { timestampOf } from '../model/time.ts';
+import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
+import { parseInstant, timestampOf } from '../model/time.ts';
 import type { Intent, IntentFields, IntentState } from '../store/ports/journal.ts';
 import type { Sighting } from './action.ts';
 import { type Outcome, send } from './answer.ts';
+import { journalBehind } from './claim.ts';
 import { answeredState, checkStep } from './intent.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
-import { settleRow } from './settle.ts';
+import { overApplied, settleRow } from './settle.ts';
 import { keyFits } from './user-key.ts';
+import { laterVerdictOf } from './verdict.ts';
 
 /** The server asked to come back later, or was not there: the row is `planned` as before. */
 export interface Later {
@@ -54,26 +56,85 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   return settleAnswered(sending, planned, outcome);
 }
 
-/** What the look before the write says: the row is done already, or must not be sent any more. */
+/** What the look before the write says: the row is done already, must not be sent any more, or nothing may be sent at all. */
 function beforeSending(sending: Sending, planned: Intent, seen: Sighting): RowEnd | undefined {
   const { action } = sending;
-  const target = targetOf(planned);
-  if (planned.attempts > 0) {
-    // Sent before, and to be sent again because a person, or the server, said so: it may have come about since.
-    const judgement = action.judge(target, (planned.seenBefore ?? seen) as Sighting, seen, null);
-    const proven = judgement.kind === 'applied' && ['token', 'record'].includes(judgement.evidence);
-    if (judgement.kind === 'applied' && proven) {
-      const fields = { evidence: judgement.evidence, after: judgement.after, problem: null };
-      move(sending, planned, 'planned', 'applied', fields, judgement.note);
-      return { state: 'applied', stop: null };
-    }
-  }
-  const why = keyFits(planned.key, seen)
-    ? action.hindrance(target, seen, planned.plannedBefore)
-    : `the user is no longer known by ${planned.key}`;
+  const marked =
+    beforeMarks(sending, planned, seen) ?? (planned.attempts > 0 ? beforeAgain(sending, planned, seen) : undefined);
+  if (marked !== undefined) return marked;
+  const why = otherUser(planned, seen) ?? action.hindrance(targetOf(planned), seen, planned.plannedBefore);
   if (why === null) return undefined;
   move(sending, planned, 'planned', 'skipped', { before: action.shown(seen), problem: why }, why);
   return { state: 'skipped', stop: null };
+}
+
+/** Tokens on the server that this journal never sent, of this row or of one that did the same: it is not the newest. */
+function beforeMarks(sending: Sending, planned: Intent, seen: Sighting): RowEnd | undefined {
+  const { action, journal, batch, clock, options } = sending;
+  const { own, others } = action.marks(seen);
+  if (own && planned.attempts === 0) {
+    const why = `row ${planned.row} stands on the server with its mark ${planned.token}, and was never sent from here`;
+    journal.setBehind(batch.batch, why);
+    return { state: 'planned', stop: journalBehind(batch.batch, why) };
+  }
+  // A person who said that it shall be sent again has been told what was known.
+  if (batch.againReason !== null || batch.undoOf !== null) return undefined;
+  const since = clock.now() - options.againWithinMs;
+  const foreign = others.find(({ token, at }) => (parseInstant(at) ?? Infinity) >= since && !journal.knowsToken(token));
+  if (foreign === undefined) return undefined;
+  return { state: 'planned', stop: unknownMark(planned, foreign.token) };
+}
+
+/** Sent before, and to go out again because a person, or the server, said so: it may have come about since. */
+function beforeAgain(sending: Sending, planned: Intent, seen: Sighting): RowEnd | undefined {
+  const { action } = sending;
+  const target = targetOf(planned);
+  const before = (planned.seenBefore ?? seen) as Sighting;
+  const judgement = action.judge(target, before, seen, 'refused');
+  const verdict = laterVerdictOf(judgement, 'planned');
+  if (verdict !== null) {
+    const { evidence, discrepancy, note, to } = verdict;
+    const problem = to === 'applied' ? null : note;
+    move(sending, planned, 'planned', to, { evidence, discrepancy, after: judgement.after, problem }, note);
+    return { state: to, stop: judgement.kind === 'over_applied' ? overApplied(sending, planned, judgement) : null };
+  }
+  if (action.marks(seen).own) {
+    move(sending, planned, 'planned', 'needs_human', { problem: judgement.note }, judgement.note);
+    return { state: 'needs_human', stop: null };
+  }
+  // A person knows of it, whatever moved. The server's word, that it did nothing, holds only where nothing did.
+  if (planned.evidence === 'person' || judgement.kind === 'absent') return undefined;
+  const hidden = action.unsettled(seen) !== null && action.shown(seen) === action.shown(before);
+  if (hidden) return undefined;
+  const note = `the server asked to come back later, and it is not as it was before: ${judgement.note}`;
+  move(sending, planned, 'planned', 'unknown', { problem: note }, note);
+  return { state: 'unknown', stop: null };
+}
+
+/** Why the user is not the one that the plan found, in words; null where it is. */
+function otherUser({ key, plannedEmail, plannedUsername }: Intent, seen: Sighting): string | null {
+  if (!keyFits(key, seen)) return `the user is no longer known by ${key}`;
+  if (differs(plannedEmail, seen.email))
+    return `the user has the email ${seen.email}, and had ${plannedEmail} in the plan`;
+  if (differs(plannedUsername, seen.username)) {
+    return `the user is called ${seen.username}, and was called ${plannedUsername} in the plan`;
+  }
+  return null;
+}
+
+function differs(planned: string | null, now: string | null): boolean {
+  return planned !== null && now !== null && planned.toLowerCase() !== now.toLowerCase();
+}
+
+function unknownMark({ row }: Intent, token: string): OperatorError {
+  return new OutcomeUnknownError(
+    `row ${row} was not sent: the user has the same change already, with the mark ${token}, which is not in this journal`,
+    {
+      advice:
+        'Another journal has sent it, or this one is older than the server. Look at the user. To send the rest all the ' +
+        'same: admin-mirror bulk resume with --again --reason "…".',
+    },
+  );
 }
 
 async function settleAnswered(

@@ -5,10 +5,13 @@ import type { Clock } from '../model/time.ts';
 import type { Batch, Intent, IntentState, Journal } from '../store/ports/journal.ts';
 import type { Action, LookingClient, Target } from './action.ts';
 import type { SendingClient } from './answer.ts';
+import type { JournalMemory } from '../store/ports/journal-memory.ts';
 import type { BulkProgress } from './progress.ts';
 
 export interface SendingPorts {
   readonly journal: Journal;
+  /** Null where there is no mirror to keep it in. */
+  readonly memory: JournalMemory | null;
   readonly client: LookingClient & SendingClient;
   readonly clock: Clock;
   readonly sleep: Sleep;
@@ -24,6 +27,10 @@ export interface SendingOptions {
   readonly concurrency: number;
   /** Rows that may fail in one run. */
   readonly maxErrors: number;
+  /** How long a change that is not of this journal keeps the same one from going out, ms. */
+  readonly againWithinMs: number;
+  /** A person says that the journal is the right one, although the mirror knows another. */
+  readonly acceptJournal: boolean;
 }
 
 /** One run over one batch. */

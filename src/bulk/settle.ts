@@ -4,11 +4,19 @@
  */
 import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { parseInstant, secondMs } from '../model/time.ts';
-import type { Intent } from '../store/ports/journal.ts';
+import type { Intent, IntentState } from '../store/ports/journal.ts';
 import type { Judgement, Sighting } from './action.ts';
 import { checkStep, openStates } from './intent.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
-import { agree, verdictOf, wantsSecondLook } from './verdict.ts';
+import {
+  agree,
+  laterVerdictOf,
+  type Verdict,
+  verdictOf,
+  wantsSecondLook,
+  type WatchedState,
+  watchedStates,
+} from './verdict.ts';
 
 /** Between two looks that are to agree: replicas of a database may lag. */
 const betweenLooksMs = secondMs;
@@ -33,8 +41,30 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
     }
     const verdict = verdictOf(judgement, { ...now, agreed });
     record(sending, intent, judgement, verdict);
-    const stop =
-      judgement.kind === 'over_applied' && state !== 'needs_human' ? overApplied(sending, intent, judgement) : null;
+    return {
+      state: verdict.to,
+      stop: judgement.kind === 'over_applied' ? overApplied(sending, intent, judgement) : null,
+    };
+  } catch (error) {
+    if (error instanceof OperatorError) return { state, stop: error };
+    throw error;
+  }
+}
+
+/**
+ * Looks again at a row that nobody waits for, and records where more is seen than before: a write that was made late, made
+ * twice, or made from a newer journal.
+ */
+async function reviewRow(sending: Sending, intent: Intent, state: WatchedState): Promise<RowEnd> {
+  const target = targetOf(intent);
+  try {
+    const seen = await sending.action.look(sending.client, target, sending.signal);
+    const before = (intent.seenBefore ?? seen) as Sighting;
+    const judgement = sending.action.judge(target, before, seen, intent.answerKind);
+    const verdict = laterVerdictOf(judgement, state);
+    if (verdict === null) return { state, stop: null };
+    record(sending, intent, judgement, verdict);
+    const stop = judgement.kind === 'over_applied' ? overApplied(sending, intent, judgement) : null;
     return { state: verdict.to, stop };
   } catch (error) {
     if (error instanceof OperatorError) return { state, stop: error };
@@ -52,21 +82,24 @@ function record(
   { journal }: Sending,
   { batch, row, state, problem }: Intent,
   judgement: Judgement,
-  { to, evidence, note }: ReturnType<typeof verdictOf>,
+  { to, evidence, note, discrepancy }: Verdict,
 ): void {
   if (to === state) return;
   checkStep(state, to);
-  const settled = to === 'applied';
+  const settled = to === 'applied' && discrepancy === null;
   const fields = {
     evidence,
     after: judgement.after,
+    discrepancy,
+    recordId: judgement.kind === 'applied' ? (judgement.recordId ?? null) : null,
     // What the server said of a refusal stands first; of a row that was applied, there is no problem any more.
     problem: settled ? null : [...new Set([problem, note])].filter((text) => text !== null).join('; '),
   };
   journal.move({ batch, row, from: state, to, fields, note });
 }
 
-function overApplied(
+/** Why the batch stops at a row that was made more than once. */
+export function overApplied(
   { batch }: Sending,
   { row }: Intent,
   { note, reversal }: Extract<Judgement, { kind: 'over_applied' }>,
@@ -78,15 +111,42 @@ function overApplied(
   });
 }
 
-/**
- * Settles every open row of the batch, one after the other. Gives the error that ended it early, or null.
- */
+/** Settles every open row of the batch, one after the other. Gives the error that ended it early, or null. */
 export async function settleOpen(sending: Sending): Promise<OperatorError | null> {
-  const { journal, batch, signal, progress } = sending;
-  for (const intent of journal.intents(batch.batch, openStates)) {
+  // `takeUp` has made those that were left sending unknown.
+  return each(sending, openStates, (intent) => settleRow(sending, intent));
+}
+
+/**
+ * Looks again at the rows that count as not applied: their writes may have been made since. Gives the error that ended it
+ * early, or null.
+ */
+export async function reviewNotApplied(sending: Sending): Promise<OperatorError | null> {
+  return each(sending, ['not_applied'], (intent) => reviewRow(sending, intent, 'not_applied'));
+}
+
+/** Looks for every row of the batch on the server, and sends nothing. Gives the error that ended it early, or null. */
+export async function reconcileRows(sending: Sending): Promise<OperatorError | null> {
+  const open = await settleOpen(sending);
+  if (open !== null && !(open instanceof OutcomeUnknownError)) return open;
+  const stop = await each(sending, watchedStates, (intent) =>
+    // A person has decided about what was made too often.
+    intent.discrepancy === 'over_applied'
+      ? Promise.resolve({ state: intent.state, stop: null })
+      : reviewRow(sending, intent, intent.state as WatchedState),
+  );
+  return open ?? stop;
+}
+
+async function each(
+  { journal, batch, signal, progress }: Sending,
+  states: readonly IntentState[],
+  look: (intent: Intent) => Promise<RowEnd>,
+): Promise<OperatorError | null> {
+  for (const intent of journal.intents(batch.batch, states)) {
     if (signal.aborted) return null;
-    // `takeUp` has made those that were left sending unknown.
-    const { state, stop } = await settleRow(sending, intent);
+    // One after the other: the server is asked for no more than it takes.
+    const { state, stop } = await look(intent);
     if (state !== intent.state) progress({ kind: 'row', row: intent.row, state });
     if (stop !== null) return stop;
   }

@@ -36,7 +36,21 @@ export function tokenLike(text: string): string | undefined {
 /** How many characters the token adds to a text. */
 export const tokenLength = ' am:'.length + tokenLetters;
 
-/** What the text holds of a token: all of it, or the part that a cut left; undefined where there is none. */
-export function tokenPartIn(text: string): string | undefined {
-  return /am:[a-z2-7]{0,12}/.exec(text)?.[0];
+/** Where an action puts its token: at the end of a text, or in a comment of HTML at its end, which a server may escape. */
+const atEnd = /(?:^|\s)(am:[a-z2-7]{12})(?:\s+--(?:>|&gt;))?\s*$/i;
+const cutAtEnd = /(?:^|\s)(am:[a-z2-7]{0,11})$/i;
+
+/**
+ * The token with which the text ends, in small letters; undefined where there is none. A mark anywhere else is somebody's
+ * words: `Team:blue bonus` holds no token, and neither does a text about another one.
+ */
+export function tokenAtEnd(text: string): string | undefined {
+  return atEnd.exec(text)?.[1]?.toLowerCase();
+}
+
+/** Whether the text may be one with this token of which the end was cut off: it ends with no token, and no part of another. */
+export function mayHaveLost(text: string, token: string): boolean {
+  if (tokenAtEnd(text) !== undefined) return false;
+  const part = cutAtEnd.exec(text)?.[1]?.toLowerCase();
+  return part === undefined || token.startsWith(part);
 }

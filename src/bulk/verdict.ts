@@ -1,9 +1,20 @@
 /** From what was seen to the state that a row goes into. Pure. Section "Settling" of docs/architecture.md. */
-import type { AnswerKind, Evidence, IntentState } from '../store/ports/journal.ts';
+import type { AnswerKind, Discrepancy, Evidence, IntentState } from '../store/ports/journal.ts';
 import type { Judgement } from './action.ts';
 
+/** A row that was sent and whose outcome is open. */
+export type OpenState = 'acknowledged' | 'unknown' | 'needs_human';
+/** A row that was not sent, or whose outcome is known as far as could be seen. */
+export const watchedStates = [
+  'planned',
+  'applied',
+  'rejected',
+  'not_applied',
+] as const satisfies readonly IntentState[];
+export type WatchedState = (typeof watchedStates)[number];
+
 export interface Circumstances {
-  readonly state: 'acknowledged' | 'unknown' | 'needs_human';
+  readonly state: OpenState;
   readonly answer: AnswerKind | null;
   /** Long enough ago that a write under way would have been made: `bulk.settle_after`. */
   readonly waited: boolean;
@@ -16,6 +27,7 @@ export interface Verdict {
   readonly to: IntentState;
   readonly evidence: Evidence | null;
   readonly note: string;
+  readonly discrepancy: Discrepancy | null;
 }
 
 export function verdictOf(judgement: Judgement, now: Circumstances): Verdict {
@@ -25,26 +37,44 @@ export function verdictOf(judgement: Judgement, now: Circumstances): Verdict {
     case 'applied':
       // What a person was asked about is settled by proof alone.
       if (now.state === 'needs_human' && judgement.evidence !== 'token') return open(now, note);
-      return { to: 'applied', evidence: judgement.evidence, note };
+      return appliedBy(judgement);
     case 'over_applied':
-      return {
-        to: 'needs_human',
-        evidence: judgement.evidence,
-        note: `over-applied: ${note}. Reversal: ${judgement.reversal}`,
-      };
+      return overApplied(judgement);
     case 'absent':
       if (now.state === 'needs_human') return open(now, note);
       // The server had looked at it and said no, and nothing of it is there: there is nothing to wait for.
-      if (now.answer === 'refused') return { to: 'rejected', evidence: judgement.evidence, note };
+      if (now.answer === 'refused') return { to: 'rejected', evidence: judgement.evidence, note, discrepancy: null };
       if (!final) return open(now, note);
-      return { to: 'not_applied', evidence: judgement.evidence, note: `two looks agree: ${note}` };
+      return { to: 'not_applied', evidence: judgement.evidence, note: `two looks agree: ${note}`, discrepancy: null };
     case 'unclear':
-      return final ? { to: 'needs_human', evidence: null, note } : open(now, note);
+      return final ? { to: 'needs_human', evidence: null, note, discrepancy: null } : open(now, note);
   }
 }
 
+/**
+ * What a later look says of a row that nobody waits for: a write that was made late, made twice, or made from a newer
+ * journal. Null where it says nothing new. A balance says nothing: it has had time to change.
+ */
+export function laterVerdictOf(judgement: Judgement, state: WatchedState): Verdict | null {
+  if (judgement.kind === 'over_applied') return overApplied(judgement);
+  if (judgement.kind !== 'applied' || state === 'applied') return null;
+  // A record without a token may be that of the same row in a batch that was sent since.
+  const proven = judgement.evidence === 'token' || (judgement.evidence === 'record' && state === 'planned');
+  return proven ? { ...appliedBy(judgement), discrepancy: null } : null;
+}
+
+function appliedBy({ evidence, note, contradiction = null }: Extract<Judgement, { kind: 'applied' }>): Verdict {
+  if (contradiction === null) return { to: 'applied', evidence, note, discrepancy: null };
+  return { to: 'applied', evidence, note: `${note}, but ${contradiction}`, discrepancy: 'balance' };
+}
+
+function overApplied({ evidence, note, reversal }: Extract<Judgement, { kind: 'over_applied' }>): Verdict {
+  const words = `over-applied: ${note}. Reversal: ${reversal}`;
+  return { to: 'needs_human', evidence, note: words, discrepancy: 'over_applied' };
+}
+
 function open({ state }: Circumstances, note: string): Verdict {
-  return { to: state === 'acknowledged' ? 'unknown' : state, evidence: null, note };
+  return { to: state === 'acknowledged' ? 'unknown' : state, evidence: null, note, discrepancy: null };
 }
 
 /** Whether a second look could make the verdict final. */

@@ -1,7 +1,15 @@
 /** `bulk`: many changes from a file, planned, approved, sent once and accounted for. */
 import { Argument, type Command } from 'commander';
 import { actionNames, actionOf } from '../bulk/actions.ts';
-import { addAgainFlags, addPlanFlags, addSendFlags, type PlanFlags, type SendFlags, toCount } from './bulk/flags.ts';
+import {
+  addAgainFlags,
+  addPlanFlags,
+  addSendFlags,
+  addSettleFlag,
+  type PlanFlags,
+  type SendFlags,
+  toCount,
+} from './bulk/flags.ts';
 import type { ResolveFlags } from './bulk/look.ts';
 import type { MakeFlags, SelectFlags } from './bulk/make.ts';
 import type { CliContext } from './context.ts';
@@ -100,7 +108,16 @@ function defineSending(bulk: Command, context: CliContext): void {
     .action(async (batch: string, flags: SendFlags) =>
       (await import('./bulk/send.ts')).runResume(context, batch, flags),
     );
-  addSendFlags(resume);
+  addAgainFlags(addSendFlags(resume));
+
+  const reconcile = bulk
+    .command('reconcile')
+    .description('Look for every row of a batch on the server, and record what is found; send nothing.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .action(async (batch: string, flags: SendFlags) =>
+      (await import('./bulk/send.ts')).runReconcile(context, batch, flags),
+    );
+  addSettleFlag(reconcile);
 }
 
 function defineLooking(bulk: Command, context: CliContext): void {

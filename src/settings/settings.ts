@@ -82,10 +82,12 @@ export interface Settings {
     readonly decimals: number;
     readonly concurrency: number;
     readonly settleAfterMs: number;
-    /** undefined: no bound. So are the next two. */
+    /** undefined: no bound. So are the next three. */
     readonly maxRow: Money | undefined;
     readonly maxTotal: Money | undefined;
+    readonly maxDay: Money | undefined;
     readonly maxRows: number | undefined;
+    readonly againWithinMs: number;
   };
   readonly export: {
     /** The folder of the operator's own reports; it need not be there. */
@@ -339,7 +341,9 @@ function settingsOf(values: SettingValues, jobs: readonly Job[], { folder, envir
       settleAfterMs: values['bulk.settle_after'],
       maxRow: values['bulk.max_row'],
       maxTotal: values['bulk.max_total'],
+      maxDay: values['bulk.max_day'],
       maxRows: values['bulk.max_rows'],
+      againWithinMs: values['bulk.again_within'],
     }),
     export: Object.freeze({ reports: absolute(values['export.reports']) }),
     worker: Object.freeze({ listen: values['worker.listen'], maxStalenessMs: values['worker.max_staleness'] }),

@@ -204,7 +204,7 @@ export const settingTable = [
   }),
   setting('bulk.max_row', 'money', 'largest row', 'largest change of a balance that a row may make, or off', {
     env: 'ADMIN_MIRROR_BULK_MAX_ROW',
-    default: 'off',
+    default: 1_000,
   }),
   setting(
     'bulk.max_total',
@@ -213,13 +213,33 @@ export const settingTable = [
     'largest sum of changes, up and down, that a batch may make, or off',
     {
       env: 'ADMIN_MIRROR_BULK_MAX_TOTAL',
-      default: 'off',
+      default: 25_000,
+    },
+  ),
+  setting(
+    'bulk.max_day',
+    'money',
+    'largest day',
+    'largest sum of changes, up and down, that all batches may make within 24 hours, or off',
+    {
+      env: 'ADMIN_MIRROR_BULK_MAX_DAY',
+      default: 50_000,
     },
   ),
   setting('bulk.max_rows', 'bound', 'most rows', 'rows that a batch may have, or off', {
     env: 'ADMIN_MIRROR_BULK_MAX_ROWS',
-    default: 'off',
+    default: 10_000,
   }),
+  setting(
+    'bulk.again_within',
+    'duration',
+    'again within',
+    'how long a row that was sent keeps the same row from going out unasked',
+    {
+      env: 'ADMIN_MIRROR_BULK_AGAIN_WITHIN',
+      default: '30d',
+    },
+  ),
   setting('export.reports', 'path', 'reports folder', 'the folder with saved reports of your own', {
     env: 'ADMIN_MIRROR_EXPORT_REPORTS',
     default: 'config/reports',

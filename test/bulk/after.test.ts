@@ -12,7 +12,7 @@ import { undoRows } from '../../src/bulk/undo.ts';
 import { systemClock } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Batch, Journal } from '../../src/store/ports/journal.ts';
-import { bulkClient, intentsOf, newUser, plan, send, sheetOf } from '../support/bulk.ts';
+import { bulkClient, intentsOf, newUser, openRules, plan, send, sheetOf } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -30,8 +30,8 @@ async function world(behaviour: Partial<Behaviour> = {}) {
 const balanceOf = ({ control }: Sandbox, user: number): unknown => control.get('users', user)?.['balance'];
 
 function undo(journal: Journal, client: Client, batch: Batch): Promise<Batch> {
-  const caps = { maxRow: undefined, maxTotal: undefined, maxRows: undefined };
-  const ports = { journal, client, directory: null, clock: systemClock, signal, concurrency: 8, pageSize: 100, caps };
+  const common = { journal, client, directory: null, clock: systemClock, signal };
+  const ports = { ...common, concurrency: 8, pageSize: 100, rules: openRules };
   const source = { file: null, undoOf: batch.batch, again: { reason: null } };
   return planBatch(ports, balance, undoRows(journal, batch, balance), source);
 }

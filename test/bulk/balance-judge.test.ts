@@ -75,7 +75,12 @@ const cases: readonly Case[] = [
   ['nothing is there after success', 'accepted', { balance: 100 }, 'absent by token'],
   ['nothing is there after a refusal', 'refused', { balance: 100 }, 'absent by token'],
   ['others account for the change', 'lost', { balance: 98, transactions: [outside] }, 'absent by token'],
-  ['another row of ours accounts for it', 'lost', { balance: 105, transactions: [others] }, 'absent by token'],
+  [
+    'another row of ours accounts for it, and the balance fits',
+    'lost',
+    { balance: 105, transactions: [others] },
+    'unclear',
+  ],
   ['the balance fits, and no transaction yet', 'accepted', { balance: 105 }, 'applied by balance'],
   ['the balance fits, and no transaction yet, after an error', 'lost', { balance: 105 }, 'unclear'],
   ['the balance fits, and no transaction yet, after a refusal', 'refused', { balance: 105 }, 'unclear'],

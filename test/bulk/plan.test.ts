@@ -132,15 +132,17 @@ describe('a plan', () => {
       ]),
     );
     await send(journal, client, first.batch);
-    const some = await plan(
-      journal,
-      client,
-      sheetOf([
-        [7, 'add', '1', 'x'],
-        [9, 'add', '1', 'x'],
-      ]),
-    );
-    expect(some.warnings).toContain(`row 2 does the same as row 2 of batch ${first.batch}`);
+    const some = sheetOf([
+      [7, 'add', '1.00', 'in other words'],
+      [9, 'add', '1', 'x'],
+    ]);
+    await expect(plan(journal, client, some)).rejects.toThrow(/1 row was sent before/);
+    const meant = await plan(journal, client, some, { againReason: 'two of them' });
+    expect(meant.warnings).toEqual([
+      expect.stringMatching(
+        new RegExp(`^row 2: the same for user 7 was applied on .*, row 2 of batch ${first.batch}$`),
+      ),
+    ]);
     const sameFile = sheetOf([
       [7, 'add', '1', 'x'],
       [8, 'add', '1', 'x'],
@@ -156,7 +158,7 @@ describe('a plan', () => {
   });
 
   const over: readonly (readonly [string, PlanTry, RegExp])[] = [
-    ['rows', { caps: { maxRows: 1 } }, /2 rows, more than bulk.max_rows \(1\)/],
+    ['rows', { caps: { maxRows: 1 } }, /2 rows, more than bulk.max_rows allows \(1\)/],
     ['money, up and down', { caps: { maxTotal: '9.99' as Money } }, /move 10.00 in all, more than bulk.max_total/],
   ];
   test.each(over)('of too many %s is not stored', async (_, tried, problem) => {

@@ -443,9 +443,10 @@ describe('a balance that others change at any step', () => {
     const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
     const client = bulkClient(sandbox, 200);
     onTestFinished(() => client.close());
-    const { journal } = newJournal({ now: () => Date.now() });
     // Each step of the journal, and the moments just before and after each request.
     for (let step = 1; step <= 12; step += 1) {
+      // Of its own: what was made twice in one batch stops all the others.
+      const { journal } = newJournal({ now: () => Date.now() });
       const user = newUser(sandbox, 100);
       let moment = 0;
       const outside = (): void => {
@@ -484,8 +485,8 @@ describe('a balance that others change at any step', () => {
         await send(journal, client, batch, { settleAfterMs: 0 }),
         `${label}, settled`,
       );
+      expect(journal.batches()).toHaveLength(1);
       sandbox.control.clearFaults();
     }
-    expect(journal.batches()).toHaveLength(12);
   });
 });

@@ -61,6 +61,12 @@ describe('bulk plan', () => {
       rows: 2,
       counts: { planned: 1, applied: 0, rejected: 0, unknown: 0, blocked: 0, skipped: 0, invalid: 1 },
       net: '2.50',
+      gross: '2.50',
+      users: 1,
+      applied_net: '0.00',
+      applied_gross: '0.00',
+      applied_users: 0,
+      discrepancies: 0,
       problems: [{ row: 3, column: 'user_id', problem: 'there is no user 77777' }],
       warnings: expect.any(Array) as string[],
     });
@@ -92,7 +98,7 @@ describe('bulk apply', () => {
       file(`${csv}${users[0]},add,2.50,x\n${users[1]},add,3,y\n`),
       '--json',
     ]);
-    return { sandbox, bulk, write: file, users, ...report(), ...rest };
+    return { sandbox, bulk, write: file, ...report(), users, ...rest };
   }
 
   test('without a terminal needs the hash of the plan, and no other', async () => {

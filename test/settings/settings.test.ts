@@ -94,7 +94,9 @@ describe('values', () => {
       settleAfterMs: 0,
       maxRow: '99.5',
       maxTotal: '1000.01',
+      maxDay: '50000',
       maxRows: 500,
+      againWithinMs: 30 * 86_400_000,
     });
     expect(problemOf({ file: 'bulk:\n  max_row: -5\n' })).toContain('expected an amount above 0');
   });

@@ -18,7 +18,7 @@ CREATE TABLE journal_batches (
   created_at TEXT NOT NULL,
   applied_at TEXT,
   finished_at TEXT
-) STRICT, WITHOUT ROWID;
+, behind TEXT) STRICT, WITHOUT ROWID;
 
 CREATE TABLE journal_intents (
   batch TEXT NOT NULL REFERENCES journal_batches (batch),
@@ -46,7 +46,7 @@ CREATE TABLE journal_intents (
   answer_kind TEXT CHECK (answer_kind IN ('accepted', 'refused', 'lost')),
   http_status INTEGER,
   answer TEXT,
-  evidence TEXT,
+  evidence TEXT, claimed_at TEXT, planned_email TEXT, planned_username TEXT, record_id TEXT, discrepancy TEXT,
   PRIMARY KEY (batch, row)
 ) STRICT, WITHOUT ROWID;
 
@@ -55,9 +55,6 @@ CREATE UNIQUE INDEX journal_open_subject ON journal_intents (subject)
 
 CREATE UNIQUE INDEX journal_undone_row ON journal_intents (undo_of, undo_of_row)
   WHERE undo_of IS NOT NULL AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid');
-
-CREATE INDEX journal_sent_fingerprint ON journal_intents (fingerprint)
-  WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human', 'applied');
 
 CREATE TABLE journal_steps (
   step INTEGER PRIMARY KEY,
@@ -81,7 +78,7 @@ CREATE TABLE journal_writes (
   http_status INTEGER,
   answer TEXT,
   problem TEXT
-) STRICT;
+, fingerprint TEXT) STRICT;
 
 CREATE TABLE journal_locks (
   batch TEXT PRIMARY KEY,
@@ -100,3 +97,17 @@ CREATE TABLE journal_migrations (
   version INTEGER PRIMARY KEY,
   applied_at TEXT NOT NULL
 ) STRICT;
+
+CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL;
+
+CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL;
+
+CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL;
+
+CREATE INDEX journal_token ON journal_intents (token) WHERE token IS NOT NULL;
+
+CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
+  WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
+  BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END;

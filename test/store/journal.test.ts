@@ -3,6 +3,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { IntentState, Journal } from '../../src/store/ports/journal.ts';
 import { openJournal, openJournalForReading } from '../../src/store/sqlite/journal/journal.ts';
+import { timestampOf } from '../../src/model/time.ts';
 import { journalVersion } from '../../src/store/sqlite/journal/schema.ts';
 import { openMirrorFile } from '../../src/store/sqlite/open.ts';
 import { textsIn } from '../support/forget.ts';
@@ -15,7 +16,15 @@ function statesOf(journal: Journal, batch = 'one'): IntentState[] {
   return [...journal.intents(batch)].map(({ state }) => state);
 }
 
+/** Somebody consents to the batch, whatever the journal knows. */
+function claim(journal: Journal, batch = 'one'): void {
+  journal.claim(batch, always, () => []);
+}
+
+const always = { repeatsSince: timestampOf(0), daySince: timestampOf(0) };
+
 function send(journal: Journal, row: number, batch = 'one'): boolean {
+  if (journal.intent(batch, row)?.claimedAt === null) claim(journal, batch);
   return journal.move({ batch, row, from: 'planned', to: 'sending' });
 }
 
@@ -41,7 +50,7 @@ describe('a new journal', () => {
     expect(statSync(`${file}-wal`).mode & 0o777).toBe(0o600);
     const database = new SqliteDatabase(file, { readonly: true });
     expect(database.pragma('user_version', { simple: true })).toBe(journalVersion);
-    expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([1]);
+    expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([1, 2]);
     expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
     database.close();
   });
@@ -112,6 +121,7 @@ describe('a row', () => {
   test('keeps what each step brings, and every step with its time', () => {
     const { journal } = newJournal();
     journal.addBatch(newBatch(), [newIntent(2, 7)]);
+    claim(journal);
     const fields = { body: '{"amount":5.00}', seenBefore: { balance: '1.00' }, before: '1.00' };
     journal.move({ batch: 'one', row: 2, from: 'planned', to: 'sending', fields });
     journal.move({ batch: 'one', row: 2, from: 'sending', to: 'acknowledged', fields: { httpStatus: 200 }, note: 'x' });
@@ -144,17 +154,19 @@ describe('a batch', () => {
     expect(journal.batches()).toEqual([]);
   });
 
-  test('is found again by its file or its rows once a row of it was sent', () => {
+  test('is found again by its file or its rows once somebody consented to it', () => {
     const { journal } = newJournal();
     journal.addBatch(newBatch(), [newIntent(2, 7)]);
-    const found = (fileHash: string, rowsDigest: string) =>
-      journal.sentLike({ fileHash, rowsDigest }, null).map(({ batch }) => batch);
+    const view = (fileHash: string, rowsDigest: string) =>
+      journal.claimView({ batch: 'new', fileHash, rowsDigest }, journal.claimable('two'), always);
+    const found = (fileHash: string, rowsDigest: string) => view(fileHash, rowsDigest).like.map(({ batch }) => batch);
     expect(found('f1', 'other')).toEqual([]);
-    send(journal, 2);
+    claim(journal);
     expect(found('f1', 'other')).toEqual(['one']);
     expect(found('other', 'd1')).toEqual(['one']);
     expect(found('other', 'other')).toEqual([]);
-    expect(journal.sentRows(['print-2', 'print-3'])).toEqual([{ fingerprint: 'print-2', batch: 'one', row: 2 }]);
+    journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 7), newIntent(3, 7)]);
+    expect(view('other', 'other').repeats).toMatchObject([{ fingerprint: 'print-2', batch: 'one', row: 2 }]);
   });
 
   test('is in the hands of one process', () => {
@@ -179,6 +191,7 @@ test('a person is taken out, and no byte is left, while amounts, outcomes and to
     newIntent(3, 7, { cells, parameters, plannedAfter: 'zq@quill.example, balance 1.00' }),
     newIntent(4, 8, { cells: ['8', 'add', '1', 'from Zephyrine'] }),
   ]);
+  claim(journal);
   const body = `{"type":"add","amount":5.00,"description":"For Zephyrine ${token}"}`;
   const seenBefore = { found: true, email: 'zq@quill.example', balance: '1.00' };
   journal.move({ batch: 'one', row: 2, from: 'planned', to: 'sending', fields: { body, seenBefore } });
@@ -190,7 +203,12 @@ test('a person is taken out, and no byte is left, while amounts, outcomes and to
     fields: { answer: '{"email":"zq@quill.example"}' },
     note: 'Zephyrine again',
   });
-  const write = journal.beginWrite({ operation: 'users.update', user: 7, body: '{"first_name":"Zephyrine"}' });
+  const write = journal.beginWrite({
+    operation: 'users.update',
+    user: 7,
+    body: '{"first_name":"Zephyrine"}',
+    fingerprint: null,
+  });
   journal.endWrite(write, { state: 'done', httpStatus: 200, answer: '{"name":"Zephyrine"}', problem: null });
   const texts = ['Zephyrine', 'zq@quill.example'];
   expect(textsIn(file, texts)).toEqual(texts);

@@ -1,15 +1,16 @@
 /** Batches of any action against a sandbox in this process: planned, sent, lost on the way, settled. */
 import { openClient } from '../../src/api/open-client.ts';
 import { actionOf } from '../../src/bulk/actions.ts';
-import { countsOf } from '../../src/bulk/intent.ts';
 import { planBatch } from '../../src/bulk/plan.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
+import { reportOf } from '../../src/bulk/report.ts';
 import { endError, sendBatch } from '../../src/bulk/send-batch.ts';
 import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { minuteMs, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Batch, Intent, Journal } from '../../src/store/ports/journal.ts';
+import { defaultOptions, openRules } from './bulk.ts';
 
 export type Cells = Readonly<Record<string, string | number>>;
 
@@ -71,7 +72,7 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
     directory: null,
     concurrency: 8,
     pageSize: 1_000,
-    caps: { maxRow: undefined, maxTotal: undefined, maxRows: undefined },
+    rules: openRules,
   };
   const again = { reason: null };
   return {
@@ -83,10 +84,18 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
       return planBatch(planPorts, action, read, { file, undoOf: null, again });
     },
     send: async (batch, settleAfterMs = 10 * minuteMs) => {
-      const ports = { ...common, sleep: () => Promise.resolve(), progress: () => {} };
-      const options = { settleAfterMs, concurrency: 1, maxErrors: 100 };
-      const { stop } = await sendBatch(ports, journal.batch(batch.batch) ?? batch, actionOf(batch.action), options);
-      return endError(stop, countsOf(journal.counts(batch.batch)), batch.batch)?.exitCode ?? 0;
+      const ports = { ...common, memory: null, sleep: () => Promise.resolve(), progress: () => {} };
+      const found = journal.batch(batch.batch) ?? batch;
+      const approved = found.state === 'planned' ? 'by a test' : null;
+      const consent = { ...openRules, again, approved };
+      const { stop } = await sendBatch(
+        ports,
+        found,
+        actionOf(batch.action),
+        { ...defaultOptions, settleAfterMs },
+        consent,
+      );
+      return endError(stop, reportOf(journal, found), batch.batch)?.exitCode ?? 0;
     },
     row: (batch, row = 2) => {
       const intent = journal.intent(batch.batch, row);

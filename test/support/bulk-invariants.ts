@@ -37,6 +37,8 @@ export function expectAccounted(
   const sum = Object.values(counts).reduce((a, b) => a + b, 0);
   expect(sum, `${label}: counts sum`).toBe(intents.length);
   if (counts.unknown > 0) expect(sent.error, `${label}: no exit 0 while anything is unknown`).not.toBeNull();
-  const all = intents.length === counts.applied;
-  expect(sent.error === null, `${label}: exit 0 where all was applied, and only there`).toBe(all);
+  const all = intents.length === counts.applied && intents.every(({ discrepancy }) => discrepancy === null);
+  expect(sent.error === null, `${label}: exit 0 where all was applied and nothing contradicts, and only there`).toBe(
+    all,
+  );
 }

@@ -3,16 +3,17 @@ import { readRows } from '../../src/bulk/read-rows.ts';
 import type { Client } from '../../src/api/client.ts';
 import { openClient } from '../../src/api/open-client.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
-import { countsOf } from '../../src/bulk/intent.ts';
 import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
-import type { Caps } from '../../src/bulk/plan-rows.ts';
+import type { Caps } from '../../src/bulk/caps.ts';
+import type { Rules } from '../../src/bulk/claim.ts';
 import type { BulkEvent } from '../../src/bulk/progress.ts';
-import { endError, sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
-import type { SendingOptions } from '../../src/bulk/sending.ts';
+import { reportOf } from '../../src/bulk/report.ts';
+import { endError, reconcileBatch, sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
+import type { SendingOptions, SendingPorts } from '../../src/bulk/sending.ts';
 import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
 import type { OperatorError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
-import { minuteMs, systemClock } from '../../src/model/time.ts';
+import { dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Batch, Intent, Journal } from '../../src/store/ports/journal.ts';
 import type { UserDirectory } from '../../src/store/ports/user-directory.ts';
@@ -68,7 +69,10 @@ export function bulkClient(server: { readonly url: string; readonly key: string 
   });
 }
 
-const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxRows: undefined };
+const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxDay: undefined, maxRows: undefined };
+
+/** No bounds but the one on what was sent before. */
+export const openRules: Rules = { caps: noCaps, againWithinMs: 30 * dayMs };
 
 export interface PlanTry {
   readonly caps?: Partial<Caps>;
@@ -88,13 +92,18 @@ export function plan(journal: Journal, client: Client, sheet: Sheet, tried: Plan
     signal: new AbortController().signal,
     concurrency: 8,
     pageSize: 1_000,
-    caps: { ...noCaps, ...tried.caps },
+    rules: { ...openRules, caps: { ...noCaps, ...tried.caps } },
   };
   const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
   return planBatch(ports, balance, rows, { file, undoOf: null, again: { reason: tried.againReason ?? null } });
 }
 
 export interface SendTry extends Partial<SendingOptions> {
+  readonly caps?: Partial<Caps>;
+  readonly againReason?: string;
+  readonly memory?: SendingPorts['memory'];
+  /** Looks for every row and sends nothing. */
+  readonly reconcile?: true;
   readonly signal?: AbortSignal;
   readonly onEvent?: (event: BulkEvent) => void;
   readonly clock?: PlanPorts['clock'];
@@ -107,14 +116,33 @@ export interface Sent extends SendingEnd {
 
 /** Sends the batch, or goes on with it. */
 export async function send(journal: Journal, client: Client, batch: string, tried: SendTry = {}): Promise<Sent> {
-  const { signal = new AbortController().signal, onEvent = () => {}, clock = systemClock, ...options } = tried;
+  const { signal = new AbortController().signal, onEvent = () => {}, clock = systemClock, ...rest } = tried;
+  const { caps = {}, againReason = null, memory = null, reconcile, ...options } = rest;
   const found = journal.batch(batch);
   if (found === undefined) throw new Error(`no batch ${batch}`);
-  const ports = { journal, client, clock, sleep: () => Promise.resolve(), signal, progress: onEvent };
-  const defaults = { settleAfterMs: 10 * minuteMs, concurrency: 1, maxErrors: 100 };
-  const { stop } = await sendBatch(ports, found, balance, { ...defaults, ...options });
-  return { stop, error: endError(stop, countsOf(journal.counts(batch)), batch) };
+  const ports = { journal, memory, client, clock, sleep: () => Promise.resolve(), signal, progress: onEvent };
+  const all = { ...defaultOptions, ...options };
+  const consent = {
+    ...openRules,
+    caps: { ...noCaps, ...caps },
+    again: { reason: againReason },
+    approved: found.state === 'planned' ? 'by a test' : null,
+  };
+  const { stop } =
+    reconcile === true
+      ? await reconcileBatch(ports, found, balance, all)
+      : await sendBatch(ports, found, balance, all, consent);
+  return { stop, error: endError(stop, reportOf(journal, found), batch) };
 }
+
+/** As the settings have them where nothing is set. */
+export const defaultOptions: SendingOptions = {
+  settleAfterMs: 10 * minuteMs,
+  concurrency: 1,
+  maxErrors: 100,
+  againWithinMs: openRules.againWithinMs,
+  acceptJournal: false,
+};
 
 export function intentsOf(journal: Journal, batch: string): Intent[] {
   return [...journal.intents(batch)];

@@ -45,6 +45,8 @@ export function newIntent(row: number, user: number, fields: Partial<NewIntent> 
     key: null,
     token: `am:aaaaaaaaaa${String(row).padStart(2, '2').replaceAll(/[01]/g, 'b')}`,
     fingerprint: `print-${row}`,
+    plannedEmail: null,
+    plannedUsername: null,
     parameters: { type: 'add', amount: '5.00', description: null },
     cells: [String(user), 'add', '5.00'],
     plannedBefore: '0.00',

@@ -31,7 +31,14 @@ export function judgeBalance(
   if (now.hits > 1) return overApplied(target, now);
   if (now.hits === 1) {
     if (now.agreeing === 1) {
-      return { kind: 'applied', evidence: 'token', after, note: `the transaction with ${target.token} is there` };
+      return {
+        kind: 'applied',
+        evidence: 'token',
+        after,
+        note: `the transaction with ${target.token} is there`,
+        recordId: now.recordId,
+        contradiction: contradictionOf(target.parameters, before, now),
+      };
     }
     return { kind: 'unclear', after, note: `the transaction with ${target.token} has another amount or direction` };
   }
@@ -80,13 +87,9 @@ function signsOf(parameters: BalanceParameters, before: BalanceSighting, now: Ba
   const unchanged = change.eq(0);
   const fits = expected.eq(now.balance);
   const alike = Math.max(0, now.alike - before.alike);
-  const told =
-    before.sum !== null &&
-    now.sum !== null &&
-    before.sets === now.sets &&
-    new Big(now.sum).minus(before.sum).eq(change);
-  // Where nothing was to change, an unchanged balance proves nothing.
-  const absent = shown && alike === 0 && (unchanged || told);
+  const told = isExplained(before, now, change);
+  // A balance that is what the row would leave may be the row's work, whatever else is shown beside it.
+  const absent = shown && alike === 0 && (unchanged || (told && !fits));
   const seen = unchanged
     ? `the balance is ${now.balance}, as it was before`
     : `the balance went from ${before.balance} to ${now.balance}${fits ? ', as it would by this row' : ''}`;
@@ -96,6 +99,23 @@ function signsOf(parameters: BalanceParameters, before: BalanceSighting, now: Ba
       ? `${alike} new ${alike === 1 ? 'transaction' : 'transactions'} like it without its token`
       : 'no transaction of it is shown';
   return { shown, unchanged, fits, alike, absent, words: `${seen}; ${list}` };
+}
+
+/** What is shown as done between the two looks sums to the change of the balance. */
+function isExplained(before: BalanceSighting, now: BalanceSighting, change: Big): boolean {
+  if (before.sum === null || now.sum === null || before.sets !== now.sets) return false;
+  return new Big(now.sum).minus(before.sum).eq(change);
+}
+
+/**
+ * The transaction is there, and the balance is neither what it should leave nor what all transactions together make of it:
+ * it was cut off at a bound, or another writer overwrote it.
+ */
+function contradictionOf(parameters: BalanceParameters, before: BalanceSighting, now: BalanceSighting): string | null {
+  if (before.balance === null || now.balance === null) return null;
+  const expected = resultOf(parameters, before.balance);
+  if (expected.eq(now.balance) || isExplained(before, now, new Big(now.balance).minus(before.balance))) return null;
+  return `the balance was ${before.balance}, should be ${moneyText(expected)} and is ${now.balance}`;
 }
 
 /** The server said that it did it: the balance, where it is exactly what it should be, agrees. */

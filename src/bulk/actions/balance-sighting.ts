@@ -1,12 +1,11 @@
 /** What is seen of a user's balance: the number itself, and what its transactions say, as far as they are shown. */
 import { Big } from 'big.js';
-import { stringifyExactly } from '../../api/exact-json.ts';
 import type { ApiRecord } from '../../api/envelope.ts';
 import type { BalanceChangeType } from '../../model/operations.ts';
-import type { LookingClient, Sighting, Target } from '../action.ts';
+import type { LookingClient, Marks, Sighting, Target } from '../action.ts';
 import { decimalOf, moneyOf, moneyText } from '../decimal.ts';
-import { tokenPartIn } from '../token.ts';
-import { readUser, relatedIn, sightingOfUser } from './user-with.ts';
+import { mayHaveLost, tokenAtEnd } from '../token.ts';
+import { nameOf, readUser, relatedIn, sightingOfUser, textOf, textsOf } from './user-with.ts';
 
 /** A row's instruction. Amounts are decimal text. */
 export interface BalanceParameters {
@@ -32,9 +31,22 @@ export interface BalanceSighting extends Sighting {
   readonly sets: number;
   /** What the others sum to; null where one of them does not tell its amount or direction. */
   readonly sum: string | null;
+  /** Tokens of other rows in transactions that do what this one does. */
+  readonly others: Marks['others'];
+  /** Id of the transaction with the row's token. */
+  readonly recordId: string | null;
 }
 
-const nothing = { shown: false, hits: 0, agreeing: 0, alike: 0, sets: 0, sum: null } as const;
+const nothing = {
+  shown: false,
+  hits: 0,
+  agreeing: 0,
+  alike: 0,
+  sets: 0,
+  sum: null,
+  others: [],
+  recordId: null,
+} as const;
 
 /** Looks at the user, with transactions. Throws what the client throws, but for 404. */
 export async function lookAtBalance(
@@ -81,12 +93,19 @@ function tallyOf(
 ): Omit<BalanceSighting, keyof Sighting | 'balance'> {
   let [hits, agreeing, alike, sets] = [0, 0, 0, 0];
   let sum: Big | null = new Big(0);
+  let recordId: string | null = null;
+  const others: { token: string; at: string | null }[] = [];
   for (const record of transactions) {
-    const text = stringifyExactly(record);
-    if (text.includes(token)) {
+    const texts = textsOf(record);
+    const found = texts.flatMap((text) => tokenAtEnd(text) ?? []);
+    const alikeIt = does(record, parameters);
+    if (found.includes(token)) {
       hits += 1;
-      if (does(record, parameters)) agreeing += 1;
-    } else if (does(record, parameters) && mayBeOurs(text, token)) {
+      recordId ??= nameOf(record);
+      if (alikeIt) agreeing += 1;
+    } else if (alikeIt && found.length > 0) {
+      others.push(...found.map((each) => ({ token: each, at: textOf(record['created_at']) })));
+    } else if (alikeIt && texts.every((text) => mayHaveLost(text, token))) {
       alike += 1;
     }
     const direction = directionOf(record);
@@ -95,11 +114,6 @@ function tallyOf(
     else if (direction === undefined || amount === null) sum = null;
     else sum = sum === null ? null : direction === 'add' ? sum.plus(amount.abs()) : sum.minus(amount.abs());
   }
-  return { shown: true, hits, agreeing, alike, sets, sum: sum === null ? null : moneyText(sum) };
-}
-
-/** A token that was cut short may be ours; another one is another's. */
-function mayBeOurs(text: string, token: string): boolean {
-  const part = tokenPartIn(text);
-  return part === undefined || token.startsWith(part);
+  const known = { hits, agreeing, alike, sets, others, recordId };
+  return { shown: true, ...known, sum: sum === null ? null : moneyText(sum) };
 }

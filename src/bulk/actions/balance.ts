@@ -3,7 +3,7 @@ import { Big } from 'big.js';
 import { exactNumber } from '../../api/exact-json.ts';
 import { balanceChangeTypes } from '../../model/operations.ts';
 import type { Action, KnownUser, Preview, Target } from '../action.ts';
-import { moneyText } from '../decimal.ts';
+import { moneyOf, moneyText } from '../decimal.ts';
 import type { RowReader } from '../row-reader.ts';
 import { tokenLength, withToken } from '../token.ts';
 import { judgeBalance, resultOf } from './balance-judge.ts';
@@ -15,6 +15,7 @@ const longestDescription = 255;
 export const balance: Action<BalanceParameters, BalanceSighting> = {
   name: 'balance',
   summary: 'add to, remove from or set balances',
+  operation: 'users.update-balance',
   columns: [
     { name: 'type', required: true },
     { name: 'amount', required: true, amount: true },
@@ -35,9 +36,11 @@ export const balance: Action<BalanceParameters, BalanceSighting> = {
     if (user === null) throw new Error('a change of a balance names its user');
     return previewOf(parameters, user);
   },
-  sameness: ({ type, amount, description }) => JSON.stringify([type, amount, description]),
+  // Not the description: the same amount to the same user is the same payment, whatever is said of it.
+  identity: ({ type, amount }) => `${type} ${moneyOf(amount) ?? amount}`,
 
   look: lookAtBalance,
+  marks: ({ hits, others }) => ({ own: hits > 0, others }),
   shown: (seen) => seen.balance,
   hindrance: ({ parameters: { type, expected_balance: expected } }, seen, plannedBefore) => {
     if (!seen.found) return 'the user is not there any more';

@@ -2,7 +2,15 @@
 import type { AnswerKind } from '../../store/ports/journal.ts';
 import { recordId } from '../../model/records.ts';
 import type { ApiRecord } from '../../api/envelope.ts';
-import type { Action, Judgement, LookingClient, Preview, Sighting, Target } from '../action.ts';
+import {
+  type Action,
+  type Judgement,
+  type LookingClient,
+  noMarks,
+  type Preview,
+  type Sighting,
+  type Target,
+} from '../action.ts';
 import type { RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/shown.ts';
 import { columnsFor, readFields } from './fields.ts';
@@ -27,6 +35,7 @@ export interface CreateSighting extends Sighting {
 export const create: Action<CreateParameters, CreateSighting> = {
   name: 'create',
   summary: 'make new users',
+  operation: 'users.create',
   columns: columnsFor('users.create'),
   examples: [
     example('Anna', 'Lind', 'anna.lind'),
@@ -55,9 +64,10 @@ export const create: Action<CreateParameters, CreateSighting> = {
       user: null,
     };
   },
-  sameness: (parameters) => JSON.stringify(parameters),
+  identity: (parameters) => JSON.stringify(parameters),
 
   look,
+  marks: () => noMarks,
   shown: () => null,
   hindrance: (_, { taken }) =>
     taken.length === 0 ? null : `the email or the user name is taken by user ${taken.join(' and ')}`,
@@ -156,7 +166,8 @@ function judge(
     const note = `made ${made.length} times: users ${made.join(', ')}`;
     return { kind: 'over_applied', evidence: 'record', after, note, reversal: `admin-mirror users delete ${second}` };
   }
-  if (first !== undefined) return { kind: 'applied', evidence: 'record', after, note: `the new user is ${first}` };
+  if (first !== undefined)
+    return { kind: 'applied', evidence: 'record', after, note: `the new user is ${first}`, recordId: String(first) };
   if (!now.told) {
     const note = 'the server does not find users by email and user name';
     return answer === 'accepted'

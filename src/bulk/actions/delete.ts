@@ -1,6 +1,6 @@
 /** `delete`: deletes users for good. That it happened is told by the user being nowhere to be found: 404. */
 import { moneyOf } from '../decimal.ts';
-import type { Action, Sighting } from '../action.ts';
+import { type Action, noMarks, type Sighting } from '../action.ts';
 import type { RowReader } from '../row-reader.ts';
 import { columnsFor, readYes } from './fields.ts';
 import { readUser, sightingOfUser } from './user-with.ts';
@@ -19,6 +19,7 @@ export interface DeleteSighting extends Sighting {
 export const deletion: Action<DeleteParameters, DeleteSighting> = {
   name: 'delete',
   summary: 'delete users for good',
+  operation: 'users.delete',
   columns: columnsFor('users.delete'),
   examples: [
     { user_id: '42', force: '' },
@@ -44,12 +45,13 @@ export const deletion: Action<DeleteParameters, DeleteSighting> = {
       user,
     };
   },
-  sameness: ({ force }) => JSON.stringify([force]),
+  identity: ({ force }) => JSON.stringify([force ?? false]),
 
   look: async (client, target, signal) => {
     const record = await readUser(client, target, null, signal);
     return { ...sightingOfUser(record), balance: moneyOf(record?.['balance']) };
   },
+  marks: () => noMarks,
   shown: (seen) => (seen.found ? standing(seen) : 'deleted'),
   hindrance: (_, seen) => (seen.found ? null : 'the user is not there any more'),
   request: ({ user, parameters: { force } }) => ({

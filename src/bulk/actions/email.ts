@@ -3,7 +3,7 @@ import type { ApiRecord } from '../../api/envelope.ts';
 import { KeyRefused, RefusedInput, ServerFailed } from '../../api/errors.ts';
 import { recordId } from '../../model/records.ts';
 import type { Action, LookingClient, Target } from '../action.ts';
-import { hiddenList, judgeList, type ListSighting, sortedOut } from './sent-list.ts';
+import { hiddenList, judgeList, type ListSighting, marksOf, sortedOut } from './sent-list.ts';
 import { readUser, sightingOfUser, textOf } from './user-with.ts';
 
 export interface EmailParameters {
@@ -15,6 +15,7 @@ export interface EmailParameters {
 export const email: Action<EmailParameters, ListSighting> = {
   name: 'email',
   summary: 'send emails to users',
+  operation: 'users.send-email',
   columns: [
     { name: 'subject', required: true },
     { name: 'content', required: true },
@@ -32,9 +33,10 @@ export const email: Action<EmailParameters, ListSighting> = {
     content: row.required('content'),
   }),
   preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
-  sameness: ({ subject, content }) => JSON.stringify([subject, content]),
+  identity: ({ subject, content }) => JSON.stringify([subject, content]),
 
   look,
+  marks: marksOf,
   shown: () => null,
   hindrance: (_, seen) => (seen.found ? null : 'the user is not there any more'),
   request: ({ user, parameters: { subject, content }, token }) => ({

@@ -7,7 +7,7 @@ import type { ApiRecord } from '../../api/envelope.ts';
 import type { Action, LookingClient, Target } from '../action.ts';
 import type { RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/shown.ts';
-import { hiddenList, judgeList, type ListSighting, sortedOut } from './sent-list.ts';
+import { hiddenList, judgeList, type ListSighting, marksOf, sortedOut } from './sent-list.ts';
 import { readUser, relatedIn, sightingOfUser, textOf } from './user-with.ts';
 
 export interface NotifyParameters {
@@ -21,6 +21,7 @@ export interface NotifyParameters {
 export const notify: Action<NotifyParameters, ListSighting> = {
   name: 'notify',
   summary: 'show notifications to users',
+  operation: 'users.send-notification',
   columns: [
     { name: 'type', required: true },
     { name: 'icon', required: true },
@@ -43,9 +44,10 @@ export const notify: Action<NotifyParameters, ListSighting> = {
 
   readRow,
   preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
-  sameness: ({ type, icon, message, url }) => JSON.stringify([type, icon, message, url]),
+  identity: ({ type, icon, message, url }) => JSON.stringify([type, icon, message, url]),
 
   look,
+  marks: marksOf,
   shown: () => null,
   hindrance: (_, seen) => (seen.found ? null : 'the user is not there any more'),
   request: ({ user, parameters: { type, icon, message, url } }) => ({

@@ -2,11 +2,11 @@
  * Whether a message went to a user, by the list of those that did: what was there before, what is there now, and which
  * of the new ones is the row's. Pure. Section "Settling" of docs/architecture.md.
  */
-import { stringifyExactly } from '../../api/exact-json.ts';
 import type { ApiRecord } from '../../api/envelope.ts';
 import type { AnswerKind } from '../../store/ports/journal.ts';
-import type { Judgement, Sighting, Target } from '../action.ts';
-import { tokenPartIn } from '../token.ts';
+import type { Judgement, Marks, Sighting, Target } from '../action.ts';
+import { mayHaveLost, tokenAtEnd } from '../token.ts';
+import { nameOf, textOf, textsOf } from './user-with.ts';
 
 /** Ids of records, or all of a record where it has none. */
 export interface ListSighting extends Sighting {
@@ -17,35 +17,39 @@ export interface ListSighting extends Sighting {
   /** Without a token that is another's, and saying what the row says. */
   readonly alike: readonly string[];
   readonly others: readonly string[];
+  /** Tokens of other rows in those that say what the row says. */
+  readonly marks: Marks['others'];
 }
 
-export const hiddenList = { shown: false, hits: [], alike: [], others: [] } as const;
+export const hiddenList = { shown: false, hits: [], alike: [], others: [], marks: [] } as const;
+
+/** The tokens in what was seen. */
+export function marksOf({ hits, marks }: Pick<ListSighting, 'hits' | 'marks'>): Marks {
+  return { own: hits.length > 0, others: marks };
+}
 
 /** Sorts the records of a list. */
 export function sortedOut(
   records: readonly ApiRecord[],
   token: string,
   saysTheSame: (record: ApiRecord) => boolean,
-): Pick<ListSighting, 'hits' | 'alike' | 'others'> {
+): Pick<ListSighting, 'hits' | 'alike' | 'others' | 'marks'> {
   const hits = new Set<string>();
   const alike = new Set<string>();
   const others = new Set<string>();
+  const marks: { token: string; at: string | null }[] = [];
   for (const record of records) {
-    const text = stringifyExactly(record);
-    const part = tokenPartIn(text);
+    const texts = textsOf(record);
+    const found = texts.flatMap((text) => tokenAtEnd(text) ?? []);
     const name = nameOf(record);
-    if (text.includes(token)) hits.add(name);
-    else if (saysTheSame(record) && (part === undefined || token.startsWith(part))) alike.add(name);
+    const same = saysTheSame(record);
+    if (found.includes(token)) hits.add(name);
+    else if (same && texts.every((text) => mayHaveLost(text, token))) alike.add(name);
     else others.add(name);
+    if (same)
+      for (const each of found) if (each !== token) marks.push({ token: each, at: textOf(record['created_at']) });
   }
-  return { hits: [...hits], alike: [...alike], others: [...others] };
-}
-
-function nameOf(record: ApiRecord): string {
-  const id = record['id'];
-  return typeof id === 'string' || typeof id === 'number' || typeof id === 'bigint'
-    ? String(id)
-    : stringifyExactly(record);
+  return { hits: [...hits], alike: [...alike], others: [...others], marks };
 }
 
 /** @param kind what the list holds: `email` */
@@ -59,7 +63,8 @@ export function judgeList(
   const after = null;
   if (now.hits.length > 1) return overApplied('token', `${now.hits.length} ${kind}s carry ${token}`, kind);
   if (now.hits.length === 1) {
-    return { kind: 'applied', evidence: 'token', after, note: `the ${kind} with ${token} is there` };
+    const [recordId = null] = now.hits;
+    return { kind: 'applied', evidence: 'token', after, note: `the ${kind} with ${token} is there`, recordId };
   }
   if (!now.found) {
     const note = 'the user is not there any more';
@@ -75,7 +80,8 @@ export function judgeList(
   const alike = newOnes(before, now.alike);
   if (alike.length > 1) return overApplied('record', `${alike.length} new ${kind}s say what the row says`, kind);
   if (alike.length === 1) {
-    return { kind: 'applied', evidence: 'record', after, note: `a new ${kind} says what the row says` };
+    const [recordId = null] = alike;
+    return { kind: 'applied', evidence: 'record', after, note: `a new ${kind} says what the row says`, recordId };
   }
   const others = newOnes(before, now.others);
   if (others.length === 0) return { kind: 'absent', evidence: 'record', after, note: `there is no new ${kind}` };

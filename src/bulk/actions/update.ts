@@ -1,6 +1,15 @@
 /** `update`: changes names, user names and languages. What became of it is told by the fields themselves. */
 import type { AnswerKind } from '../../store/ports/journal.ts';
-import type { Action, Judgement, KnownUser, LookingClient, Preview, Sighting, Target } from '../action.ts';
+import {
+  type Action,
+  type Judgement,
+  type KnownUser,
+  type LookingClient,
+  noMarks,
+  type Preview,
+  type Sighting,
+  type Target,
+} from '../action.ts';
 import type { RowReader } from '../row-reader.ts';
 import { columnsFor, readFields } from './fields.ts';
 import { readUser, sightingOfUser, textOf } from './user-with.ts';
@@ -25,6 +34,7 @@ export interface UpdateSighting extends Sighting {
 export const update: Action<UpdateParameters, UpdateSighting> = {
   name: 'update',
   summary: 'change names, user names and languages',
+  operation: 'users.update',
   columns: columnsFor('users.update'),
   examples: [
     { user_id: '42', first_name: 'Anna', last_name: 'Lind', language: '' },
@@ -39,9 +49,10 @@ export const update: Action<UpdateParameters, UpdateSighting> = {
     if (user === null) throw new Error('a change of a user names the user');
     return previewOf(parameters, user);
   },
-  sameness: (parameters) => JSON.stringify(changesOf(parameters)),
+  identity: (parameters) => JSON.stringify(changesOf(parameters)),
 
   look,
+  marks: () => noMarks,
   shown: ({ found, values }) => (found ? JSON.stringify(values) : null),
   hindrance: ({ parameters: { expected } }, seen, plannedBefore) => {
     if (!seen.found) return 'the user is not there any more';

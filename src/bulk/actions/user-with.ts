@@ -1,4 +1,5 @@
 /** One user with one kind of related records, as far as the server shows them: what looking at most writes begins with. */
+import { stringifyExactly } from '../../api/exact-json.ts';
 import { isRecord, recordIn, type ApiRecord } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { recordId } from '../../model/records.ts';
@@ -64,6 +65,20 @@ export function relatedIn(record: ApiRecord | null, relation: Relation): readonl
 
 /** A field that is text; null of whatever else it is. */
 export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+
+/** Every text of the record, however deep it stands: which of them keeps what a write said is not documented. */
+export function textsOf(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsOf) : [];
+}
+
+/** What tells the record from others. */
+export function nameOf(record: ApiRecord): string {
+  const id = record['id'];
+  return typeof id === 'string' || typeof id === 'number' || typeof id === 'bigint'
+    ? String(id)
+    : stringifyExactly(record);
+}
 
 /** What every sighting of a user tells. */
 export function sightingOfUser(record: ApiRecord | null): Sighting {

@@ -1,7 +1,7 @@
 /** Flags that several parts of `bulk` share. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { DecimalMark } from '../../bulk/sheet/amount.ts';
-import type { Again } from '../../bulk/sent-before.ts';
+import type { Again } from '../../bulk/claim.ts';
 import { UsageError } from '../../model/errors.ts';
 import { parseDuration } from '../../model/time.ts';
 
@@ -22,6 +22,7 @@ export interface SendFlags extends AgainFlags {
   readonly rehearse?: true;
   readonly settleAfter?: number;
   readonly maxErrors: number;
+  readonly acceptJournal?: true;
 }
 
 /** Where nothing else is said, a batch whose rows fail one after the other does not fail to its end. */
@@ -45,10 +46,15 @@ export function addAgainFlags(command: Command): Command {
     .option('--reason <text>', 'why; it stays on record');
 }
 
+export function addSettleFlag(command: Command): Command {
+  const what = 'how long a write that is nowhere to be seen stays unknown';
+  return command.option('--settle-after <duration>', what, toDuration);
+}
+
 export function addSendFlags(command: Command): Command {
-  return command
-    .option('--settle-after <duration>', 'how long a write that is nowhere to be seen stays unknown', toDuration)
-    .option('--max-errors <n>', 'rows that may fail before it stops', toCount, defaultMaxErrors);
+  return addSettleFlag(command)
+    .option('--max-errors <n>', 'rows that may fail before it stops', toCount, defaultMaxErrors)
+    .option('--accept-journal', 'send although the mirror knows of batches that this journal does not have');
 }
 
 /** What the flags say about sending again. Throws a UsageError where the reason is missing. */

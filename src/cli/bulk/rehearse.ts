@@ -18,7 +18,7 @@ import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
 import { planNamed, readFile } from './plan.ts';
 import { sendWatched } from './send.ts';
-import { openBulk } from './world.ts';
+import { type BulkPorts, openBulk } from './world.ts';
 
 /** Rows whose outcome a screen shows. */
 const shownRows = 25;
@@ -39,9 +39,9 @@ export async function runRehearsal(
   await withReleases(async (releases) => {
     const { action, rows, source } = await readFile(context, actionName, file, flags);
     const { settings, users, freshAsOf } = await stage(context, releases, action, rows);
-    const ports = await openBulk({ ...context, settings: () => settings }, releases);
+    const ports = await openBulk({ ...context, settings: () => settings }, releases, true);
     const batch = await planNamed(ports, action, rows, source);
-    await checkAgain(context, batch, flags);
+    await checkAgain(context, ports, batch, flags);
     const { journal } = ports;
     const told = `This was a rehearsal, in a sandbox with ${users} users of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
     const planned = reportOf(journal, batch);
@@ -52,7 +52,9 @@ export async function runRehearsal(
         advice: `Correct them in the file, and rehearse it again.\n${told}`,
       });
     }
-    await sendWatched({ ...context, settings: () => settings }, ports, batch, action, flags, async (report) => {
+    const consent = { ...ports.rules, again: againOf(flags), approved: 'for a rehearsal' };
+    const there = { ...context, settings: () => settings };
+    await sendWatched(there, ports, batch, action, flags, consent, async (report) => {
       if (context.json()) return printJson(context, { ...report, rehearsal: true });
       const intents = journal.intents(batch.batch).take(shownRows).toArray();
       const { rows: count, net } = report;
@@ -128,13 +130,19 @@ function load({ control }: Sandbox, user: ServedRecord): void {
 }
 
 /** What the journal says of the same rows would stop the batch itself, too. */
-async function checkAgain(context: CliContext, batch: Batch, flags: PlanFlags & SendFlags): Promise<void> {
-  const [{ openJournalForReading, withReleases }, { checkNotSent }] = await Promise.all([
+async function checkAgain(
+  context: CliContext,
+  { journal, rules, clock }: BulkPorts,
+  batch: Batch,
+  flags: PlanFlags & SendFlags,
+): Promise<void> {
+  const [{ openJournalForReading, withReleases }, { checkNotRepeated, termsOf }] = await Promise.all([
     import('../../app.ts'),
-    import('../../bulk/sent-before.ts'),
+    import('../../bulk/claim.ts'),
   ]);
   await withReleases(async (releases) => {
-    const journal = await openJournalForReading(context.settings(), systemClock, releases);
-    if (journal !== undefined) checkNotSent(journal, batch, null, againOf(flags));
+    const real = await openJournalForReading(context.settings(), systemClock, releases);
+    const view = real?.claimView(batch, journal.claimable(batch.batch), termsOf(rules, clock));
+    if (view !== undefined) checkNotRepeated(view, batch, againOf(flags));
   });
 }

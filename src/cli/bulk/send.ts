@@ -2,7 +2,8 @@
 import type { Action } from '../../bulk/action.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { BatchReport } from '../../bulk/report.ts';
-import type { Batch } from '../../store/ports/journal.ts';
+import type { Consent } from '../../bulk/claim.ts';
+import type { Batch, Journal } from '../../store/ports/journal.ts';
 import { askConsent, noteProfile } from '../consent.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
@@ -59,7 +60,23 @@ export async function runResume(context: CliContext, name: string, flags: SendFl
       throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
     }
     await checkServer(batch, ports.client, context.signal);
-    await sendAndTell(context, ports, batch, actionOf(batch.action), flags);
+    const consent = { ...ports.rules, again: againOf(flags), approved: null };
+    await sendAndTell(context, ports, batch, actionOf(batch.action), flags, consent);
+  });
+}
+
+export async function runReconcile(context: CliContext, name: string, flags: SendFlags): Promise<void> {
+  const [{ withReleases }, { actionOf }, { batchOf, checkServer }] = await Promise.all([
+    import('../../app.ts'),
+    import('../../bulk/actions.ts'),
+    import('../../bulk/check-plan.ts'),
+  ]);
+  await withReleases(async (releases) => {
+    const ports = await openBulk(context, releases);
+    const batch = batchOf(ports.journal, name);
+    ports.about(batch.batch);
+    await checkServer(batch, ports.client, context.signal);
+    await sendAndTell(context, ports, batch, actionOf(batch.action), flags, null);
   });
 }
 
@@ -70,23 +87,31 @@ async function apply(
   action: Action,
   flags: SendFlags,
 ): Promise<void> {
-  const { checkFile, checkServer } = await import('../../bulk/check-plan.ts');
-  const { checkNotSent } = await import('../../bulk/sent-before.ts');
-  const { journal, client } = ports;
-  if (batch.state !== 'planned') {
-    throw new UsageError(`batch ${batch.batch} was approved before`, {
-      advice: `Go on with it by \`admin-mirror bulk resume ${batch.batch}\`.`,
-    });
-  }
+  const [{ checkFile, checkServer }, { approvedBefore, checkClaimable }, { checkMemory }] = await Promise.all([
+    import('../../bulk/check-plan.ts'),
+    import('../../bulk/claim.ts'),
+    import('../../bulk/journal-memory.ts'),
+  ]);
+  const { journal, client, rules, clock } = ports;
+  checkFree(journal, batch);
+  if (batch.state !== 'planned') throw approvedBefore(batch.batch);
   if ((journal.counts(batch.batch).planned ?? 0) === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
   checkFile(batch, fileOf(context, batch));
   await checkServer(batch, client, context.signal);
   const again = againOf(flags);
-  checkNotSent(journal, batch, batch.batch, again.reason === null ? { reason: batch.againReason } : again);
-  const how = await approve(context, ports, batch, action, flags);
-  if (again.reason !== null) journal.recordStep(batch.batch, null, 'again', again.reason);
-  journal.recordStep(batch.batch, null, 'approved', how);
-  await sendAndTell(context, ports, batch, action, flags);
+  // Looked at again when the rows are claimed; here, so that nobody is asked for what is refused then.
+  checkMemory(ports, flags.acceptJournal === true);
+  checkClaimable(journal, batch, { ...rules, again }, clock);
+  const approved = await approve(context, ports, batch, action, flags);
+  await sendAndTell(context, ports, batch, action, flags, { ...rules, again, approved });
+}
+
+/** Throws LockHeldError where another process is at the batch. */
+function checkFree(journal: Journal, { batch }: Batch): void {
+  if (journal.lockOwner(batch) === undefined) return;
+  // Says who it is; the lock is not kept while somebody is asked.
+  journal.acquireLock(batch);
+  journal.releaseLock(batch);
 }
 
 /** Throws a UsageError where nobody approves. Gives how it was approved. */
@@ -112,22 +137,33 @@ async function approve(
   const { planned = 0, invalid = 0 } = journal.counts(batch.batch);
   const left = invalid === 0 ? '' : ` (${invalid} invalid are left out)`;
   const rows = planned === 1 ? '1 row' : `${planned} rows`;
-  const [typed, total] =
-    action.typed === 'net' ? [batch.net, ` with a net total of ${batch.net}`] : [String(planned), ''];
+  const [typed, total] = action.typed === 'net' ? await netWords(journal, batch) : [String(planned), ''];
   const doing = `send ${rows}${left}${total} to ${client.address}`;
   await askConsent(context, { doing, typed }, false);
   return `by typing ${typed}`;
 }
 
+/** What is typed, and what it is, in words. */
+async function netWords(journal: Journal, batch: Batch): Promise<[typed: string, words: string]> {
+  const { reportOf, typedTotal } = await import('../../bulk/report.ts');
+  const typed = typedTotal(reportOf(journal, batch));
+  return typed === batch.net
+    ? [typed, ` with a net total of ${typed}`]
+    : [typed, ` with a net total / sum of all changes / number of users of ${typed}`];
+}
+
+/** @param consent null where nothing is to be sent, and every row is only looked for */
 function sendAndTell(
   context: CliContext,
   ports: BulkPorts,
   batch: Batch,
   action: Action,
   flags: SendFlags,
+  consent: Consent | null,
 ): Promise<void> {
-  noteProfile(context, `sending batch ${batch.batch} to ${ports.client.address}`);
-  return sendWatched(context, ports, batch, action, flags, async (report) => {
+  const doing = consent === null ? 'looking for every row of' : 'sending';
+  noteProfile(context, `${doing} batch ${batch.batch} at ${ports.client.address}`);
+  return sendWatched(context, ports, batch, action, flags, consent, async (report) => {
     if (context.json()) printJson(context, report);
     else {
       const { reportLines } = await import('./words.ts');
@@ -146,17 +182,24 @@ export async function sendWatched(
   batch: Batch,
   action: Action,
   flags: SendFlags,
+  consent: Consent | null,
   tell: (report: BatchReport) => Promise<void>,
 ): Promise<void> {
-  const [{ endError, sendBatch }, { reportOf }, { openBulkWatch }, { realSleep }] = await Promise.all([
+  const [{ endError, reconcileBatch, sendBatch }, { reportOf }, { openBulkWatch }, { realSleep }] = await Promise.all([
     import('../../bulk/send-batch.ts'),
     import('../../bulk/report.ts'),
     import('./progress.ts'),
     import('../../api/transmission.ts'),
   ]);
-  const { journal, client, clock, signal, surroundings } = ports;
-  const { settleAfterMs, concurrency } = context.settings().bulk;
-  const options = { settleAfterMs: flags.settleAfter ?? settleAfterMs, concurrency, maxErrors: flags.maxErrors };
+  const { journal, client, clock, signal, surroundings, memory } = ports;
+  const { settleAfterMs, concurrency, againWithinMs } = context.settings().bulk;
+  const options = {
+    settleAfterMs: flags.settleAfter ?? settleAfterMs,
+    concurrency,
+    maxErrors: flags.maxErrors,
+    againWithinMs,
+    acceptJournal: flags.acceptJournal === true,
+  };
   const drain = (): void => {
     printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves it unknown.');
   };
@@ -164,8 +207,11 @@ export async function sendWatched(
   const watch = openBulkWatch(context, surroundings.log, clock);
   let stop;
   try {
-    const sending = { journal, client, clock, sleep: realSleep, signal, progress: watch.progress };
-    ({ stop } = await sendBatch(sending, batch, action, options));
+    const sending = { journal, memory, client, clock, sleep: realSleep, signal, progress: watch.progress };
+    ({ stop } =
+      consent === null
+        ? await reconcileBatch(sending, batch, action, options)
+        : await sendBatch(sending, batch, action, options, consent));
   } finally {
     await watch.close();
     signal.removeEventListener('abort', drain);
@@ -174,6 +220,6 @@ export async function sendWatched(
   watch.ended({ state: report.state, ...report.counts });
   await tell(report);
   signal.throwIfAborted();
-  const error = endError(stop, report.counts, batch.batch);
+  const error = endError(stop, report, batch.batch);
   if (error !== null) throw error;
 }

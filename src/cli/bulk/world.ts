@@ -4,19 +4,25 @@ import type { Releases, Surroundings } from '../../app.ts';
 import type { Client } from '../../api/client.ts';
 import type { PlanPorts } from '../../bulk/plan.ts';
 import type { Batch, Journal } from '../../store/ports/journal.ts';
+import type { JournalMemory } from '../../store/ports/journal-memory.ts';
 import { systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 
 export interface BulkPorts extends PlanPorts {
   readonly client: Client;
+  /** Null where there is no mirror, and in a rehearsal. */
+  readonly memory: JournalMemory | null;
   readonly surroundings: Surroundings;
   /** From now on, the lines of the log are about that batch. */
   readonly about: (batch: string) => void;
 }
 
-/** The journal, the server and the mirror, ready to plan and to send. */
-export async function openBulk(context: CliContext, releases: Releases): Promise<BulkPorts> {
-  const [{ openApi, openDirectory, openJournal }, { openLog }] = await Promise.all([
+/**
+ * The journal, the server and the mirror, ready to plan and to send.
+ * @param rehearsal the journal is one for this run alone, of which the mirror must know nothing
+ */
+export async function openBulk(context: CliContext, releases: Releases, rehearsal = false): Promise<BulkPorts> {
+  const [{ openApi, openDirectory, openJournal, openJournalMemory }, { openLog }] = await Promise.all([
     import('../../app.ts'),
     import('../logger.ts'),
   ]);
@@ -25,7 +31,7 @@ export async function openBulk(context: CliContext, releases: Releases): Promise
   const log = await openLog(context, () => ({ batch }));
   const surroundings = { settings, log, clock: systemClock, signal: context.signal };
   const client = await openApi(surroundings, releases);
-  const { maxRow, maxTotal, maxRows } = settings.bulk;
+  const { maxRow, maxTotal, maxDay, maxRows, againWithinMs } = settings.bulk;
   return {
     surroundings,
     about: (name) => {
@@ -34,11 +40,12 @@ export async function openBulk(context: CliContext, releases: Releases): Promise
     journal: await openJournal(settings, systemClock, releases),
     client,
     directory: await openDirectory(settings, releases),
+    memory: rehearsal ? null : await openJournalMemory(settings, systemClock, releases),
     clock: systemClock,
     signal: context.signal,
     concurrency: settings.api.concurrency,
     pageSize: settings.api.pageSize,
-    caps: { maxRow, maxTotal, maxRows },
+    rules: { caps: { maxRow, maxTotal, maxDay, maxRows }, againWithinMs },
   };
 }
 

@@ -38,6 +38,12 @@ export type AnswerKind = 'accepted' | 'refused' | 'lost';
 /** What a verdict rests on, the strongest first. */
 export type Evidence = 'token' | 'record' | 'balance' | 'answer' | 'person';
 
+/**
+ * What an applied row left behind that does not fit: `balance`: the balance is not what the row should leave, and what is
+ * shown does not explain it; `over_applied`: the write was made more than once.
+ */
+export type Discrepancy = 'balance' | 'over_applied';
+
 export interface JournalProblem {
   readonly row: number;
   readonly column: string | null;
@@ -82,6 +88,8 @@ export interface Batch extends NewBatch {
   /** When its sending was first approved. */
   readonly appliedAt: Timestamp | null;
   readonly finishedAt: Timestamp | null;
+  /** Why the journal counts as older than the server, until the batch is reconciled; null where it does not. */
+  readonly behind: string | null;
 }
 
 export interface NewIntent {
@@ -94,8 +102,11 @@ export interface NewIntent {
   readonly key: string | null;
   /** Goes out with the request; null of an invalid row. */
   readonly token: string | null;
-  /** The same for two rows that would do the same; null of an invalid row. */
+  /** The same for two rows that would do the same to the same user; null of an invalid row. */
   readonly fingerprint: string | null;
+  /** The user as the plan found it; null where there is none, or nothing was shown. */
+  readonly plannedEmail: string | null;
+  readonly plannedUsername: string | null;
   /** The action's parameters; null of an invalid row. */
   readonly parameters: Readonly<Record<string, unknown>> | null;
   /** The cells of the file, in the order of the batch's columns. */
@@ -110,6 +121,8 @@ export interface NewIntent {
 export interface Intent extends Omit<NewIntent, 'state'> {
   readonly batch: string;
   readonly state: IntentState;
+  /** When somebody consented to its sending; null where nobody has. */
+  readonly claimedAt: Timestamp | null;
   /** How often it went into `sending`. */
   readonly attempts: number;
   readonly sentAt: Timestamp | null;
@@ -124,6 +137,9 @@ export interface Intent extends Omit<NewIntent, 'state'> {
   /** The answer as it came, cut to a bound; null where none came. */
   readonly answer: string | null;
   readonly evidence: Evidence | null;
+  /** Id of the record that the write left on the server, such as a transaction; null where none was seen. */
+  readonly recordId: string | null;
+  readonly discrepancy: Discrepancy | null;
 }
 
 /** What changes with a step; what is left out stays. */
@@ -138,6 +154,8 @@ export interface IntentFields {
   readonly answer?: string | null;
   readonly evidence?: Evidence | null;
   readonly problem?: string | null;
+  readonly recordId?: string | null;
+  readonly discrepancy?: Discrepancy | null;
 }
 
 /** One step of one row. */
@@ -160,11 +178,66 @@ export interface JournalStep {
   readonly note: string | null;
 }
 
-/** A row of another batch that was sent and would do the same. */
+/**
+ * A row of another batch, or a write by hand, that does the same and was applied, may have been, or is about to be. A row
+ * that is proven not applied is among them: its write may still be made late.
+ */
 export interface SentRow {
   readonly fingerprint: string;
-  readonly batch: string;
+  /** Null of a write by hand. */
+  readonly batch: string | null;
+  readonly row: number | null;
+  /** When it was sent, or claimed where it was not sent yet. */
+  readonly at: Timestamp;
+  /** When somebody consented to it. */
+  readonly claimedAt: Timestamp;
+  readonly state: IntentState | WriteState;
+}
+
+/** A row that a claim would let go out. */
+export interface ClaimedRow {
   readonly row: number;
+  readonly user: number | null;
+  readonly fingerprint: string | null;
+  readonly plannedBefore: string | null;
+  readonly plannedAfter: string | null;
+  /** Null where nobody has consented to the row yet. */
+  readonly claimedAt: Timestamp | null;
+}
+
+/** What a claim is decided on, read in its transaction. */
+export interface ClaimView {
+  /** Planned or blocked rows of the batch. */
+  readonly rows: readonly ClaimedRow[];
+  /** Other batches with the same file or the same rows, of which a row was sent or claimed. */
+  readonly like: readonly Batch[];
+  /** Rows and writes elsewhere that do the same as one of `rows`, since the time that the terms name. */
+  readonly repeats: readonly SentRow[];
+  /** All other rows that were claimed within the day, and were not refused or left out since. */
+  readonly claimedToday: readonly Pick<ClaimedRow, 'plannedBefore' | 'plannedAfter'>[];
+  /** A batch whose rows stand on the server although this journal never sent them. */
+  readonly behind: Batch | undefined;
+  /** A row that was made more than once, and that nobody has decided about. */
+  readonly overApplied: { readonly batch: string; readonly row: number } | undefined;
+}
+
+/** The balances of one row; of other actions, text that is no amount. */
+export type RowChange = Pick<
+  Intent,
+  'state' | 'subject' | 'plannedBefore' | 'plannedAfter' | 'before' | 'after' | 'discrepancy'
+>;
+
+/** For the record of steps: `approved`, `again`. */
+export interface ClaimNote {
+  readonly kind: string;
+  readonly note: string;
+}
+
+export interface ClaimTerms {
+  /** Since when rows that did the same are repeats. */
+  readonly repeatsSince: Timestamp;
+  /** Since when claimed rows count for the day. */
+  readonly daySince: Timestamp;
 }
 
 /** A write outside of any batch. */
@@ -173,6 +246,8 @@ export interface NewWrite {
   readonly user: number | null;
   /** JSON text; a password is not in it. */
   readonly body: string;
+  /** The fingerprint of a row that would do the same; null where no row could. */
+  readonly fingerprint: string | null;
 }
 
 /** `nothing_done`: it is certain that the server did nothing, as where it asked to come back later. */
@@ -185,7 +260,7 @@ export interface WriteEnd {
   readonly problem: string | null;
 }
 
-export interface SentWrite extends NewWrite {
+export interface SentWrite extends Omit<NewWrite, 'fingerprint'> {
   readonly write: number;
   readonly at: Timestamp;
   readonly state: WriteState;
@@ -194,6 +269,8 @@ export interface SentWrite extends NewWrite {
 }
 
 export interface Journal extends ForgetJournal {
+  /** Made with the file, and in no other: by it a mirror knows the journal that its batches are in. */
+  readonly id: string;
   /** The plan, whole or not at all. */
   addBatch(batch: NewBatch, intents: Iterable<NewIntent>): void;
   batch(id: string): Batch | undefined;
@@ -206,6 +283,8 @@ export interface Journal extends ForgetJournal {
 
   /** In the order of the file; of some states, or all. */
   intents(batch: string, states?: readonly IntentState[]): IteratorObject<Intent, undefined>;
+  /** What each valid row would change, and did: all that the totals of a batch need. */
+  changes(batch: string): Iterable<RowChange>;
   /** What each row asks for, in the order of the file: all that a sum needs. */
   parameters(batch: string): Iterable<Pick<Intent, 'parameters'>>;
   intent(batch: string, row: number): Intent | undefined;
@@ -221,10 +300,23 @@ export interface Journal extends ForgetJournal {
   /** Rows left `sending` by a process that died become `unknown`; blocked rows whose subject is free `planned`. */
   takeUp(batch: string): { readonly interrupted: number; readonly freed: number };
 
-  /** Sent batches with the same file or the same rows, apart from one. */
-  sentLike(like: { readonly fileHash: string | null; readonly rowsDigest: string }, apartFrom: string | null): Batch[];
-  /** Rows of other batches that were applied, or may have been, and would do the same; one for each fingerprint. */
-  sentRows(fingerprints: readonly string[]): SentRow[];
+  /** What a claim of those rows, stored already or not, would be decided on. */
+  claimView(
+    batch: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
+    rows: readonly ClaimedRow[],
+    terms: ClaimTerms,
+  ): ClaimView;
+  /** The planned and blocked rows of the batch. */
+  claimable(batch: string): ClaimedRow[];
+  /**
+   * The one way to a send: in one transaction over the whole journal, `decide` looks at what there is, and the planned and
+   * blocked rows of the batch are claimed. Nothing is changed where `decide` throws. No row becomes `sending` without it.
+   */
+  claim(batch: string, terms: ClaimTerms, decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[]): void;
+  /** Whether a row of this journal carries the token. */
+  knowsToken(token: string): boolean;
+  /** Marks the batch whose rows were found on the server although nobody sent them from here, or unmarks it. */
+  setBehind(batch: string, why: string | null): void;
   /** The rows of the batch that another one takes back, or may, and which. */
   undoneRows(batch: string): ReadonlyMap<number, string>;
 

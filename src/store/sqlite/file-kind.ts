@@ -8,7 +8,7 @@ import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { refuseUnfit } from '../../model/read-file.ts';
-import { timestampOf, type Clock } from '../../model/time.ts';
+import { type Clock, systemClock, timestampOf } from '../../model/time.ts';
 
 export interface FileKind {
   /** `mirror`, as messages call it. */
@@ -91,7 +91,8 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
 }
 
 /**
- * Opens an existing file for reading only. The caller closes it. Throws `FileError`, `absent` where there is none.
+ * Opens an existing file for reading only, after it was brought to this program's version where it is older. The caller
+ * closes it. Throws `FileError`, `absent` where there is none.
  * @param patienceMs how long a statement waits for a file that is locked
  */
 export function openForReading(
@@ -103,9 +104,15 @@ export function openForReading(
 ): Database {
   if (!existsSync(file)) throw absent;
   return guarded(kind, file, () => {
-    const database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
+    let database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
     try {
-      if (versionOf(kind, database, file) === 0) throw empty;
+      const version = versionOf(kind, database, file);
+      if (version === 0) throw empty;
+      if (version < kind.migrations.length) {
+        database.close();
+        openForWriting(kind, file, systemClock, []).close();
+        database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
+      }
       database.pragma('query_only = ON');
       return database;
     } catch (error) {

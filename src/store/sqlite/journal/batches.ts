@@ -2,6 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Timestamp } from '../../../model/time.ts';
 import type { Batch, BatchState, JournalStep, NewBatch } from '../../ports/journal.ts';
+import { outward } from './intents.ts';
 
 interface BatchRow {
   readonly batch: string;
@@ -23,6 +24,7 @@ interface BatchRow {
   readonly created_at: string;
   readonly applied_at: string | null;
   readonly finished_at: string | null;
+  readonly behind: string | null;
 }
 
 function batchOf(row: BatchRow): Batch {
@@ -46,6 +48,7 @@ function batchOf(row: BatchRow): Batch {
     createdAt: row.created_at as Timestamp,
     appliedAt: row.applied_at as Timestamp | null,
     finishedAt: row.finished_at as Timestamp | null,
+    behind: row.behind,
   };
 }
 
@@ -61,9 +64,12 @@ export function batchTable(database: Database) {
   const like = database.prepare<[string | null, string, string], BatchRow>(
     `SELECT * FROM journal_batches
      WHERE (file_hash = ? OR rows_digest = ?) AND batch <> ? AND EXISTS (
-       SELECT 1 FROM journal_intents WHERE journal_intents.batch = journal_batches.batch AND attempts > 0)
+       SELECT 1 FROM journal_intents WHERE journal_intents.batch = journal_batches.batch AND ${outward})
      ORDER BY created_at`,
   );
+  const behind = database.prepare<[], BatchRow>('SELECT * FROM journal_batches WHERE behind IS NOT NULL LIMIT 1');
+  const setBehind = database.prepare('UPDATE journal_batches SET behind = ? WHERE batch = ?');
+  const setAgain = database.prepare('UPDATE journal_batches SET again_reason = ? WHERE batch = ?');
   const setState = database.prepare(
     `UPDATE journal_batches SET state = @state, applied_at = coalesce(applied_at, iif(@state = 'applying', @at, NULL)),
        finished_at = iif(@state = 'done', coalesce(finished_at, @at), NULL)
@@ -85,8 +91,15 @@ export function batchTable(database: Database) {
       return row === undefined ? undefined : batchOf(row);
     },
     all: (): Batch[] => all.all().map(batchOf),
-    sentLike: (fileHash: string | null, rowsDigest: string, apartFrom: string | null): Batch[] =>
-      like.all(fileHash, rowsDigest, apartFrom ?? '').map(batchOf),
+    sentLike: (fileHash: string | null, rowsDigest: string, apartFrom: string): Batch[] =>
+      like.all(fileHash, rowsDigest, apartFrom).map(batchOf),
+    behind: (): Batch | undefined => behind.all().map(batchOf)[0],
+    setBehind: (batch: string, why: string | null): void => {
+      setBehind.run(why, batch);
+    },
+    setAgain: (batch: string, reason: string): void => {
+      setAgain.run(reason, batch);
+    },
     setState: (batch: string, state: BatchState, at: Timestamp): void => {
       setState.run({ batch, state, at });
     },

@@ -39,6 +39,8 @@ const ownColumns = [
   'problem',
   'subject',
   'key',
+  'planned_email',
+  'planned_username',
   'planned_before',
   'planned_after',
   'before',

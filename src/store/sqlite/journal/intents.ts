@@ -1,7 +1,7 @@
 /** The rows of batches in an SQLite journal, and the steps from state to state. */
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import type { Timestamp } from '../../../model/time.ts';
-import type { Intent, IntentFields, IntentState, Move, NewIntent, SentRow } from '../../ports/journal.ts';
+import type { ClaimedRow, Intent, IntentFields, IntentState, Move, NewIntent, RowChange } from '../../ports/journal.ts';
 
 interface IntentRow {
   readonly batch: string;
@@ -28,6 +28,11 @@ interface IntentRow {
   readonly http_status: number | null;
   readonly answer: string | null;
   readonly evidence: Intent['evidence'];
+  readonly planned_email: string | null;
+  readonly planned_username: string | null;
+  readonly claimed_at: string | null;
+  readonly record_id: string | null;
+  readonly discrepancy: Intent['discrepancy'];
 }
 
 function intentOf(row: IntentRow): Intent {
@@ -56,6 +61,11 @@ function intentOf(row: IntentRow): Intent {
     httpStatus: row.http_status,
     answer: row.answer,
     evidence: row.evidence,
+    plannedEmail: row.planned_email,
+    plannedUsername: row.planned_username,
+    claimedAt: row.claimed_at as Timestamp | null,
+    recordId: row.record_id,
+    discrepancy: row.discrepancy,
   };
 }
 
@@ -70,15 +80,24 @@ const columnOf: Readonly<Record<keyof IntentFields, string>> = {
   answer: 'answer',
   evidence: 'evidence',
   problem: 'problem',
+  recordId: 'record_id',
+  discrepancy: 'discrepancy',
 };
 
 /** Rows that are read at once: the connection can do nothing else while a statement is stepped through. */
 const chunk = 1_000;
 const openList = "('sending', 'acknowledged', 'unknown', 'needs_human')";
 
+/** Of a row: claimed, and neither refused nor left out since, so that it was sent, or may be at any moment. */
+export const outward = "claimed_at IS NOT NULL AND state NOT IN ('rejected', 'skipped', 'invalid')";
+
+/** In the order of `ClaimedRow`. */
+const claimColumns = `row, user, fingerprint, planned_before AS "plannedBefore", planned_after AS "plannedAfter",
+  claimed_at AS "claimedAt"`;
+
 /** What a plan knows of a row. */
 const planned =
-  'batch row state subject user key token fingerprint parameters cells planned_before planned_after problem undo_of undo_of_row'.split(
+  'batch row state subject user key token fingerprint parameters cells planned_email planned_username planned_before planned_after problem undo_of undo_of_row'.split(
     ' ',
   );
 
@@ -86,7 +105,7 @@ const planned =
 function plannedCells(batch: string, undoOf: string | null, each: NewIntent): (string | number | null)[] {
   const known = [each.subject, each.user, each.key, each.token, each.fingerprint];
   const parameters = each.parameters === null ? null : JSON.stringify(each.parameters);
-  const preview = [each.plannedBefore, each.plannedAfter, each.problem];
+  const preview = [each.plannedEmail, each.plannedUsername, each.plannedBefore, each.plannedAfter, each.problem];
   const undo = each.undoOfRow === null ? [null, null] : [undoOf, each.undoOfRow];
   return [batch, each.row, each.state, ...known, parameters, JSON.stringify(each.cells), ...preview, ...undo];
 }
@@ -112,6 +131,10 @@ export function intentTable(database: Database) {
   const every = database.prepare<[string, number], IntentRow>(
     `SELECT * FROM journal_intents WHERE batch = ? AND row > ? ORDER BY row LIMIT ${chunk}`,
   );
+  const changes = database.prepare<[string], RowChange>(
+    `SELECT state, subject, planned_before AS "plannedBefore", planned_after AS "plannedAfter", before, after, discrepancy
+     FROM journal_intents WHERE batch = ? AND state <> 'invalid'`,
+  );
   const parameters = database
     .prepare<[string], string | null>('SELECT parameters FROM journal_intents WHERE batch = ? ORDER BY row')
     .pluck();
@@ -128,16 +151,21 @@ export function intentTable(database: Database) {
     `UPDATE journal_intents SET state = 'planned', problem = NULL WHERE batch = ? AND state = 'blocked'
      AND subject NOT IN (SELECT subject FROM journal_intents WHERE state IN ${openList} AND subject IS NOT NULL)`,
   );
-  const sent = database.prepare<[string], SentRow>(
-    `SELECT fingerprint, batch, min(row) AS row FROM journal_intents
-     WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human', 'applied')
-     AND fingerprint IN (SELECT value FROM json_each(?)) GROUP BY fingerprint`,
+  const claimable = database.prepare<[string], ClaimedRow>(
+    `SELECT ${claimColumns} FROM journal_intents WHERE batch = ? AND state IN ('planned', 'blocked') ORDER BY row`,
   );
-  // Without it, a plan of many rows would be looked up row by row in an index that has nothing.
-  const anySent = database.prepare<[]>(
-    `SELECT 1 FROM journal_intents WHERE fingerprint IS NOT NULL
-     AND state IN ('sending', 'acknowledged', 'unknown', 'needs_human', 'applied') LIMIT 1`,
+  // What was claimed earlier keeps its time: what others claimed before it was looked at then.
+  const claim = database.prepare<[string, string]>(
+    "UPDATE journal_intents SET claimed_at = ? WHERE batch = ? AND state IN ('planned', 'blocked')",
   );
+  const claimedSince = database.prepare<[string, string], Pick<ClaimedRow, 'plannedBefore' | 'plannedAfter'>>(
+    `SELECT planned_before AS "plannedBefore", planned_after AS "plannedAfter" FROM journal_intents
+     WHERE claimed_at >= ? AND ${outward} AND NOT (batch = ? AND state IN ('planned', 'blocked'))`,
+  );
+  const overApplied = database.prepare<[], { batch: string; row: number }>(
+    "SELECT batch, row FROM journal_intents WHERE state = 'needs_human' AND discrepancy = 'over_applied' LIMIT 1",
+  );
+  const token = database.prepare<[string], number>('SELECT 1 FROM journal_intents WHERE token = ?').pluck();
   const undone = database.prepare<[string], { row: number; batch: string }>(
     `SELECT undo_of_row AS row, batch FROM journal_intents
      WHERE undo_of = ? AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid')`,
@@ -188,6 +216,7 @@ export function intentTable(database: Database) {
         .all(batch)
         .values()
         .map((text) => ({ parameters: text === null ? null : (JSON.parse(text) as Intent['parameters']) })),
+    changes: (batch: string): RowChange[] => changes.all(batch),
     counts: (batch: string) =>
       Object.fromEntries(counts.all(batch).map(({ state, count }) => [state, count])) as Partial<
         Record<IntentState, number>
@@ -210,8 +239,11 @@ export function intentTable(database: Database) {
     },
     interrupt: (batch: string): number[] => interrupted.pluck().all(batch),
     free: (batch: string): number => free.run(batch).changes,
-    sentRows: (fingerprints: readonly string[]): SentRow[] =>
-      anySent.get() === undefined ? [] : sent.all(JSON.stringify(fingerprints)),
+    claimable: (batch: string): ClaimedRow[] => claimable.all(batch),
+    claim: (batch: string, at: Timestamp): void => void claim.run(at, batch),
+    claimedSince: (since: Timestamp, apartFrom: string) => claimedSince.all(since, apartFrom),
+    overApplied: () => overApplied.get(),
+    knowsToken: (text: string): boolean => token.get(text) !== undefined,
     undone: (batch: string): ReadonlyMap<number, string> =>
       new Map(undone.all(batch).map(({ row, batch: by }) => [row, by])),
   };

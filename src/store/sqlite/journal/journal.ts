@@ -2,18 +2,20 @@
  * The journal over an SQLite file of its own. WAL with synchronous = FULL: what a method has done is on the disk when it
  * returns, since nothing here can be read again from anywhere. Section "The journal" of docs/architecture.md.
  */
-import type { Database } from 'better-sqlite3';
 import { randomUUID } from 'node:crypto';
+import { statSync } from 'node:fs';
+import type { Database } from 'better-sqlite3';
 import { FileError } from '../../../model/errors.ts';
 import { explainFileError } from '../../../model/file-error.ts';
 import { type Clock, systemClock, type Timestamp, timestampOf } from '../../../model/time.ts';
-import type { Journal } from '../../ports/journal.ts';
+import type { ClaimedRow, ClaimTerms, ClaimView, Journal, NewBatch } from '../../ports/journal.ts';
 import { openForReading, openForWriting } from '../file-kind.ts';
 import { batchTable } from './batches.ts';
 import { takeOutPerson } from './forget.ts';
 import { intentTable } from './intents.ts';
 import type { Holder } from '../holder.ts';
 import { batchLocks } from './lock.ts';
+import { repeatTable } from './repeats.ts';
 import { journalKind } from './schema.ts';
 import { writeTable } from './writes.ts';
 
@@ -40,6 +42,23 @@ export function openJournalForReading(file: string, clock: Clock = systemClock):
   return journalOver(openForReading(journalKind, file, absent, absent), file, clock);
 }
 
+/** Whether the name still leads to the file that it led to when it was opened, and to some of it. */
+function sameFile(file: string): () => boolean {
+  const opened = statSync(file, { bigint: true });
+  return () => {
+    const now = statSync(file, { bigint: true, throwIfNoEntry: false });
+    return now !== undefined && now.ino === opened.ino && now.dev === opened.dev && now.size > 0n;
+  };
+}
+
+function replaced(file: string): FileError {
+  return new FileError(`the journal ${file} was removed, emptied or replaced while it was in use`, {
+    advice:
+      'Put the file back as it was. Do not plan or send anything before: nothing else knows what was sent, and what ' +
+      'was under way may have been made.',
+  });
+}
+
 /** What bounds the text of one answer: enough for any that the API gives, and not for a page of a proxy's. */
 const longestAnswer = 16_384;
 
@@ -50,6 +69,10 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
   // Tells what this connection has locked from what another one has.
   const holder = randomUUID().slice(0, 8);
   const writes = writeTable(database);
+  const repeats = repeatTable(database);
+  const identity = database.prepare<[], string>('SELECT id FROM journal_identity').pluck();
+  const id = identity.get() ?? '';
+  const isInPlace = sameFile(file);
   const now = (): Timestamp => timestampOf(clock.now());
 
   function told<T>(doing: () => T): T {
@@ -60,7 +83,12 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
     }
   }
 
-  const whole = <T>(doing: () => T): T => told(() => database.transaction(doing).immediate());
+  const whole = <T>(doing: () => T): T =>
+    told(() => {
+      // A file that was removed goes on taking steps, which nobody will ever read.
+      if (!isInPlace() || identity.get() !== id) throw replaced(file);
+      return database.transaction(doing).immediate();
+    });
 
   /** One durable step: all of it, or none; and none where the lock of the batch was lost. */
   const step = <T>(doing: () => T): T =>
@@ -69,7 +97,24 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
       return doing();
     });
 
+  const viewOf = (
+    { batch, fileHash, rowsDigest }: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
+    rows: readonly ClaimedRow[],
+    { repeatsSince, daySince }: ClaimTerms,
+  ): ClaimView => {
+    const prints = rows.flatMap(({ fingerprint }) => fingerprint ?? []);
+    return {
+      rows,
+      like: batches.sentLike(fileHash, rowsDigest, batch),
+      repeats: repeats(prints, repeatsSince, batch),
+      claimedToday: intents.claimedSince(daySince, batch),
+      behind: batches.behind(),
+      overApplied: intents.overApplied(),
+    };
+  };
+
   return {
+    id,
     addBatch: (batch, rows) =>
       step(() => {
         batches.insert(batch, now());
@@ -83,6 +128,7 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
     setBatchState: (batch, state) => step(() => batches.setState(batch, state, now())),
 
     intents: (batch, states) => intents.walk(batch, states),
+    changes: (batch) => intents.changes(batch),
     parameters: (batch) => intents.parameters(batch),
     intent: (batch, row) => intents.one(batch, row),
     counts: (batch) => intents.counts(batch),
@@ -108,8 +154,26 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
         return { interrupted: rows.length, freed: intents.free(batch) };
       }),
 
-    sentLike: ({ fileHash, rowsDigest }, apartFrom) => batches.sentLike(fileHash, rowsDigest, apartFrom),
-    sentRows: (fingerprints) => intents.sentRows(fingerprints),
+    claimView: viewOf,
+    claimable: (batch) => intents.claimable(batch),
+    claim: (batch, terms, decide) =>
+      step(() => {
+        const found = batches.one(batch);
+        if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
+        const at = now();
+        for (const { kind, note } of decide(viewOf(found, intents.claimable(batch), terms), found)) {
+          if (kind === 'again') batches.setAgain(batch, note);
+          batches.addStep(at, batch, null, kind, note);
+        }
+        intents.claim(batch, at);
+        batches.setState(batch, 'applying', at);
+      }),
+    knowsToken: (token) => intents.knowsToken(token),
+    setBehind: (batch, why) =>
+      step(() => {
+        batches.setBehind(batch, why);
+        batches.addStep(now(), batch, null, why === null ? 'reconciled' : 'behind', why);
+      }),
     undoneRows: (batch) => intents.undone(batch),
 
     beginWrite: (write) => step(() => writes.begin(write, now())),

@@ -93,12 +93,44 @@ const firstSchema: readonly string[] = [
 ) STRICT`,
 ];
 
+/** Consent claims rows; what a plan found is kept; what a look found is named; the file knows itself again. */
+const claims: readonly string[] = [
+  'ALTER TABLE journal_batches ADD COLUMN behind TEXT',
+  'ALTER TABLE journal_intents ADD COLUMN claimed_at TEXT',
+  // Whom the plan found: an id may be given to another user before the row goes out.
+  'ALTER TABLE journal_intents ADD COLUMN planned_email TEXT',
+  'ALTER TABLE journal_intents ADD COLUMN planned_username TEXT',
+  'ALTER TABLE journal_intents ADD COLUMN record_id TEXT',
+  'ALTER TABLE journal_intents ADD COLUMN discrepancy TEXT',
+  'ALTER TABLE journal_writes ADD COLUMN fingerprint TEXT',
+  'CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID',
+  'INSERT INTO journal_identity (id) VALUES (lower(hex(randomblob(16))))',
+  // A payment is its user, kind and amount; the description made the same payment look like another one.
+  `UPDATE journal_intents SET fingerprint = 'balance ' || subject || ' ' || (parameters ->> 'type') || ' ' ||
+    (parameters ->> 'amount') WHERE fingerprint IS NOT NULL AND parameters ->> 'amount' IS NOT NULL
+  AND batch IN (SELECT batch FROM journal_batches WHERE action = 'balance')`,
+  `UPDATE journal_writes SET fingerprint = 'balance user:' || user || ' ' || (body ->> 'type') || ' ' ||
+    printf('%.2f', body ->> 'amount') WHERE operation = 'users.update-balance' AND json_valid(body)`,
+  `UPDATE journal_intents SET claimed_at = (
+    SELECT applied_at FROM journal_batches WHERE journal_batches.batch = journal_intents.batch)
+  WHERE state <> 'invalid'`,
+  'DROP INDEX journal_sent_fingerprint',
+  'CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL',
+  'CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL',
+  'CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL',
+  'CREATE INDEX journal_token ON journal_intents (token) WHERE token IS NOT NULL',
+  // The database refuses to send what nobody has claimed, whatever the program thinks.
+  `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
+  WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
+  BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END`,
+];
+
 /** What a journal file is. */
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  migrations: [firstSchema],
+  migrations: [firstSchema, claims],
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',

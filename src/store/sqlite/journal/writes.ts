@@ -5,7 +5,7 @@ import type { NewWrite, SentWrite, WriteEnd } from '../../ports/journal.ts';
 
 export function writeTable(database: Database) {
   const insert = database.prepare(
-    "INSERT INTO journal_writes (at, operation, user, body, state) VALUES (?, ?, ?, ?, 'sending')",
+    "INSERT INTO journal_writes (at, operation, user, body, fingerprint, state) VALUES (?, ?, ?, ?, ?, 'sending')",
   );
   const end = database.prepare(
     'UPDATE journal_writes SET state = ?, ended_at = ?, http_status = ?, answer = ?, problem = ? WHERE write = ?',
@@ -15,8 +15,8 @@ export function writeTable(database: Database) {
      FROM journal_writes ORDER BY write DESC LIMIT ?`,
   );
   return {
-    begin: ({ operation, user, body }: NewWrite, at: Timestamp): number =>
-      Number(insert.run(at, operation, user, body).lastInsertRowid),
+    begin: ({ operation, user, body, fingerprint }: NewWrite, at: Timestamp): number =>
+      Number(insert.run(at, operation, user, body, fingerprint).lastInsertRowid),
     end: (write: number, { state, httpStatus, answer, problem }: WriteEnd, at: Timestamp): void => {
       end.run(state, at, httpStatus, answer, problem, write);
     },

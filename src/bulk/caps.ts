@@ -1,0 +1,78 @@
+/** Bounds on the money that goes out, in a row, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md. */
+import { Big } from 'big.js';
+import type { Money } from '../model/money.ts';
+import { decimalOf, moneyText } from './decimal.ts';
+
+/** Undefined where a bound is off. Amounts are changes of balances without their signs. */
+export interface Caps {
+  readonly maxRow: Money | undefined;
+  /** Of a batch, and of all that is claimed within 24 hours. */
+  readonly maxTotal: Money | undefined;
+  readonly maxDay: Money | undefined;
+  readonly maxRows: number | undefined;
+}
+
+/** Balances of one row, as the plan has them; of other actions, text that is no amount. */
+export interface PlannedChange {
+  readonly plannedBefore: string | null;
+  readonly plannedAfter: string | null;
+}
+
+/** By how much the row changes the balance; null where it changes none. */
+export function changeOf({ plannedBefore, plannedAfter }: PlannedChange): Big | null {
+  return changeBetween(plannedBefore, plannedAfter);
+}
+
+/** Null where one of them is no amount. */
+export function changeBetween(from: string | null, to: string | null): Big | null {
+  const [before, after] = [decimalOf(from), decimalOf(to)];
+  return before === null || after === null ? null : after.minus(before);
+}
+
+/** Why the row changes too much, in words; null where it does not. */
+export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxRow'>): string | null {
+  const amount = new Big(change);
+  if (maxRow === undefined || amount.abs().lte(maxRow)) return null;
+  return `the balance would change by ${moneyText(amount)}, more than bulk.max_row allows (${maxRow})`;
+}
+
+/**
+ * Why the batch must not go out, in words; null where it may.
+ * @param others changes of other rows that were claimed within the day
+ */
+export function batchCapProblem(
+  rows: readonly PlannedChange[],
+  others: readonly PlannedChange[],
+  caps: Caps,
+): string | null {
+  if (caps.maxRows !== undefined && rows.length > caps.maxRows) {
+    return `there are ${rows.length} rows, more than bulk.max_rows allows (${caps.maxRows})`;
+  }
+  for (const row of rows) {
+    const change = changeOf(row);
+    const problem = change === null ? null : rowCapProblem(change, caps);
+    if (problem !== null) return problem;
+  }
+  const total = grossOf(rows);
+  if (caps.maxTotal !== undefined && total.gt(caps.maxTotal)) {
+    return `the rows move ${moneyText(total)} in all, more than bulk.max_total allows (${caps.maxTotal})`;
+  }
+  if (caps.maxDay === undefined || total.eq(0)) return null;
+  const before = grossOf(others);
+  if (before.plus(total).lte(caps.maxDay)) return null;
+  return (
+    `the rows move ${moneyText(total)}, and other batches have moved ${moneyText(before)} within the last 24 hours: ` +
+    `together more than bulk.max_day allows (${caps.maxDay})`
+  );
+}
+
+/** What to do about a bound that holds. */
+export const capAdvice =
+  'Look at the amounts. If they are meant, raise the bound in the config file, or set it to off.';
+
+/** Changes up and down, without their signs. */
+export function grossOf(rows: Iterable<PlannedChange>): Big {
+  let sum = new Big(0);
+  for (const row of rows) sum = sum.plus(changeOf(row)?.abs() ?? 0);
+  return sum;
+}

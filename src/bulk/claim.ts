@@ -1,0 +1,174 @@
+/**
+ * Consent: whether the rows of a batch may go out now, decided on everything that the journal knows, in the transaction
+ * that claims them. `run`, `apply` and `resume` all go through it. Section "Consent" of docs/architecture.md.
+ */
+import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
+import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
+import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../store/ports/journal.ts';
+import { batchCapProblem, capAdvice, type Caps } from './caps.ts';
+
+export interface Again {
+  /** Why what was sent before shall be sent again; null where nobody said so. */
+  readonly reason: string | null;
+}
+
+export interface Rules {
+  readonly caps: Caps;
+  /** How long a row that went out makes the same row ask, ms. */
+  readonly againWithinMs: number;
+}
+
+export interface Consent extends Rules {
+  readonly again: Again;
+  /** How it was approved: `by typing 12.50`. Null where a batch that was approved before goes on. */
+  readonly approved: string | null;
+}
+
+/** Claims what is planned of the batch. Throws an OperatorError where it may not go out; nothing is changed then. */
+export function claimRows(journal: Journal, batch: string, consent: Consent, clock: Clock): void {
+  journal.claim(batch, termsOf(consent, clock), (view, found) => {
+    if (consent.approved !== null && found.state !== 'planned') throw approvedBefore(found.batch);
+    // A reason that was given for the plan holds for it.
+    const reason = consent.again.reason ?? (found.state === 'planned' ? found.againReason : null);
+    checkClaim(view, found, consent, { reason });
+    const notes: ClaimNote[] = [];
+    if (reason !== null) notes.push({ kind: 'again', note: reason });
+    if (consent.approved !== null) notes.push({ kind: 'approved', note: consent.approved });
+    return notes;
+  });
+}
+
+/** The same before anybody is asked, so that nobody consents to what is refused then. */
+export function checkClaimable(journal: Journal, batch: Batch, consent: Omit<Consent, 'approved'>, clock: Clock): void {
+  const reason = consent.again.reason ?? batch.againReason;
+  const view = journal.claimView(batch, journal.claimable(batch.batch), termsOf(consent, clock));
+  checkClaim(view, batch, consent, { reason });
+}
+
+export function approvedBefore(batch: string): UsageError {
+  return new UsageError(`batch ${batch} was approved before`, {
+    advice: `Go on with it by \`admin-mirror bulk resume ${batch}\`.`,
+  });
+}
+
+export function termsOf({ againWithinMs }: Pick<Rules, 'againWithinMs'>, clock: Clock): ClaimTerms {
+  const now = clock.now();
+  return { repeatsSince: timestampOf(now - againWithinMs), daySince: timestampOf(now - dayMs) };
+}
+
+/** Throws where what was found speaks against sending the rows. */
+export function checkClaim(
+  view: ClaimView,
+  batch: Pick<NewBatch, 'batch' | 'fileHash' | 'undoOf'>,
+  { caps }: Pick<Rules, 'caps'>,
+  again: Again,
+): void {
+  const { behind, overApplied, rows, claimedToday } = view;
+  if (behind !== undefined) throw journalBehind(behind.batch, behind.behind ?? '');
+  if (overApplied !== undefined) throw madeTwice(overApplied);
+  const problem = batchCapProblem(rows, claimedToday, caps);
+  if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
+  checkNotRepeated(view, batch, again);
+}
+
+/** Throws a UsageError where the file, its rows or one of them went out before, and nobody said why it shall again. */
+export function checkNotRepeated(
+  view: ClaimView,
+  { fileHash, undoOf }: Pick<NewBatch, 'fileHash' | 'undoOf'>,
+  again: Again,
+): void {
+  // What takes a row back is guarded by that row: it can be taken back once.
+  if (undoOf !== null || again.reason !== null) return;
+  checkFile(view, fileHash);
+  const repeats = repeatsOf(view);
+  if (repeats.length > 0) throw sentBefore(repeats);
+}
+
+const sendAgain = 'To send it a second time on purpose: --again --reason "…".';
+
+function checkFile({ like, rows }: ClaimView, fileHash: string | null): void {
+  // Consent was given to the rest of a batch when it was first claimed.
+  if (!rows.some(({ claimedAt }) => claimedAt === null)) return;
+  const [before] = like;
+  if (before === undefined) return;
+  const what = fileHash !== null && fileHash === before.fileHash ? 'this file was' : 'the same rows were';
+  throw new UsageError(
+    `${what} sent before, on ${minuteOf(before.appliedAt ?? before.createdAt)} as batch ${before.batch}`,
+    {
+      advice:
+        `See what became of it with \`admin-mirror bulk status ${before.batch}\`, and go on with it by ` +
+        `\`admin-mirror bulk resume ${before.batch}\`. ${sendAgain}`,
+    },
+  );
+}
+
+interface Repeat {
+  readonly row: number;
+  readonly user: number | null;
+  readonly before: SentRow;
+}
+
+/** Rows that do what was done already; of several times, the last. What was known when the row was claimed is none. */
+function repeatsOf({ rows, repeats }: Pick<ClaimView, 'rows' | 'repeats'>): Repeat[] {
+  const latest = new Map(repeats.map((each) => [each.fingerprint, each]));
+  return rows.flatMap(({ row, user, fingerprint, claimedAt }) => {
+    const before = fingerprint === null ? undefined : latest.get(fingerprint);
+    return before === undefined || (claimedAt !== null && before.claimedAt <= claimedAt) ? [] : [{ row, user, before }];
+  });
+}
+
+const mostNamed = 20;
+
+/** `row 3: the same for user 42 was applied on 2026-03-11 10:20, row 3 of batch 20260311-102000-k7qa`. */
+export function repeatLines(view: Pick<ClaimView, 'rows' | 'repeats'>): string[] {
+  return repeatsOf(view).map(lineOf);
+}
+
+function lineOf({ row, user, before }: Repeat): string {
+  return `row ${row}: the same for ${user === null ? 'the new user' : `user ${user}`} ${wordsOf(before)}`;
+}
+
+function sentBefore(repeats: readonly Repeat[]): UsageError {
+  const lines = repeats.slice(0, mostNamed).map(lineOf);
+  const more = repeats.length - lines.length;
+  const what = repeats.length === 1 ? '1 row was' : `${repeats.length} rows were`;
+  return new UsageError(`${what} sent before; nothing was sent now`, {
+    advice: [...lines, ...(more > 0 ? [`and ${more} more`] : []), `Take these rows out of the file. ${sendAgain}`].join(
+      '\n',
+    ),
+  });
+}
+
+function wordsOf({ state, at, batch, row }: SentRow): string {
+  const where = batch === null ? 'by hand' : `row ${row} of batch ${batch}`;
+  return `${stateWords[state] ?? 'may have been made'} on ${minuteOf(at)}, ${where}`;
+}
+
+const stateWords: Readonly<Partial<Record<SentRow['state'], string>>> = {
+  applied: 'was applied',
+  done: 'was applied',
+  planned: 'was approved, and waits to be sent,',
+  blocked: 'was approved, and waits to be sent,',
+  not_applied: 'was sent and not found, which a late write can still change,',
+};
+
+function minuteOf(at: Timestamp): string {
+  return at.slice(0, 16).replace('T', ' ');
+}
+
+/** The server shows what this journal never sent: what else it lacks, nobody can tell. */
+export function journalBehind(batch: string, why: string): OutcomeUnknownError {
+  return new OutcomeUnknownError(`this journal is older than the server: ${why}; nothing more is sent from it`, {
+    advice:
+      'It was put back from a copy, or another one was in use since. Put the newest journal back. Where there is none, ' +
+      `\`admin-mirror bulk reconcile ${batch}\` looks for every row on the server and records what was made.`,
+  });
+}
+
+function madeTwice({ batch, row }: { readonly batch: string; readonly row: number }): OutcomeUnknownError {
+  return new OutcomeUnknownError(`row ${row} of batch ${batch} was made more than once; nothing more is sent`, {
+    advice:
+      `\`admin-mirror bulk status ${batch}\` says how to take back what is too much. Then say so: ` +
+      `admin-mirror bulk resolve ${batch} --row ${row} --applied --reason "…".`,
+  });
+}

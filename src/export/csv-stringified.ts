@@ -6,8 +6,8 @@ import { type CsvStyle, guardedText, plainText } from '../store/files/csv.ts';
 /** A function that writes rows, each ended by LF, byte for byte as `csvLines` does. */
 export function stringifiedLines(style: CsvStyle): (rows: readonly Row[]) => string {
   const { delimiter, guard } = style;
-  // Its own guard against formulas also changes full-width signs, which no rule of ours names.
-  const options = { delimiter, record_delimiter: '\n', quoted_match: /^$/, quote_record_delimiter: true };
+  // Its own guard against formulas knows nothing of spreadsheets that split elsewhere.
+  const options = { delimiter, record_delimiter: '\n', quoted_match: /^$|[,;\t]/, quote_record_delimiter: true };
   return (rows) =>
     stringify(
       rows.map((row) =>

@@ -74,7 +74,7 @@ describe('export', () => {
       '--db',
       file,
     ];
-    expect((await runCli(sql, { folder })).stdout).toBe('\uFEFFmost, ever\n3\n');
+    expect((await runCli(sql, { folder })).stdout).toBe('\uFEFF"most, ever"\n3\n');
   });
 
   test('writes a large table whole, on its threads', async () => {

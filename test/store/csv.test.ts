@@ -89,7 +89,7 @@ describe.each([
   test.each<[string, Cell[], string]>([
     ['null is nothing, empty text is ""', [null, '', null], ',"",\n'],
     ['quotes are doubled', ['Mary "Mae"'], '"Mary ""Mae"""\n'],
-    ['a comma or a line break is quoted, a tab is not', ['a,b', 'c\nd', 'e\rf', 'g\th'], '"a,b","c\nd","e\rf",g\th\n'],
+    ['whatever may split is quoted', ['a,b', 'c\nd', 'e\rf', 'g\th', 'i;j'], '"a,b","c\nd","e\rf","g\th","i;j"\n'],
     ['JSON is text', ['{"a":1,"b":[]}'], '"{""a"":1,""b"":[]}"\n'],
     [
       'whole numbers keep every digit',
@@ -104,7 +104,17 @@ describe.each([
     [
       'text that a spreadsheet would run gets an apostrophe',
       ['=1+1', '+1', '-1', '@x', '\tx', '\rx'],
-      `'=1+1,'+1,'-1,'@x,'\tx,"'\rx"\n`,
+      `'=1+1,'+1,'-1,'@x,"'\tx","'\rx"\n`,
+    ],
+    [
+      'so does what is one behind a space, a line break or an unseen character, or in wide letters',
+      [' =1', '\n=1', '\uFEFF=1', '\u0000-1', '＝1', '＋1', '－1', '＠x'],
+      `' =1,"'\n'=1",'\uFEFF=1,'\u0000-1,'＝1,'＋1,'－1,'＠x\n`,
+    ],
+    [
+      'and each part of it that another country’s spreadsheet would split off',
+      ['x;=1+41', 'a\n=1+41', 'a;"=1"', 'a\t -1', 'a\r\n＝1;+2', 'a; b'],
+      `"x;'=1+41","a\n'=1+41","a;'""=1""","a\t' -1","a\r\n'＝1;'+2","a; b"\n`,
     ],
     ['numbers never do', [-1n, -0.5], '-1,-0.5\n'],
     ['the guard comes before the quotes', ['=HYPERLINK("http://x","y")'], `"'=HYPERLINK(""http://x"",""y"")"\n`],
@@ -117,7 +127,7 @@ describe.each([
     expect(writer({ delimiter: ',', guard: false })([['=1+1', '-x']])).toBe('=1+1,-x\n');
   });
 
-  test('in TSV, a tab is quoted and a comma is not', () => {
-    expect(writer(tab)([['a\tb', 'c,d', null, '']])).toBe('"a\tb"\tc,d\t\t""\n');
+  test('in TSV, what may split is quoted as well', () => {
+    expect(writer(tab)([['a\tb', 'c,d', null, '']])).toBe('"a\tb"\t"c,d"\t\t""\n');
   });
 });

@@ -8,16 +8,35 @@ import type { Cell, Row } from '../ports/reading.ts';
 
 export interface CsvStyle {
   readonly delimiter: ',' | '\t';
-  /** Puts a `'` before text that a spreadsheet would run. */
+  /** Puts a `'` before text, or a part of it, that a spreadsheet would run. */
   readonly guard: boolean;
 }
 
-const formula = /^[=+\-@\t\r]/;
+/**
+ * What a formula begins with, in East Asian widths too, behind what a spreadsheet may leave out; or what it may leave out
+ * itself.
+ */
+const formula = /^(?:[[\p{Cc}\p{Cf}\p{Z}]--[\t\n\r]]*[=+\-@＝＋－＠]|[\t\n\r])/v;
+/**
+ * Where a spreadsheet may begin another cell although the text is in quotes: it splits by `;` in many countries, and then
+ * the quotes are not at the beginning of its cell.
+ */
+const laterFormula = /([;\t\n\r])(?=[[\p{Cc}\p{Cf}\p{Z}"]--[\t\n\r]]*[=+\-@＝＋－＠])/gv;
+/** Text that begins with one of these characters and is on one line is no formula, and most text is so. */
+const plain = /^[\w"'(<[{][^;\t\n\r]*$/;
 
-/** The text so that no spreadsheet takes it for a formula. Numbers never pass through here: `-5` stays a number. */
+/**
+ * The text so that no spreadsheet, of whatever country, takes it or a part of it for a formula. Numbers never pass
+ * through here: `-5` stays a number.
+ */
 export function guardedText(text: string): string {
-  return formula.test(text) ? `'${text}` : text;
+  if (plain.test(text)) return text;
+  const guarded = text.replaceAll(laterFormula, "$1'");
+  return formula.test(text) ? `'${guarded}` : guarded;
 }
+
+/** Text with one of these stands in quotes: what splits cells in one program or country does not in another. */
+export const quoted = /[",;\t\n\r]/;
 
 /**
  * What is not text as text. Whole numbers keep all their digits; floating-point ones get the shortest text that reads
@@ -30,14 +49,13 @@ export function plainText(cell: Exclude<Cell, string | null>): string {
 /** A function that writes rows, each ended by LF. Null is nothing at all, empty text is `""`. */
 export function csvLines(style: CsvStyle): (rows: readonly Row[]) => string {
   const { delimiter, guard } = style;
-  const special = delimiter === ',' ? /[",\n\r]/ : /["\t\n\r]/;
   const cellText = (cell: Cell): string => {
     if (cell === null) return '';
     if (cell === '') return '""';
     // Numbers need no quotes; of bytes there may be none, which is not null either.
     if (typeof cell !== 'string') return plainText(cell) || '""';
     const text = guard ? guardedText(cell) : cell;
-    return special.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    return quoted.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return (rows) => {
     let lines = '';

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { stringify } from 'csv-stringify/sync';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { balance } from '../../src/bulk/actions/balance.ts';
+import { type ReadRows, readRows } from '../../src/bulk/read-rows.ts';
 import { readSheet, type Sheet } from '../../src/bulk/sheet/sheet.ts';
 import { trimmed } from '../../src/bulk/sheet/cell.ts';
 import { row, text, workbookOf } from '../fixtures/sheets/make/workbook.ts';
@@ -62,6 +64,60 @@ test('A table in CSV of any kind', async () => {
       expect(sheet.columns).toEqual(headersOf(table));
       expect(sheet.delimiter).toBe(delimiter);
     }),
+    { numRuns: runs },
+  );
+});
+
+const grouped = (whole: string, separator: string): string => whole.replace(/\B(?=(?:\d{3})+$)/g, separator);
+/** How people write amounts; what is given is in cents. */
+const styles = {
+  plain: (whole: string, cents: string) => `${whole}.${cents}`,
+  short: (whole: string, cents: string) => `${whole}.${cents}`.replace(/\.?0+$/, ''),
+  comma: (whole: string, cents: string) => `${whole},${cents}`,
+  'comma, with points': (whole: string, cents: string) => `${grouped(whole, '.')},${cents}`,
+  'point, with commas': (whole: string, cents: string) => `${grouped(whole, ',')}.${cents}`,
+} as const;
+
+test('Amounts that are all written in one way are read as they were meant, or asked about once, and never guessed', async () => {
+  const folder = temporaryFolder();
+  const options = { decimals: 2, allowForce: false };
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(...(Object.keys(styles) as (keyof typeof styles)[])),
+      fc.array(fc.tuple(fc.integer({ min: 1, max: 10 ** 9 }), texts), { minLength: 1, maxLength: 8 }),
+      async (style, rows) => {
+        const written = rows.map(([cents]) =>
+          styles[style](String(Math.floor(cents / 100)), String(cents % 100).padStart(2, '0')),
+        );
+        const records = rows.map(([, note], at) => [note, '7', 'add', written[at] ?? '']);
+        const file = join(folder, 'amounts.csv');
+        const content = stringify([['Remark', 'user_id', 'type', 'amount'], ...records], {
+          delimiter: ';',
+          quoted: true,
+        });
+        writeFileSync(file, content);
+        const sheet = await readSheet(file, { signal });
+        const read = readRows(sheet, balance, { ...options, mark: null });
+        const meant = rows.map(([cents], at) => ({ row: at + 2, amount: (cents / 100).toFixed(2) }));
+        const amountsOf = (each: ReadRows) =>
+          each.rows.map(({ row, parameters }) => ({ row, amount: parameters['amount'] }));
+        expect(read.notes.filter((note) => note.startsWith('unknown'))).toEqual([
+          'unknown column was passed over: "Remark"',
+        ]);
+        const doubtful = written.some((each) => each.includes(','));
+        const mark = style.startsWith('comma') ? 'comma' : 'point';
+        const outcome = {
+          marks: read.question?.readings.map((each) => each.mark) ?? [],
+          problems: read.problems.length,
+          amounts: amountsOf(read),
+        };
+        const unread = meant.map(({ row }) => ({ row, amount: undefined }));
+        expect(outcome).toEqual(
+          doubtful ? { marks: [mark], problems: 1, amounts: unread } : { marks: [], problems: 0, amounts: meant },
+        );
+        expect(amountsOf(readRows(sheet, balance, { ...options, mark: doubtful ? mark : null }))).toEqual(meant);
+      },
+    ),
     { numRuns: runs },
   );
 });

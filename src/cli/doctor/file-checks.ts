@@ -3,6 +3,7 @@ import { accessSync, constants, existsSync, openSync, readSync, closeSync, statf
 import { dirname } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import { refuseUnfit } from '../../model/read-file.ts';
 import { type Check, failed, ok, warn } from './check.ts';
 
 /** Below this much free space a first sync of a middle-sized server may not fit. */
@@ -25,6 +26,7 @@ export interface FileToCheck {
 
 export async function checkFile(file: FileToCheck): Promise<Check[]> {
   try {
+    refuseUnfit(file.path);
     return existsSync(file.path) ? await checkExisting(file) : checkFuture(file);
   } catch (error) {
     return [failed(file.name, explainFileError(error, 'look at', file.path) ?? error)];

@@ -12,7 +12,11 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 async function world() {
   const sandbox = await startSandbox({ users: 3, emails: 0 });
   const folder = temporaryFolder();
-  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const environment = {
+    ADMIN_MIRROR_BASE_URL: sandbox.url,
+    ADMIN_MIRROR_API_KEY: sandbox.key,
+    ADMIN_MIRROR_BULK_MAX_ROW: 'off',
+  };
   const run = (args: readonly string[], more: { terminal?: number; answers?: readonly Exchange[] } = {}) =>
     invoke(['bulk', ...args], { folder, environment, ...more });
   /** Plans the text as a file; what is in `more` may be flags, and answers on a terminal. */

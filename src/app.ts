@@ -24,7 +24,7 @@ import type { ResourceName } from './model/resources.ts';
 import { startThread } from './model/thread.ts';
 import { type Clock, systemClock } from './model/time.ts';
 import { version } from './model/version.ts';
-import { serverOf } from './settings/server.ts';
+import { networkOf, serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
 import type { CopySource, MirrorCopySource } from './store/ports/copies.ts';
 import type { Journal } from './store/ports/journal.ts';
@@ -99,7 +99,8 @@ export async function openApi(
   const { baseUrl, key, warnings } = serverOf(settings);
   for (const warning of warnings) log.warn({}, warning);
   const { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize } = settings.api;
-  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize, log, clock };
+  const network = networkOf(settings);
+  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize, network, log, clock };
   const server = { baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}` };
   return releases.add(openClientOver(open, { ...server, ...options }));
 }
@@ -354,8 +355,9 @@ export async function openWorker(
 }
 
 /** What of the settings may change while the watch goes on. */
-export function watchSettingsOf({ worker, alerts }: Settings): WatchSettings {
-  return { maxStalenessMs: worker.maxStalenessMs, ...alerts };
+export function watchSettingsOf(settings: Settings): WatchSettings {
+  const { worker, alerts } = settings;
+  return { maxStalenessMs: worker.maxStalenessMs, ...alerts, network: networkOf(settings) };
 }
 
 /**

@@ -9,12 +9,12 @@ import type { SyncEvent, SyncProgress } from './mirror/progress.ts';
 import { InterruptedError, type OperatorError } from './model/errors.ts';
 import { failureOf } from './model/failure.ts';
 import type { Log } from './model/log.ts';
-import { Secret } from './model/secret.ts';
+import { Secret, SecretAddress } from './model/secret.ts';
 import { type Clock, systemClock } from './model/time.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('engine-thread runs as a thread');
-const { settings, key, job } = workerData as EngineTask;
+const { settings, key, proxy, job } = workerData as EngineTask;
 const say = (message: FromThread): void => port.postMessage(message);
 const log = Object.fromEntries(
   (['debug', 'info', 'warn', 'error'] as const).map((level) => [
@@ -71,6 +71,7 @@ try {
     const whole = {
       ...settings,
       api: { ...settings.api, key: key === undefined ? undefined : new Secret(key) },
+      network: { ...settings.network, proxy: proxy === undefined ? undefined : new SecretAddress(proxy) },
       // Nobody is alerted from here.
       alerts: { webhook: undefined, command: undefined, ping: undefined },
     };

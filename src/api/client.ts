@@ -21,6 +21,7 @@ import { type Page, pageOf } from './envelope.ts';
 import type { Answer } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
 import type { Http, HttpAnswer, HttpOptions } from './http.ts';
+import type { Network } from './network.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { digestedPage, type PageWish } from './page-digest.ts';
 import { walkPages } from './pages.ts';
@@ -47,6 +48,8 @@ export interface ClientOptions {
   readonly requestsPerSecond?: number | undefined;
   /** Records on a page where a walk names none. */
   readonly pageSize: number;
+  /** How the server is reached; left out: directly. */
+  readonly network?: Network;
   readonly userAgent: string;
   readonly log: Log;
   readonly clock: Clock;
@@ -199,6 +202,7 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
     timeoutMs: options.timeoutMs,
     maxBodyBytes: options.maxBodyBytes ?? largestBody,
     connections: options.concurrency,
+    ...(options.network !== undefined && { network: options.network }),
   });
   const gate = openGate({
     concurrency: options.concurrency,

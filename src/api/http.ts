@@ -3,11 +3,12 @@
  * like any other and never followed; the key goes into the Authorization header and nowhere else. Section "Requests"
  * of docs/architecture.md.
  */
-import { type Dispatcher, Pool } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { HttpMethod } from '../model/operations.ts';
 import { secondMs } from '../model/time.ts';
 import { addressOf } from './address.ts';
 import { BodyBuffer } from './body-buffer.ts';
+import { type Network, openDispatcher } from './network.ts';
 import { decodedBody, decodingErrorOf } from './body-decoding.ts';
 import type { PageDigest, PageWish } from './page-digest.ts';
 import { bodyScrubber, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
@@ -23,6 +24,8 @@ export interface HttpOptions {
   /** Largest body that is read, bytes. */
   readonly maxBodyBytes: number;
   readonly connections: number;
+  /** Left out: no proxy, and the usual certificates. */
+  readonly network?: Network;
 }
 
 export interface HttpRequest {
@@ -77,15 +80,16 @@ export function openHttp(options: HttpOptions): Http {
   });
   const shared = {
     connections: options.connections,
-    connect: { timeout: Math.min(options.timeoutMs, longestConnectMs) },
+    connectTimeoutMs: Math.min(options.timeoutMs, longestConnectMs),
     headersTimeout: options.timeoutMs,
     bodyTimeout: options.timeoutMs,
     allowH2: false,
   };
-  const reads = new Pool(origin, { ...shared, pipelining: 1 });
+  const open = (pipelining: number) => openDispatcher(origin, options.network ?? {}, { ...shared, pipelining });
+  const reads = open(1);
   // A write gets a connection of its own: on one kept alive it could meet the server's closing of it, and its outcome
   // would be unknown for no reason.
-  let writes: Pool | undefined;
+  let writes: Dispatcher | undefined;
   const headers = {
     authorization: `Bearer ${options.key}`,
     accept: 'application/json',
@@ -98,9 +102,9 @@ export function openHttp(options: HttpOptions): Http {
     address,
     redact,
     send: async (request, signal) => {
-      const pool = request.method === 'GET' ? reads : (writes ??= new Pool(origin, { ...shared, pipelining: 0 }));
+      const pool = request.method === 'GET' ? reads : (writes ??= open(0));
       const path = `${prefix}${request.path}`;
-      const message = { method: request.method, path, headers, body: request.body ?? null };
+      const message = { origin, method: request.method, path, headers, body: request.body ?? null };
       return cleaned(await exchange(pool, message, options, redact, signal), request.method);
     },
     close: async () => {
@@ -111,7 +115,7 @@ export function openHttp(options: HttpOptions): Http {
 
 /** Runs one exchange as undici's handler, which alone tells whether the request had begun to be sent. */
 function exchange(
-  pool: Pool,
+  pool: Dispatcher,
   message: Dispatcher.DispatchOptions,
   limits: Pick<HttpOptions, 'timeoutMs' | 'maxBodyBytes'>,
   redact: Redact,

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { silentLog } from '../model/log.ts';
 import { systemClock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
-import { keyOf } from '../settings/server.ts';
+import { keyOf, networkOf } from '../settings/server.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
 import type { CliContext } from './context.ts';
@@ -25,8 +25,9 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('doctor')
     .description(
-      'Check settings, key, server, mirror, journal and reports; say what is wrong and where to set it. Changes nothing but, ' +
-        'with --probe, what the mirror has on record of the server.\n' +
+      'Check settings, key, proxy, certificates, server, mirror, journal, reports, jobs, alerts, log and disk; say what is ' +
+        'wrong and where to set it. Sends no alert and no ping, and changes nothing but, with --probe, what the mirror has ' +
+        'on record of the server.\n' +
         'Ends with 0, or with the code of the first failed check: 2 settings or files, 3 key, 4 server.',
     )
     .option('--probe', 'measure again what the server can do, and put it on record in the mirror')
@@ -49,12 +50,17 @@ async function examine(context: CliContext, probe: boolean): Promise<Findings> {
   const settings = reading.rest;
   const address = about.checkAddress(reading, settings);
   const key = about.checkKey(reading, settings);
+  const network = about.checkNetwork(reading, settings);
   const server = await examineServer(context, settings, probe);
   const files = (await Promise.all((await filesOf(settings)).map(checkFile))).flat();
-  const { checkReports } = await import('./doctor/report-checks.ts');
+  const [{ checkReports }, { checkNights }] = await Promise.all([
+    import('./doctor/report-checks.ts'),
+    import('./doctor/night-checks.ts'),
+  ]);
   const reports = await checkReports(settings);
+  const nights = await checkNights(context, settings, networkOrNone(settings));
   return {
-    checks: [...first, ...address, ...key, ...server.checks, ...files, ...reports],
+    checks: [...first, ...address, ...key, ...network, ...server.checks, ...files, ...reports, ...nights],
     capabilities: server.capabilities,
   };
 }
@@ -67,7 +73,8 @@ async function examineServer(context: CliContext, settings: Settings, probe: boo
   const { checkServer } = await import('./doctor/server-checks.ts');
   const { signal } = context;
   const key = keyOrNone(settings);
-  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, clock: systemClock, signal });
+  const network = networkOrNone(settings);
+  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, clock: systemClock, signal });
   if (!usable) {
     return { checks: [...checks, skipped('lists', 'the server and the key must be right first')], capabilities: {} };
   }
@@ -99,6 +106,15 @@ function keyOrNone(settings: Settings) {
   } catch {
     // What is wrong with it has a check of its own.
     return undefined;
+  }
+}
+
+function networkOrNone(settings: Settings) {
+  try {
+    return networkOf(settings);
+  } catch {
+    // What is wrong with the certificates has a check of its own.
+    return {};
   }
 }
 

@@ -18,7 +18,11 @@ export type Job =
 
 /** What the thread is started with; plain data, the key apart. */
 export interface EngineTask {
-  readonly settings: Omit<Settings, 'api' | 'alerts'> & { readonly api: Omit<Settings['api'], 'key'> };
+  readonly settings: Omit<Settings, 'api' | 'alerts' | 'network'> & {
+    readonly api: Omit<Settings['api'], 'key'>;
+    readonly network: Omit<Settings['network'], 'proxy'>;
+  };
+  readonly proxy: string | undefined;
   readonly key: string | undefined;
   readonly job: Job;
 }
@@ -73,9 +77,10 @@ export function runVerifyThread(
 }
 
 function runThread(settings: Settings, job: Job, ports: EnginePorts): Promise<EngineEnd<unknown>> {
-  const { alerts: _alerts, api: given, ...others } = settings;
+  const { alerts: _alerts, api: given, network: way, ...others } = settings;
   const { key, ...api } = given;
-  const task: EngineTask = { settings: { ...others, api }, key: key?.reveal(), job };
+  const { proxy, ...network } = way;
+  const task: EngineTask = { settings: { ...others, api, network }, key: key?.reveal(), proxy: proxy?.reveal(), job };
   return new Promise((resolve, reject) => {
     const thread = startThread('../engine-thread', import.meta.url, { workerData: task, resourceLimits });
     const onAbort = (): void => {

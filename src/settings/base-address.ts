@@ -2,7 +2,7 @@
 import { UsageError } from '../model/errors.ts';
 import { withoutCredentials } from '../model/secret-words.ts';
 import { expectedOf, settingsSchema, type SettingValues } from './kinds.ts';
-import { isLoopback } from './loopback.ts';
+import { isLoopback } from '../model/loopback.ts';
 
 /** Why the address must not be used; undefined where it may. `origin` says where it was set. */
 export function addressProblem(

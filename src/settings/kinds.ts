@@ -5,7 +5,7 @@ import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf } from '../model/resources.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
-import { isLoopback } from './loopback.ts';
+import { isLoopback } from '../model/loopback.ts';
 import { type SettingKey, type SettingKind, settingOf } from './table.ts';
 
 /** Where a server of ours waits for connections. */
@@ -39,6 +39,8 @@ export function expectedOf(key: SettingKey): string {
     fields: 'names of fields, such as last_seen_at, updated_at or _extra.last_ip, or none',
     listen: 'an address and a port such as 127.0.0.1:9464, or off',
     hook: 'an address that begins with https:// (http:// for this machine alone)',
+    proxy: 'the address of a proxy, such as http://proxy.example.com:3128',
+    hosts: 'names of hosts, such as [intranet.example.com, .local]',
     program: 'a program with its arguments, as one text or in a list',
   };
   return words[kind];
@@ -66,6 +68,8 @@ export function fromText(kind: SettingKind, text: string): unknown {
     case 'name':
     case 'listen':
     case 'hook':
+    case 'proxy':
+    case 'hosts':
     case 'program':
       return text.trim();
     case 'includes':
@@ -213,6 +217,20 @@ const ignorable = z.union([z.string(), z.array(z.string())]).transform((value, c
   return z.NEVER;
 });
 
+/** An http or https proxy; without a scheme it is http, as the variables of other programs have it. */
+const proxy = z.string().transform((text, context) => {
+  const href = text.includes('://') ? text : `http://${text}`;
+  const url = URL.canParse(href) ? new URL(href) : undefined;
+  if (url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/') {
+    return new SecretAddress(url.href);
+  }
+  context.addIssue({ code: 'custom', message: 'proxy' });
+  return z.NEVER;
+});
+
+/** As one text with commas. */
+const hosts = z.union([z.string(), z.array(z.string())]).transform((value) => namesIn(value).join(','));
+
 /** The whole of the settings, keyed as in the table. A test holds it to the table, key for key. */
 export const settingsSchema = z.object({
   config: path.optional(),
@@ -229,6 +247,9 @@ export const settingsSchema = z.object({
   'api.attempts': count('api.attempts'),
   'api.requests_per_second': rate,
   'api.page_size': count('api.page_size'),
+  'network.proxy': proxy.optional(),
+  'network.no_proxy': hosts.optional(),
+  'network.ca_file': path.optional(),
   'store.mirror': path,
   'store.journal': path,
   'store.keep_runs': duration,

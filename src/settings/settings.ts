@@ -56,6 +56,12 @@ export interface Settings {
     readonly requestsPerSecond: number | undefined;
     readonly pageSize: number;
   };
+  readonly network: {
+    readonly proxy: SecretAddress | undefined;
+    /** Hosts without it, separated by commas. */
+    readonly noProxy: string | undefined;
+    readonly caFile: string | undefined;
+  };
   readonly store: {
     readonly mirror: string;
     readonly journal: string;
@@ -300,7 +306,7 @@ function isCredential(path: string, { CREDENTIALS_DIRECTORY: credentials }: Vari
 
 function settingsOf(values: SettingValues, jobs: readonly Job[], { folder, environment }: SettingsSources): Settings {
   const absolute = (path: string) => resolve(folder, path);
-  const [keyFile, logFile] = [values['api.key_file'], values['log.file']];
+  const [keyFile, logFile, caFile] = [values['api.key_file'], values['log.file'], values['network.ca_file']];
   const key = keyFile === undefined ? undefined : absolute(withCredentials(keyFile, environment));
   return Object.freeze({
     profile: values.profile,
@@ -315,6 +321,11 @@ function settingsOf(values: SettingValues, jobs: readonly Job[], { folder, envir
       attempts: values['api.attempts'],
       requestsPerSecond: values['api.requests_per_second'],
       pageSize: values['api.page_size'],
+    }),
+    network: Object.freeze({
+      proxy: values['network.proxy'],
+      noProxy: values['network.no_proxy'],
+      caFile: caFile === undefined ? undefined : absolute(caFile),
     }),
     store: Object.freeze({
       mirror: absolute(values['store.mirror']),

@@ -35,9 +35,10 @@ export function takeVariables<S extends { readonly key: SettingKey; readonly kin
     for (const setting of settings) {
       const { key, kind } = setting;
       const variable = nameOf(setting);
-      const text = variables[variable];
-      // An empty variable is one that was left out: compose files and CI systems set them so.
-      if (text === undefined || text.trim() === '' || given.has(key)) continue;
+      // An empty variable is one that was left out: compose files and CI systems set them so. HTTPS_PROXY is often written small.
+      const spellings = variable.startsWith('ADMIN_MIRROR_') ? [variable] : [variable, variable.toLowerCase()];
+      const text = spellings.map((each) => variables[each]).find((each) => (each ?? '').trim() !== '');
+      if (text === undefined || given.has(key)) continue;
       // A key in the real environment, directly or as a file, outranks one in `.env`.
       if (key === 'api.key' && given.has('api.key_file')) continue;
       given.set(key, { value: fromText(kind, text), origin: `${origin} ${variable}`, variable });

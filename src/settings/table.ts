@@ -22,6 +22,8 @@ export type SettingKind =
   | 'fields'
   | 'listen'
   | 'hook'
+  | 'proxy'
+  | 'hosts'
   | 'program';
 
 export interface Setting {
@@ -131,6 +133,15 @@ export const settingTable = [
     env: 'ADMIN_MIRROR_API_PAGE_SIZE',
     default: 1_000,
     most: 10_000,
+  }),
+  setting('network.proxy', 'proxy', 'proxy', 'proxy for https addresses; its user and password are kept secret', {
+    env: 'HTTPS_PROXY',
+  }),
+  setting('network.no_proxy', 'hosts', 'no proxy', 'hosts that are reached without the proxy, as in NO_PROXY', {
+    env: 'NO_PROXY',
+  }),
+  setting('network.ca_file', 'path', 'certificates', 'a file with certificates (PEM) to trust besides the usual ones', {
+    env: 'ADMIN_MIRROR_CA_FILE',
   }),
   setting('store.mirror', 'path', 'mirror file', 'the SQLite file of the mirror', {
     flag: '--db <file>',
@@ -291,7 +302,7 @@ export function settingOf(key: SettingKey): Setting {
 
 /** Whether its value is shown to nobody. */
 export function isSecret({ kind }: Setting): boolean {
-  return kind === 'secret' || kind === 'hook';
+  return kind === 'secret' || kind === 'hook' || kind === 'proxy';
 }
 
 /** `--db <file>` → `--db`. */

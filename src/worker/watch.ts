@@ -233,11 +233,11 @@ class WorkerWatch implements Watch {
   }
 
   #ping(name: string): void {
-    const { ping: address } = this.#settings;
+    const { ping: address, network = {} } = this.#settings;
     const isSync = this.#view()?.jobs.some(({ job }) => job.name === name && job.run === 'sync') ?? false;
     if (address === undefined || !isSync || this.#stop.signal.aborted) return;
     const { sleep, log } = this.#ports;
-    const sent = ping(address, { userAgent: this.#userAgent(), sleep, log, signal: this.#stop.signal });
+    const sent = ping(address, { network, userAgent: this.#userAgent(), sleep, log, signal: this.#stop.signal });
     this.#pings.add(sent);
     void sent.finally(() => this.#pings.delete(sent));
   }

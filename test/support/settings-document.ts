@@ -9,7 +9,7 @@ outranks the default. \`admin-mirror config\` prints every setting with its valu
 Durations are written \`500ms\`, \`30s\`, \`10m\`, \`48h\` or \`7d\`, sizes \`500MB\` or \`4GB\`. Paths are relative to the working
 folder. An environment variable that is empty counts as left out. Related records are named in a list, \`[orders, payments]\` in the config file
 and \`orders,payments\` in a variable, or \`none\`. In the config file \`api.base_url\` is the key \`base_url\` under \`api\`; the
-example is [config/admin-mirror.yaml](../config/admin-mirror.yaml). The jobs of the worker stand there, too, and nowhere else:
+example is [config/admin-mirror.example.yaml](../config/admin-mirror.example.yaml). The jobs of the worker stand there, too, and nowhere else:
 [worker.md](worker.md).
 
 The config file may hold several servers as \`profiles\`; \`--profile\` says which one is meant. What stands in a profile

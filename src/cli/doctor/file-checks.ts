@@ -1,6 +1,6 @@
 /** The doctor on the mirror and the journal: there, ours, private, writable, with room to grow. Changes nothing. */
 import { accessSync, constants, existsSync, openSync, readSync, closeSync, statfsSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { refuseUnfit } from '../../model/read-file.ts';
@@ -53,9 +53,7 @@ async function checkExisting(file: FileToCheck): Promise<Check[]> {
 function checkFuture(file: FileToCheck): Check[] {
   const folder = nearestFolder(file.path);
   if (!statSync(folder).isDirectory()) {
-    throw new FileError(`${file.path} cannot be made: ${folder} is not a folder`, {
-      advice: `Name another file: ${file.places}.`,
-    });
+    throw notFolder(file.path, folder, file.places);
   }
   accessSync(folder, constants.W_OK);
   return [
@@ -64,8 +62,25 @@ function checkFuture(file: FileToCheck): Check[] {
   ];
 }
 
+/** A folder that something is to be written into: it can be made and written, and its disk has room. */
+export function checkFolder({ name, folder, places }: { name: string; folder: string; places: string }): Check[] {
+  const file = { name, path: join(folder, 'any'), places, madeBy: '' };
+  try {
+    const found = nearestFolder(file.path);
+    if (!statSync(found).isDirectory()) throw notFolder(folder, found, places);
+    accessSync(found, constants.W_OK);
+    return [ok(name, found === folder ? folder : `${folder}: made when it is needed`), ...checkRoom(file, found, 0)];
+  } catch (error) {
+    return [failed(name, explainFileError(error, 'write to', folder) ?? error)];
+  }
+}
+
+function notFolder(path: string, found: string, places: string): FileError {
+  return new FileError(`${path} cannot be made: ${found} is not a folder`, { advice: `Name another: ${places}.` });
+}
+
 /** A full copy of the file is what a rebuild may need for a while. */
-function checkRoom(file: FileToCheck, folder: string, size: number): Check[] {
+function checkRoom(file: Omit<FileToCheck, 'open'>, folder: string, size: number): Check[] {
   const { bavail, bsize } = statfsSync(folder);
   const free = bavail * bsize;
   const name = `${file.name} disk`;

@@ -1,11 +1,15 @@
 /** The doctor on the server: reachable, this API, the key accepted, clocks that agree. One request, sent once. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { type PeerCertificate, TLSSocket } from 'node:tls';
 import { bodyOf, UnreadableAnswer } from '../../api/answer-body.ts';
 import { refusalOf, type RequestName } from '../../api/answer-errors.ts';
 import { rateHeadersOf, serverTimeOf } from '../../api/answer-headers.ts';
 import { NotTheApi, Unreachable } from '../../api/errors.ts';
 import { type HttpAnswer, openHttp } from '../../api/http.ts';
+import type { Network } from '../../api/network.ts';
 import { TransportError } from '../../api/transport-error.ts';
 import { operationOf } from '../../model/operations.ts';
+import { counted } from '../../model/counted.ts';
 import type { Secret } from '../../model/secret.ts';
 import { type Clock, dayMs, hourMs, minuteMs, secondMs } from '../../model/time.ts';
 import { version } from '../../model/version.ts';
@@ -21,6 +25,7 @@ export interface ServerToCheck {
   /** undefined: whether the server is there can still be told. */
   readonly key: Secret | undefined;
   readonly timeoutMs: number;
+  readonly network: Network;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
@@ -38,14 +43,23 @@ export async function checkServer(server: ServerToCheck): Promise<ServerChecks> 
     key: server.key?.reveal() ?? 'none',
     userAgent: `admin-mirror/${version()}`,
     timeoutMs: server.timeoutMs,
+    network: server.network,
     maxBodyBytes,
     connections: 1,
   });
   const { method, path } = operationOf('users.auth');
   const name: RequestName = { request: `${method} ${http.address}${path}`, redact: http.redact };
+  let certificate: PeerCertificate | undefined;
+  // The only way to the connection: undici tells of it, whether it goes through a proxy or not.
+  const onConnected = (message: unknown): void => {
+    const { socket } = message as { readonly socket: unknown };
+    if (socket instanceof TLSSocket) certificate = socket.getPeerCertificate();
+  };
+  subscribe('undici:client:connected', onConnected);
   try {
     const answer = await http.send({ method, path }, server.signal);
-    return judge(answer, server, name);
+    const { checks, usable } = judge(answer, server, name);
+    return { checks: [...checks, ...checkCertificate('certificate', certificate, server.clock)], usable };
   } catch (error) {
     server.signal.throwIfAborted();
     if (!(error instanceof TransportError)) throw error;
@@ -56,6 +70,7 @@ export async function checkServer(server: ServerToCheck): Promise<ServerChecks> 
     });
     return { checks: [failed('server', unreachable), skipped('key on the server', 'not asked')], usable: false };
   } finally {
+    unsubscribe('undici:client:connected', onConnected);
     await http.close();
   }
 }
@@ -84,6 +99,18 @@ function checkAnswer(answer: HttpAnswer, server: ServerToCheck, name: RequestNam
     const advice = 'Check the base address: the server that has /api/v1, without /api/v1.';
     return failed(check, new NotTheApi(`${name.request}: ${error.message}`, { advice }));
   }
+}
+
+/** Who renews by hand needs a fortnight; who renews by a program renews a month before. */
+const renewalDays = 14;
+
+/** The last day on which the other side can prove who it is. */
+export function checkCertificate(name: string, certificate: PeerCertificate | undefined, clock: Clock): Check[] {
+  const until = Date.parse(certificate?.valid_to ?? '');
+  if (Number.isNaN(until)) return [];
+  const left = Math.floor((until - clock.now()) / dayMs);
+  const found = `valid until ${new Date(until).toISOString().slice(0, 10)}, ${counted(left, 'day')} more`;
+  return [left > renewalDays ? ok(name, found) : warn(name, found, 'Renew it, or ask whoever runs the server to.')];
 }
 
 /** What the answer looks like is not documented: a user, or one inside `data` or `user`. */

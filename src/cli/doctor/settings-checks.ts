@@ -1,7 +1,8 @@
 /** The doctor on what was set: Node, the settings, the address and the key. */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { baseUrlOf, keyOf } from '../../settings/server.ts';
+import { counted } from '../../model/counted.ts';
+import { baseUrlOf, certificatesIn, keyOf } from '../../settings/server.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
 import { type Check, failed, ok, warn } from './check.ts';
 
@@ -49,5 +50,26 @@ export function checkKey(reading: SettingsReading, settings: Settings): Check[] 
     return [found, ...warnings.map((each) => warn('key', each))];
   } catch (error) {
     return [failed('key', error)];
+  }
+}
+
+/** The proxy and the certificates of one's own, where there are any. */
+export function checkNetwork(reading: SettingsReading, settings: Settings): Check[] {
+  const { proxy, noProxy, caFile } = settings.network;
+  const from = (key: 'network.proxy' | 'network.ca_file') => valueOf(reading, key).origin;
+  const without = noProxy === undefined ? '' : `, but for ${noProxy}`;
+  return [
+    ...(proxy === undefined
+      ? []
+      : [ok('proxy', `${proxy.host} for https addresses${without} (${from('network.proxy')})`)]),
+    ...(caFile === undefined ? [] : [checkCertificates(caFile, from('network.ca_file'))]),
+  ];
+}
+
+function checkCertificates(file: string, origin: string): Check {
+  try {
+    return ok('certificates', `${counted(certificatesIn(file).length, 'more certificate')} to trust (${origin})`);
+  } catch (error) {
+    return failed('certificates', error);
   }
 }

@@ -2,6 +2,7 @@
 import type { Secret } from '../../model/secret.ts';
 import { silentLog } from '../../model/log.ts';
 import { systemClock } from '../../model/time.ts';
+import { networkOf } from '../../settings/server.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { CliContext } from '../context.ts';
 import type { Check } from '../doctor/check.ts';
@@ -20,7 +21,14 @@ export async function tryServer(
   ]);
   const { signal } = context;
   const { timeoutMs, pageSize } = base.api;
-  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, clock: systemClock, signal });
+  const { checks, usable } = await checkServer({
+    baseUrl,
+    key,
+    timeoutMs,
+    network: networkOf(base),
+    clock: systemClock,
+    signal,
+  });
   if (!usable) return checks;
   const settings = { ...base, api: { ...base.api, baseUrl, key } };
   const lists = await withReleases(async (releases) =>

@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { UnreachableError, UsageError } from '../../model/errors.ts';
 import { systemClock, timestampOf } from '../../model/time.ts';
 import { version } from '../../model/version.ts';
+import { networkOf } from '../../settings/server.ts';
 import { channelsOf } from '../../worker/alerts/channels.ts';
 import { problemOf } from '../../worker/alerts/courier.ts';
 import { payloadOf } from '../../worker/alerts/message.ts';
@@ -15,10 +16,11 @@ import { withoutSecrets } from './environment.ts';
 export async function sendTestAlert(context: CliContext): Promise<void> {
   const { openLog } = await import('../logger.ts');
   const { folder, environment, signal } = context;
-  const { alerts } = context.settings();
+  const settings = context.settings();
+  const { alerts } = settings;
   const userAgent = `admin-mirror/${version()}`;
   const ports = { userAgent, folder, environment: withoutSecrets(environment), log: await openLog(context) };
-  const channels = Object.entries(channelsOf(alerts, ports));
+  const channels = Object.entries(channelsOf({ ...alerts, network: networkOf(settings) }, ports));
   if (channels.length === 0) {
     throw new UsageError('there is nobody to alert', {
       advice: 'Set alerts.webhook or alerts.command in the config file, or ADMIN_MIRROR_ALERTS_WEBHOOK or …_COMMAND.',

@@ -1,4 +1,5 @@
 /** The ways out that the settings name. */
+import type { Network } from '../../api/network.ts';
 import type { Log } from '../../model/log.ts';
 import type { SecretAddress } from '../../model/secret.ts';
 import { runAlertCommand } from './command.ts';
@@ -9,6 +10,7 @@ export interface ChannelSettings {
   readonly webhook: SecretAddress | undefined;
   /** A program and its arguments. */
   readonly command: readonly string[] | undefined;
+  readonly network?: Network;
 }
 
 export interface ChannelPorts {
@@ -19,12 +21,12 @@ export interface ChannelPorts {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-export function channelsOf({ webhook, command }: ChannelSettings, ports: ChannelPorts): Channels {
+export function channelsOf({ webhook, command, network = {} }: ChannelSettings, ports: ChannelPorts): Channels {
   const { userAgent } = ports;
   return {
     ...(webhook && {
       webhook: (payload, signal) =>
-        sendRequest(webhook, { method: 'POST', body: JSON.stringify(payload), userAgent }, signal),
+        sendRequest(webhook, { method: 'POST', body: JSON.stringify(payload), userAgent, network }, signal),
     }),
     ...(command && { command: (payload, signal) => runAlertCommand(command, payload, ports, signal) }),
   };

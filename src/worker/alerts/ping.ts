@@ -1,4 +1,5 @@
 /** The dead man's ping: asked after each complete sync, so that somebody else notices when none comes any more. */
+import type { Network } from '../../api/network.ts';
 import type { Log } from '../../model/log.ts';
 import type { SecretAddress } from '../../model/secret.ts';
 import type { Sleep } from '../run-job.ts';
@@ -10,6 +11,7 @@ import { sendRequest } from './request.ts';
 const mostAttempts = 5;
 
 export interface PingPorts {
+  readonly network?: Network;
   readonly userAgent: string;
   readonly sleep: Sleep;
   readonly log: Log;
@@ -17,9 +19,12 @@ export interface PingPorts {
 }
 
 /** Asks the address until it says yes, or often enough. Never rejects. */
-export async function ping(address: SecretAddress, { userAgent, sleep, log, signal }: PingPorts): Promise<void> {
+export async function ping(
+  address: SecretAddress,
+  { network = {}, userAgent, sleep, log, signal }: PingPorts,
+): Promise<void> {
   for (let attempt = 1; !signal.aborted; attempt += 1) {
-    const problem = await problemOf(sendRequest(address, { method: 'GET', userAgent }, signal));
+    const problem = await problemOf(sendRequest(address, { method: 'GET', userAgent, network }, signal));
     if (problem === null || signal.aborted) return;
     const isLast = attempt === mostAttempts;
     log.warn({ attempt }, `the ping was not taken: ${problem}${isLast ? '; the next complete sync pings again' : ''}`);

@@ -1,5 +1,6 @@
 /** One request to an address that must not be told: bounded in time, redirects not followed, the answer not read. */
 import { request } from 'undici';
+import { type Network, openDispatcher } from '../../api/network.ts';
 import { secondMs } from '../../model/time.ts';
 import type { SecretAddress } from '../../model/secret.ts';
 
@@ -10,6 +11,7 @@ export interface SentRequest {
   /** JSON text. */
   readonly body?: string;
   readonly userAgent: string;
+  readonly network?: Network;
 }
 
 /**
@@ -23,13 +25,15 @@ export async function sendRequest(address: SecretAddress, sent: SentRequest, sig
 
 async function statusOf(
   address: SecretAddress,
-  { method, body, userAgent }: SentRequest,
+  { method, body, userAgent, network = {} }: SentRequest,
   signal: AbortSignal,
 ): Promise<number> {
   const limit = AbortSignal.timeout(requestLimitMs);
+  const dispatcher = openDispatcher(address.reveal(), network, { connectTimeoutMs: requestLimitMs });
   try {
     const answer = await request(address.reveal(), {
       method,
+      dispatcher,
       body: body ?? null,
       headers: { 'user-agent': userAgent, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
       signal: AbortSignal.any([signal, limit]),
@@ -45,5 +49,7 @@ async function statusOf(
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'no connection';
     // oxlint-disable-next-line preserve-caught-error
     throw new Error(`${address.host} could not be reached (${code})`);
+  } finally {
+    await dispatcher.destroy();
   }
 }

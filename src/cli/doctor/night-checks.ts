@@ -1,0 +1,165 @@
+/** The doctor on what the nights need: jobs, where they write, the log, and who is told. Runs no job, sends nothing. */
+import { accessSync, constants } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
+import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectTls, createSecureContext, getCACertificates, TLSSocket } from 'node:tls';
+import { mayBeProxied, type Network } from '../../api/network.ts';
+import { openReports } from '../../app.ts';
+import { dictionary } from '../../export/dictionary.ts';
+import { formatOfName } from '../../export/formats.ts';
+import { counted } from '../../model/counted.ts';
+import { UnreachableError, UsageError } from '../../model/errors.ts';
+import type { Job } from '../../model/job.ts';
+import { suggestion } from '../../model/nearest.ts';
+import type { SecretAddress } from '../../model/secret.ts';
+import { secondMs, systemClock } from '../../model/time.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { CliContext } from '../context.ts';
+import { type Check, failed, ok, skipped, warn } from './check.ts';
+import { checkFolder } from './file-checks.ts';
+import { checkCertificate } from './server-checks.ts';
+
+/** Every check; each is told by the name of the job or setting that it is about. */
+export async function checkNights(context: CliContext, settings: Settings, network: Network): Promise<Check[]> {
+  const { folder, environment } = context;
+  const { alerts, log, backup, jobs } = settings;
+  const alerted = await Promise.all([
+    checkAddress('webhook', alerts.webhook, network),
+    checkAddress('ping', alerts.ping, network),
+  ]);
+  return [
+    ...(await checkJobs(jobs, settings, folder)),
+    ...checkFolder({ name: 'backups', folder: backup.folder, places: 'ADMIN_MIRROR_BACKUP_FOLDER or backup.folder' }),
+    ...(log.file === undefined
+      ? []
+      : checkFolder({
+          name: 'log',
+          folder: dirname(log.file),
+          places: '--log-file, ADMIN_MIRROR_LOG_FILE or log.file',
+        })),
+    ...alerted.flat(),
+    ...checkCommand(alerts.command, folder, environment['PATH'] ?? ''),
+    ...(jobs.length > 0 && alerts.webhook === undefined && alerts.command === undefined
+      ? [warn('alerts', 'nobody is told when a job fails', 'Set alerts.webhook or alerts.command.')]
+      : []),
+  ];
+}
+
+async function checkJobs(jobs: readonly Job[], settings: Settings, folder: string): Promise<Check[]> {
+  if (jobs.length === 0) return [];
+  const { reports } = await openReports(settings);
+  const known = { tables: dictionary().map(({ name }) => name), reports: reports.map(({ name }) => name) };
+  const found = jobs.flatMap((job) => checkJob(job, known, folder));
+  const hasSync = jobs.some(({ run }) => run === 'sync');
+  const words = `${counted(jobs.length, 'job')}: ${jobs.map(({ name }) => name).join(', ')}`;
+  const all = hasSync ? ok('jobs', words) : warn('jobs', words, 'None of them is a sync: the mirror grows old.');
+  return [all, ...found];
+}
+
+function checkJob(
+  { name, commandLine }: Job,
+  known: { readonly tables: readonly string[]; readonly reports: readonly string[] },
+  folder: string,
+): Check[] {
+  const title = `job ${name}`;
+  const after = (flag: string) => commandLine.at(commandLine.indexOf(flag) + 1 || commandLine.length);
+  const [command, what] = commandLine;
+  const output = after('--output') ?? after('--chart') ?? (command === 'snapshot' ? what : undefined);
+  try {
+    if (command === 'export' && what !== undefined && !what.startsWith('-')) checkWhat(what, known);
+    if (command === 'export' && output !== undefined && !commandLine.includes('--all')) {
+      checkEnding(output, commandLine);
+    }
+  } catch (error) {
+    return [failed(title, error)];
+  }
+  const place = command === 'backup' && what !== undefined && !what.startsWith('-') ? what : undefined;
+  const target = place ?? (output === undefined ? undefined : dirname(output));
+  if (target === undefined) return [];
+  return checkFolder({ name: title, folder: resolve(folder, target), places: 'the settings of the job' });
+}
+
+function checkWhat(what: string, { tables, reports }: Parameters<typeof checkJob>[1]): void {
+  const report = /^report:(.*)$/.exec(what)?.[1];
+  const names = report === undefined ? tables : reports;
+  const name = report ?? what;
+  // A table of related records, or a view of one's own, is there or not in the mirror alone.
+  if (names.includes(name) || (report === undefined && /_/.test(name))) return;
+  throw new UsageError(`there is no ${report === undefined ? 'table' : 'report'} "${name}" to export`, {
+    advice: suggestion(name, names),
+  });
+}
+
+function checkEnding(output: string, commandLine: readonly string[]): void {
+  const { ending, format } = formatOfName(output);
+  if (ending === undefined || format !== undefined) return;
+  if (commandLine.includes('--format') || commandLine.includes('--chart')) return;
+  throw new UsageError(`no format is written as "${ending}" (${output})`, {
+    advice: 'Name another output in the job, or add its format.',
+  });
+}
+
+/** The program is there; it is not run. */
+function checkCommand(command: readonly string[] | undefined, folder: string, path: string): Check[] {
+  const [program] = command ?? [];
+  if (program === undefined) return [];
+  const places = program.includes('/')
+    ? [isAbsolute(program) ? program : join(folder, program)]
+    : path.split(delimiter).map((each) => join(each, program));
+  if (places.some(isProgram)) return [ok('alert command', program)];
+  const error = new UsageError(`the program ${program} is not there, or cannot be run`, {
+    advice: 'Correct alerts.command or ADMIN_MIRROR_ALERTS_COMMAND.',
+  });
+  return [failed('alert command', error)];
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const patienceMs = 8 * secondMs;
+
+/** A connection and no more: a request would be an alert that means nothing, or a ping that means too much. */
+async function checkAddress(name: string, address: SecretAddress | undefined, network: Network): Promise<Check[]> {
+  if (address === undefined) return [];
+  const href = address.reveal();
+  if (mayBeProxied(href, network)) {
+    return [skipped(name, `${address.host} is behind the proxy: try it with \`admin-mirror schedule --test-alert\``)];
+  }
+  let socket: Socket | undefined;
+  try {
+    socket = await connected(new URL(href), network);
+    const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
+    return [
+      ok(name, `${address.host} takes connections`),
+      ...checkCertificate(`${name} certificate`, certificate, systemClock),
+    ];
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'no connection';
+    const advice = `Check alerts.${name}: nobody hears of problems otherwise.`;
+    return [failed(name, new UnreachableError(`${address.host} cannot be reached (${code})`, { advice }))];
+  } finally {
+    socket?.destroy();
+  }
+}
+
+function connected({ protocol, hostname, port }: URL, { ca }: Network): Promise<Socket> {
+  const host = hostname.replaceAll(/[[\]]/g, '');
+  const isTls = protocol === 'https:';
+  return new Promise((done, reject) => {
+    const at = { host, port: Number(port === '' ? (isTls ? 443 : 80) : port) };
+    const secureContext = createSecureContext(ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] });
+    const socket: Socket = isTls ? connectTls({ ...at, servername: host, secureContext }) : connectPlain(at);
+    const fail = (error: Error): void => {
+      socket.destroy();
+      reject(error);
+    };
+    socket.setTimeout(patienceMs, () => fail(Object.assign(new Error('silence'), { code: 'ETIMEDOUT' })));
+    socket.once('error', fail).once(isTls ? 'secureConnect' : 'connect', () => done(socket));
+  });
+}

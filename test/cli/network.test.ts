@@ -1,0 +1,85 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { runCli } from '../support/cli.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { caFile, proxyTo, tlsInFrontOf } from '../support/tls.ts';
+
+let sandbox: Sandbox;
+
+beforeAll(async () => {
+  sandbox = await openSandbox({ users: 20, packages: 3, emails: 10, coupons: 3, now: sandboxNow });
+});
+
+afterAll(() => sandbox.close());
+
+const address = 'https://panel.example.com';
+
+async function behindProxy() {
+  const proxy = await proxyTo(await tlsInFrontOf(sandbox.url));
+  const folder = temporaryFolder();
+  const environment = {
+    ADMIN_MIRROR_BASE_URL: address,
+    ADMIN_MIRROR_API_KEY: sandbox.key,
+    ADMIN_MIRROR_API_ATTEMPTS: '1',
+    ADMIN_MIRROR_CA_FILE: caFile,
+    HTTPS_PROXY: proxy.url.replace('http://', 'http://anna:proxy-password@'),
+  };
+  const run = (argv: readonly string[], more: Readonly<Record<string, string>> = {}) =>
+    runCli(argv, { folder, environment: { ...environment, ...more } });
+  return { proxy, folder, run };
+}
+
+describe('behind a proxy, with certificates of ones own', () => {
+  test('reads and writes go through it, and its password is shown to nobody', async () => {
+    const { proxy, folder, run } = await behindProxy();
+    const synced = await run(['sync', '--json', '--verbose']);
+    expect(synced.code).toBe(0);
+    expect(JSON.parse(synced.stdout)).toMatchObject({ status: 'complete' });
+    expect(existsSync(join(folder, 'data/mirror.db'))).toBe(true);
+    const authorization = `Basic ${Buffer.from('anna:proxy-password').toString('base64')}`;
+    expect(new Set(proxy.asked.map((each) => JSON.stringify(each)))).toEqual(
+      new Set([JSON.stringify({ host: 'panel.example.com:443', authorization })]),
+    );
+    const before = proxy.asked.length;
+    const written = await run(['users', 'update', '2', '--language', 'fr', '--verbose']);
+    expect(written.code).toBe(0);
+    expect(proxy.asked.length).toBeGreaterThan(before);
+    const config = await run(['config']);
+    expect(config.stdout).toMatch(/network\.proxy +http:\/\/127\.0\.0\.1:\d+\/\*{4} +environment HTTPS_PROXY/);
+    for (const { stdout, stderr } of [synced, written, config]) expect(stdout + stderr).not.toContain('proxy-password');
+  });
+
+  test('doctor tells of both, and of the last day of the certificate', async () => {
+    const { run } = await behindProxy();
+    const { code, stdout } = await run(['doctor'], { HTTPS_PROXY: '', https_proxy: (await behindProxy()).proxy.url });
+    expect(stdout).toMatch(/ok +proxy +127\.0\.0\.1:\d+ for https addresses \(environment HTTPS_PROXY\)/);
+    expect(stdout).toMatch(/ok +certificates +1 more certificate to trust \(environment ADMIN_MIRROR_CA_FILE\)/);
+    expect(stdout).toMatch(/ok +certificate +valid until 21\d\d-\d\d-\d\d, [\d,]+ days more/);
+    expect(code).toBe(0);
+  });
+
+  test('a certificate that nobody vouches for is refused, and so is a file without any', async () => {
+    const { run, folder } = await behindProxy();
+    const unknown = await run(['sync'], { ADMIN_MIRROR_CA_FILE: '' });
+    expect(unknown.code).toBe(4);
+    expect(unknown.stderr).toMatch(/certificate/);
+    writeFileSync(join(folder, 'empty.pem'), 'no certificate\n');
+    const none = await run(['sync'], { ADMIN_MIRROR_CA_FILE: 'empty.pem' });
+    expect(none.code).toBe(2);
+    expect(none.stderr).toMatch(/there is no certificate in .*empty\.pem\n.*network\.ca_file or ADMIN_MIRROR_CA_FILE/);
+  });
+
+  test('what NO_PROXY names is reached without it, and so is this machine', async () => {
+    const { proxy, run } = await behindProxy();
+    const named = await run(['doctor'], { NO_PROXY: '.invalid', ADMIN_MIRROR_BASE_URL: 'https://panel.invalid' });
+    expect(named.code).toBe(4);
+    const here = await run(['doctor'], {
+      ADMIN_MIRROR_BASE_URL: `https://127.0.0.1:${await tlsInFrontOf(sandbox.url)}`,
+    });
+    expect(here.code).toBe(0);
+    expect(proxy.asked).toEqual([]);
+  });
+});

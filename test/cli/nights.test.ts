@@ -1,0 +1,115 @@
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { textOf } from '../support/documents.ts';
+import { freePort } from '../support/free-port.ts';
+import { invoke } from '../support/invoke.ts';
+import { openReceiver } from '../support/receiver.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { caFile, tlsInFrontOf } from '../support/tls.ts';
+
+let sandbox: Sandbox;
+
+beforeAll(async () => {
+  sandbox = await openSandbox({ users: 20, packages: 3, emails: 10, coupons: 3, now: sandboxNow });
+});
+
+afterAll(() => sandbox.close());
+
+/** The part of the example that begins there, without the marks that make it a comment. */
+function exampleFrom(heading: string): string {
+  const lines = textOf('config/admin-mirror.example.yaml').split('\n');
+  const from = lines.indexOf(heading);
+  return lines
+    .slice(from)
+    .map((line) => line.replace(/^# ?/, ''))
+    .join('\n');
+}
+
+function folderWith(config: string) {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'config'));
+  writeFileSync(join(folder, 'config/admin-mirror.yaml'), config);
+  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const run = (argv: readonly string[], more: Readonly<Record<string, string>> = {}) =>
+    invoke(argv, { folder, environment: { ...environment, ...more } });
+  const doctor = async (more: Readonly<Record<string, string>> = {}) => (await run(['doctor'], more)).stdout;
+  return { folder, run, doctor };
+}
+
+test('the jobs of the example run as they stand, in a new folder', async () => {
+  const jobs = exampleFrom('# jobs:');
+  const names = (parse(jobs) as { readonly jobs: readonly { readonly name: string }[] }).jobs.map(({ name }) => name);
+  expect(names).toEqual(['sync', 'users', 'check']);
+  const { folder, run, doctor } = folderWith(jobs);
+  expect(await doctor()).toMatch(/ok +jobs +3 jobs: sync, users, check\n/);
+  for (const name of names) expect(await run(['schedule', '--once', name])).toMatchObject({ code: 0 });
+  expect(existsSync(join(folder, 'data/exports/users.csv'))).toBe(true);
+});
+
+describe('doctor', () => {
+  const job = (more: string) => `jobs:\n  - { name: nightly, cron: "0 3 * * *", ${more} }\n`;
+
+  test.each([
+    [
+      'run: export, what: user, output: data/u.csv',
+      /fail +job nightly +there is no table "user" to export\n +.*"users"/,
+    ],
+    [
+      'run: report, report: top-balance, output: b.csv',
+      /fail +job nightly +there is no report "top-balance"[^\n]*\n.*top-balances/,
+    ],
+    ['run: export, what: users, output: data/u.txt', /fail +job nightly +no format is written as ".txt"/],
+    [
+      'run: export, what: users, output: config/admin-mirror.yaml/u.csv',
+      /fail +job nightly +.*config\/admin-mirror\.yaml is not a folder/,
+    ],
+    [
+      'run: export, what: users, output: data/new/u.csv',
+      /ok +job nightly +.*data\/new: made when it is needed\n[^]*job nightly disk +.* free/,
+    ],
+    ['run: verify', /warn +jobs +1 job: nightly\n +None of them is a sync/],
+  ])('looks at jobs: %s', async (more, found) => {
+    expect(await folderWith(job(more)).doctor()).toMatch(found);
+  });
+
+  test('says that nobody is told, and which address or program could not be', async () => {
+    const { doctor, folder } = folderWith(job('run: sync'));
+    expect(await doctor()).toMatch(/warn +alerts +nobody is told when a job fails/);
+    const gone = `http://127.0.0.1:${await freePort()}/secret`;
+    const told = await doctor({ ADMIN_MIRROR_ALERTS_WEBHOOK: gone, ADMIN_MIRROR_ALERTS_COMMAND: 'no-such-program' });
+    expect(told).toMatch(/fail +webhook +127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)\n +Check alerts\.webhook/);
+    expect(told).toMatch(/fail +alert command +the program no-such-program is not there/);
+    expect(told).not.toContain('secret');
+    writeFileSync(join(folder, 'page'), '#!/bin/sh\n');
+    chmodSync(join(folder, 'page'), 0o755);
+    expect(await doctor({ ADMIN_MIRROR_ALERTS_COMMAND: './page --team' })).toMatch(/ok +alert command +\.\/page/);
+  });
+
+  test('connects to webhook and ping, tells until when their certificates are valid, and sends them nothing', async () => {
+    const { doctor } = folderWith(job('run: sync'));
+    const receiver = await openReceiver();
+    const port = await tlsInFrontOf(receiver.url);
+    const found = await doctor({
+      ADMIN_MIRROR_ALERTS_WEBHOOK: `https://localhost:${port}/hook`,
+      ADMIN_MIRROR_ALERTS_PING: receiver.url,
+      ADMIN_MIRROR_CA_FILE: caFile,
+    });
+    expect(found).toMatch(/ok +webhook +localhost:\d+ takes connections/);
+    expect(found).toMatch(/ok +webhook certificate +valid until 21/);
+    expect(found).toMatch(/ok +ping +127\.0\.0\.1:\d+ takes connections/);
+    expect(receiver.taken).toEqual([]);
+  });
+
+  test('looks at the folder of the log and of the backups', async () => {
+    const { doctor } = folderWith(
+      'log:\n  file: config/admin-mirror.yaml/log\nbackup:\n  folder: config/admin-mirror.yaml/backups\n',
+    );
+    const found = await doctor();
+    expect(found).toMatch(/fail +log +.*is not a folder/);
+    expect(found).toMatch(/fail +backups +.*is not a folder/);
+  });
+});

@@ -1,0 +1,54 @@
+/** A server behind TLS, for the name panel.example.com and with a certificate that only `caFile` vouches for; and a proxy to it. */
+import { readFileSync } from 'node:fs';
+import { createServer, type Server as HttpServer } from 'node:http';
+import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { createServer as createTlsServer } from 'node:tls';
+import { onTestFinished } from 'vitest';
+import { projectFolder } from './documents.ts';
+
+const folder = join(projectFolder, 'test/fixtures/tls');
+export const caFile = join(folder, 'ca.pem');
+
+async function listening(server: Server | HttpServer): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => void sockets.add(socket));
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function joined(one: Socket, other: Socket): void {
+  for (const [from, to] of [
+    [one, other],
+    [other, one],
+  ] as const) {
+    from.on('error', () => to.destroy()).pipe(to);
+  }
+}
+
+/** TLS in front of the plain server at that address; gives the port. */
+export async function tlsInFrontOf(url: string): Promise<number> {
+  const [key, cert] = ['server.key', 'server.pem'].map((name) => readFileSync(join(folder, name)));
+  const server = createTlsServer({ key, cert }, (socket) =>
+    joined(socket, connect(Number(new URL(url).port), '127.0.0.1')),
+  );
+  return listening(server);
+}
+
+/** A proxy that takes every host for the one at that port of this machine; `asked` tells what it was asked for. */
+export async function proxyTo(port: number) {
+  const asked: { readonly host: string; readonly authorization: string | undefined }[] = [];
+  const server = createServer();
+  server.on('connect', ({ url = '', headers }, client: Socket) => {
+    asked.push({ host: url, authorization: headers['proxy-authorization'] });
+    const upstream = connect(port, '127.0.0.1', () => {
+      client.write('HTTP/1.1 200 Connection established\r\n\r\n');
+      joined(client, upstream);
+    });
+  });
+  return { url: `http://127.0.0.1:${await listening(server)}`, asked };
+}

@@ -37,7 +37,14 @@ export async function askConsent(context: CliContext, question: Question, yes: b
   );
   context.signal.throwIfAborted();
   if (isCancel(answer)) throw new InterruptedError('SIGINT');
-  if (answer !== (typed ?? true)) throw new UsageError('it was not confirmed; nothing was done');
+  const yesSaid = typeof answer === 'string' ? plainest(answer) === plainest(typed ?? '') : answer;
+  if (!yesSaid) throw new UsageError('it was not confirmed; nothing was done');
+}
+
+/** `8666.4` says the same as `8666.40`, and spaces around numbers say nothing. */
+function plainest(typed: string): string {
+  const parts = typed.split('/').map((part) => part.trim().replace(/^(-?\d+)(?:\.0*|(\.\d*[1-9])0*)$/, '$1$2'));
+  return parts.join('/');
 }
 
 /** ` (profile staging)`; nothing where there are no profiles. */

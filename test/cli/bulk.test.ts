@@ -122,7 +122,10 @@ describe('bulk apply', () => {
     const no = await bulk(['apply', batch], { terminal: 100, input: '5\r' });
     expect(no.code).toBe(2);
     expect(made(sandbox)).toBe(0);
-    const yes = await bulk(['apply', batch], { terminal: 100, input: '5.50\r' });
+    const alike = await bulk(['apply', batch], { terminal: 100, input: '55.0\r' });
+    expect(alike.code).toBe(2);
+    expect(made(sandbox)).toBe(0);
+    const yes = await bulk(['apply', batch], { terminal: 100, input: '5.5\r' });
     expect(yes.code).toBe(0);
     expect(yes.stderr).toMatch(/send 2 rows with a net total of 5.50/);
     expect(made(sandbox)).toBe(2);

@@ -10,11 +10,17 @@ export class UnreadableAnswer extends Error {
   readonly html: boolean;
   /** What the server said where it refused under a status of success, else undefined. */
   readonly refusal: readonly string[] | undefined;
+  /** True where it is an answer to another question. */
+  readonly mistaken: boolean;
 
-  constructor(message: string, more: { readonly html?: boolean; readonly refusal?: readonly string[] } = {}) {
+  constructor(
+    message: string,
+    more: { readonly html?: boolean; readonly refusal?: readonly string[]; readonly mistaken?: boolean } = {},
+  ) {
     super(message);
     this.html = more.html ?? false;
     this.refusal = more.refusal;
+    this.mistaken = more.mistaken ?? false;
   }
 }
 

@@ -54,7 +54,10 @@ export function redirectError(answer: HttpAnswer, { request, redact }: RequestNa
 
 /** The error for a web page in place of an answer. */
 export function webPageError({ request }: RequestName, tries: string): NotTheApi {
-  return new NotTheApi(`${request} was answered with a web page instead of JSON${tries}`, { advice: addressAdvice });
+  return new NotTheApi(`${request} was answered with a web page instead of JSON${tries}`, {
+    advice: addressAdvice,
+    smallerMayHelp: true,
+  });
 }
 
 /** The error for a status that says no: 3xx and 4xx. Anything else is the server's failure, after `tries`. */
@@ -87,6 +90,8 @@ export function refusalOf(answer: HttpAnswer, name: RequestName, tries = '', wai
   return new ServerFailed(`${request} failed (${status})${words}${tries}${asked}`, status, {
     ...options,
     waitMs,
+    // A server that is busy, or away, says how long.
+    smallerMayHelp: status !== 429 && waitMs === undefined,
     advice: 'The server has trouble or is busy: try again later.',
   });
 }

@@ -6,8 +6,9 @@ import type { ResourceName } from '../model/resources.ts';
 import { addDays, type Clock, type Day, dayMs, parseInstant, startOfDay, systemClock } from '../model/time.ts';
 import type { Client } from './client.ts';
 import type { Page } from './envelope.ts';
-import { NotTheApi, PageTooLarge, RefusedInput, ServerFailed } from './errors.ts';
+import { NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { type DateFormat, dateRange, type ListOptions } from './list-query.ts';
+import { type AskPage, Reach, readPage } from './narrow.ts';
 import { bestDayOf, planProbes, type Probe } from './probe-days.ts';
 import {
   agrees,
@@ -67,10 +68,11 @@ export async function measureCapabilities(
 ): Promise<Capabilities> {
   const { known, clock = systemClock, pageSize: first = 1_000 } = options;
   const notes: string[] = [];
-  const newest = await largestPage(client, resource, first, signal);
+  const reach = new Reach();
+  const newest = await largestPage(client, resource, first, reach, signal);
   const asked = clock.now();
-  const pageSize = pageSizeOf(newest);
-  const oldest = await client.list(resource, ordered('asc', Math.min(pageSize, sampleSize)), signal);
+  const pageSize = Math.min(pageSizeOf(newest), reach.size);
+  const oldest = await pageIn('asc', client, resource, Math.min(pageSize, sampleSize), reach, signal);
   const sorts = sortsOf(newest, oldest);
   const survey: Survey = {
     client,
@@ -103,19 +105,33 @@ function ordered(direction: 'asc' | 'desc', paginate: number): ListOptions {
   return { sorts: [{ key: 'created_at', direction }], paginate };
 }
 
-/** The newest records, on the largest page that the server gives: a refused or unreadably large one is halved. */
+/** The first page in that order, in parts and without what cannot be read where the server cannot make it whole. */
+function pageIn(
+  direction: 'asc' | 'desc',
+  client: MeasuredClient,
+  resource: ResourceName,
+  size: number,
+  reach: Reach,
+  signal: AbortSignal | undefined,
+): Promise<Page> {
+  const ask: AskPage = (page, paginate, patience) =>
+    client.list(resource, { ...ordered(direction, paginate), page }, signal, patience);
+  return readPage(ask, 1, size, reach);
+}
+
+/** The newest records, on the largest page that the server gives: a refused one is halved. */
 async function largestPage(
   client: MeasuredClient,
   resource: ResourceName,
   first: number,
+  reach: Reach,
   signal: AbortSignal | undefined,
 ): Promise<Page> {
   for (let size = first; ; size = Math.floor(size / 2)) {
     try {
-      return await client.list(resource, ordered('desc', size), signal);
+      return await pageIn('desc', client, resource, size, reach, signal);
     } catch (error) {
-      const smaller = error instanceof RefusedInput || error instanceof PageTooLarge;
-      if (!smaller || size <= 1) throw error;
+      if (!(error instanceof RefusedInput) || size <= 1) throw error;
     }
   }
 }

@@ -245,7 +245,7 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
   return {
     list,
     pages: (resource, asked = {}, signal) =>
-      walkPages((page, paginate) => list(resource, { ...asked, page, paginate }, signal), {
+      walkPages((page, paginate, patience) => list(resource, { ...asked, page, paginate }, signal, patience), {
         resource,
         first: asked.page ?? 1,
         pageSize: asked.paginate ?? options.pageSize,

@@ -11,6 +11,15 @@ import type { PageDigest } from './page-digest.ts';
 /** A record as it came: keys of the document and any others. Numbers beyond 2^53 are bigints. */
 export type ApiRecord = Readonly<Record<string, unknown>>;
 
+/** Records that make each page fail that they are on. */
+export interface Unreadable {
+  /** Their places in the list, from 1; more than one where it was not tried to tell them apart. */
+  readonly first: number;
+  readonly last: number;
+  /** The smallest request that failed, and the server's words. */
+  readonly problem: string;
+}
+
 export interface Page {
   readonly page: number;
   /** As the server says, which may be less than what was asked for. */
@@ -21,6 +30,10 @@ export interface Page {
   readonly total: number;
   /** None where the page was known, or its content is in the digest. */
   readonly records: readonly ApiRecord[];
+  /** The pages that it was read as, from the last to the first, where the server could not make it whole. */
+  readonly parts?: readonly Page[];
+  /** What of it no page shows, however small. */
+  readonly unreadable?: readonly Unreadable[];
   readonly digest?: PageDigest;
   /** The body as it came. */
   readonly bytes: Buffer;
@@ -63,7 +76,9 @@ export function pageOf(answer: HttpAnswer, asked: number): Page {
   }
   const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;
   const data: readonly unknown[] = Object.values(parsed.data.data);
-  if (page !== asked) throw new UnreadableAnswer(`page ${asked} was asked for and page ${page} came`);
+  if (page !== asked) {
+    throw new UnreadableAnswer(`page ${asked} was asked for and page ${page} came`, { mistaken: true });
+  }
   if (!data.every(isRecord))
     throw new UnreadableAnswer('the answer is no list: data holds something that is no record');
   const ageMs = ageOf(answer.headers);

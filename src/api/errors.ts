@@ -24,6 +24,18 @@ export interface Answer {
 interface ApiErrorOptions extends ErrorOptions {
   /** Undefined where there was none. */
   readonly answer?: Answer | undefined;
+  /** Whether the same list may be given in smaller pages: it failed as a host does that cannot make the page. */
+  readonly smallerMayHelp?: boolean;
+}
+
+/** A read that failed, every try of it. */
+class ReadFailed extends UnreachableError {
+  readonly smallerMayHelp: boolean;
+
+  constructor(message: string, options: ApiErrorOptions = {}) {
+    super(message, options);
+    this.smallerMayHelp = options.smallerMayHelp ?? false;
+  }
 }
 
 /** 401 or 403. `status` tells which: a 403 may be for this resource alone. */
@@ -79,7 +91,7 @@ export class RefusedInput extends UsageError {
 }
 
 /** The server was there, and every try failed: a lasting 5xx, 429, or answers that cannot be read. */
-export class ServerFailed extends UnreachableError {
+export class ServerFailed extends ReadFailed {
   override readonly name = 'ServerFailed';
   /** Of the last try. */
   readonly status: number;
@@ -104,18 +116,23 @@ export class ServerFailed extends UnreachableError {
 }
 
 /** No answer came at all, in any try. Of a write: it is certain that nothing was sent. */
-export class Unreachable extends UnreachableError {
+export class Unreachable extends ReadFailed {
   override readonly name = 'Unreachable';
 }
 
 /** Something answers at the address, and it is not this API: a web page, or a redirect. */
-export class NotTheApi extends UnreachableError {
+export class NotTheApi extends ReadFailed {
   override readonly name = 'NotTheApi';
 }
 
 /** The body is over the bound: the caller may ask for smaller pages. */
-export class PageTooLarge extends UnreachableError {
+export class PageTooLarge extends ReadFailed {
   override readonly name = 'PageTooLarge';
+}
+
+/** Whether the page could not be made, or not be taken: smaller ones may be. */
+export function isPageFailure(error: unknown): error is ReadFailed {
+  return error instanceof ReadFailed && error.smallerMayHelp;
 }
 
 /** A write was sent and its answer was lost, or says nothing of what happened. */

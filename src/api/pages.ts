@@ -1,8 +1,9 @@
 /** A walk over every page of a list, forward: for showing and saving, where a mirror's certainty is not needed. */
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { Page } from './envelope.ts';
-import { PageTooLarge } from './errors.ts';
+import type { Page, Unreadable } from './envelope.ts';
+import { IncompleteError } from '../model/errors.ts';
+import { type AskPage, Reach, readPage, wordsOf } from './narrow.ts';
 
 interface Walk {
   readonly resource: ResourceName;
@@ -13,29 +14,20 @@ interface Walk {
 
 /**
  * The pages from the first to the last that the server knows of by then. Each record comes once by its `id`; one without
- * an id comes as often as it is served. A page over the bound is asked for again as two of half the size.
+ * an id comes as often as it is served. What the server cannot make a page of is read as smaller ones; where records are
+ * left that no page shows, it throws an IncompleteError after all others.
  */
-export async function* walkPages(
-  ask: (page: number, pageSize: number) => Promise<Page>,
-  { resource, first, pageSize, log }: Walk,
-): AsyncGenerator<Page> {
+export async function* walkPages(ask: AskPage, { resource, first, pageSize, log }: Walk): AsyncGenerator<Page> {
   const seen = new Set<unknown>();
   let size = pageSize;
   let number = first;
   let total: number | undefined;
   let warned = false;
+  const reach = new Reach();
+  const unreadable: Unreadable[] = [];
   for (;;) {
-    let page: Page;
-    try {
-      page = await ask(number, size);
-    } catch (error) {
-      if (!(error instanceof PageTooLarge) || size <= 1) throw error;
-      const before = (number - 1) * size;
-      size = Math.floor(size / 2);
-      number = Math.floor(before / size) + 1;
-      log.info({ resource, pageSize: size }, 'a page was too large: asking for smaller ones');
-      continue;
-    }
+    const page = await readPage(ask, number, size, reach);
+    unreadable.push(...(page.unreadable ?? []));
     if (total !== undefined && page.total !== total && !warned) {
       warned = true;
       log.warn({ resource, before: total, now: page.total }, 'the number of records changed: some may be missing');
@@ -44,9 +36,11 @@ export async function* walkPages(
     // Whatever was asked for, offsets count in what the server gives.
     size = page.perPage;
     yield { ...page, records: page.records.filter((record) => isNew(record['id'], seen)) };
-    if (number >= page.lastPage || page.records.length === 0) return;
+    if (number >= page.lastPage || (page.records.length === 0 && page.unreadable === undefined)) break;
     number += 1;
   }
+  if (unreadable.length === 0) return;
+  throw new IncompleteError(wordsOf(unreadable), { advice: `All other ${resource} were given.` });
 }
 
 function isNew(id: unknown, seen: Set<unknown>): boolean {

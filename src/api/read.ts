@@ -92,13 +92,18 @@ async function tryOnce<T>(
 function lostError(error: TransportError, { request }: RequestName, tries: string): Error {
   const text = `${request}: ${error.message}${tries}`;
   if (error.fault === 'too-large') {
-    return new PageTooLarge(text, { cause: error, advice: 'Ask for smaller pages (--paginate, api.page_size).' });
+    return new PageTooLarge(text, {
+      cause: error,
+      smallerMayHelp: true,
+      advice: 'Ask for smaller pages (--paginate, api.page_size).',
+    });
   }
   const advice =
     error.fault === 'tls'
       ? 'Check the base address and its port. To trust a certificate of your own, set NODE_EXTRA_CA_CERTS.'
       : 'Check the base address, that the server is running, and that it can be reached from this machine.';
-  return new Unreachable(text, { cause: error, advice });
+  const smallerMayHelp = ['timeout', 'reset', 'protocol'].includes(error.fault);
+  return new Unreachable(text, { cause: error, advice, smallerMayHelp });
 }
 
 function unreadableError(error: UnreadableAnswer, answer: HttpAnswer, name: RequestName, tries: string): Error {
@@ -107,6 +112,7 @@ function unreadableError(error: UnreadableAnswer, answer: HttpAnswer, name: Requ
   const words = refusal.length === 0 ? '' : `: ${name.redact(refusal.join('; '))}`;
   return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, answer.status, {
     answer: answerOf(answer),
+    smallerMayHelp: !error.mistaken,
     advice: 'The server has trouble, or is not the API that is expected: try again later.',
   });
 }

@@ -3,6 +3,7 @@ import { type ApiRecord, isRecord, type Page, recordIn } from '../api/envelope.t
 import type { Answer } from '../api/errors.ts';
 import { parseExactly, stringifyExactly } from '../api/exact-json.ts';
 import { writeToStream } from '../export/stream-output.ts';
+import { IncompleteError } from '../model/errors.ts';
 import type { Resource } from '../model/resources.ts';
 import { harmless } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
@@ -53,12 +54,20 @@ export async function printPages(
 
 async function* jsonArray(pages: AsyncIterable<Page>): AsyncGenerator<Buffer> {
   let before = '[';
-  for await (const { records } of pages) {
-    if (records.length === 0) continue;
-    yield Buffer.from(harmless(`${before}\n${records.map((record) => stringifyExactly(record)).join(',\n')}`));
-    before = ',';
+  let incomplete: IncompleteError | undefined;
+  try {
+    for await (const { records } of pages) {
+      if (records.length === 0) continue;
+      yield Buffer.from(harmless(`${before}\n${records.map((record) => stringifyExactly(record)).join(',\n')}`));
+      before = ',';
+    }
+  } catch (error) {
+    // All that can be read is there: it is a document all the same.
+    if (!(error instanceof IncompleteError)) throw error;
+    incomplete = error;
   }
   yield Buffer.from(before === '[' ? '[]\n' : '\n]\n');
+  if (incomplete !== undefined) throw incomplete;
 }
 
 async function* tableText(

@@ -2,8 +2,9 @@
 import { measureCapabilities, type Capabilities } from '../api/capabilities.ts';
 import type { Client } from '../api/client.ts';
 import type { Page } from '../api/envelope.ts';
-import { NotFound } from '../api/errors.ts';
+import { isPageFailure, NotFound } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
+import { type AskPage, Reach, readPage } from '../api/narrow.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceOf, type ResourceName, type SortDirection } from '../model/resources.ts';
 import { dayOf, parseInstant, type Clock, type Day } from '../model/time.ts';
@@ -22,6 +23,13 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
     asked.set(resource, (asked.get(resource) ?? 0) + 1);
     return client.list(resource, options, signal, reading);
   };
+
+  const reaches = new Map<ResourceName, Reach>();
+  function reachOf(resource: ResourceName): Reach {
+    const reach = reaches.get(resource) ?? new Reach();
+    reaches.set(resource, reach);
+    return reach;
+  }
 
   function options(
     resource: ResourceName,
@@ -42,36 +50,41 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
     direction: SortDirection,
     signal: AbortSignal,
   ): Promise<Day | null> {
-    const { records } = await list(
-      resource,
-      { ...options(resource, capabilities, null, direction), paginate: 1 },
-      signal,
-    );
-    const created = parseInstant(records[0]?.['created_at']);
-    return created === undefined ? null : dayOf(created);
+    const asked = { ...options(resource, capabilities, null, direction), paginate: 1 };
+    try {
+      const { records } = await list(resource, asked, signal);
+      const created = parseInstant(records[0]?.['created_at']);
+      return created === undefined ? null : dayOf(created);
+    } catch (error) {
+      // The record that cannot be read may be this one: then its day is not known.
+      if (isPageFailure(error)) return null;
+      throw error;
+    }
   }
 
   return {
     contact: apiContact(client),
     requests: (resource) => asked.get(resource) ?? 0,
-    measure: (resource, signal) =>
-      measureCapabilities({ list, rateLimit: () => client.rateLimit() }, resource, signal, { pageSize, clock }),
-    page: async (resource, { page, paginate, range, unsent = false, include = [] }, capabilities, signal, wish) =>
-      withinRange(
-        range,
-        await list(
-          resource,
-          {
-            ...options(resource, capabilities, range),
-            page,
-            paginate,
-            ...including(include),
-            ...(unsent ? unsentFilter : {}),
-          } as ListOptions,
-          signal,
-          wish === undefined ? {} : { wish },
-        ),
-      ),
+    measure: (resource, signal) => {
+      reaches.delete(resource);
+      const measured = { list, rateLimit: () => client.rateLimit() };
+      return measureCapabilities(measured, resource, signal, { pageSize, clock });
+    },
+    page: async (resource, { page, paginate, range, unsent = false, include = [] }, capabilities, signal, wish) => {
+      const asked = {
+        ...options(resource, capabilities, range),
+        ...including(include),
+        ...(unsent ? unsentFilter : {}),
+      };
+      const ask: AskPage = (number, size, patience) => {
+        // What is made on the way is made of whole pages: parts are put together here.
+        const wished = number === page && size === paginate && wish !== undefined ? { wish } : {};
+        const reading = { ...patience, ...wished };
+        return list(resource, { ...asked, page: number, paginate: size } as ListOptions, signal, reading);
+      };
+      return withinRange(range, await readPage(ask, page, paginate, reachOf(resource)));
+    },
+    readablePage: (resource) => reachOf(resource).size,
     includeProblem: async (resource, include, signal) => {
       try {
         await list(resource, { paginate: 1, ...including(include) } as ListOptions, signal);
@@ -82,8 +95,16 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
       }
     },
     total: async (resource, range, capabilities, signal) => {
-      const page = await list(resource, { ...options(resource, capabilities, range), paginate: 1 }, signal);
-      return withinRange(range, page).total;
+      const asked = { ...options(resource, capabilities, range), paginate: 1 };
+      try {
+        return withinRange(range, await list(resource, asked, signal)).total;
+      } catch (error) {
+        if (!isPageFailure(error)) throw error;
+        // It may be the first record that cannot be read: the second, or the end of the list, tells the same.
+        const page = await list(resource, { ...asked, page: 2 }, signal, { attempts: 2 }).catch(() => undefined);
+        if (page === undefined) throw error;
+        return withinRange(range, page).total;
+      }
     },
     extent: async (resource, capabilities, signal) => {
       if (capabilities.sorts !== 'kept') return { oldest: null, newest: null };

@@ -4,7 +4,6 @@
  */
 import type { Capabilities } from '../api/capabilities.ts';
 import type { Page } from '../api/envelope.ts';
-import { PageTooLarge } from '../api/errors.ts';
 import { everything, type DayRange } from '../model/era.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 import { idsOn } from './page-entries.ts';
@@ -84,7 +83,6 @@ async function search(ports: SearchPorts, window: Window, reach: DayRange, total
     const answers: (readonly number[])[] = [];
     for (let at = 0; at < step.value.length; at += pagesAtOnce) {
       const pages = await readSome(read, step.value.slice(at, at + pagesAtOnce));
-      if (pages === undefined) return { kind: 'contradiction', problem: 'its pages are too large to be read' };
       if (pages.some((page) => page.total !== total || page.perPage !== pageSize)) {
         return { kind: 'contradiction', problem: 'records came or went meanwhile' };
       }
@@ -95,17 +93,12 @@ async function search(ports: SearchPorts, window: Window, reach: DayRange, total
   return step.value;
 }
 
-/** What the search needs of each page; undefined where the server's answers are too large to be taken. */
-async function readSome(read: SearchPorts['read'], pages: readonly number[]) {
-  try {
-    return await Promise.all(
-      pages.map(async (number) => {
-        const page = await read(number);
-        return { total: page.total, perPage: page.perPage, ids: idsOn(page) };
-      }),
-    );
-  } catch (error) {
-    if (error instanceof PageTooLarge) return undefined;
-    throw error;
-  }
+/** What the search needs of each page. */
+function readSome(read: SearchPorts['read'], pages: readonly number[]) {
+  return Promise.all(
+    pages.map(async (number) => {
+      const page = await read(number);
+      return { total: page.total, perPage: page.perPage, ids: idsOn(page) };
+    }),
+  );
 }

@@ -14,10 +14,15 @@ export function isRecalled(page: Page): page is RecalledPage {
   return 'recalled' in page;
 }
 
-/** The id of each record, null where it has none of use; of a known page only those of use. */
+/** The id of each record, null where it has none of use, or cannot be read; of a known page only those of use. */
 export function entriesOn(page: Page): readonly (number | null)[] {
   if (isRecalled(page)) return page.recalled.ids;
-  return page.digest?.content?.ids ?? page.records.map((record) => recordId(record) ?? null);
+  const shown = page.digest?.content?.ids ?? page.records.map((record) => recordId(record) ?? null);
+  return page.unreadable === undefined ? shown : [...shown, ...unreadableOn(page)];
+}
+
+function unreadableOn({ unreadable = [] }: Page): null[] {
+  return unreadable.flatMap(({ first, last }) => Array.from({ length: last - first + 1 }, () => null));
 }
 
 /** The ids on the page; records without a usable one are left out. */

@@ -104,7 +104,11 @@ async function readResource(ports: ResourcePorts, capabilities: Capabilities, tr
     ? await visitor.total(null)
     : steps.reduce((sum, { window }) => sum + (window.serverTotal ?? 0), 0);
   ports.progress({ kind: 'expected', resource, records: expected });
-  await visitor.visitAll(steps.map(({ window }) => window));
+  try {
+    await visitor.visitAll(steps.map(({ window }) => window));
+  } finally {
+    keepReadablePage(ports, capabilities);
+  }
   const sum = await proveSum({
     visitor,
     store,
@@ -124,6 +128,15 @@ async function readResource(ports: ResourcePorts, capabilities: Capabilities, tr
   }
   const problem = unsettledProblem(windows) ?? sum.problem;
   return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
+}
+
+/** From the next run on, pages are asked for in the size that the server was seen to make. */
+function keepReadablePage({ source, store, resource, run }: ResourcePorts, capabilities: Capabilities): void {
+  const pageSize = source.readablePage(resource);
+  if (pageSize >= capabilities.pageSize) return;
+  const detail = `pages of ${capabilities.pageSize} records fail; they are asked for with ${pageSize} from now on`;
+  store.recordEvent(run, { resource, kind: 'page_size_lowered', subject: String(pageSize), detail });
+  recordCapabilities(store, resource, { ...capabilities, pageSize });
 }
 
 /** The windows of the resource that the steps leave unread. */

@@ -25,8 +25,11 @@ export interface Source {
   requests(resource: ResourceName): number;
   /** Finds out how the server reads what the reference leaves open. */
   measure(resource: ResourceName, signal: AbortSignal): Promise<Capabilities>;
+  /** Records beyond which pages of the resource were seen to fail; Infinity where none did. */
+  readablePage(resource: ResourceName): number;
   /**
-   * Throws ContradictionError where records come from outside of the range.
+   * The page, in parts where the server cannot make it whole. Throws ContradictionError where records come from outside of
+   * the range.
    * @param wish how the page may be read before it is here
    */
   page(

@@ -31,13 +31,17 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
   const { visitor, store, resource } = ports;
   let total = await visitor.total(null);
   let live = store.accountedCount(resource);
-  for (let round = 0; round < rounds && live !== total; round += 1) {
+  // What cannot be read is told where it is; it is no reason to read anything again.
+  const isExplained = (): boolean => live <= total && live + visitor.unreadable >= total;
+  for (let round = 0; round < rounds && !isExplained(); round += 1) {
     const before = { total, live };
     const differing = await differingWindows(ports);
     await visitor.visitAll([...differing.keys()], differing);
     total = await visitor.total(null);
     live = store.accountedCount(resource);
-    if (live !== total && live === before.live && total === before.total) {
+    if (!isExplained() && live === before.live && total === before.total) {
+      // A window that could not be read has its own reason, and may hold all that is missing.
+      if (store.windows(resource).some(({ state }) => state !== 'settled')) break;
       if (!(await readOutside(ports, live, total))) {
         distrust(ports, live, total);
         break;
@@ -45,7 +49,7 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
       live = store.accountedCount(resource);
     }
   }
-  if (live === total) return { total, problem: null };
+  if (isExplained()) return { total, problem: null };
   return { total, problem: `the mirror has ${live} records and the server counts ${total}` };
 }
 
@@ -72,6 +76,7 @@ async function differingWindows(ports: SumPorts): Promise<Map<Window, number | u
   const differing = new Map<Window, number | undefined>();
   for (const window of store.windows(resource)) {
     if (only !== null && (window.to <= only.from || window.from >= only.to)) continue;
+    if (visitor.hasFailed(window)) continue;
     const isWhole = coverageOf(window) === 'everything';
     // Counting an open window costs about as much as reading it, unless it is one over everything.
     const counted =

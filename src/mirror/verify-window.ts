@@ -9,8 +9,8 @@ import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
 import type { Source } from './source.ts';
 import { Findings } from './verify-findings.ts';
-import type { WalkPorts } from './walk.ts';
-import { insistOnWindow, walkInReadablePages } from './whole-walk.ts';
+import { problemOf, walkWindow, type WalkPorts } from './walk.ts';
+import { insistOnWindow } from './whole-walk.ts';
 
 export interface ComparePorts {
   readonly source: Pick<Source, 'page' | 'total'>;
@@ -44,11 +44,9 @@ async function look(ports: ComparePorts, window: Window): Promise<WindowComparis
   const { store, capabilities } = ports;
   const findings = new Findings();
   const portsOf = (pageSize: number) => walkPorts(ports, window, pageSize, findings);
-  const walked = await walkInReadablePages(portsOf, capabilities.pageSize, Infinity);
+  const walked = await walkWindow(portsOf(capabilities.pageSize), Infinity);
   const verdict = await insistOnWindow(portsOf, capabilities.pageSize, walked);
-  if (verdict.kind !== 'settled') {
-    return { findings, problem: verdict.kind === 'unstable' ? verdict.problem : 'it is too large to be read' };
-  }
+  if (verdict.kind !== 'settled') return { findings, problem: problemOf(verdict) };
   findings.keepSeen(verdict.seen);
   for (const id of store.unseenIds(window, verdict.seen)) findings.extra.add(id);
   return { findings, problem: null };

@@ -3,9 +3,10 @@
  * deletion moves records towards pages that are still to come, where reading forward would lose them. Section "Windows
  * and walks" of docs/architecture.md.
  */
-import type { Page } from '../api/envelope.ts';
+import type { Page, Unreadable } from '../api/envelope.ts';
+import { countOf, wordsOf } from '../api/narrow.ts';
 import { createdAtOn, entriesOn, idsOn, isRecalled } from './page-entries.ts';
-import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
+import { secondMs, timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 
 /** What a walk asks for and where it puts what it gets. */
 export interface WalkPorts {
@@ -28,18 +29,38 @@ export type Verdict =
       readonly seen: ReadonlySet<number>;
       readonly startedAt: Timestamp;
     }
+  /** The same but for records that no page shows: all others were seen. */
+  | {
+      readonly kind: 'damaged';
+      readonly total: number;
+      readonly seen: ReadonlySet<number>;
+      readonly problem: string;
+      readonly unreadable: readonly Unreadable[];
+    }
   | { readonly kind: 'large'; readonly total: number }
   /** `constant`: the totals agreed, so it is the order of the records that does not hold still. */
   | { readonly kind: 'unstable'; readonly total: number; readonly constant: boolean; readonly problem: string };
+
+/** Why a window is not settled, in words. */
+export function problemOf(verdict: Exclude<Verdict, { kind: 'settled' }>): string {
+  return verdict.kind === 'large' ? 'it is too large to be read' : verdict.problem;
+}
 
 /** A page without its records: those of a page that was kept must not stay in memory for the rest of the walk. */
 type Size = Pick<Page, 'total' | 'lastPage' | 'perPage'>;
 
 /** What one way through the pages has shown, from the list's end on. */
 class Pass {
-  readonly startedAt: Timestamp;
   readonly #ports: WalkPorts;
+  readonly #startedAt: number;
   readonly #seen = new Set<number>();
+  readonly #unreadable: Unreadable[] = [];
+  /** How old the oldest page was when it came, out of a cache in front of the server, ms. */
+  #age = 0;
+  /** When the server gave the latest of the pages, by this machine's clock. */
+  #givenAt = -Infinity;
+  /** Whether a page came that is older than one before it. */
+  #backward = false;
   #unusable = 0;
   /** The list's end when it was read first: the total, and the creation time of the last record. */
   #edge: { readonly total: number; readonly createdAt: unknown } | undefined;
@@ -53,7 +74,7 @@ class Pass {
   constructor(ports: WalkPorts) {
     this.#ports = ports;
     // Before the first request: what the server sends is at least as young as this.
-    this.startedAt = timestampOf(ports.clock.now());
+    this.#startedAt = ports.clock.now();
   }
 
   /** Whether every page told the same total. */
@@ -67,7 +88,15 @@ class Pass {
   }
 
   keep(page: Page): Size {
+    this.#unreadable.push(...(page.unreadable ?? []));
+    for (const part of page.parts ?? [page]) this.#keepPart(part);
     const { total, lastPage, perPage } = page;
+    return { total, lastPage, perPage };
+  }
+
+  #keepPart(page: Page): void {
+    const { total } = page;
+    this.#noteAge(page.ageMs ?? 0);
     this.#constant &&= this.#edge === undefined || total === this.#total;
     this.#growing &&= total >= this.#total;
     this.#total = total;
@@ -75,7 +104,14 @@ class Pass {
     if (this.#edge === undefined) this.#edge = { total, createdAt: createdAtOn(page).at(-1) };
     else this.#countAdded(page, this.#edge.createdAt);
     for (const id of idsOn(page)) this.#seen.add(id);
-    return { total, lastPage, perPage };
+  }
+
+  #noteAge(ageMs: number): void {
+    const givenAt = this.#ports.clock.now() - ageMs;
+    this.#age = Math.max(this.#age, ageMs);
+    // Ages are told in whole seconds.
+    this.#backward ||= ageMs > 0 && givenAt < this.#givenAt - secondMs;
+    this.#givenAt = Math.max(this.#givenAt, givenAt);
   }
 
   #countAdded(page: Page, edge: unknown): void {
@@ -88,7 +124,8 @@ class Pass {
   }
 
   verdict(): Verdict {
-    const { startedAt } = this;
+    // Every page is at least as young as the oldest of them, whose age is told without its last part of a second.
+    const startedAt = timestampOf(this.#startedAt - (this.#age > 0 ? this.#age + secondMs : 0));
     const total = this.#total;
     const seen = this.#seen;
     const constant = this.#constant;
@@ -96,7 +133,15 @@ class Pass {
       const problem = `${this.#unusable} records have no usable id; they stand in mirror_events`;
       return { kind: 'unstable', total, constant: false, problem };
     }
-    if (seen.size === total && (constant || this.#grewAtTheEnd())) return { kind: 'settled', total, seen, startedAt };
+    if (this.#backward) {
+      const problem = `a cache in front of the server gave older pages after newer ones, up to ${this.#age / secondMs} s old`;
+      return { kind: 'unstable', total, constant: false, problem };
+    }
+    const unreadable = this.#unreadable;
+    if (seen.size + countOf(unreadable) === total && (constant || this.#grewAtTheEnd())) {
+      if (unreadable.length === 0) return { kind: 'settled', total, seen, startedAt };
+      return { kind: 'damaged', total, seen, unreadable, problem: wordsOf(unreadable) };
+    }
     const problem = constant
       ? `the server counts ${total} records, its pages showed ${seen.size}`
       : `records came or went while it was read (${total} at the end, ${seen.size} seen)`;

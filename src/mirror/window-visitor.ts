@@ -1,11 +1,13 @@
 /** Reads windows until each is settled, cut into smaller ones, or left unsettled with the reason on record. */
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
-import { KeyRefused, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
+import type { Page } from '../api/envelope.ts';
+import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
+import { countOf } from '../api/narrow.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { Clock, Day } from '../model/time.ts';
+import { type Clock, type Day, secondMs } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
 import { ContradictionError } from './contradiction.ts';
 import { findDeletions, isWorthSearching } from './find-deletions.ts';
@@ -15,8 +17,8 @@ import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
 import { reconcile } from './reconcile.ts';
 import type { PageRequest, Source } from './source.ts';
-import type { Verdict, WalkPorts } from './walk.ts';
-import { insistOnWindow, walkInReadablePages } from './whole-walk.ts';
+import { problemOf, type Verdict, walkWindow, type WalkPorts } from './walk.ts';
+import { insistOnWindow } from './whole-walk.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
 
 export interface VisitPorts {
@@ -56,6 +58,11 @@ export class WindowVisitor {
   readonly #signal: AbortSignal;
   #extent: Promise<Extent> | undefined;
   #failures = 0;
+  /** Records that cannot be read, by the first day of their window. */
+  readonly #unreadable = new Map<Day, number>();
+  /** The first days of windows whose requests failed. */
+  readonly #failed = new Set<Day>();
+  #toldStale = false;
   /** Whether the server has answered to a range of days in this run. */
   #rangesWork = false;
   /** How the server failed on a range of days, while it has answered to none. */
@@ -82,6 +89,16 @@ export class WindowVisitor {
     }
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
     this.#doubtRanges();
+  }
+
+  /** Whether the window's requests failed in this run, each tried as often as is of use. */
+  hasFailed({ from }: DayRange): boolean {
+    return this.#failed.has(from);
+  }
+
+  /** Records of the server, in windows that were read, that none of its pages shows. */
+  get unreadable(): number {
+    return [...this.#unreadable.values()].reduce((sum, count) => sum + count, 0);
   }
 
   /** Records that the server has in the window's days, or in all. */
@@ -130,6 +147,7 @@ export class WindowVisitor {
       if (!(error instanceof OperatorError)) throw this.#end(error);
       if (error instanceof ContradictionError && this.#ports.trusting) throw this.#end(error);
       this.#leave(window, error.message);
+      this.#failed.add(window.from);
       this.#failures += 1;
       if (error instanceof ServerFailed && coverageOf(window) === 'days' && !this.#rangesWork) {
         this.#rangeFailure = error;
@@ -172,13 +190,10 @@ export class WindowVisitor {
     const memory = new PageMemory(window.state === 'settled' ? store.rememberedPages(window) : []);
     try {
       const verdict = await this.#walk(window, most, memory);
-      const pieces = verdict.kind === 'settled' ? undefined : await this.#cut(window, verdict.total);
+      const isDone = verdict.kind === 'settled' || verdict.kind === 'damaged';
+      const pieces = isDone ? undefined : await this.#cut(window, verdict.total);
       if (pieces !== undefined) return pieces;
-      await this.#conclude(
-        window,
-        verdict.kind === 'settled' ? verdict : await this.#insist(window, verdict, memory),
-        memory,
-      );
+      await this.#conclude(window, isDone ? verdict : await this.#insist(window, verdict, memory), memory);
       return [];
     } finally {
       this.#countSame(memory);
@@ -192,8 +207,7 @@ export class WindowVisitor {
   }
 
   #walk(window: Window, most: number, memory: PageMemory): Promise<Verdict> {
-    const { pageSize } = this.#ports.capabilities;
-    return walkInReadablePages((size) => this.#walkPorts(window, size, memory), pageSize, most);
+    return walkWindow(this.#walkPorts(window, this.#ports.capabilities.pageSize, memory), most);
   }
 
   #insist(window: Window, verdict: Verdict, memory: PageMemory): Promise<Verdict> {
@@ -203,10 +217,8 @@ export class WindowVisitor {
 
   async #conclude(window: Window, verdict: Verdict, memory: PageMemory): Promise<void> {
     const { store, run, source, resource, options, trusting } = this.#ports;
-    if (verdict.kind !== 'settled') {
-      this.#leave(window, verdict.kind === 'unstable' ? verdict.problem : 'it is too large to be read');
-      return;
-    }
+    if (verdict.kind === 'damaged') return this.#concludeDamaged(window, verdict);
+    if (verdict.kind !== 'settled') return this.#leave(window, problemOf(verdict));
     const isAbsent = (id: number) => source.isAbsent(resource, id, this.#signal);
     const { problem, alive } = await reconcile(
       { store, isAbsent, allowDeletions: options.allowDeletions },
@@ -238,6 +250,20 @@ export class WindowVisitor {
     );
   }
 
+  /** Everything was read but for some records: they are told and stay as they are, and the others are brought up to date. */
+  async #concludeDamaged(window: Window, verdict: Extract<Verdict, { kind: 'damaged' }>): Promise<void> {
+    const { store, run, source, resource, options } = this.#ports;
+    const { seen, unreadable, problem } = verdict;
+    // A record that cannot be read may well be the one that was not seen.
+    const isAbsent = (id: number) => source.isAbsent(resource, id, this.#signal).catch(presentIfUnreadable);
+    const { allowDeletions } = options;
+    const { alive, problem: refused } = await reconcile({ store, isAbsent, allowDeletions }, run, window, seen);
+    this.#unreadable.set(window.from, countOf(unreadable));
+    const subject = `${window.from}..${window.to}`;
+    store.recordEvent(run, { resource, kind: 'unreadable_records', subject, detail: problem });
+    this.#leave(window, alive > 0 || refused === null ? problem : `${problem}; ${refused}`);
+  }
+
   #leave(window: Window, problem: string): void {
     const { store, run, progress, resource } = this.#ports;
     store.endWalk(run, window, { state: 'unsettled', serverTotal: null, freshAsOf: null, problem });
@@ -260,6 +286,16 @@ export class WindowVisitor {
     return this.#extent;
   }
 
+  /** Puts on record, once, that a cache in front of the server answers in its place. */
+  #tellStale(page: Page): void {
+    const ageMs = Math.max(...(page.parts ?? [page]).map((part) => part.ageMs ?? 0));
+    if (ageMs === 0 || this.#toldStale) return;
+    this.#toldStale = true;
+    const { store, run, resource, source } = this.#ports;
+    const detail = `a cache in front of the server gave a page that was ${ageMs / secondMs} s old, though asked not to`;
+    store.recordEvent(run, { resource, kind: 'stale_page', subject: source.contact.address, detail });
+  }
+
   #walkPorts(window: Window, paginate: number, memory: PageMemory): WalkPorts {
     const { source, store, run, resource, capabilities, clock, progress } = this.#ports;
     const range = askedRange(window, capabilities);
@@ -271,7 +307,9 @@ export class WindowVisitor {
       read: async (number) => {
         const asked = request(number);
         const wish = { known: memory.knownAt(asked), rowsOf: store.takesRows(resource) ? window : null };
-        return memory.recognise(asked, await source.page(resource, asked, capabilities, this.#signal, wish));
+        const read = await source.page(resource, asked, capabilities, this.#signal, wish);
+        this.#tellStale(read);
+        return memory.recognise(asked, read);
       },
       record: (page) => {
         if (isRecalled(page)) {
@@ -288,4 +326,10 @@ export class WindowVisitor {
       },
     };
   }
+}
+
+/** Of a look that failed: false, for "not absent", where it is the record that cannot be read. */
+function presentIfUnreadable(error: unknown): false {
+  if (isPageFailure(error)) return false;
+  throw error;
 }

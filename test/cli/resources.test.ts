@@ -102,6 +102,20 @@ describe('a list', () => {
     expect(table.stderr).toBe('60 users.\n');
   });
 
+  test('with a record that makes its page fail gives all others in their order, tells it, and ends with 5', async () => {
+    const sandbox = await startSandbox({ behaviour: { poisoned: 'users:21', page_breaks_how: 'says_so' } });
+    const { code, stdout, stderr } = await invoke(sandbox, words('users list --all --json --paginate 20'), {
+      environment: { ADMIN_MIRROR_API_ATTEMPTS: '1' },
+    });
+    expect(code).toBe(5);
+    const ids = (JSON.parse(stdout) as { id: number }[]).map(({ id }) => id);
+    expect(ids).toHaveLength(59);
+    expect(new Set(ids)).not.toContain(21);
+    expect(stderr).toMatch(
+      /1 record cannot be read, number \d+ of the list: GET .*paginate=1&page=\d+.*Be right back\./,
+    );
+  });
+
   test('that is empty is an empty array, or a heading', async () => {
     const sandbox = await startSandbox({ coupons: 0 });
     expect((await invoke(sandbox, ['coupons', 'list', '--all', '--json'])).stdout).toBe('[]\n');

@@ -1,6 +1,9 @@
 /** Hosts that are not as the reference has it: what stands in front of them, and pages that they cannot make. */
+import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
+import { call } from '../sandbox/call.ts';
 import { runCli } from '../support/cli.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -26,5 +29,219 @@ describe('a mirror is equal to the server', () => {
     const { code } = await runCli(['sync', '--db', 'mirror.db'], { folder, environment });
     expect(code).toBe(0);
     expectMirrored(sandbox, `${folder}/mirror.db`);
+  });
+});
+
+const shop = { users: 700, packages: 10, emails: 450, coupons: 10 } as const;
+
+function failed(sandbox: Sandbox): number {
+  return sandbox.control.requests().recent.filter(({ status }) => status !== 200).length;
+}
+
+/** The page size on record for the resource. */
+function pageSizeOf(file: string, resource: string): number {
+  const database = new SqliteDatabase(file, { readonly: true });
+  const value = database.prepare('SELECT value FROM mirror_capabilities WHERE resource = ?').pluck().get(resource);
+  database.close();
+  return (JSON.parse(String(value)) as { pageSize: number }).pageSize;
+}
+
+function eventsOf(file: string, kind: string): { resource: string; subject: string; detail: string }[] {
+  const database = new SqliteDatabase(file, { readonly: true });
+  const events = database.prepare('SELECT resource, subject, detail FROM mirror_events WHERE kind = ?').all(kind);
+  database.close();
+  return events as { resource: string; subject: string; detail: string }[];
+}
+
+function idsIn(file: string, table: string): number[] {
+  const database = new SqliteDatabase(file, { readonly: true });
+  const ids = database.prepare(`SELECT id FROM "${table}" ORDER BY id`).pluck().all();
+  database.close();
+  return ids as number[];
+}
+
+describe('a host that cannot make large pages', () => {
+  test.each(['error_500', 'error_502', 'html', 'truncated', 'reset_middle', 'empty_body', 'says_so'] as const)(
+    'and fails with %s is mirrored whole, and asked for pages that it can make from then on',
+    async (how) => {
+      const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 200, page_breaks_how: how } });
+      const file = `${temporaryFolder()}/mirror.db`;
+      const { report, error } = await sync(sandbox, file);
+      expect(error).toBeNull();
+      expect(report.requests).toBeLessThan(120);
+      expectMirrored(sandbox, file);
+      const size = pageSizeOf(file, 'users');
+      expect(size).toBeGreaterThan(100);
+      expect(size).toBeLessThanOrEqual(200);
+      sandbox.control.clearRequests();
+      expect((await sync(sandbox, file, { mode: 'full' })).error).toBeNull();
+      expect(failed(sandbox)).toBe(0);
+    },
+  );
+
+  test('and never answers is mirrored as well', async () => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 300, page_breaks_how: 'hang' } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    expect((await sync(sandbox, file, { timeoutMs: 150, resources: ['users'] })).error).toBeNull();
+    expectMirrored(sandbox, file, ['users']);
+  });
+
+  test('any more, as records have grown, is read in smaller pages from then on', async () => {
+    const sandbox = await startSandbox(shop);
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file, { resources: ['users'] });
+    expect(pageSizeOf(file, 'users')).toBe(1_000);
+    sandbox.control.setBehaviour({ page_breaks_over: 90 });
+    sandbox.control.update('users', 5, { first_name: 'Ada' });
+    const { error } = await sync(sandbox, file, { mode: 'full', resources: ['users'] });
+    expect(error).toBeNull();
+    expectMirrored(sandbox, file, ['users']);
+    expect(pageSizeOf(file, 'users')).toBeLessThanOrEqual(90);
+    expect(eventsOf(file, 'page_size_lowered')).toHaveLength(1);
+  });
+
+  test('where some of its pages are heavier than others is read in pages that are light enough', async () => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_bytes: 300_000 } });
+    for (const id of Array.from({ length: 60 }, (_, index) => 100 + index)) {
+      sandbox.control.update('emails', id, { content: 'x'.repeat(20_000) });
+    }
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { error, report } = await sync(sandbox, file, { resources: ['emails'], pageSize: 100 });
+    expect(error).toBeNull();
+    expectMirrored(sandbox, file, ['emails']);
+    expect(report.requests).toBeLessThan(200);
+  });
+
+  test('for a moment only keeps its page size', async () => {
+    const sandbox = await startSandbox(shop);
+    const file = `${temporaryFolder()}/mirror.db`;
+    // As often as a read is tried.
+    for (let time = 0; time < 8; time += 1)
+      sandbox.control.faultNext({ fault: 'error_500', match: { path: '/users' } });
+    expect((await sync(sandbox, file, { resources: ['users'] })).error).toBeNull();
+    expect(pageSizeOf(file, 'users')).toBe(1_000);
+  });
+});
+
+describe('a record that makes every page fail that it is on', () => {
+  const bad = [17, 301, 302, 640];
+
+  test('is the only one that is missing; it is named with its place and the words of the server', async () => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { poisoned: 'users:301', page_breaks_how: 'says_so' } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report, error } = await sync(sandbox, file, { pageSize: 100 });
+    expect(error?.exitCode).toBe(5);
+    expect(idsIn(file, 'users')).toEqual(sandbox.control.dump('users').flatMap(({ id }) => (id === 301 ? [] : [id])));
+    expectMirrored(sandbox, file, ['packages', 'emails', 'coupons']);
+    const [event, ...others] = eventsOf(file, 'unreadable_records');
+    expect(others).toEqual([]);
+    const place = Number(/number (\d+) of the list/.exec(event?.detail ?? '')?.[1]);
+    expect(event?.detail).toMatch(
+      new RegExp(`^1 record cannot be read, number .*: GET .*/users\\?paginate=1&page=${place}&.*: Be right back\\.`),
+    );
+    expect(report.resources.users).toMatchObject({
+      status: 'partial',
+      problem: expect.stringContaining('Be right back.'),
+    });
+    expect(report.resources.users?.problem).not.toMatch(/no range of days/);
+    // As many tries as a read has, one for a page that comes, and two for each halving and the record itself.
+    expect(failed(sandbox)).toBe(0);
+    expect(report.requests).toBeLessThan(80);
+  });
+
+  test('costs a few requests each, wherever it is, and is read as soon as it can be', async () => {
+    const ordered = await startSandbox({ ...shop, behaviour: {} });
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(ordered, file, { pageSize: 100, resources: ['users'] });
+    const plain = (await sync(ordered, file, { pageSize: 100, mode: 'full', resources: ['users'] })).report.requests;
+    ordered.control.setBehaviour({ poisoned: bad.map((id) => `users:${id}`).join(',') });
+    ordered.control.update('users', 300, { first_name: 'Ada' });
+    ordered.control.remove('users', 299);
+    const { report, error } = await sync(ordered, file, { pageSize: 100, mode: 'full', resources: ['users'] });
+    expect(error?.exitCode).toBe(5);
+    // What was read before stays; what else came to pass is followed.
+    expectMirrored(ordered, file, ['users']);
+    expect(report.resources.users).toMatchObject({ updated: 1, deleted: 1, live: 699, status: 'partial' });
+    expect(report.requests).toBeLessThan(plain + bad.length * (4 * Math.log2(100) + 10) + 10);
+    ordered.control.setBehaviour({ poisoned: '' });
+    ordered.control.update('users', 301, { first_name: 'Bob' });
+    expect((await sync(ordered, file, { pageSize: 100, resources: ['users'] })).error).toBeNull();
+    expectMirrored(ordered, file, ['users']);
+  });
+
+  test.each(['oldest', 'newest', 'only'])('may be the %s', async (which) => {
+    const sandbox = await startSandbox({ ...shop, users: which === 'only' ? 1 : 40 });
+    const byTime = sandbox.control
+      .dump('users')
+      .sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
+    const id = byTime.at(which === 'oldest' ? 0 : -1)?.['id'];
+    sandbox.control.setBehaviour({ poisoned: `users:${String(id)}` });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { error } = await sync(sandbox, file, { pageSize: 10, resources: ['users', 'coupons'] });
+    expect(error?.exitCode).toBe(5);
+    expect(idsIn(file, 'users')).toEqual(
+      sandbox.control.dump('users').flatMap((each) => (each['id'] === id ? [] : [each['id']])),
+    );
+  });
+
+  test('and its neighbours cost no more than a bound, however many they are', async () => {
+    const sandbox = await startSandbox({ ...shop, users: 2_000 });
+    const file = `${temporaryFolder()}/mirror.db`;
+    sandbox.control.setBehaviour({
+      poisoned: Array.from({ length: 900 }, (_, index) => `users:${500 + index}`).join(','),
+    });
+    const { report, error } = await sync(sandbox, file, { pageSize: 500, resources: ['users'] });
+    expect(error?.exitCode).toBe(5);
+    expect(report.requests).toBeLessThan(800);
+    expect(idsIn(file, 'users').length).toBeGreaterThan(800);
+  });
+});
+
+describe('a cache in front of the server', () => {
+  const minutes = 60_000;
+  const shape = { resources: ['users'], pageSize: 100, mode: 'full' } as const;
+
+  test('is asked for fresh pages, and gives them', async () => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { cache_seconds: 3_000 } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file, shape);
+    sandbox.control.advanceClock(10 * minutes);
+    sandbox.control.update('users', 5, { balance: 77.25 });
+    expect((await sync(sandbox, file, shape)).error).toBeNull();
+    expectMirrored(sandbox, file, ['users']);
+    expect(eventsOf(file, 'stale_page')).toEqual([]);
+  });
+
+  test('that gives old pages all the same makes nothing fresher than they are, and is told', async () => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { cache_seconds: 3_000, cache_obeys: false } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const first = await sync(sandbox, file, shape);
+    const began = sandbox.control.clock().now;
+    sandbox.control.advanceClock(1 * minutes);
+    sandbox.control.update('users', 5, { balance: 77.25 });
+    sandbox.control.advanceClock(40 * minutes);
+    const { report } = await sync(sandbox, file, shape);
+    expect(first.report.resources.users?.status).toBe('complete');
+    expect(Date.parse(report.resources.users?.fresh_as_of ?? '')).toBeLessThanOrEqual(began);
+    expect(eventsOf(file, 'stale_page')).toMatchObject([{ detail: expect.stringMatching(/2460 s old/) }]);
+  });
+
+  test('that gives an older page after newer ones hides no record behind an equal total', async () => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { cache_obeys: false } });
+    const { control } = sandbox;
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file, shape);
+    await sync(sandbox, file, shape);
+    const [front] = control.requests().recent.filter(({ url }) => /paginate=100&page=1&.*date=1000/.test(url));
+    control.setBehaviour({ cache_seconds: 3_000 });
+    await call(sandbox, front?.url ?? '');
+    control.advanceClock(10 * minutes);
+    const byTime = control.dump('users').sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
+    control.remove('users', Number(byTime[0]?.['id']));
+    control.insert('users', {
+      created_at: byTime.filter(({ created_at: at }) => String(at) < '2026-03-01').at(-1)?.['created_at'],
+    });
+    expect((await sync(sandbox, file, shape)).error).toBeNull();
+    expectMirrored(sandbox, file, ['users']);
   });
 });

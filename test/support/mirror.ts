@@ -22,15 +22,17 @@ export interface SyncTry extends Partial<SyncRequest> {
   readonly freeSpace?: FreeSpace;
   /** The client's own time jumps over what it waits for; otherwise it asks again and again until real time has passed. */
   readonly jumpsWaits?: boolean;
+  /** Longest time for one request, ms. */
+  readonly timeoutMs?: number;
 }
 
 /** A client of the sandbox that waits for nothing. The caller closes it. */
-export function testClient(sandbox: Sandbox, pageSize = 1_000, jumpsWaits = false): Client {
+export function testClient(sandbox: Sandbox, pageSize = 1_000, jumpsWaits = false, timeoutMs = 5_000): Client {
   let jumped = 0;
   return openClient({
     baseUrl: sandbox.url,
     key: sandbox.key,
-    timeoutMs: 5_000,
+    timeoutMs,
     concurrency: 8,
     attempts: 8,
     deadlineMs: 60_000,
@@ -50,7 +52,7 @@ export function testClient(sandbox: Sandbox, pageSize = 1_000, jumpsWaits = fals
 /** One sync in this process: the engine, the client and the store as the command wires them, without its waiting. */
 export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}): Promise<SyncResult> {
   const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
-  const client = testClient(sandbox, tried.pageSize, tried.jumpsWaits);
+  const client = testClient(sandbox, tried.pageSize, tried.jumpsWaits, tried.timeoutMs);
   const store = openMirrorStore(file, clock, { historyIgnore: tried.historyIgnore ?? [] });
   try {
     return await runSync(

@@ -1,0 +1,179 @@
+/**
+ * Pages that a host cannot make: too many records for its memory or its time, or a record that makes every page fail.
+ * Such a page is read as smaller ones, down to the single record. Section "Requests" of docs/architecture.md.
+ */
+import type { Patience } from './client.ts';
+import type { Page, Unreadable } from './envelope.ts';
+import { isPageFailure, ServerFailed } from './errors.ts';
+
+/** Asks for one page of a list in pages of that size. */
+export type AskPage = (page: number, size: number, patience?: Patience) => Promise<Page>;
+
+/** Failures that narrowing may cost in a list, so that one of which much cannot be read does not cost without end. */
+const mostFailures = 200;
+
+/** What is known of a list's pages from those that were asked for. */
+export class Reach {
+  /** Records beyond which pages fail. */
+  size = Infinity;
+  /** Whether pages failed in a way that lasts, so that trying again and again is of no use. */
+  lasting = false;
+  failuresLeft = mostFailures;
+}
+
+const success = 200;
+const once = { attempts: 1 };
+const twice = { attempts: 2 };
+
+/**
+ * The page, in parts where the host cannot make it whole. Throws what `ask` throws where the list itself does not come:
+ * then smaller pages are of no use either.
+ */
+export async function readPage(ask: AskPage, number: number, size: number, reach: Reach): Promise<Page> {
+  let failure: Error | undefined;
+  if (size <= reach.size) {
+    try {
+      return await ask(number, size, reach.lasting ? twice : undefined);
+    } catch (error) {
+      if (!isPageFailure(error)) throw error;
+      failure = error;
+    }
+  }
+  return new NarrowedPage(ask, reach, number, size, failure).read();
+}
+
+/** How many records that is. */
+export function countOf(unreadable: readonly Unreadable[]): number {
+  return unreadable.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+}
+
+/** Which places in their list the records have, and what the server says to the first of them. */
+export function wordsOf(unreadable: readonly Unreadable[]): string {
+  const count = countOf(unreadable);
+  const inOrder = unreadable.toSorted((a, b) => a.first - b.first);
+  const places = inOrder.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`));
+  const shown = `${places.slice(0, mostPlaces).join(', ')}${places.length > mostPlaces ? ', …' : ''}`;
+  const what = count === 1 ? '1 record cannot be read, number' : `${count} records cannot be read, numbers`;
+  return `${what} ${shown} of the list: ${inOrder[0]?.problem ?? ''}`;
+}
+
+/** Places that are named in a message. */
+const mostPlaces = 5;
+
+class NarrowedPage {
+  readonly #ask: AskPage;
+  readonly #reach: Reach;
+  readonly #number: number;
+  readonly #size: number;
+  /** How the whole page failed; undefined where it was not asked for. */
+  readonly #failure: Error | undefined;
+  readonly #parts: Page[] = [];
+  readonly #unreadable: Unreadable[] = [];
+  /** The page that came last. */
+  #last: Page | undefined;
+
+  constructor(ask: AskPage, reach: Reach, number: number, size: number, failure: Error | undefined) {
+    this.#ask = ask;
+    this.#reach = reach;
+    this.#number = number;
+    this.#size = size;
+    this.#failure = failure;
+  }
+
+  async read(): Promise<Page> {
+    const size = this.#size;
+    const first = (this.#number - 1) * size;
+    if (this.#failure !== undefined) await this.#findSomePage(this.#failure);
+    const records = Math.max(0, Math.min(size, (this.#last?.total ?? Infinity) - first));
+    const smaller = Math.max(1, Math.ceil(records / 2));
+    await this.#cover(first, first + records, smaller);
+    if (this.#failure !== undefined) await this.#learn(this.#number, size, smaller, 0);
+    if (this.#last === undefined) throw new Error('a page without parts');
+    const { total, bytes, milliseconds } = this.#last;
+    return {
+      page: this.#number,
+      perPage: size,
+      lastPage: Math.max(1, Math.ceil(total / size)),
+      total,
+      records: this.#parts.toReversed().flatMap((part) => part.records),
+      bytes,
+      milliseconds,
+      parts: this.#parts.length > 0 ? this.#parts : [{ ...this.#last, records: [] }],
+      unreadable: this.#unreadable,
+    };
+  }
+
+  /** Asks for a small page of the same list, which shows that the failure is not of the list itself. Throws it else. */
+  async #findSomePage(failure: Error): Promise<void> {
+    // The first record may be the one that cannot be read; past the end of the list there is none.
+    for (const number of [1, 2]) {
+      try {
+        this.#last = await this.#ask(number, 1, once);
+        return;
+      } catch (error) {
+        if (!isPageFailure(error)) throw error;
+      }
+    }
+    throw failure;
+  }
+
+  /** Reads the places from `first` on, before `end`, counted from 0: from the last to the first, as walks need it. */
+  async #cover(first: number, end: number, size: number): Promise<void> {
+    let left = end;
+    while (left > first) {
+      const now = Math.max(1, Math.min(size, this.#reach.size));
+      const number = Math.ceil(left / now);
+      const from = Math.max(first, (number - 1) * now);
+      await this.#piece(number, now, from, left);
+      // How long the list is, an empty page past its end tells as well.
+      left = Math.min(from, this.#last?.total ?? from);
+    }
+  }
+
+  /** Reads one smaller page for the places from `from` on, before `end`. */
+  async #piece(number: number, size: number, from: number, end: number): Promise<void> {
+    const reach = this.#reach;
+    let page: Page;
+    try {
+      page = await this.#ask(number, size, size === 1 ? twice : once);
+    } catch (error) {
+      if (!isPageFailure(error)) throw error;
+      reach.failuresLeft -= 1;
+      if (size === 1 || reach.failuresLeft <= 0) {
+        reach.lasting = true;
+        this.#unreadable.push({ first: from + 1, last: end, problem: error.message });
+        return;
+      }
+      const before = this.#unreadable.length;
+      const smaller = Math.ceil(size / 2);
+      await this.#cover(from, end, smaller);
+      await this.#learn(number, size, smaller, before);
+      return;
+    }
+    // Offsets count in what the server gives: with another size than asked for, places mean nothing.
+    if (page.perPage !== size) {
+      const problem = `pages of ${size} records were asked for, and of ${page.perPage} came`;
+      throw this.#failure ?? new ServerFailed(problem, success);
+    }
+    this.#last = page;
+    const offset = (number - 1) * size;
+    const records = page.records.slice(from - offset, end - offset);
+    if (records.length > 0) this.#parts.push({ ...page, records });
+  }
+
+  /**
+   * Concludes from a page that failed and whose every record came in smaller pages that pages of its size do; unless it
+   * comes now, and the host only had a bad moment.
+   */
+  async #learn(number: number, size: number, smaller: number, unreadableBefore: number): Promise<void> {
+    const reach = this.#reach;
+    if (this.#unreadable.length > unreadableBefore || reach.size <= smaller || size === 1) return;
+    try {
+      await this.#ask(number, size, once);
+    } catch (error) {
+      if (!isPageFailure(error)) throw error;
+      reach.size = smaller;
+      reach.lasting = true;
+    }
+  }
+}

@@ -129,7 +129,7 @@ describe('bulk run --rehearse', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/row 2 +user 1 .* 0\.10 → 5\.10 +applied/);
     expect(stdout).toMatch(/row 4 +user 1 .* 5\.10 → 6\.35 +applied/);
-    expect(stdout).toContain('net       6.15\n');
+    expect(stdout).toContain('applied   net 6.15, gross 6.35, 2 users\nplanned   net 6.15, gross 6.35, 2 users\n');
     expect(stdout).toContain('Nothing was sent to the server, and nothing of it is kept.');
     expect(stdout).toContain('2 users of the mirror');
   });

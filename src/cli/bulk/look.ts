@@ -21,7 +21,7 @@ export async function runStatus(context: CliContext, name: string | undefined): 
       exitOf(context, reports);
       if (context.json()) printJson(context, { batches: reports });
       else if (reports.length === 0) printLine(context, 'nothing was planned yet');
-      else for (const each of reports) printLine(context, batchLine(each, words.countWords(each)));
+      else for (const each of reports) printLine(context, words.batchLine(each));
       return;
     }
     const [there, batch] = await named(journal, name);
@@ -35,13 +35,11 @@ export async function runStatus(context: CliContext, name: string | undefined): 
   });
 }
 
-function batchLine({ batch, state, action, file, net }: BatchReport, counts: string): string {
-  return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  net ${net}  ${counts}${file === null ? '' : `  ${file}`}`;
-}
-
-/** The rows whose outcome is open, each with what was seen. */
+/** The rows that contradict their balance, and those whose outcome is open, each with what was seen. */
 function* openLines(journal: Journal, { batch }: Batch): Iterable<string> {
   const most = 25;
+  const differing = journal.intents(batch, ['applied']).filter(({ discrepancy }) => discrepancy !== null);
+  for (const { row, user, problem } of differing.take(most)) yield `differs   row ${row}, user ${user}: ${problem}`;
   const open = journal.intents(batch, ['sending', 'acknowledged', 'unknown', 'needs_human']);
   let person: number | undefined;
   for (const { row, state, user, token, problem } of open.take(most)) {
@@ -69,17 +67,20 @@ export async function runResults(
   name: string,
   flags: { readonly output?: string; readonly force?: true },
 ): Promise<void> {
-  const [{ writeResults }, { reportOf }] = await Promise.all([
+  const [{ writeResults }, { reportOf }, { totalLines }] = await Promise.all([
     import('../../bulk/results.ts'),
     import('../../bulk/report.ts'),
+    import('./words.ts'),
   ]);
   await withJournal(context, async (found) => {
     const [journal, batch] = await named(found, name);
     const folder = flags.output ?? `bulk-${batch.batch}`;
     const ports = { journal, clock: systemClock, signal: context.signal };
     const manifest = await writeResults(ports, batch, resolve(context.folder, folder), flags.force === true);
-    exitOf(context, [reportOf(journal, batch)]);
+    const report = reportOf(journal, batch);
+    exitOf(context, [report]);
     if (context.json()) return printJson(context, { folder, ...manifest });
+    for (const line of totalLines(context, report)) printLine(context, line);
     for (const { name: file, rows, bytes } of manifest.files) {
       printLine(context, `${folder}/${file.padEnd(15)}  ${rows} ${rows === 1 ? 'row' : 'rows'}, ${bytes} bytes`);
     }

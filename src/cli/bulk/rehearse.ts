@@ -57,12 +57,12 @@ export async function runRehearsal(
     await sendWatched(there, ports, batch, action, flags, consent, async (report) => {
       if (context.json()) return printJson(context, { ...report, rehearsal: true });
       const intents = journal.intents(batch.batch).take(shownRows).toArray();
-      const { rows: count, net } = report;
+      const { rows: count } = report;
       const lines = [
         ...words.outcomeLines(intents, count),
         '',
+        ...words.totalLines(context, report),
         `rows      ${count.toLocaleString('en')}: ${words.countWords(report)}`,
-        `net       ${net}`,
         ...words.problemLines(context, report),
         '',
         told,

@@ -146,10 +146,11 @@ async function approve(
 /** What is typed, and what it is, in words. */
 async function netWords(journal: Journal, batch: Batch): Promise<[typed: string, words: string]> {
   const { reportOf, typedTotal } = await import('../../bulk/report.ts');
-  const typed = typedTotal(reportOf(journal, batch));
-  return typed === batch.net
-    ? [typed, ` with a net total of ${typed}`]
-    : [typed, ` with a net total / sum of all changes / number of users of ${typed}`];
+  const report = reportOf(journal, batch);
+  const { net, gross, users } = report;
+  const typed = typedTotal(report);
+  if (typed === net) return [typed, ` with a net total of ${net}`];
+  return [typed, ` (net ${net}, ${gross} moved up and down, ${users} users)`];
 }
 
 /** @param consent null where nothing is to be sent, and every row is only looked for */

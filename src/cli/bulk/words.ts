@@ -18,16 +18,52 @@ export function countWords({ counts }: BatchReport): string {
 }
 
 export function reportLines(context: CliContext, report: BatchReport): string[] {
-  const { batch, action, file, rows, state, net } = report;
+  const { batch, action, file, rows, state } = report;
   const { profile } = context.settings();
+  const count = `rows      ${number.format(rows)}: ${countWords(report)}`;
+  const totals = totalLines(context, report);
   return [
     `batch     ${paint(context, 'bold', batch)}`,
     ...(profile === undefined ? [] : [`profile   ${profile}`]),
     `action    ${action}${file === null ? '' : `, from ${file}`}`,
     `state     ${state}`,
-    `rows      ${number.format(rows)}: ${countWords(report)}`,
-    `net       ${net}`,
+    ...(state === 'planned' ? [count, ...totals] : [...totals, count]),
   ];
+}
+
+/** The money: what was applied, then what was planned, then what the balances seen do not show. */
+export function totalLines(context: CliContext, report: BatchReport): string[] {
+  const { state, net, gross, users, discrepancies } = report;
+  if (state === 'planned') return [`net       ${totalWords(net, gross, users)}`];
+  return [
+    `applied   net ${totalWords(report.applied_net, report.applied_gross, report.applied_users)}`,
+    `planned   net ${totalWords(net, gross, users)}`,
+    ...(discrepancies === 0
+      ? []
+      : [
+          `${paint(context, 'yellow', 'differs')}   ${plural(discrepancies, 'row')} whose balance shows something else, or ` +
+            'made twice: look at the users on the server before you send more',
+        ]),
+  ];
+}
+
+/** `0.00, gross 1000.00, 2 users`; where all go one way, the gross says nothing more. */
+function totalWords(net: string, gross: string, users: number): string {
+  const both = net.replace('-', '') === gross ? net : `${net}, gross ${gross}`;
+  return `${both}, ${plural(users, 'user')}`;
+}
+
+/** The batch in one line, among others. */
+export function batchLine(report: BatchReport): string {
+  const { batch, state, action, file, net, discrepancies } = report;
+  const total = state === 'planned' ? `net ${net}` : `applied net ${report.applied_net} (planned ${net})`;
+  const differs = discrepancies === 0 ? '' : `, ${discrepancies} differs`;
+  const from = file === null ? '' : `  ${file}`;
+  return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  ${total}  ${countWords(report)}${differs}${from}`;
+}
+
+function plural(count: number, noun: string): string {
+  return `${number.format(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** The plan: what each row would do, as far as a screen holds it. */

@@ -4,11 +4,12 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 import { version } from '../model/version.ts';
 import { syncFile, syncFolder } from '../store/files/durable-file.ts';
@@ -183,7 +184,7 @@ async function removeOlder(
 ): Promise<Pick<BackupReport, 'removed' | 'not_ours'>> {
   // Not by its name: where the clock was set back, the one just made has the oldest.
   const others = (await readdir(folder)).filter((name) => backupName.test(name) && name !== made).sort();
-  const isOurs = await Promise.all(others.map(async (name) => isSameOwner(await ownerOf(join(folder, name)), of)));
+  const isOurs = others.map((name) => isSameOwner(ownerOf(join(folder, name)), of));
   const ours = others.filter((_, index) => isOurs[index]);
   const removed = ours.slice(0, Math.max(0, ours.length - (keep - 1)));
   for (const name of removed) {
@@ -195,9 +196,9 @@ async function removeOlder(
 }
 
 /** Whose the backup is, by its manifest; undefined where it does not say. */
-async function ownerOf(backup: string): Promise<unknown> {
+function ownerOf(backup: string): unknown {
   try {
-    const manifest: unknown = JSON.parse(await readFile(join(backup, manifestName), 'utf8'));
+    const manifest: unknown = JSON.parse(readRegularFile(join(backup, manifestName)).bytes.toString('utf8'));
     return (manifest as { readonly of?: unknown } | null)?.of;
   } catch {
     return undefined;

@@ -43,7 +43,7 @@ async function isOurs(path: string, of: KeptNames['of']): Promise<boolean> {
   // A link is none: what it stands for was not made by the pattern.
   const found = await lstat(path);
   if (of === 'files') return found.isFile();
-  return found.isDirectory() && (await readManifest(path))?.program === of.foldersOf;
+  return found.isDirectory() && readManifest(path)?.program === of.foldersOf;
 }
 
 async function remove(path: string, of: KeptNames['of']): Promise<boolean> {

@@ -5,14 +5,17 @@ import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSy
 /** Far above any file that is written by hand. */
 export const handWrittenBytes = 1024 * 1024;
 
-/** What was named is there, and is not what can be read; `code` stands among those of the operating system. */
+/** What was named is there, and is not what can be read; it looks like what the operating system reports of a file. */
 export class UnfitFile extends Error {
   override readonly name = 'UnfitFile';
   readonly code: 'EISDIR' | 'NOT_A_FILE' | 'TOO_LARGE';
+  readonly syscall = 'read';
+  readonly path: string;
 
-  constructor(code: UnfitFile['code'], message: string) {
+  constructor(code: UnfitFile['code'], message: string, path: string) {
     super(message);
     this.code = code;
+    this.path = path;
   }
 }
 
@@ -29,15 +32,15 @@ export function readRegularFile(
   const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   try {
     const stats = fstatSync(handle);
-    checkKind(stats);
-    if (stats.size > mostBytes) throw tooLarge(mostBytes);
+    checkKind(stats, path);
+    if (stats.size > mostBytes) throw tooLarge(path, mostBytes);
     const pieces: Buffer[] = [];
     for (let left = mostBytes + 1; ;) {
       const piece = Buffer.allocUnsafe(Math.min(left, Math.max(stats.size + 1, 4096)));
       const length = readSync(handle, piece);
       if (length === 0) return { bytes: Buffer.concat(pieces), mode: stats.mode };
       left -= length;
-      if (left === 0) throw tooLarge(mostBytes);
+      if (left === 0) throw tooLarge(path, mostBytes);
       pieces.push(piece.subarray(0, length));
     }
   } finally {
@@ -51,16 +54,16 @@ export function readRegularFile(
  */
 export function refuseUnfit(path: string): void {
   const stats = statSync(path, { throwIfNoEntry: false });
-  if (stats !== undefined) checkKind(stats);
+  if (stats !== undefined) checkKind(stats, path);
 }
 
-function checkKind(stats: Stats): void {
-  if (stats.isDirectory()) throw new UnfitFile('EISDIR', 'it is a folder');
+function checkKind(stats: Stats, path: string): void {
+  if (stats.isDirectory()) throw new UnfitFile('EISDIR', 'it is a folder', path);
   if (stats.isFile()) return;
   const kind = stats.isFIFO() ? 'a pipe' : stats.isSocket() ? 'a socket' : 'a device';
-  throw new UnfitFile('NOT_A_FILE', `it is ${kind}, not a file`);
+  throw new UnfitFile('NOT_A_FILE', `it is ${kind}, not a file`, path);
 }
 
-function tooLarge(mostBytes: number): UnfitFile {
-  return new UnfitFile('TOO_LARGE', `it has more than ${Math.floor(mostBytes / handWrittenBytes)} MB`);
+function tooLarge(path: string, mostBytes: number): UnfitFile {
+  return new UnfitFile('TOO_LARGE', `it has more than ${Math.floor(mostBytes / handWrittenBytes)} MB`, path);
 }

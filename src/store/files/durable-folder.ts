@@ -2,10 +2,11 @@
  * Folders of files that belong together, with a manifest that says what they are: the set appears whole, and what is
  * there of an older one stays until it does. Section "Exports" of docs/architecture.md.
  */
-import { chmod, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { chmod, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import { readRegularFile } from '../../model/read-file.ts';
 import { ownerAlone, syncFolder } from './durable-file.ts';
 import { partialName, removeStale } from './partial-name.ts';
 
@@ -47,7 +48,7 @@ async function write<T extends FolderManifest>(
   const outer = isThere ? path : dirname(path);
   await mkdir(outer, { recursive: true, mode: ownerAlone.folder });
   await removeStale(outer, path);
-  const older = isThere ? await readManifest(path) : undefined;
+  const older = isThere ? readManifest(path) : undefined;
   if (older !== undefined && older.program !== program) {
     throw new FileError(`${join(path, manifestName)} is not of ${program}, and would be replaced`, {
       advice: 'Name another folder with -o.',
@@ -117,10 +118,10 @@ async function writeManifest(folder: string, manifest: FolderManifest): Promise<
 }
 
 /** The manifest of the folder; undefined where there is none, and one of nobody where it is not of this form. */
-export async function readManifest(folder: string): Promise<FolderManifest | undefined> {
+export function readManifest(folder: string): FolderManifest | undefined {
   let text: string;
   try {
-    text = await readFile(join(folder, manifestName), 'utf8');
+    text = readRegularFile(join(folder, manifestName)).bytes.toString('utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
@@ -149,7 +150,7 @@ function manifestOf(text: string): FolderManifest | undefined {
  * @returns whether it is gone; something else that lies in it stays, and so does the folder
  */
 export async function removeDurableFolder(path: string, program: string): Promise<boolean> {
-  const manifest = await readManifest(path);
+  const manifest = readManifest(path);
   if (manifest?.program !== program) return false;
   const names = [manifestName, ...manifest.files.map(({ file }) => file)];
   for (const name of names) await rm(join(path, name), { force: true });

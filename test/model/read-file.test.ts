@@ -1,0 +1,39 @@
+import { appendFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { readRegularFile } from '../../src/model/read-file.ts';
+import { filesUnder, textOf } from '../support/documents.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const reading = (path: string, most?: number) => (): string => readRegularFile(path, most).bytes.toString('latin1');
+
+test('A file is read whole, up to a limit that no claim about its size can pass', () => {
+  const file = join(temporaryFolder(), 'file');
+  writeFileSync(file, '');
+  expect(reading(file)()).toBe('');
+  const text = 'x'.repeat(10_000);
+  appendFileSync(file, text);
+  expect(reading(file, 10_000)()).toBe(text);
+  expect(reading(file, 9_999)).toThrow('it has more than');
+  // Says that it is empty, as all files of /proc do.
+  expect(reading('/proc/self/status')()).toContain('VmRSS');
+  expect(reading('/proc/self/status', 100)).toThrow('it has more than');
+  truncateSync(file, 1e12);
+  expect(reading(file)).toThrow('it has more than 1 MB');
+});
+
+test.each([
+  ['/dev/null', 'it is a device, not a file'],
+  ['/proc/self/fd', 'it is a folder'],
+  ['/nowhere', 'ENOENT'],
+])('%s is not read: %s', (path, reason) => {
+  expect(reading(path)).toThrow(reason);
+});
+
+test('Everything that reads files whole does it here, but for those that are our own', () => {
+  const own = /^src\/(?:sandbox\/|cli\/demo|model\/(?:version|read-file)\.ts$|store\/sqlite\/holder\.ts$)/;
+  const direct = /\b(?:readFileSync|readFile)\b[^;]*from 'node:fs/;
+  const others = filesUnder('src').filter((path) => path.endsWith('.ts') && !own.test(path));
+  expect(others.length).toBeGreaterThan(100);
+  expect(others.filter((path) => direct.test(textOf(path)))).toEqual([]);
+});

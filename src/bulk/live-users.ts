@@ -2,8 +2,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import type { Client } from '../api/client.ts';
-import { recordIn } from '../api/envelope.ts';
+import { type Page, recordIn } from '../api/envelope.ts';
 import { NotFound, RefusedInput, ServerFailed } from '../api/errors.ts';
+import { type AskPage, Reach, readPage } from '../api/narrow.ts';
 import { shown } from './sheet/shown.ts';
 import type { KnownUser } from './action.ts';
 import { knownUser } from './known-user.ts';
@@ -94,23 +95,30 @@ export async function eachLive<T>(
 }
 
 /** How many users there are, and on how many pages; as the server counts. */
-export async function listSize({ client, pageSize, signal }: LiveOptions): Promise<{ readonly pages: number }> {
-  const { lastPage } = await client.list('users', { paginate: pageSize }, signal);
+export async function listSize(options: LiveOptions): Promise<{ readonly pages: number }> {
+  const { lastPage } = await pageOf(options, new Reach(), 1);
   return { pages: lastPage };
+}
+
+const order = [
+  { key: 'created_at', direction: 'asc' },
+  { key: 'username', direction: 'asc' },
+] as const;
+
+/** One page of the list, read as smaller ones where the host cannot make it. */
+function pageOf({ client, pageSize, signal }: LiveOptions, reach: Reach, number: number): Promise<Page> {
+  const ask: AskPage = (page, paginate, patience) =>
+    client.list('users', { paginate, page, sorts: order }, signal, patience);
+  return readPage(ask, number, pageSize, reach);
 }
 
 /** Every user of the list, page by page. One that moves between pages meanwhile may be missed: ask for it by itself. */
 export async function* everyUser(options: LiveOptions, pages: number): AsyncGenerator<readonly KnownUser[]> {
-  const { client, userFields, concurrency, pageSize, signal } = options;
-  const sorts = [
-    { key: 'created_at', direction: 'asc' },
-    { key: 'username', direction: 'asc' },
-  ] as const;
+  const { userFields, concurrency } = options;
+  const reach = new Reach();
   for (let first = 1; first <= pages; first += concurrency) {
     const numbers = Array.from({ length: Math.min(concurrency, pages - first + 1) }, (_, at) => first + at);
-    const read = await Promise.all(
-      numbers.map((page) => client.list('users', { paginate: pageSize, page, sorts }, signal)),
-    );
+    const read = await Promise.all(numbers.map((number) => pageOf(options, reach, number)));
     for (const { records } of read) yield records.flatMap((record) => knownUser(record, userFields) ?? []);
   }
 }

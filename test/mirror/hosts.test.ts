@@ -112,6 +112,24 @@ describe('a host that cannot make large pages', () => {
     expect(report.requests).toBeLessThan(200);
   });
 
+  test('is mirrored by the command, whose pages are read in a thread of their own', async () => {
+    const sandbox = await startSandbox({
+      ...shop,
+      behaviour: { page_breaks_over: 200, page_breaks_how: 'truncated', poisoned: 'emails:300' },
+    });
+    const folder = temporaryFolder();
+    const environment = {
+      ADMIN_MIRROR_BASE_URL: sandbox.url,
+      ADMIN_MIRROR_API_KEY: sandbox.key,
+      ADMIN_MIRROR_API_ATTEMPTS: '2',
+    };
+    const { code, stderr } = await runCli(['sync', '--db', 'mirror.db'], { folder, environment });
+    expect(stderr).toMatch(/emails.*1 record cannot be read, number \d+ of the list/);
+    expect(code).toBe(5);
+    expectMirrored(sandbox, `${folder}/mirror.db`, ['users', 'packages', 'coupons']);
+    expect(idsIn(`${folder}/mirror.db`, 'emails')).toHaveLength(449);
+  });
+
   test('for a moment only keeps its page size', async () => {
     const sandbox = await startSandbox(shop);
     const file = `${temporaryFolder()}/mirror.db`;

@@ -42,6 +42,11 @@ const switches: readonly Partial<Behaviour>[] = [
   { flags_as_booleans: 0.5 },
   { unknown_fields: 0.3 },
   { rate_limit: 10_000, rate_headers: true },
+  { compression: 'gzip', byte_order_mark: true },
+  { data_as_object: true },
+  { page_breaks_over: 9 },
+  { page_breaks_over: 4, page_breaks_how: 'truncated' },
+  { poisoned: 'users:2,users:11,emails:3,emails:4,emails:40', page_breaks_how: 'says_so' },
 ];
 
 const faults: Partial<Behaviour> = {
@@ -116,6 +121,7 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
     sandbox.control.setBehaviour(behaviour);
     expectTrue(sandbox, file, resource, history, report.resources[resource]);
   }
+  sandbox.control.setBehaviour({ poisoned: '' });
   const { report } = await sync(sandbox, file, { ...shape, allowDeletions: true });
   expect(report.resources[resource]).toMatchObject({ status: 'complete', problem: null });
   expectMirrored(sandbox, file, [resource]);

@@ -1,6 +1,7 @@
 /** A sheet's rows as instructions of an action, each with what is wrong with it. */
 import { namesPassword } from '../model/secret-words.ts';
 import type { Action, Parameters } from './action.ts';
+import { actions } from './actions.ts';
 import { type ReadOptions, RowReader } from './row-reader.ts';
 import { moneyText } from './decimal.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
@@ -46,7 +47,11 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   const { index, problems: headerProblems, unknown } = columnsOf(sheet, rules);
   const amounts = rules.flatMap(({ name, amount }) => (amount === true ? (index.get(name) ?? []) : []));
   const question = options.mark === null ? markQuestion(sheet.rows, amounts, options.decimals) : null;
-  const problems = question === null ? headerProblems : [...headerProblems, questionProblem(sheet, question)];
+  const problems = [
+    ...headerProblems,
+    ...otherActionProblem(action, unknown),
+    ...(question === null ? [] : [questionProblem(sheet, question)]),
+  ];
   const keyColumn = keyColumns.find((name) => keys.some((key) => key.name === name) && index.has(name));
   // What stands in a column that is not read is no reason to refuse a row.
   const unread = new Set([...unknown, ...sheet.columns.filter((name) => name.startsWith('_'))]);
@@ -69,6 +74,20 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   });
   const notes = [...sheet.notes, ...unknownNote(unknown)];
   return { columns: sheet.columns, rows, problems, notes, ...(question !== null && { question }) };
+}
+
+/**
+ * A sheet that was made for another action. Where an action needs no columns but the user's, any sheet would do for it: a
+ * slip of the hand would delete those who were to be credited.
+ */
+function otherActionProblem(action: Action, unknown: readonly string[]): SheetProblem[] {
+  if (action.columns.some(({ required }) => required)) return [];
+  const there = new Set(unknown.map((name) => name.toLowerCase()));
+  const needed = (other: Action): string[] => other.columns.flatMap(({ name, required }) => (required ? [name] : []));
+  const meant = actions.find((other) => needed(other).length > 0 && needed(other).every((name) => there.has(name)));
+  if (meant === undefined) return [];
+  const problem = `the columns ${needed(meant).map(shown).join(', ')} are those of "${meant.name}", and this is "${action.name}"; name the other action, or take these columns out`;
+  return [{ row: 1, column: null, problem }];
 }
 
 /** Headers that are named one by one. */

@@ -144,6 +144,20 @@ describe('Columns', () => {
   );
 });
 
+test.each([
+  ['delete', 'user_id,type,amount,description', '"type", "amount" are those of "balance", and this is "delete"'],
+  ['update', 'user_id,Subject,content', '"subject", "content" are those of "email", and this is "update"'],
+])(
+  'A sheet of another action is not taken for one of %s, which needs none of its columns',
+  async (action, header, words) => {
+    const { plan, user } = await world();
+    const { code, report } = await plan(`${header}\n${user},add,5,x\n`, [], undefined, action);
+    expect(code).toBe(2);
+    expect(report?.problems).toMatchObject([{ row: 1, problem: expect.stringContaining(words) as string }]);
+    expect(report?.counts).toMatchObject({ planned: 0, invalid: 1 });
+  },
+);
+
 describe('Words that hold something like the mark of a row', () => {
   test.each([
     ['balance', 'user_id,type,amount,description', 'add,5,Team:blue bonus', 'description'],

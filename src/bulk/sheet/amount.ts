@@ -113,21 +113,41 @@ export function markQuestion(
   columns: readonly number[],
   decimals: number,
 ): MarkQuestion | null {
-  const texts = rows.flatMap(({ row, cells }) =>
-    columns.flatMap((column) => {
-      const cell = cells[column];
-      return cell?.kind === 'text' && digitsAlone.test(cell.text) ? { row, column, cell, text: cell.text } : [];
-    }),
-  );
-  const doubtful = texts.filter(({ text }) => separated.test(text));
-  const [first] = doubtful;
+  const texts = (): Iterable<AmountText> => amountTexts(rows, columns);
+  let first: AmountText | undefined;
+  let count = 0;
+  for (const each of texts()) {
+    if (!separated.test(each.text)) continue;
+    first ??= each;
+    count += 1;
+  }
   if (first === undefined) return null;
-  const readings = (['comma', 'point'] as const).flatMap((mark) => {
-    const reads = ({ cell }: typeof first): Big | string => amountOf(cell, { decimals, mark });
-    const amount = reads(first);
-    return typeof amount === 'string' || texts.some((each) => typeof reads(each) === 'string') ? [] : { mark, amount };
-  });
-  if (readings.length === 0) return null;
   const { row, column, text } = first;
-  return { row, column, text, count: doubtful.length, readings };
+  const readings = (['comma', 'point'] as const).flatMap((mark) => {
+    let amount: Big | undefined;
+    for (const { cell } of texts()) {
+      const read = amountOf(cell, { decimals, mark });
+      if (typeof read === 'string') return [];
+      if (cell === first.cell) amount = read;
+    }
+    return amount === undefined ? [] : [{ mark, amount }];
+  });
+  return readings.length === 0 ? null : { row, column, text, count, readings };
+}
+
+interface AmountText {
+  readonly row: number;
+  readonly column: number;
+  readonly cell: SheetCell;
+  readonly text: string;
+}
+
+/** The cells of text that hold nothing but digits and separators; a sheet may have a million of them. */
+function* amountTexts(rows: readonly SheetRow[], columns: readonly number[]): Generator<AmountText> {
+  for (const { row, cells } of rows) {
+    for (const column of columns) {
+      const cell = cells[column];
+      if (cell?.kind === 'text' && digitsAlone.test(cell.text)) yield { row, column, cell, text: cell.text };
+    }
+  }
 }

@@ -19,26 +19,32 @@ export class UnfitFile extends Error {
   }
 }
 
+/** A file as it was when it was read. */
+export interface ReadFile {
+  readonly bytes: Buffer;
+  readonly mode: number;
+  readonly uid: number;
+  readonly gid: number;
+}
+
 /**
- * All bytes of a regular file, and its mode. A pipe that nobody writes to never answers, and a device such as /dev/zero
+ * All bytes of a regular file, and whose it is. A pipe that nobody writes to never answers, and a device such as /dev/zero
  * never ends, while a link to one looks like any file. So it is opened without waiting, looked at, and read up to the
  * limit, whatever size it claims: the files of /proc claim none, and others grow.
  * @throws UnfitFile, or what the operating system reports; `explainFileError` and `fileReason` put both into words
  */
-export function readRegularFile(
-  path: string,
-  mostBytes = handWrittenBytes,
-): { readonly bytes: Buffer; readonly mode: number } {
+export function readRegularFile(path: string, mostBytes = handWrittenBytes): ReadFile {
   const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   try {
     const stats = fstatSync(handle);
+    const { mode, uid, gid } = stats;
     checkKind(stats, path);
     if (stats.size > mostBytes) throw tooLarge(path, mostBytes);
     const pieces: Buffer[] = [];
     for (let left = mostBytes + 1; ;) {
       const piece = Buffer.allocUnsafe(Math.min(left, Math.max(stats.size + 1, 4096)));
       const length = readSync(handle, piece);
-      if (length === 0) return { bytes: Buffer.concat(pieces), mode: stats.mode };
+      if (length === 0) return { bytes: Buffer.concat(pieces), mode, uid, gid };
       left -= length;
       if (left === 0) throw tooLarge(path, mostBytes);
       pieces.push(piece.subarray(0, length));

@@ -3,10 +3,11 @@ import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAM
 import { UsageError } from '../model/errors.ts';
 import { fileReason } from '../model/file-error.ts';
 import { suggestion } from '../model/nearest.ts';
-import { readRegularFile } from '../model/read-file.ts';
+import { type ReadFile, readRegularFile } from '../model/read-file.ts';
 import type { Placed, WrittenJob } from './jobs.ts';
 import { profileName } from './kinds.ts';
 import { allSettings, type SettingKey } from './table.ts';
+import { distrust } from './trusted-file.ts';
 
 export interface FileValue {
   readonly key: SettingKey;
@@ -162,21 +163,20 @@ function unknownKey(key: string, origin: string): UsageError {
 
 /** Reads the file; `undefined` where there is none and it need not be there. */
 export function readConfigFile(path: string, name: string, required: boolean): ConfigFile | undefined {
-  let text: string;
+  const refused = (problem: UsageError): ConfigFile => ({
+    values: [],
+    profiles: [],
+    jobs: undefined,
+    problems: [problem],
+  });
+  let file: ReadFile;
   try {
-    text = readRegularFile(path).bytes.toString('utf8');
+    file = readRegularFile(path);
   } catch (error) {
     if (!required && (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    return {
-      values: [],
-      profiles: [],
-      jobs: undefined,
-      problems: [
-        new UsageError(`the config file ${name} cannot be read: ${fileReason(error)}`, {
-          advice: 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.',
-        }),
-      ],
-    };
+    const advice = 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.';
+    return refused(new UsageError(`the config file ${name} cannot be read: ${fileReason(error)}`, { advice }));
   }
-  return parseConfigFile(text, name);
+  const problem = distrust(`the config file ${name}`, file);
+  return problem === undefined ? parseConfigFile(file.bytes.toString('utf8'), name) : refused(problem);
 }

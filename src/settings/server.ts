@@ -40,7 +40,12 @@ export function baseUrlOf(settings: Settings): string {
 export function keyOf(settings: Settings): { readonly key: Secret; readonly warnings: readonly string[] } {
   const { profile } = settings;
   const variable = profile === undefined ? 'ADMIN_MIRROR_API_KEY' : profileVariable('api.key', profile);
-  if (settings.api.key !== undefined) return { key: checked(settings.api.key, variable), warnings: [] };
+  if (settings.api.key !== undefined) {
+    const warnings = settings.api.keyIsOpen
+      ? ['the file .env holds the key and can be read by others: chmod 600 .env']
+      : [];
+    return { key: checked(settings.api.key, variable), warnings };
+  }
   const file = settings.api.keyFile;
   if (file === undefined && profile !== undefined) {
     throw new UsageError(`no API key is set for the profile ${profile}`, {

@@ -45,6 +45,8 @@ export interface Settings {
     readonly baseUrl: string | undefined;
     /** From the environment; `serverOf` also looks into the key file. */
     readonly key: Secret | undefined;
+    /** The key stands in a `.env` that other users can read. */
+    readonly keyIsOpen: boolean;
     readonly keyFile: string | undefined;
     /** The key file is a credential that systemd made: who may read it is its business. */
     readonly keyIsCredential: boolean;
@@ -205,6 +207,7 @@ export function readSettings(sources: SettingsSources): SettingsReading {
     { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
     jobs.jobs,
     sources,
+    dotenv.isOpen && given.get('api.key')?.origin.startsWith('.env') === true,
   );
   for (const problem of [address, shared, logFileProblem(rest)]) if (problem !== undefined) problems.push(problem);
   const known = [...allSettings.map((each) => each.env), ...profileVariables(profiles)];
@@ -304,7 +307,12 @@ function isCredential(path: string, { CREDENTIALS_DIRECTORY: credentials }: Vari
   return credentials !== undefined && credentials !== '' && path.startsWith(`${resolve(credentials)}/`);
 }
 
-function settingsOf(values: SettingValues, jobs: readonly Job[], { folder, environment }: SettingsSources): Settings {
+function settingsOf(
+  values: SettingValues,
+  jobs: readonly Job[],
+  { folder, environment }: SettingsSources,
+  keyIsOpen: boolean,
+): Settings {
   const absolute = (path: string) => resolve(folder, path);
   const [keyFile, logFile, caFile] = [values['api.key_file'], values['log.file'], values['network.ca_file']];
   const key = keyFile === undefined ? undefined : absolute(withCredentials(keyFile, environment));
@@ -313,6 +321,7 @@ function settingsOf(values: SettingValues, jobs: readonly Job[], { folder, envir
     api: Object.freeze({
       baseUrl: values['api.base_url'],
       key: values['api.key'],
+      keyIsOpen,
       keyFile: key,
       keyIsCredential: key !== undefined && isCredential(key, environment),
       insecureHttp: values['api.insecure_http'],

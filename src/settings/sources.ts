@@ -9,6 +9,7 @@ import type { FileProfile, FileValue } from './config-file.ts';
 import { fromText } from './kinds.ts';
 import { isServerKey, ownPaths, profilePath, profileVariable, serverKeys, strayVariable } from './profiles.ts';
 import { allSettings, type SettingKey, type SettingKind, settingOf } from './table.ts';
+import { distrust } from './trusted-file.ts';
 
 export interface Given {
   readonly value: unknown;
@@ -117,13 +118,25 @@ export function strangers(variables: Variables, origin: string, known: readonly 
     });
 }
 
-export function readDotenv(folder: string): { variables: Record<string, string | undefined>; problems: UsageError[] } {
+export interface Dotenv {
+  readonly variables: Record<string, string | undefined>;
+  readonly problems: readonly UsageError[];
+  /** Whether other users can read it. */
+  readonly isOpen: boolean;
+}
+
+/** The file `.env` of the folder; without variables where it is not there, or must not be taken. */
+export function readDotenv(folder: string): Dotenv {
+  const none = { variables: {}, problems: [], isOpen: false };
   try {
-    return { variables: parseEnv(readRegularFile(resolve(folder, '.env')).bytes.toString('utf8')), problems: [] };
+    const file = readRegularFile(resolve(folder, '.env'));
+    const problem = distrust('the file .env in the working folder', file);
+    if (problem !== undefined) return { ...none, problems: [problem] };
+    return { ...none, variables: parseEnv(file.bytes.toString('utf8')), isOpen: (file.mode & 0o044) !== 0 };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'EISDIR') return { variables: {}, problems: [] };
+    if (code === 'ENOENT' || code === 'EISDIR') return none;
     const problem = new UsageError(`the file .env in the working folder cannot be read: ${fileReason(error)}`);
-    return { variables: {}, problems: [problem] };
+    return { ...none, problems: [problem] };
   }
 }

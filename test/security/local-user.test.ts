@@ -6,10 +6,14 @@ import type { IncomingMessage } from 'node:http';
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { keyOf } from '../../src/sandbox/sandbox.ts';
+import { keyOf as sandboxKeyOf } from '../../src/sandbox/sandbox.ts';
+import { keyOf } from '../../src/settings/server.ts';
+import { readSettings } from '../../src/settings/settings.ts';
+import { distrust } from '../../src/settings/trusted-file.ts';
 import { runCli, startCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -76,7 +80,7 @@ describe('a rehearsal', () => {
       const { url = '', headers } = (message as { readonly request: IncomingMessage }).request;
       if (tries.length > 0 || !url.startsWith('/api/v1/')) return;
       for (const path of ['/control/dump/users', '/control/ledger', '/api/v1/users', '/api/v1/users/1']) {
-        for (const authorization of ['', `Bearer ${keyOf(7)}`, 'Bearer undefined']) {
+        for (const authorization of ['', `Bearer ${sandboxKeyOf(7)}`, 'Bearer undefined']) {
           const options = { headers: { authorization, accept: 'application/json' } };
           tries.push(
             fetch(`http://${headers.host}${path}`, options).then(async (reply) => {
@@ -112,3 +116,102 @@ describe('a rehearsal', () => {
     expect(leftovers()).toEqual([]);
   });
 });
+
+describe('settings', () => {
+  const config = 'config/admin-mirror.yaml';
+  /** A working folder with a file of settings that sends the key elsewhere. */
+  function stage(name: string): { readonly folder: string; readonly file: string } {
+    const folder = temporaryFolder();
+    const file = join(folder, name);
+    mkdirSync(dirname(file), { recursive: true });
+    const text =
+      name === '.env' ? 'ADMIN_MIRROR_BASE_URL=https://evil.example\n' : 'api:\n  base_url: https://evil.example\n';
+    writeFileSync(file, text, { mode: 0o600 });
+    return { folder, file };
+  }
+  const read = (folder: string) => readSettings({ flags: [], environment: {}, folder });
+
+  test.each([config, '.env'])('are not taken from a file %s that others can write to', (name) => {
+    const { folder, file } = stage(name);
+    expect(read(folder).rest.api.baseUrl).toBe('https://evil.example');
+    for (const mode of [0o602, 0o666, ...(isRoot ? [0o660] : [])]) {
+      if (isRoot) chownSync(file, 0, stranger);
+      chmodSync(file, mode);
+      const { rest, problems } = read(folder);
+      expect(rest.api.baseUrl).toBeUndefined();
+      expect(problems.map(({ message }) => message).join()).toMatch(/can be changed by other users/);
+    }
+  });
+
+  test.runIf(isRoot).each([config, '.env'])('are not taken from a file %s of another user', (name) => {
+    const { folder, file } = stage(name);
+    chownSync(file, stranger, stranger);
+    const { rest, problems } = read(folder);
+    expect(rest.api.baseUrl).toBeUndefined();
+    expect(problems.map(({ message }) => message).join()).toMatch(/belongs to another user \(65534\)/);
+  });
+
+  test.runIf(isRoot)('are taken from root’s files, and from those that only the user’s own group can write', () => {
+    expect(distrust('the file', { mode: 0o644, uid: 0, gid: 0 })).toBeUndefined();
+    expect(distrust('the file', { mode: 0o664, uid: 0, gid: 0 })).toBeUndefined();
+    expect(distrust('the file', { mode: 0o664, uid: 0, gid: 100 })?.message).toContain('by other users');
+  });
+
+  test('with the key in a .env that others can read are warned of', () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, '.env'), 'ADMIN_MIRROR_API_KEY=key-of-env-1234\n', { mode: 0o644 });
+    expect(keyOf(read(folder).rest).warnings).toEqual([expect.stringContaining('chmod 600 .env')]);
+    chmodSync(join(folder, '.env'), 0o600);
+    expect(keyOf(read(folder).rest).warnings).toEqual([]);
+  });
+});
+
+describe('what is written for the operator', () => {
+  test('can be read by nobody else, whatever the umask: exports, pictures, results, templates and copies', async () => {
+    const umask = process.umask(0);
+    onTestFinished(() => void process.umask(umask));
+    const { environment, folder } = await batchOf('user_id,type,amount\n1,add,5\n');
+    const written: readonly (readonly string[])[] = [
+      ['export', 'users', '-o', 'out/users.csv'],
+      ['export', 'users', '-o', 'out/users.xlsx'],
+      ['export', '--all', '-o', 'out/all'],
+      ['query', 'SELECT status, count(*) AS n FROM users GROUP BY status', '--chart', 'out/users.svg'],
+      ['query', 'SELECT id FROM users', '--format', 'csv', '-o', 'out/query.csv'],
+      ['bulk', 'results', 'last', '-o', 'out/results'],
+      ['bulk', 'template', 'balance', '-o', 'out/template.csv'],
+      ['snapshot', 'out/copy.db'],
+      ['snapshot', 'out/others.db', '--anonymise'],
+      ['backup', 'out/backups'],
+    ];
+    for (const argv of written) await invoke(argv, { folder, environment });
+    const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+    const names = files.map(({ name }) => name);
+    for (const name of [
+      'users.csv',
+      'users.svg',
+      'applied.csv',
+      'manifest.json',
+      'copy.db',
+      'template.csv',
+      'users.xlsx',
+    ]) {
+      expect(names).toContain(name);
+    }
+    const given = new Set(['rows.csv']);
+    const open = files.filter(
+      ({ parentPath, name }) => !given.has(name) && (statSync(join(parentPath, name)).mode & 0o077) !== 0,
+    );
+    expect(open.map(({ name }) => name)).toEqual([]);
+  });
+});
+
+/** A folder with a mirror, and a journal with a batch of these rows that was sent. */
+async function batchOf(rows: string) {
+  const folder = temporaryFolder();
+  const sandbox = await startSandbox({ users: 5, packages: 1, emails: 2, coupons: 1 });
+  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  writeFileSync(join(folder, 'rows.csv'), rows);
+  await invoke(['sync'], { folder, environment });
+  await invoke(['bulk', 'run', 'balance', 'rows.csv', '--yes'], { folder, environment });
+  return { folder, environment };
+}

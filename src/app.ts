@@ -366,7 +366,7 @@ export function watchSettingsOf(settings: Settings): WatchSettings {
  */
 export async function openWatch(
   { settings, clock, log }: Omit<Surroundings, 'signal'>,
-  ports: Pick<WatchPorts, 'view' | 'folder' | 'environment'> & Partial<Pick<WatchPorts, 'sleep'>>,
+  ports: Pick<WatchPorts, 'view' | 'folder' | 'environment' | 'pasteable'> & Partial<Pick<WatchPorts, 'sleep'>>,
   releases: Releases,
 ): Promise<Watch> {
   const [watch, { openHealthServer }, { openAlertStore }, { openHealthStore }, { workerFileOf }, { sleepFor }] =

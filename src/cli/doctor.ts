@@ -10,6 +10,7 @@ import type { CliContext } from './context.ts';
 import { type Check, checkLines, skipped } from './doctor/check.ts';
 import type { FileToCheck } from './doctor/file-checks.ts';
 import { printJson, printLine } from './output.ts';
+import { pasteable } from './pasteable.ts';
 
 interface Flags {
   readonly probe?: true;
@@ -34,7 +35,7 @@ export function define(program: Command, context: CliContext): void {
     .action(async (flags: Flags) => {
       const { checks, capabilities } = await examine(context, flags.probe ?? false);
       const profile = context.reading().rest.profile ?? null;
-      if (context.json()) printJson(context, { profile, ...answerOf(checks), capabilities });
+      if (context.json()) printJson(context, { profile, ...answerOf(context, checks), capabilities });
       else for (const line of linesOf(context, checks)) printLine(context, line);
       context.exit(checks.find((each) => each.state === 'fail')?.exitCode ?? 0);
     });
@@ -144,10 +145,15 @@ async function filesOf(settings: Settings): Promise<FileToCheck[]> {
   ];
 }
 
-function answerOf(checks: readonly Check[]) {
+function answerOf(context: CliContext, checks: readonly Check[]) {
   return {
     ok: checks.every((each) => each.state !== 'fail'),
-    checks: checks.map(({ name, state, finding, advice }) => ({ name, state, finding, advice: advice ?? null })),
+    checks: checks.map(({ name, state, finding, advice }) => ({
+      name,
+      state,
+      finding: pasteable(context, finding),
+      advice: advice === undefined ? null : pasteable(context, advice),
+    })),
   };
 }
 

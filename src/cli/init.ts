@@ -18,6 +18,7 @@ import { keyFileOf, keyVariable, writeKey } from './init/key-source.ts';
 import type { Questions } from './init/questions.ts';
 import { tryServer } from './init/trial.ts';
 import { printJson, printLine, printNote, printWarning } from './output.ts';
+import { pasteable } from './pasteable.ts';
 
 /** With every setting and what it means. What `init` makes of it is another file, so that an upgrade never meets an edit. */
 const example = new URL('../../config/admin-mirror.example.yaml', import.meta.url);
@@ -86,8 +87,11 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
   else for (const line of endLines(target, answers)) printLine(context, line);
   const wanted = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
   if (!wanted) {
-    const option = profile === undefined ? '' : ` --profile ${profile}`;
-    printNote(context, `Next: admin-mirror${option} sync, then admin-mirror${option} status`);
+    // The address stands in the file now.
+    const flags = flagValues(context.flags()).filter((each) => each.key !== 'api.base_url');
+    const later = () => readSettings({ flags, environment: context.environment, folder: context.folder });
+    const next = pasteable({ reading: later }, 'Next: admin-mirror sync, then admin-mirror status');
+    if (!context.quiet()) context.stderr.write(`${next}\n`);
     return;
   }
   if (settings === undefined) {

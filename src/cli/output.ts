@@ -3,6 +3,7 @@ import { inspect } from 'node:util';
 import { OperatorError } from '../model/errors.ts';
 import { harmless, styleMark } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
+import { pasteable } from './pasteable.ts';
 
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
@@ -19,12 +20,12 @@ export function printLine(context: CliContext, line: string): void {
 
 /** A line for the person who watches, on standard error; not under `--quiet`. */
 export function printNote(context: CliContext, line: string): void {
-  if (!context.quiet()) context.stderr.write(`${line}\n`);
+  if (!context.quiet()) context.stderr.write(`${pasteable(context, line)}\n`);
 }
 
 /** Something the operator should know although the command goes on: standard error, under `--quiet` too. */
 export function printWarning(context: CliContext, line: string): void {
-  context.stderr.write(`${paint(context, 'yellow', 'warning:', context.stderr)} ${line}\n`);
+  context.stderr.write(`${paint(context, 'yellow', 'warning:', context.stderr)} ${pasteable(context, line)}\n`);
 }
 
 /** The text in a style where the stream shows colours (standard output unless told), else as it is. */
@@ -39,8 +40,8 @@ export function printError(context: CliContext, error: unknown): void {
   const label = paint(context, 'red', 'error:', context.stderr);
   const print = (text: string) => context.stderr.write(context.redact(text));
   if (error instanceof OperatorError) {
-    print(`${label} ${error.message}\n`);
-    if (error.advice !== undefined) print(`${error.advice}\n`);
+    print(`${label} ${pasteable(context, error.message)}\n`);
+    if (error.advice !== undefined) print(`${pasteable(context, error.advice)}\n`);
     if (context.verbose() && error.cause instanceof Error) print(`cause: ${error.cause.stack}\n`);
     return;
   }

@@ -1,59 +1,106 @@
 /** `status`: how fresh the mirror is, how far it reaches, what happened last, what is wrong. */
+import { stripVTControlCharacters } from 'node:util';
 import type { Command } from 'commander';
+import { width } from '../export/text-width.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
 import { onOneLine } from '../model/terminal-text.ts';
+import { counted } from '../model/counted.ts';
 import { systemClock, parseInstant } from '../model/time.ts';
 import type { MirrorEvent } from '../store/ports/mirror-store.ts';
 import { capabilityWords } from './capability-words.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';
+import { pasteable } from './pasteable.ts';
+import type { StatusProblem } from './status-problems.ts';
+
+interface Flags {
+  readonly check?: true;
+}
 
 export function define(program: Command, context: CliContext): void {
   program
     .command('status')
     .description(
-      'Show how fresh the mirror is, the last runs, the worker and its jobs, and what is wrong. Asks files, not the server.',
+      'Show how fresh the mirror is, what is wrong and what to do about it, the last runs, the worker and its jobs. Asks ' +
+        'files, not the server.',
     )
-    .action(async () => {
-      const [{ openStatus, openWorkerStatus, withReleases }, { workerLines }] = await Promise.all([
-        import('../app.ts'),
-        import('./worker-status.ts'),
-      ]);
+    .option(
+      '--check',
+      'print only what is wrong, for monitoring; ends with 0 where nothing is, 5 where the mirror is too old, not whole, or a ' +
+        'run or job failed, 8 where the outcome of a bulk row is not known, 2 where there is no mirror',
+    )
+    .action(async (flags: Flags) => {
+      const [{ openStatus, openWorkerStatus, withReleases }, { workerLines }, { checkCode, statusProblems }] =
+        await Promise.all([import('../app.ts'), import('./worker-status.ts'), import('./status-problems.ts')]);
       const settings = context.settings();
       const status = await withReleases((releases) => openStatus(settings, releases));
       const worker = await withReleases((releases) => openWorkerStatus(settings, systemClock, releases));
       const { profile } = settings;
-      if (context.json()) return printJson(context, { profile: profile ?? null, ...status, ...worker });
+      const problems = statusProblems(status, worker).map((each) => ({ ...each, next: pasteable(context, each.next) }));
+      if (flags.check === true) context.exit(checkCode(problems));
+      if (context.json()) return printJson(context, { profile: profile ?? null, problems, ...status, ...worker });
+      const wrong = problemLines(context, problems);
       const head = profile === undefined ? [] : [`profile ${profile}`];
-      const lines = [...head, ...linesOf(context, status), ...workerLines(context, worker, freshText)];
-      for (const line of lines) printLine(context, line);
+      const lines =
+        flags.check === true
+          ? problems.length === 0
+            ? [...head, `nothing is wrong: fresh as of ${freshText(status.fresh_as_of)}`]
+            : [...head, ...wrong]
+          : [...head, ...linesOf(status, wrong), ...workerLines(worker, freshText)];
+      for (const line of fitted(context, lines)) printLine(context, line);
     });
+}
+
+function problemLines(context: CliContext, problems: readonly StatusProblem[]): string[] {
+  return problems.flatMap(({ problem, next }) => [paint(context, 'yellow', problem), `  ${next}`]);
+}
+
+/** Terminals that are narrower get times to the minute. */
+const wideEnough = 100;
+const time = /(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\.\d{6}Z/g;
+
+/** In a terminal, lines are broken between words, and what follows is moved in. */
+function fitted({ stdout }: CliContext, lines: readonly string[]): string[] {
+  if (!stdout.isTTY) return [...lines];
+  const { columns } = stdout;
+  return lines.flatMap((line) => broken(columns < wideEnough ? line.replaceAll(time, '$1 $2Z') : line, columns));
+}
+
+function broken(line: string, columns: number): string[] {
+  const indent = ' '.repeat(Math.min(line.search(/\S|$/) + 2, columns >> 1));
+  const lines: string[] = [];
+  let rest = line;
+  while (width(stripVTControlCharacters(rest)) > columns) {
+    const at = rest.lastIndexOf(' ', columns);
+    if (at <= indent.length) break;
+    lines.push(rest.slice(0, at).trimEnd());
+    rest = `${indent}${rest.slice(at).trimStart()}`;
+  }
+  return [...lines, rest];
 }
 
 const number = new Intl.NumberFormat('en-US');
 
-function linesOf(context: CliContext, status: MirrorStatus): string[] {
+function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
   const lines = [`fresh as of ${freshText(status.fresh_as_of)}`];
   for (const [name, each] of Object.entries(status.resources)) {
     const open = each.open_problems.length;
-    const all = each.windows === 1 ? '1 window' : `${each.windows} windows`;
+    const all = counted(each.windows, 'window');
     const windows = open === 0 ? all : `${open} of ${all} not settled`;
     const keptOut = each.kept_out === 0 ? '' : `, ${number.format(each.kept_out)} kept out (forgotten)`;
     const live = number.format(each.live).padStart(12);
     lines.push(`  ${name.padEnd(9)} ${live}  ${freshText(each.fresh_as_of)}  ${windows}${keptOut}`);
-    for (const { from, to, problem } of each.open_problems.filter((window) => window.problem !== null).slice(0, 3)) {
-      lines.push(paint(context, 'yellow', `    ${from}..${to}: ${onOneLine(problem ?? '')}`));
-    }
   }
   if (status.running !== null) {
     lines.push(
       `a sync is running: process ${status.running.pid} on ${status.running.host}, since ${status.running.acquiredAt}`,
     );
   }
+  if (wrong.length > 0) lines.push('', 'what is wrong', ...wrong.map((line) => `  ${line}`));
   lines.push(...serverLines(status), '', 'last runs');
   if (status.runs.length === 0) lines.push('  none');
   for (const { run, status: end, started_at, requests } of status.runs) {
-    lines.push(`  ${started_at}  ${end.padEnd(11)} ${requests} requests  ${run}`);
+    lines.push(`  ${started_at}  ${end.padEnd(11)} ${counted(requests, 'request')}  ${run}`);
   }
   lines.push(...driftLines(status));
   const others = status.events.filter((event) => !status.drift.some((each) => isSame(each, event)));

@@ -69,13 +69,17 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof OperatorError)) throw error;
-    return endedBy(error, store, resource);
+    return endedBy(error, { store, resource, run: ports.run });
   }
 }
 
-/** How the resource ends where nothing more of it could be read. */
-export function endedBy(error: OperatorError, store: MirrorStore, resource: ResourceName): ResourceEnd {
-  const read = store.windows(resource).some(({ state }) => state === 'settled');
+/** How the resource ends where nothing more of it could be read: failed, where this run reached nothing of it. */
+export function endedBy(
+  error: OperatorError,
+  { store, resource, run }: Pick<ResourcePorts, 'store' | 'resource' | 'run'>,
+): ResourceEnd {
+  const report = store.runs(1).find((each) => each.run === run);
+  const read = (report?.resources[resource]?.received ?? 0) > 0;
   return { status: read ? 'partial' : 'failed', serverTotal: null, problem: error.message, error };
 }
 

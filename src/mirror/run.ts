@@ -151,7 +151,7 @@ async function syncWithIncludes(
   ports: ResourcePorts & { readonly options: SyncRequest },
   lost: OperatorError | null,
 ): Promise<ResourceEnd> {
-  if (lost !== null) return endedBy(lost, ports.store, ports.resource);
+  if (lost !== null) return endedBy(lost, ports);
   const { source, endWith } = await readIncludes(ports, ports.options.includes?.[ports.resource] ?? []);
   return endWith(await syncResource({ ...ports, source }));
 }

@@ -31,6 +31,7 @@ export function commandText(commandLine: readonly string[]): string {
   return ['admin-mirror', ...commandLine].map(quoted).join(' ');
 }
 
-function quoted(word: string): string {
+/** A word as a shell takes it for one. */
+export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -34,6 +34,7 @@ export interface WorkerStatus {
     readonly kind: ProblemKind;
     readonly since: Timestamp;
     readonly text: string;
+    readonly next: string | null;
   }[];
   /** Batches with rows whose outcome is open. */
   readonly open_batches: readonly {
@@ -62,7 +63,7 @@ export function workerStatus({ store, alerts, health, jobs, maxStalenessMs, now 
     freshness: freshnessOf(health.mirror(), { startedAt: now, now, maxStalenessMs }),
     alerts: (alerts?.load().alerts ?? [])
       .filter(({ isOver }) => !isOver)
-      .map(({ problem, kind, since, text }) => ({ problem, kind, since, text })),
+      .map(({ problem, kind, since, text, next }) => ({ problem, kind, since, text, next })),
     open_batches: ('found' in journal ? journal.found.open : []).map(({ batch, rows, isInHand }) => ({
       batch,
       rows,

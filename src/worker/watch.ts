@@ -33,6 +33,7 @@ export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'> {
   readonly sleep: Sleep;
   readonly profile: string | null;
   readonly version: string;
+  readonly pasteable?: (text: string) => string;
 }
 
 export interface Watch {
@@ -78,12 +79,12 @@ class WorkerWatch implements Watch {
     this.#settings = settings;
     this.#startedAt = ports.clock.now();
     this.#metrics = openMetrics(ports.version);
-    const { alertStore: store, clock, log, profile, version } = ports;
+    const { alertStore: store, clock, log, profile, version, pasteable = (text: string) => text } = ports;
     this.#alerts = openAlerts({
       store,
       clock,
       log,
-      sender: { host: hostname(), profile, version },
+      sender: { host: hostname(), profile, version, pasteable },
       problems: (known) => this.#problems(known),
       channels: () => this.#channels(),
       onDelivery: (delivery) => {

@@ -43,7 +43,7 @@ describe('bulk plan', () => {
     expect(stdout).toMatch(new RegExp(`row 2 +user ${a} +add 2.50 x +10.00 → 12.50\n`));
     expect(stdout).toMatch(/net +-27.50, gross 32.50, 2 users\n +add +1 rows, 2.50\n +remove +1 rows, 30.00\n/);
     expect(stdout).toMatch(/warning +row 3: the balance of user \d+ would be -10.00/);
-    expect(stderr).toMatch(/Nothing was sent. To send it: admin-mirror bulk apply /);
+    expect(stderr).toMatch(/Nothing was sent. To send it: npx admin-mirror .*bulk apply /);
     expect(made(sandbox)).toBe(0);
   });
 
@@ -261,7 +261,7 @@ describe('a run that is stopped by Ctrl-C', () => {
     child.kill('SIGINT');
     const { code, stdout, stderr } = await ended;
     const report = JSON.parse(stdout) as BatchReport;
-    expect(stderr).toContain(`To go on: admin-mirror bulk resume ${report.batch}\n`);
+    expect(stderr).toMatch(new RegExp(`To go on: npx admin-mirror .*bulk resume ${report.batch}\\n`));
     expect([code, report.state, report.counts.unknown]).toEqual([130, 'stopped', 0]);
     expect(report.counts.applied).toBe(made(sandbox));
     expect((await bulk(['resume', report.batch, '--json'])).report().counts.applied).toBe(30);

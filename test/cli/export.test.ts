@@ -130,7 +130,7 @@ describe('export', () => {
     expect(result).toMatchObject({
       code: 2,
       stdout: '',
-      stderr: expect.stringContaining('Run `admin-mirror sync` first'),
+      stderr: expect.stringMatching(/Run `npx admin-mirror .*sync` first/),
     });
   });
 });

@@ -117,7 +117,9 @@ describe('init without a terminal', () => {
     expect((await add('production')).code).toBe(0);
     const { code, stderr } = await add('staging');
     expect(code).toBe(0);
-    expect(stderr).toContain('Next: admin-mirror --profile staging sync');
+    expect(stderr).toContain(
+      'Next: npx admin-mirror --profile staging sync, then npx admin-mirror --profile staging status\n',
+    );
     expect(configIn(folder).profiles).toEqual({
       production: { api: { base_url: sandbox.url, key_file: 'secrets/production' } },
       staging: { api: { base_url: sandbox.url, key_file: 'secrets/staging' } },

@@ -83,7 +83,7 @@ describe('with two servers in one config file', () => {
     const batch = /bulk apply (\S+)/.exec(plan.stderr)?.[1] ?? '';
     const sent = await onTerminal([['type 5.00', `5.00${enter}`]], 'bulk', 'apply', batch);
     expect(sent.code).toBe(0);
-    expect(sent.stderr).toContain(`sending batch ${batch} to ${staging.url} (profile staging)`);
+    expect(sent.stderr).toContain(`sending batch ${batch} at ${staging.url} (profile staging)`);
     // It is in the journal of this profile, and of no other.
     expect((await run('bulk', 'status', batch, '--profile', 'production')).code).toBe(2);
   });

@@ -70,7 +70,7 @@ describe('query', () => {
     expect(result).toMatchObject({
       code: 2,
       stdout: '',
-      stderr: expect.stringContaining('Run `admin-mirror sync` first'),
+      stderr: expect.stringMatching(/Run `npx admin-mirror --db .* sync` first/),
     });
   });
 });

@@ -1,9 +1,13 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
+import { timestampOf } from '../../src/model/time.ts';
 import type { MirrorStatus } from '../../src/mirror/status.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
 import { runCli } from '../support/cli.ts';
+import { invoke } from '../support/invoke.ts';
+import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -16,6 +20,7 @@ async function mirrored(options: SandboxOptions = {}) {
   await sync(sandbox, join(folder, 'data/mirror.db'), { pageSize: 100 });
   return {
     sandbox,
+    folder,
     status: async () => (await runCli(['status'], { folder })).stdout,
     json: async () => JSON.parse((await runCli(['status', '--json'], { folder })).stdout) as MirrorStatus,
   };
@@ -87,5 +92,88 @@ describe('status', () => {
     const { stdout } = await runCli(['status', '--db', 'mirror.db'], { folder });
     expect(stdout).toMatch(/^fresh as of not read whole yet\n/);
     expect(stdout).not.toMatch(/measured/);
+  });
+
+  test('reads well in a narrow terminal: no line is wider, and times are short', async () => {
+    const { folder } = await mirrored();
+    const { stdout } = await invoke(['status'], { folder, terminal: 60 });
+    const lines = stripVTControlCharacters(stdout).trimEnd().split('\n');
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(60);
+    expect(lines[0]).toMatch(/^fresh as of 2026-03-11 10:20Z \(/);
+    expect(stdout).not.toMatch(/\.\d{6}Z/);
+  });
+});
+
+describe('status --check', () => {
+  const fresh = { ADMIN_MIRROR_WORKER_MAX_STALENESS: '4000d' };
+
+  test('ends with 0 where nothing is wrong, and says how fresh', async () => {
+    const { folder } = await mirrored();
+    const found = await invoke(['status', '--check'], { folder, environment: fresh });
+    expect(found).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^nothing is wrong: fresh as of 2026-03-11T/),
+    });
+  });
+
+  test('ends with 5 where the mirror is too old, and says what to do in words that can be pasted', async () => {
+    const { folder } = await mirrored();
+    const { code, stdout } = await invoke(['status', '--check', '--db', 'data/mirror.db'], { folder });
+    expect(code).toBe(5);
+    expect(stdout).toMatch(
+      /^the mirror is older than the 26h of worker\.max_staleness: users, packages, emails, coupons\n/,
+    );
+    expect(stdout).toContain('`npx admin-mirror --db data/mirror.db sync`');
+  });
+
+  test('ends with 5 after a run that reached nothing, which has failed, and gives the reason', async () => {
+    const { folder, sandbox } = await mirrored();
+    await sandbox.close();
+    const { report } = await sync(sandbox, join(folder, 'data/mirror.db'));
+    expect(report.status).toBe('failed');
+    expect(Object.values(report.resources).map(({ status }) => status)).toEqual([
+      'failed',
+      'failed',
+      'failed',
+      'failed',
+    ]);
+    const { code, stdout } = await invoke(['status', '--check'], { folder, environment: fresh });
+    expect(code).toBe(5);
+    expect(stdout).toMatch(
+      /the last run, of .*, was failed \(users, packages, emails, coupons: .*the connection was refused/,
+    );
+    expect(stdout).toMatch(/Next: `npx admin-mirror doctor`/);
+  });
+
+  test('ends with 5 where windows are not settled, once for each reason', async () => {
+    const sandbox = await startSandbox();
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'data'));
+    const file = join(folder, 'data/mirror.db');
+    await sync(sandbox, file, { pageSize: 100 });
+    for (let id = 1; id <= 55; id += 1) sandbox.control.remove('users', id);
+    await sync(sandbox, file);
+    const { code, stdout } = await invoke(['status', '--check'], { folder, environment: fresh });
+    expect(code).toBe(5);
+    expect(stdout).toMatch(/^users \S+\.\.\S+: .*--allow-deletions.*\n {2}Next: look at the server/m);
+  });
+
+  test('ends with 8 where the outcome of a bulk row is not known, whatever else is wrong', async () => {
+    const { folder } = await mirrored();
+    const { journal } = newJournal(undefined, join(folder, 'data/journal.db'));
+    journal.addBatch(newBatch({ batch: 'b-1' }), [newIntent(2, 1)]);
+    journal.claim('b-1', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+    journal.move({ batch: 'b-1', row: 2, from: 'planned', to: 'sending' });
+    journal.move({ batch: 'b-1', row: 2, from: 'sending', to: 'unknown' });
+    journal.close();
+    const { code, stdout } = await invoke(['status', '--check'], { folder });
+    expect(code).toBe(8);
+    expect(stdout).toMatch(
+      /^batch b-1 has rows whose outcome is not known: 1 unknown\n.*`npx admin-mirror bulk resume b-1`/,
+    );
+  });
+
+  test('ends with 2 where there is no mirror', async () => {
+    expect(await invoke(['status', '--check'])).toMatchObject({ code: 2, stdout: '' });
   });
 });

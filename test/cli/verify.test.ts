@@ -97,7 +97,7 @@ describe('verify', () => {
     const environment = environmentOf(sandbox);
     const none = await runCli(['verify'], { folder, environment });
     expect(none).toMatchObject({ code: 2, stdout: '' });
-    expect(none.stderr).toMatch(/there is no mirror at .*\nRun `admin-mirror sync` first/);
+    expect(none.stderr).toMatch(/there is no mirror at .*\nRun `npx admin-mirror .*sync` first/);
     writeFileSync(join(folder, 'note.txt'), 'no database');
     const other = await runCli(['verify', '--db', 'note.txt'], { folder, environment });
     expect(other.code).toBe(2);

@@ -81,26 +81,40 @@ test('status tells of the jobs, of a mirror that is too old, and of alerts', asy
   const store = openAlertStore(`${file}.worker.db`);
   const since = '2026-03-11T10:00:00.000000Z' as never;
   const facts = {
-    kind: 'stale',
-    text: 'the mirror is old',
+    kind: 'job_failed',
+    text: 'nightly failed',
+    next: 'Next: `admin-mirror doctor`',
     job: null,
     run: null,
     outcome: null,
     exitCode: null,
   } as const;
-  const alert = { ...facts, problem: 'stale', since, comesAndGoes: false, goneSince: null, isOver: false };
+  const alert = {
+    ...facts,
+    problem: 'job_failed:nightly',
+    since,
+    toldAt: since,
+    comesAndGoes: false,
+    goneSince: null,
+    isOver: false,
+  };
   store.save({ alerts: [alert], messages: [] });
   store.close();
   const { stdout } = await invoke(['status'], { folder });
-  expect(stdout).toContain('\nthe mirror is not fresh enough: it is older than the 2h of worker.max_staleness\n');
+  expect(stdout).toContain(
+    '\nwhat is wrong\n  the mirror is older than the 2h of worker.max_staleness: users, packages, emails, coupons\n    Next: `npx admin-mirror sync`',
+  );
   expect(stdout).toContain('\nno worker runs; its jobs are\n  nightly  has not run yet\n');
-  expect(stdout).toMatch(/\nalerts\n {2}since 2026-03-11T10:00:00.000000Z \(.*\): the mirror is old\n/);
+  expect(stdout).toMatch(
+    /\n {2}nightly failed, since 2026-03-11T10:00:00.000000Z\n {4}Next: `npx admin-mirror doctor`\n/,
+  );
   const answer = JSON.parse((await invoke(['status', '--json'], { folder })).stdout) as object;
   expect(answer).toMatchObject({
     worker: null,
     jobs: [{ job: 'nightly', last: null, next_at: null }],
     freshness: { is_fresh: false, max_staleness_seconds: 7_200 },
-    alerts: [{ problem: 'stale', kind: 'stale' }],
+    alerts: [{ problem: 'job_failed:nightly', kind: 'job_failed' }],
+    problems: [{ kind: 'stale' }, { kind: 'alert' }],
     open_batches: [],
   });
 });

@@ -23,7 +23,7 @@ async function alerting(more: WatchTry = {}) {
 }
 
 describe('a webhook', () => {
-  test('is sent each problem once and its end once, as JSON, however often it is looked at and started anew', async () => {
+  test('is sent each problem once, again after a day and its end once, as JSON, however often it is looked at and started anew', async () => {
     const { receiver, end, look, restart, pass } = await alerting();
     await end('failed', 4);
     for (let starts = 0; starts < 3; starts += 1) {
@@ -31,18 +31,26 @@ describe('a webhook', () => {
       restart();
       await look();
     }
-    pass(dayMs);
+    pass(dayMs - minuteMs);
+    await look();
+    expect(receiver.told()).toEqual(['job_failed:sync']);
+    pass(minuteMs);
     await end('failed', 3);
+    restart();
+    await look();
     await end('complete', 0);
     restart();
     await look();
-    expect(receiver.told()).toEqual(['job_failed:sync', 'over job_failed:sync']);
+    expect(receiver.told()).toEqual(['job_failed:sync', 'job_failed:sync', 'over job_failed:sync']);
     expect(receiver.taken[0]).toMatchObject({ method: 'POST', path: '/hook/hidden-token' });
     expect(receiver.taken[0]?.headers).toMatchObject({
       'content-type': 'application/json',
       'user-agent': 'admin-mirror/1.2.3',
     });
-    const [first, last] = receiver.alerts();
+    const [first, again, last] = receiver.alerts();
+    expect(first?.next).toMatch(/^Next: `admin-mirror doctor`/);
+    expect(first?.text).toMatch(/could not be reached.*\. Next: `admin-mirror doctor`/);
+    expect(again).toMatchObject({ since: first?.since, exit_code: 3, resolved: false });
     expect(first).toMatchObject({
       problem: 'job_failed:sync',
       kind: 'job_failed',
@@ -54,7 +62,7 @@ describe('a webhook', () => {
       version: '1.2.3',
       profile: null,
     });
-    expect(last).toMatchObject({ resolved: true, since: first?.since, at: '2026-03-12T10:00:00.000000Z' });
+    expect(last).toMatchObject({ resolved: true, next: null, since: first?.since, at: '2026-03-12T10:00:00.000000Z' });
     expect(last?.id).not.toBe(first?.id);
   });
 
@@ -212,7 +220,7 @@ describe('a command', () => {
     await end('complete', 0);
     const got = readFileSync(`${files}/got`, 'utf8').trim().split('\n');
     expect(got.map((line) => (JSON.parse(line) as AlertPayload).text.split(' [')[0])).toEqual([
-      'sync was not complete: users partial',
+      'sync was not complete: users partial. Next: `admin-mirror status` says which part and why; then `admin-mirror sync`',
       'over: sync was not complete: users partial',
     ]);
     expect(lines.join('\n')).toContain('the alert command said: thanks');

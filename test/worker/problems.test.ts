@@ -153,7 +153,7 @@ describe('a batch with rows of which nobody knows what became', () => {
   test('is a problem when nobody is at it, and stays one while somebody is', () => {
     expect(namesOf(batch(true))).toEqual([]);
     const known = problemsOf(facts(batch(false)), []);
-    expect(known[0]?.text).toBe('of 2 rows of the batch b1 nobody knows what became: run bulk resume b1');
+    expect(known[0]?.text).toBe('the outcome of 2 rows of the batch b1 is not known');
     expect(problemsOf(facts(batch(true)), known)).toEqual(known);
     expect(namesOf({}, known)).toEqual([]);
   });
@@ -214,6 +214,7 @@ describe('an alert', () => {
     const over: Alert = {
       ...problem,
       since: timestampOf(now),
+      toldAt: timestampOf(now),
       comesAndGoes: false,
       goneSince: timestampOf(now),
       isOver: true,

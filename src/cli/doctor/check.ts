@@ -2,6 +2,7 @@
 import { type ExitCode, OperatorError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
 import { paint } from '../output.ts';
+import { pasteable } from '../pasteable.ts';
 
 export interface Check {
   readonly name: string;
@@ -38,7 +39,7 @@ const styles = { ok: 'green', warn: 'yellow', fail: 'red', skipped: 'dim' } as c
 export function checkLines(context: CliContext, checks: readonly Check[], stream: NodeJS.WriteStream): string[] {
   const width = Math.max(...checks.map((each) => each.name.length));
   return checks.flatMap(({ name, state, finding, advice }) => [
-    `${paint(context, styles[state], state.padEnd(7), stream)}  ${name.padEnd(width)}  ${finding}`,
-    ...(advice === undefined ? [] : [`${' '.repeat(width + 11)}${advice}`]),
+    `${paint(context, styles[state], state.padEnd(7), stream)}  ${name.padEnd(width)}  ${pasteable(context, finding)}`,
+    ...(advice === undefined ? [] : [`${' '.repeat(width + 11)}${pasteable(context, advice)}`]),
   ]);
 }

@@ -46,6 +46,6 @@ function testPayload(profile: string | undefined) {
   const at = timestampOf(systemClock.now());
   const none = { job: null, run: null, outcome: null, exitCode: null };
   const alert = { ...none, problem: 'test', kind: 'test', text: 'this is a test, nothing is wrong' } as const;
-  const told = { ...alert, since: at, comesAndGoes: false, goneSince: null, isOver: false };
+  const told = { ...alert, next: null, since: at, toldAt: at, comesAndGoes: false, goneSince: null, isOver: false };
   return payloadOf(told, randomUUID(), at, { host: hostname(), profile: profile ?? null, version: version() });
 }

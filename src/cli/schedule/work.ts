@@ -6,6 +6,7 @@ import type { WorkerEvent } from '../../worker/events.ts';
 import type { Watch } from '../../worker/watch.ts';
 import type { Worker } from '../../worker/worker.ts';
 import type { CliContext } from '../context.ts';
+import { pasteable } from '../pasteable.ts';
 import { givenFlags, keepConfig } from './config-copy.ts';
 import { commandRunner } from './run-command.ts';
 import { withoutSecrets } from './environment.ts';
@@ -54,7 +55,12 @@ export async function work(context: CliContext): Promise<void> {
     const worker = await openWorker({ settings, clock: systemClock, signal }, { runCommand, tell }, releases);
     watch = await openWatch(
       { settings, clock: systemClock, log },
-      { view: () => worker.view(), folder, environment: withoutSecrets(environment) },
+      {
+        view: () => worker.view(),
+        folder,
+        environment: withoutSecrets(environment),
+        pasteable: (text) => pasteable(context, text),
+      },
       releases,
     );
     releases.add({ close: context.onHangUp(() => reload(worker)) });

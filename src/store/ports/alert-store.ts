@@ -20,8 +20,10 @@ export interface Problem {
   /** The same as long as it is the same one: `job_failed:sync`. */
   readonly problem: string;
   readonly kind: ProblemKind;
-  /** One line for a person. */
+  /** One line for a person: what is wrong, and the reason. */
   readonly text: string;
+  /** What to do next, a command in backquotes in it; null where nothing is to be done. */
+  readonly next: string | null;
   readonly job: string | null;
   /** The run that showed it. */
   readonly run: string | null;
@@ -32,6 +34,8 @@ export interface Problem {
 /** A problem that was told. */
 export interface Alert extends Problem {
   readonly since: Timestamp;
+  /** When it was told last: one that lasts is told again each day. */
+  readonly toldAt: Timestamp;
   /** It had been over for a moment before: its end is told only once it has kept away for a while. */
   readonly comesAndGoes: boolean;
   /** Since when it is not there; null while it is. */

@@ -94,7 +94,7 @@ class WorkerAlerts implements Alerts {
   }
 
   #messagesOf({ kind, alert }: AlertStep): Message[] {
-    if (kind !== 'told' && kind !== 'over') return [];
+    if (kind !== 'told' && kind !== 'again' && kind !== 'over') return [];
     const { channels, clock, sender } = this.#ports;
     const at = timestampOf(clock.now());
     const wanted = channels();
@@ -110,7 +110,7 @@ class WorkerAlerts implements Alerts {
   #log({ kind, alert }: AlertStep): void {
     const { log } = this.#ports;
     const fields = { problem: alert.problem, since: alert.since };
-    if (kind === 'told') log.error(fields, `alert: ${alert.text}`);
+    if (kind === 'told' || kind === 'again') log.error({ ...fields, advice: alert.next }, `alert: ${alert.text}`);
     else if (kind === 'over') log.info(fields, `over: ${alert.text}`);
   }
 

@@ -8,6 +8,8 @@ export interface Sender {
   /** The profile of the settings; null where there are none. */
   readonly profile: string | null;
   readonly version: string;
+  /** Makes commands in a text such that they can be pasted there. */
+  readonly pasteable?: (text: string) => string;
 }
 
 export interface AlertPayload {
@@ -16,6 +18,8 @@ export interface AlertPayload {
   readonly kind: Alert['kind'];
   readonly resolved: boolean;
   readonly text: string;
+  /** What to do next; null where it is over. */
+  readonly next: string | null;
   readonly at: Timestamp;
   readonly since: Timestamp;
   readonly comes_and_goes: boolean;
@@ -29,15 +33,22 @@ export interface AlertPayload {
 }
 
 /** @param id of this message: however often it is sent, it stays the same */
-export function payloadOf(alert: Alert, id: string, at: Timestamp, sender: Sender): AlertPayload {
+export function payloadOf(
+  alert: Alert,
+  id: string,
+  at: Timestamp,
+  { pasteable = (text) => text, ...sender }: Sender,
+): AlertPayload {
   const { problem, kind, text, since, comesAndGoes, job, run, outcome, exitCode, isOver } = alert;
+  const next = isOver || alert.next === null ? null : pasteable(alert.next);
   const place = sender.profile === null ? sender.host : `${sender.host}, ${sender.profile}`;
   return {
     id,
     problem,
     kind,
     resolved: isOver,
-    text: `${isOver ? 'over: ' : ''}${text}${comesAndGoes && !isOver ? ' (it comes and goes)' : ''} [admin-mirror on ${place}]`,
+    text: `${isOver ? 'over: ' : ''}${text}${comesAndGoes && !isOver ? ' (it comes and goes)' : ''}${next === null ? '' : `. ${next}`} [admin-mirror on ${place}]`,
+    next,
     at,
     since,
     comes_and_goes: comesAndGoes,

@@ -9,6 +9,8 @@ import { durationText, parseInstant, secondMs } from '../../model/time.ts';
 import type { Problem, ProblemKind } from '../../store/ports/alert-store.ts';
 import type { JournalHealth, Look, MirrorHealth } from '../../store/ports/health-store.ts';
 import type { JobRun } from '../../store/ports/worker-store.ts';
+import { counted } from '../../model/counted.ts';
+import { nextStepOf, steps } from '../next-steps.ts';
 import type { Freshness } from '../health/freshness.ts';
 
 export interface Facts {
@@ -30,12 +32,14 @@ export function problemsOf(facts: Facts, known: readonly Problem[]): Problem[] {
     ...(jobs === undefined ? keep('job_failed', 'job_partial') : jobs.flatMap((job) => jobProblems(job, standing))),
     ...('problem' in mirror ? keep('stale', 'deletions_refused') : [...staleness(freshness), ...heldBack(mirror)]),
     ...('problem' in journal ? keep('batch_unknown') : openBatches(journal, standing)),
-    ...(trouble === undefined ? [] : [problem('worker_file', '', `the worker cannot write its own file: ${trouble}`)]),
+    ...(trouble === undefined
+      ? []
+      : [problem('worker_file', '', `the worker cannot write its own file: ${trouble}`, { next: steps.file })]),
   ];
 }
 
 function problem(kind: ProblemKind, subject: string, text: string, more: Partial<Problem> = {}): Problem {
-  const none = { job: null, run: null, outcome: null, exitCode: null };
+  const none = { next: null, job: null, run: null, outcome: null, exitCode: null };
   return { ...none, problem: subject === '' ? kind : `${kind}:${subject}`, kind, text, ...more };
 }
 
@@ -49,12 +53,12 @@ function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<s
   const before = [partial, failed].filter((each) => each !== undefined);
   if (latest === undefined) return before;
   const { run, exitCode, outcome } = latest;
-  const more = { job: name, run, outcome, exitCode };
+  const more = { job: name, run, outcome, exitCode, next: nextStepOf(outcome, exitCode) };
   switch (outcome) {
     case 'complete':
       return [];
     case 'partial':
-      if (before.length > 0) return before;
+      if (failed !== undefined) return before;
       return [problem('job_partial', name, `${name} was not complete${partsOf(latest)}`, more)];
     case 'failed':
     case 'locked':
@@ -62,8 +66,10 @@ function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<s
     case 'interrupted':
     case 'killed':
     case 'missed':
-      if (failed !== undefined) return before;
-      return [...before, problem('job_failed', name, `${name} ${outcomeOfExit(outcome, exitCode)}`, more)];
+      return [
+        ...(partial === undefined ? [] : [partial]),
+        problem('job_failed', name, `${name} ${outcomeOfExit(outcome, exitCode)}`, more),
+      ];
     case 'stopped':
     case 'skipped':
     case 'overlapped':
@@ -88,7 +94,9 @@ function staleness({ is_fresh, resources, max_staleness_seconds }: Freshness): P
   const stale = Object.entries(resources).filter(([, each]) => !each.is_fresh);
   const names = stale.length === 0 ? 'there is no mirror' : `${stale.map(([name]) => name).join(', ')}: not fresh`;
   const limit = durationText(max_staleness_seconds * secondMs);
-  return [problem('stale', '', `the mirror is older than the ${limit} that it may be (${names})`)];
+  return [
+    problem('stale', '', `the mirror is older than the ${limit} that it may be (${names})`, { next: steps.status }),
+  ];
 }
 
 function heldBack(mirror: Look<MirrorHealth>): Problem[] {
@@ -99,8 +107,8 @@ function heldBack(mirror: Look<MirrorHealth>): Problem[] {
       problem(
         'deletions_refused',
         resource,
-        `many ${resource} are gone from the server at once, and were kept here (${windows === 1 ? '1 window' : `${windows} windows`}): ` +
-          'look at the server, then sync with --allow-deletions',
+        `many ${resource} are gone from the server at once, and were kept here (${counted(windows, 'window')})`,
+        { next: steps.removals },
       ),
     );
 }
@@ -113,8 +121,8 @@ function openBatches(journal: Look<JournalHealth>, standing: ReadonlyMap<string,
     if (before !== undefined) return [before];
     if (isInHand) return [];
     const count = rows.sending + rows.acknowledged + rows.unknown + rows.needs_human;
-    const what = `of ${count} ${count === 1 ? 'row' : 'rows'} of the batch ${batch} nobody knows what became`;
-    return [problem('batch_unknown', batch, `${what}: run bulk resume ${batch}`)];
+    const what = `the outcome of ${counted(count, 'row')} of the batch ${batch} is not known`;
+    return [problem('batch_unknown', batch, what, { next: steps.batch(batch) })];
   });
 }
 

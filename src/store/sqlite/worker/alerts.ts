@@ -31,6 +31,9 @@ interface AlertRow {
   readonly comes_and_goes: number;
   readonly gone_since: string | null;
   readonly is_over: number;
+  /** Both are missing in a file of an older version that is only looked at. */
+  readonly next?: string | null;
+  readonly told_at?: string | null;
 }
 
 interface MessageRow {
@@ -42,9 +45,20 @@ interface MessageRow {
   readonly not_before: string;
 }
 
-function alertOf({ exit_code, since, comes_and_goes, gone_since, is_over, ...problem }: AlertRow): Alert {
+function alertOf({
+  exit_code,
+  since,
+  comes_and_goes,
+  gone_since,
+  is_over,
+  told_at,
+  next,
+  ...problem
+}: AlertRow): Alert {
   return {
     ...problem,
+    next: next ?? null,
+    toldAt: (told_at ?? since) as Timestamp,
     exitCode: exit_code,
     since: since as Timestamp,
     comesAndGoes: comes_and_goes === 1,
@@ -61,8 +75,10 @@ function alertsOf(database: Database, file: string): AlertStore {
   const alerts = database.prepare<[], AlertRow>('SELECT * FROM worker_alerts ORDER BY since, problem');
   const messages = database.prepare<[], MessageRow>('SELECT * FROM worker_messages ORDER BY number');
   const addAlert = database.prepare(
-    `INSERT INTO worker_alerts VALUES (@problem, @kind, @text, @job, @run, @outcome, @exitCode, @since, @comesAndGoes,
-       @goneSince, @isOver)`,
+    `INSERT INTO worker_alerts (problem, kind, text, job, run, outcome, exit_code, since, comes_and_goes, gone_since, is_over,
+       next, told_at)
+     VALUES (@problem, @kind, @text, @job, @run, @outcome, @exitCode, @since, @comesAndGoes, @goneSince, @isOver, @next,
+       @toldAt)`,
   );
   const addMessage = database.prepare(
     `INSERT INTO worker_messages (id, channel, payload, at, attempts, not_before)

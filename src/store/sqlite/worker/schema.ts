@@ -57,12 +57,18 @@ const firstSchema: readonly string[] = [
 ) STRICT`,
 ];
 
+/** What is to be done about a problem, and when it was told last. */
+const remindersSchema: readonly string[] = [
+  'ALTER TABLE worker_alerts ADD COLUMN next TEXT',
+  'ALTER TABLE worker_alerts ADD COLUMN told_at TEXT',
+];
+
 /** What a worker's file is. */
 export const workerKind: FileKind = {
   name: "worker's file",
   // "awrk"
   applicationId: 0x61_77_72_6b,
-  migrations: [firstSchema],
+  migrations: [firstSchema, remindersSchema],
   migrationTable: 'worker_migrations',
   lockTable: 'worker_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror; it lies beside the mirror',

@@ -22,14 +22,19 @@ export function sealedManifest(manifest: object): string {
 /**
  * Throws a UsageError where one of the files is there and is not what the manifest in the folder says, or not what it
  * said when it was written.
+ * @param freshHash of what would be written under that name now: a run that was cut off has left files without a manifest
  */
-export async function refuseChanged(folder: string, names: readonly string[]): Promise<void> {
+export async function refuseChanged(
+  folder: string,
+  names: readonly string[],
+  freshHash: (name: string) => string | undefined,
+): Promise<void> {
   const hashes = hashesIn(folder);
   const changed: string[] = [];
   for (const name of names) {
     const hash = await hashOf(join(folder, name));
     const kept = name === manifestName ? hashes !== undefined : hashes?.get(name) === hash;
-    if (hash !== null && !kept) changed.push(name);
+    if (hash !== null && !kept && hash !== freshHash(name)) changed.push(name);
   }
   if (changed.length === 0) return;
   const [are, them] = changed.length === 1 ? ['is', 'it'] : ['are', 'them'];

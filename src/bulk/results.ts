@@ -9,7 +9,7 @@ import { explainFileError } from '../model/file-error.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { csvLines, guardedText } from '../store/files/csv.ts';
 import { ownerAlone, writeDurableFile } from '../store/files/durable-file.ts';
-import type { Batch, Intent, IntentState, Journal } from '../store/ports/journal.ts';
+import type { Batch, Intent, Journal } from '../store/ports/journal.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
 import { manifestName, refuseChanged, sealedManifest } from './kept-results.ts';
 import { type BatchReport, reportOf } from './report.ts';
@@ -61,7 +61,8 @@ export async function writeResults(
   } catch (error) {
     throw explainFileError(error, 'make the folder', folder) ?? error;
   }
-  if (!force) await refuseChanged(folder, [...fileNames.map((name) => `${name}.csv`), manifestName]);
+  const names = [...fileNames.map((name) => `${name}.csv`), manifestName];
+  if (!force) await refuseChanged(folder, names, (name) => freshHash(journal, batch, name));
   const files: WrittenFile[] = [];
   // One after the other: each reads the journal as it stands.
   for (const name of fileNames) files.push(await writeFile(journal, batch, name, folder, signal));
@@ -92,11 +93,10 @@ async function writeFile(
   folder: string,
   signal: AbortSignal,
 ): Promise<WrittenFile> {
-  const states = intentStates.filter((state) => resultFileOf(state) === name);
   const digest = createHash('sha256');
   let rows = 0;
   async function* chunks(): AsyncGenerator<Uint8Array> {
-    for (const { text, count } of pieces(journal, batch, states)) {
+    for (const { text, count } of pieces(journal, batch, name)) {
       rows += count;
       const bytes = Buffer.from(text);
       digest.update(bytes);
@@ -107,13 +107,23 @@ async function writeFile(
   return { name: `${name}.csv`, rows, bytes, sha256: digest.digest('hex') };
 }
 
+/** Of a file of rows as it would be written now; undefined for any other file. */
+function freshHash(journal: Journal, batch: Batch, file: string): string | undefined {
+  const name = fileNames.find((each) => `${each}.csv` === file);
+  if (name === undefined) return undefined;
+  const digest = createHash('sha256');
+  for (const { text } of pieces(journal, batch, name)) digest.update(text);
+  return digest.digest('hex');
+}
+
 const rowsAPiece = 2_000;
 
 function* pieces(
   journal: Journal,
   { batch, columns }: Batch,
-  states: readonly IntentState[],
+  name: ResultFile,
 ): Iterable<{ readonly text: string; readonly count: number }> {
+  const states = intentStates.filter((state) => resultFileOf(state) === name);
   // Guarded here, cell by cell: amounts of the file are text, and none for a spreadsheet to run.
   const lines = csvLines({ delimiter: ',', guard: false });
   yield { text: lines([[...columns.map(guarded), ...ourColumns]]), count: 0 };

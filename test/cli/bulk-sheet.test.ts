@@ -235,6 +235,14 @@ describe('Results', () => {
     },
   );
 
+  test('that were cut off before their manifest was written are written again', async () => {
+    const { results, path } = await written();
+    rmSync(path('manifest.json'));
+    rmSync(path('unknown.csv'));
+    expect((await results()).code).toBe(0);
+    expect((await results()).code).toBe(0);
+  });
+
   test('never replace files of that name which they did not write', async () => {
     const { folder, run, plan, user } = await world();
     const { report } = await plan(`user_id,type,amount\n${user},add,5\n`);

@@ -6,7 +6,7 @@ import type { ResourceName } from '../model/resources.ts';
 import { addDays, type Clock, type Day, dayMs, parseInstant, startOfDay, systemClock } from '../model/time.ts';
 import type { Client } from './client.ts';
 import type { Page } from './envelope.ts';
-import { NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
+import { isPageFailure, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { type DateFormat, dateRange, type ListOptions } from './list-query.ts';
 import { type AskPage, Reach, readPage } from './narrow.ts';
 import { bestDayOf, planProbes, type Probe } from './probe-days.ts';
@@ -51,8 +51,8 @@ export interface MeasureOptions {
 
 /** Records asked for where the first and the last few are all that matters. */
 const sampleSize = 100;
-/** Fewer tries than usual: a server that fails on ranges fails on every one. */
-const patience = { attempts: 3 };
+/** A server that fails on ranges fails on every one, also where a page that failed is narrowed. */
+const patience = { attempts: 1 };
 /** No record was created on it. */
 const farDay = '2099-01-01' as Day;
 
@@ -71,7 +71,8 @@ export async function measureCapabilities(
   const reach = new Reach();
   const newest = await largestPage(client, resource, first, reach, signal);
   const asked = clock.now();
-  const pageSize = Math.min(pageSizeOf(newest), reach.size);
+  const pageSize =
+    reach.size === Infinity ? pageSizeOf(newest) : await largestReadable(client, resource, reach, signal);
   const oldest = await pageIn('asc', client, resource, Math.min(pageSize, sampleSize), reach, signal);
   const sorts = sortsOf(newest, oldest);
   const survey: Survey = {
@@ -81,6 +82,7 @@ export async function measureCapabilities(
     sorted: sorts === 'kept',
     total: newest.total,
     pageSize,
+    reach,
     now: newest.serverTime ?? asked,
     seen: [...sightingsIn(newest), ...sightingsIn(oldest)],
   };
@@ -136,6 +138,30 @@ async function largestPage(
   }
 }
 
+/** Sizes tried between one whose pages come and one whose pages fail: a page more by a half is a third fewer for good. */
+const sizesBetween = 2;
+
+/** Halving has found a size of pages that the host can make; it may well make larger ones. */
+async function largestReadable(
+  client: MeasuredClient,
+  resource: ResourceName,
+  reach: Reach,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  let fails = reach.fails;
+  for (let tried = 0; tried < sizesBetween && fails - reach.size > 1; tried += 1) {
+    const size = Math.floor((reach.size + fails) / 2);
+    try {
+      await client.list(resource, ordered('desc', size), signal, { attempts: 1 });
+      reach.size = size;
+    } catch (error) {
+      if (!isPageFailure(error)) throw error;
+      fails = size;
+    }
+  }
+  return reach.size;
+}
+
 /** What the server says, unless what it sends says otherwise. */
 function pageSizeOf(page: Page): number {
   const got = page.records.length;
@@ -165,6 +191,7 @@ interface Survey {
   readonly sorted: boolean;
   readonly total: number;
   readonly pageSize: number;
+  readonly reach: Reach;
   /** The server's time. */
   readonly now: number;
   /** Every record whose creation time was seen. */
@@ -215,10 +242,13 @@ async function askRange(
   const { client, resource, sorted, signal } = survey;
   try {
     const options: ListOptions = {
-      ...(sorted ? ordered(direction, survey.pageSize) : { paginate: survey.pageSize }),
+      ...(sorted ? ordered(direction, survey.pageSize) : {}),
       date: dateRange(from, to, format),
     };
-    const page = await client.list(resource, options, signal, patience);
+    // One record that cannot be read says nothing of ranges.
+    const ask: AskPage = (page, paginate, asked = patience) =>
+      client.list(resource, { ...options, page, paginate }, signal, asked);
+    const page = await readPage(ask, 1, survey.pageSize, survey.reach);
     const found = sightingsIn(page);
     survey.seen.push(...found);
     const part = direction === 'asc' ? 'first' : 'last';

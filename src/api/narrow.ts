@@ -14,8 +14,10 @@ const mostFailures = 200;
 
 /** What is known of a list's pages from those that were asked for. */
 export class Reach {
-  /** Records beyond which pages fail. */
+  /** Records on the largest page to ask for. */
   size = Infinity;
+  /** Records on a page that failed for its size. */
+  fails = Infinity;
   /** Whether pages failed in a way that lasts, so that trying again and again is of no use. */
   lasting = false;
   failuresLeft = mostFailures;
@@ -105,8 +107,8 @@ class NarrowedPage {
 
   /** Asks for a small page of the same list, which shows that the failure is not of the list itself. Throws it else. */
   async #findSomePage(failure: Error): Promise<void> {
-    // The first record may be the one that cannot be read; past the end of the list there is none.
-    for (const number of [1, 2]) {
+    // The first record may be one that cannot be read; behind the page is another, or the end of the list.
+    for (const number of [1, this.#number * this.#size + 1]) {
       try {
         this.#last = await this.#ask(number, 1, once);
         return;
@@ -147,7 +149,9 @@ class NarrowedPage {
       const before = this.#unreadable.length;
       const smaller = Math.ceil(size / 2);
       await this.#cover(from, end, smaller);
-      await this.#learn(number, size, smaller, before);
+      // Only of a page whose every record was asked for: what made it fail may be on the rest of it.
+      const isWhole = from === (number - 1) * size && end === Math.min(number * size, this.#last?.total ?? Infinity);
+      if (isWhole) await this.#learn(number, size, smaller, before);
       return;
     }
     // Offsets count in what the server gives: with another size than asked for, places mean nothing.
@@ -173,6 +177,7 @@ class NarrowedPage {
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       reach.size = smaller;
+      reach.fails = size;
       reach.lasting = true;
     }
   }

@@ -100,8 +100,9 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
         return withinRange(range, await list(resource, asked, signal)).total;
       } catch (error) {
         if (!isPageFailure(error)) throw error;
-        // It may be the first record that cannot be read: the second, or the end of the list, tells the same.
-        const page = await list(resource, { ...asked, page: 2 }, signal, { attempts: 2 }).catch(() => undefined);
+        // It may be the first record that cannot be read: one further on, or the end of the list, tells the same.
+        const further = { ...asked, page: capabilities.pageSize + 1 };
+        const page = await list(resource, further, signal, { attempts: 2 }).catch(() => undefined);
         if (page === undefined) throw error;
         return withinRange(range, page).total;
       }

@@ -1,0 +1,96 @@
+import { assert, asyncProperty, constantFrom, integer, record, uniqueArray } from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Page } from '../../src/api/envelope.ts';
+import { ServerFailed } from '../../src/api/errors.ts';
+import { type AskPage, countOf, Reach, readPage } from '../../src/api/narrow.ts';
+
+interface Host {
+  readonly total: number;
+  /** Places of records that cannot be read, from 1. */
+  readonly bad: readonly number[];
+  /** Records on the largest page that it can make. */
+  readonly most: number;
+}
+
+/** A list whose records have their places as ids, and what was asked of it. */
+function listOf({ total, bad, most }: Host): { readonly ask: AskPage; readonly asked: string[] } {
+  const asked: string[] = [];
+  const ask: AskPage = async (page, size) => {
+    asked.push(`${page}x${size}`);
+    const first = (page - 1) * size + 1;
+    const places = Array.from({ length: Math.max(0, Math.min(size, total - first + 1)) }, (_, at) => first + at);
+    if (places.length > most || places.some((place) => bad.includes(place))) {
+      throw new ServerFailed(`page ${page} of ${size} failed`, 500, { smallerMayHelp: true });
+    }
+    const records = places.map((id) => ({ id }));
+    const lastPage = Math.max(1, Math.ceil(total / size));
+    return Promise.resolve({ page, perPage: size, lastPage, total, records, bytes: Buffer.alloc(0), milliseconds: 0 });
+  };
+  return { ask, asked };
+}
+
+async function pagesOf(host: Host, size: number, reach = new Reach()): Promise<{ pages: Page[]; asked: string[] }> {
+  const { ask, asked } = listOf(host);
+  const pages: Page[] = [];
+  for (let page = Math.max(1, Math.ceil(host.total / size)); page >= 1; page -= 1) {
+    pages.unshift(await readPage(ask, page, size, reach));
+  }
+  return { pages, asked };
+}
+
+describe('pages that a host cannot make', () => {
+  const hosts = record({
+    total: integer({ min: 1, max: 400 }),
+    size: integer({ min: 2, max: 150 }),
+    most: constantFrom(Infinity, 90, 20, 7, 1),
+    drawn: uniqueArray(integer({ min: 1, max: 400 }), { maxLength: 6 }),
+  });
+
+  test('are read down to the records that cannot be: all others come, in their order, each once', async () => {
+    await assert(
+      asyncProperty(hosts, async ({ total, size, most, drawn }) => {
+        const bad = drawn.filter((place) => place <= total);
+        const reach = new Reach();
+        reach.failuresLeft = Infinity;
+        // Where nothing at all comes, it is the list that fails.
+        const { pages } = await pagesOf({ total, bad, most }, size, reach).catch((error: unknown) => {
+          expect(bad).toContain(1);
+          expect(error).toBeInstanceOf(ServerFailed);
+          return { pages: null };
+        });
+        if (pages === null) return;
+        const good = Array.from({ length: total }, (_, at) => at + 1).filter((place) => !bad.includes(place));
+        expect(pages.flatMap(({ records }) => records.map(({ id }) => id))).toEqual(good);
+        const unreadable = pages.flatMap((page) => page.unreadable ?? []);
+        expect(unreadable.map(({ first }) => first).sort((a, b) => a - b)).toEqual(bad.toSorted((a, b) => a - b));
+        expect(countOf(unreadable)).toBe(bad.length);
+        expect(new Set(pages.map((page) => page.total))).toEqual(new Set([total]));
+        // A record that cannot be read is no reason to ask for smaller pages.
+        if (most >= size) expect(reach.size).toBe(Infinity);
+        else if (reach.size !== Infinity) expect(reach.size).toBeGreaterThanOrEqual(Math.ceil(most / 2));
+      }),
+      { numRuns: 400, seed: 1 },
+    );
+  });
+
+  test('cost about 3 log2(size) requests for each record that cannot be read', async () => {
+    for (const size of [1_000, 100, 15]) {
+      const { asked } = await pagesOf({ total: 10_000, bad: [5_432], most: Infinity }, size);
+      expect(asked.length - 10_000 / size).toBeLessThanOrEqual(3 * Math.ceil(Math.log2(size)) + 3);
+    }
+  });
+
+  test('end at a bound where much cannot be read, and what is left is told by its stretch', async () => {
+    const bad = Array.from({ length: 3_000 }, (_, at) => 1_001 + at);
+    const { pages, asked } = await pagesOf({ total: 5_000, bad, most: Infinity }, 500);
+    expect(countOf(pages.flatMap((page) => page.unreadable ?? []))).toBe(3_000);
+    expect(pages.flatMap(({ records }) => records)).toHaveLength(2_000);
+    expect(asked.length).toBeLessThan(300);
+  });
+
+  test('are not halved where the list itself fails', async () => {
+    const { ask, asked } = listOf({ total: 0, bad: [], most: -1 });
+    await expect(readPage(ask, 1, 1_000, new Reach())).rejects.toThrow('page 1 of 1000 failed');
+    expect(asked).toEqual(['1x1000', '1x1', '1001x1']);
+  });
+});

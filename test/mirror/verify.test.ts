@@ -362,6 +362,17 @@ describe('what cannot be compared', () => {
     expect(other.error).toBeNull();
   });
 
+  test('is a record that no page shows: it is told, and called neither missing nor extra', async () => {
+    const { sandbox, file } = await mirrored();
+    const id = Number(sandbox.control.insert('users', { created_at: '2026-01-15T12:00:00.000000Z' })['id']);
+    sandbox.control.setBehaviour({ poisoned: `users:${id},users:5` });
+    sandbox.control.update('users', 6, { balance: 1.25 });
+    const { report, error } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'] });
+    expect(report.resources.users).toMatchObject({ missing: [], extra: [], different: [{ id: 6 }] });
+    expect(report.resources.users?.problem).toMatch(/1 record cannot be read.*and 1 more/);
+    expect([report.status, error?.exitCode ?? null]).toEqual(['different', null]);
+  });
+
   test('is everything for a key that is refused, and for a server that is gone', async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.setBehaviour({ forbidden: 'users,packages,emails,coupons' });

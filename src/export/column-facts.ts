@@ -1,7 +1,4 @@
-/**
- * What is really in a column. The mirror keeps a value that does not fit its column as it came, so a format with types
- * must look at all the values before it gives the column one.
- */
+/** What is really in a column that a statement computes: nothing is declared of it, so its values decide about its type. */
 import { wholeSeconds } from '../model/api-time.ts';
 import type { Cell, Row } from '../store/ports/reading.ts';
 import type { ColumnKind } from './column-kind.ts';
@@ -17,10 +14,6 @@ export interface ColumnFacts {
   times: number;
   smallest: bigint;
   largest: bigint;
-  /** Decimal places of the floating-point numbers, at most; infinity where one has no short decimal form. */
-  places: number;
-  /** The largest of them, without its sign. */
-  magnitude: number;
 }
 
 export function noFacts(): ColumnFacts {
@@ -32,8 +25,6 @@ export function noFacts(): ColumnFacts {
     times: 0,
     smallest: 0n,
     largest: 0n,
-    places: 0,
-    magnitude: 0,
   };
 }
 
@@ -74,22 +65,9 @@ function addCell(facts: ColumnFacts, cell: Cell, mayBeTime: boolean): void {
     if (cell > facts.largest) facts.largest = cell;
   } else if (typeof cell === 'number') {
     facts.reals += 1;
-    facts.places = Math.max(facts.places, placesOf(cell));
-    facts.magnitude = Math.max(facts.magnitude, Math.abs(cell));
   } else {
     facts.blobs += 1;
   }
-}
-
-/** Places behind the point of the shortest decimal that stands for the number. */
-function placesOf(value: number): number {
-  // A decimal has one zero only, and most amounts have two places.
-  if (Object.is(value, -0)) return Infinity;
-  if (Math.abs(value) < 1e13 && Math.round(value * 100) / 100 === value) return 2;
-  const text = String(value);
-  if (!/^-?\d+(?:\.\d+)?$/.test(text)) return Infinity;
-  const point = text.indexOf('.');
-  return point === -1 ? 0 : text.length - point - 1;
 }
 
 /** Adds what another part of the rows says. */
@@ -104,7 +82,5 @@ export function mergeFacts(into: readonly ColumnFacts[], part: readonly ColumnFa
     facts.times += other.times;
     if (other.smallest < facts.smallest) facts.smallest = other.smallest;
     if (other.largest > facts.largest) facts.largest = other.largest;
-    facts.places = Math.max(facts.places, other.places);
-    facts.magnitude = Math.max(facts.magnitude, other.magnitude);
   }
 }

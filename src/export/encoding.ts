@@ -32,6 +32,15 @@ export interface EncodedPiece {
   readonly cut?: number;
   readonly widths?: readonly number[];
   readonly facts?: readonly ColumnFacts[];
+  /** Parquet: of each column, values that it could not hold whole. */
+  readonly strays?: readonly ColumnStrays[];
+}
+
+export interface ColumnStrays {
+  /** Of another type, or out of its bounds: null in the column. */
+  nulled: number;
+  /** With more places than the column has. */
+  rounded: number;
 }
 
 /** Rows go in by batches; what was made of them comes out when it is asked for. */

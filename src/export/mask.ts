@@ -31,6 +31,9 @@ function maskedSnapshot(snapshot: Snapshot, mask: Mask): Snapshot {
     return (rows) => rows.map((row) => row.map((cell, at) => (masked[at] ? replace(names[at] ?? '', cell) : cell)));
   }
 
+  const marked = (columns: readonly ResultColumn[]): ResultColumn[] =>
+    columns.map((column) => (mask.columns.includes(column.name) ? { ...column, isMasked: true } : column));
+
   return {
     ...snapshot,
     select: (selection) => maskedRows(snapshot.select(selection)),
@@ -38,7 +41,7 @@ function maskedSnapshot(snapshot: Snapshot, mask: Mask): Snapshot {
     selectRanges: (relation, columns) => {
       const ranged = snapshot.selectRanges(relation, columns);
       const apply = maskOf(ranged.columns);
-      return { ...ranged, rowsIn: (range) => apply(ranged.rowsIn(range)) };
+      return { ...ranged, columns: marked(ranged.columns), rowsIn: (range) => apply(ranged.rowsIn(range)) };
     },
   };
 
@@ -46,6 +49,7 @@ function maskedSnapshot(snapshot: Snapshot, mask: Mask): Snapshot {
     const apply = maskOf(result.columns);
     return {
       ...result,
+      columns: marked(result.columns),
       batches: function* batches(wanted) {
         for (const rows of result.batches(wanted)) yield apply(rows);
       },

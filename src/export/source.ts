@@ -5,6 +5,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Relation, ResultColumn, Rows } from '../store/ports/reading.ts';
 import { checkAsOf } from './as-of.ts';
+import { type ColumnKind, declaredKinds } from './column-kind.ts';
 import { type EncodedPiece, type Encoding, openEncoder, rowsOfPiece } from './encoding.ts';
 import { readInOrder } from './range-pool.ts';
 import { openRangeReader } from './range-reader.ts';
@@ -21,6 +22,8 @@ export interface RowSource {
   /** What a person calls it: the table's or report's name, or `query`. */
   readonly name: string;
   readonly columns: readonly ResultColumn[];
+  /** What each column is declared to hold; undefined of what a statement computes. */
+  readonly kinds: readonly (Exclude<ColumnKind, 'open'> | undefined)[];
   /** @param most rows that the piece whose first row is at that place may have; without it as the encoding likes */
   readonly pieces: (encoding: Encoding, most?: (first: number) => number) => AsyncIterable<EncodedPiece>;
 }
@@ -40,20 +43,28 @@ export function sourceOf(
 ): RowSource {
   const { snapshot } = team;
   if ('sql' in request) return rowsSource('query', snapshot.query(request.sql));
-  if ('report' in request) return rowsSource(request.report.name, reportRows(snapshot, request, onWarning));
+  if ('report' in request) {
+    const { name, columns } = request.report;
+    return rowsSource(name, reportRows(snapshot, request, onWarning), { report: columns });
+  }
   const { relation, selection } = resolveSelection(snapshot, request);
   const { asOf } = selection;
   const warning = asOf === undefined ? undefined : checkAsOf(snapshot, relation.name, asOf);
   if (warning !== undefined) onWarning(warning);
   if (isWhole(request) && relation.rangeColumn !== null) return tableSource(team, relation, selection.columns);
-  return rowsSource(relation.name, snapshot.select(selection));
+  return rowsSource(relation.name, snapshot.select(selection), { relation: relation.name });
 }
 
 /** Rows that come one after the other. */
-export function rowsSource(name: string, { columns, batches }: Rows): RowSource {
+export function rowsSource(
+  name: string,
+  { columns, batches }: Rows,
+  declared: Parameters<typeof declaredKinds>[1] = {},
+): RowSource {
   return {
     name,
     columns,
+    kinds: declaredKinds(columns, declared),
     pieces: async function* pieces(encoding, most) {
       const encoder = await openEncoder(encoding, columns);
       const enough = rowsOfPiece(encoding) ?? 1;
@@ -82,9 +93,11 @@ export function rowsSource(name: string, { columns, batches }: Rows): RowSource 
 /** A table by ranges of its ids, on all threads at once. */
 function tableSource(team: ReadingTeam, relation: Relation, names: readonly string[]): RowSource {
   const { snapshot, threads } = team;
+  const { columns } = snapshot.selectRanges(relation, names);
   return {
     name: relation.name,
-    columns: snapshot.selectRanges(relation, names).columns,
+    columns,
+    kinds: declaredKinds(columns, { relation: relation.name }),
     pieces: async function* pieces(encoding, most) {
       const task = { relation, columns: names, encoding };
       const pace = readingPace();

@@ -52,3 +52,15 @@ export function microsecondsSince1970(text: string): bigint {
   // Up to the year 2255 a number of JavaScript holds them, which is quicker.
   return Math.abs(seconds) < 9e9 ? BigInt(seconds * 1e6 + rest) : BigInt(seconds) * 1_000_000n + BigInt(rest);
 }
+
+/** The same of any way to write an instant that loses nothing: other fractions, a blank, an offset; undefined of other text. */
+export function instantMicroseconds(text: string): bigint | undefined {
+  if (!Number.isNaN(wholeSeconds(text))) return microsecondsSince1970(text);
+  const [, day, time, fraction = '', zone = 'Z'] =
+    /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:\d\d)?$/.exec(text) ?? [];
+  if (day === undefined || time === undefined) return undefined;
+  const seconds = wholeSeconds(`${day}T${time}.000000Z`);
+  const shifted = Date.parse(`${day}T${time}${zone}`);
+  if (Number.isNaN(seconds) || Number.isNaN(shifted)) return undefined;
+  return BigInt(shifted) * 1_000n + BigInt(fraction.padEnd(6, '0'));
+}

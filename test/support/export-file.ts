@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import type { FileForm } from '../../src/export/export.ts';
 import { exportChunks } from '../../src/export/export.ts';
+import { masked } from '../../src/export/masked.ts';
 import type { SourceRequest } from '../../src/export/source.ts';
 import { writeDurableFile } from '../../src/store/files/durable-file.ts';
 import { openReadingStore } from '../../src/store/sqlite/reading.ts';
@@ -17,12 +18,14 @@ export async function exportFile(
   mirror: string,
   form: Partial<FileForm> & Pick<FileForm, 'format'>,
   what: SourceRequest = { relation: 'users', meta: false },
+  maskedColumns?: readonly string[],
 ): Promise<ExportedFile> {
   const path = join(temporaryFolder(), `out.${form.format}`);
   const { signal } = new AbortController();
   const warnings: string[] = [];
   let rows = 0;
-  const store = openReadingStore(mirror);
+  const mask = maskedColumns && { columns: maskedColumns, secret: Buffer.from('a secret of the tests') };
+  const store = await masked(openReadingStore(mirror), mask);
   try {
     const request = { what, form: { raw: true, compression: null, bom: false, ...form } };
     const chunks = exportChunks(store, request, {

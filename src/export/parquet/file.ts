@@ -1,25 +1,20 @@
-/**
- * Parquet: row groups one after the other, then the footer that says where each lies. All values are looked at before
- * the first is written, since a column has one type from the beginning of the file to its end.
- */
+/** Parquet: row groups one after the other, then the footer that says where each lies. */
 import { mergeFacts, noFacts } from '../column-facts.ts';
-import { columnKinds } from '../column-kind.ts';
+import { counted } from '../../model/counted.ts';
 import { distinct } from '../distinct.ts';
+import type { ColumnStrays } from '../encoding.ts';
 import type { FileRun } from '../file-run.ts';
 import type { RowSource } from '../source.ts';
 import { magicBytes, openParquet, type RowGroup } from './group.ts';
 import { schemaOf } from './schema.ts';
-import { parquetType, type TypedColumn } from './types.ts';
+import { computedType, declaredType, type ParquetType } from './types.ts';
 
 export async function* parquetChunks(source: RowSource, run: FileRun): AsyncGenerator<Uint8Array> {
   const { columns } = source;
   distinct(columns, 'a Parquet file');
-  const typed = await typesOf(source, run.signal);
-  for (const [index, { mixed }] of typed.entries()) {
-    if (mixed !== null) run.onWarning(`column ${columns[index]?.name} is written as text: ${mixed}`);
-  }
-  const types = typed.map(({ type }) => type);
+  const types = await typesOf(source, run.signal);
   const { bytes, parquet } = openParquet(schemaOf(types, columns));
+  const strays = columns.map((): ColumnStrays => ({ nulled: 0, rounded: 0 }));
   let offset = magicBytes;
   yield bytes.getBytes().slice();
   for await (const piece of source.pieces({ kind: 'parquet', types })) {
@@ -29,23 +24,61 @@ export async function* parquetChunks(source: RowSource, run: FileRun): AsyncGene
       parquet.row_groups.push(moved(group, BigInt(offset - magicBytes)));
       parquet.num_rows += group.num_rows;
     }
+    for (const [index, { nulled, rounded }] of (piece.strays ?? []).entries()) {
+      const sum = strays[index];
+      if (sum === undefined) continue;
+      sum.nulled += nulled;
+      sum.rounded += rounded;
+    }
     offset += piece.bytes.length;
     yield piece.bytes;
   }
+  for (const warning of warningsOf(source, types, strays)) run.onWarning(warning);
   const footerAt = bytes.offset;
   void parquet.finish();
   yield bytes.getBytes().slice(footerAt);
 }
 
-async function typesOf(source: RowSource, signal: AbortSignal): Promise<TypedColumn[]> {
-  const kindOf = columnKinds();
-  const kinds = source.columns.map(kindOf);
-  const facts = source.columns.map(noFacts);
-  for await (const piece of source.pieces({ kind: 'facts', kinds })) {
-    signal.throwIfAborted();
-    mergeFacts(facts, piece.facts ?? []);
+/** What is declared, else what the values say: then they are all looked at first. */
+async function typesOf({ kinds, pieces }: RowSource, signal: AbortSignal): Promise<ParquetType[]> {
+  const facts = kinds.map(noFacts);
+  if (kinds.includes(undefined)) {
+    const open = kinds.map((kind) => kind ?? ('open' as const));
+    for await (const piece of pieces({ kind: 'facts', kinds: open })) {
+      signal.throwIfAborted();
+      mergeFacts(facts, piece.facts ?? []);
+    }
   }
-  return facts.map((each, index) => parquetType(kinds[index] ?? 'open', each));
+  return kinds.map((kind, index) =>
+    kind === undefined ? computedType(facts[index] ?? noFacts()) : declaredType(kind),
+  );
+}
+
+const typeWords: Readonly<Record<ParquetType['kind'], string>> = {
+  integer: 'whole numbers',
+  decimal: 'decimals of 12 digits before the point',
+  double: 'numbers',
+  time: 'times',
+  text: 'text',
+};
+
+function warningsOf({ columns }: RowSource, types: readonly ParquetType[], strays: readonly ColumnStrays[]): string[] {
+  const hasExtra = columns.some(({ name, isMasked }) => name === '_extra' && isMasked !== true);
+  const where = hasExtra
+    ? 'they stand whole in _extra'
+    : 'with --meta, they stand whole in _extra; CSV and JSON have them as they are';
+  return columns.flatMap(({ name }, index) => {
+    const { nulled, rounded } = strays[index] ?? { nulled: 0, rounded: 0 };
+    const kind = types[index]?.kind ?? 'text';
+    return [
+      ...(nulled === 0
+        ? []
+        : [`column ${name} holds ${typeWords[kind]}: ${counted(nulled, 'other value')} became null; ${where}`]),
+      ...(rounded === 0
+        ? []
+        : [`column ${name}: ${counted(rounded, 'number')} of more digits became the nearest it holds; ${where}`]),
+    ];
+  });
 }
 
 type ColumnChunk = RowGroup['columns'][number];

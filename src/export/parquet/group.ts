@@ -2,9 +2,10 @@
 import { zstdCompressSync } from 'node:zlib';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { ResultColumn } from '../../store/ports/reading.ts';
-import type { RowEncoder } from '../encoding.ts';
+import type { ColumnStrays, RowEncoder } from '../encoding.ts';
+import { jsonCell } from '../jsonl.ts';
 import { weightOf } from '../reading-pace.ts';
-import { type ParquetValue, valueOf } from './columns.ts';
+import { fitter, type ParquetValue } from './columns.ts';
 import { schemaOf } from './schema.ts';
 import { textColumn } from './text-column.ts';
 import type { ParquetType } from './types.ts';
@@ -20,7 +21,10 @@ export const magicBytes = 4;
 
 export function groupEncoder(types: readonly ParquetType[], columns: readonly ResultColumn[]): RowEncoder {
   const schema = schemaOf(types, columns);
-  const convert = columns.map(({ name }, index) => valueOf(types[index] ?? { kind: 'text' }, name));
+  const fit = columns.map((_, index) => fitter(types[index] ?? { kind: 'text' }));
+  const extraAt = columns.findIndex(({ name, isMasked }) => name === '_extra' && isMasked !== true);
+  const noStrays = () => columns.map((): ColumnStrays => ({ nulled: 0, rounded: 0 }));
+  let strays = noStrays();
   let writer = openParquet(schema);
   let values = columns.map((): ParquetValue[] => []);
   let held = 0;
@@ -46,7 +50,16 @@ export function groupEncoder(types: readonly ParquetType[], columns: readonly Re
   return {
     add: (batch) => {
       for (const row of batch) {
-        for (const [index, cell] of row.entries()) values[index]?.push(convert[index]?.(cell) ?? null);
+        let others = '';
+        for (const [index, cell] of row.entries()) {
+          const fitted = fit[index]?.(cell);
+          values[index]?.push(fitted?.value ?? null);
+          if (fitted?.isWhole !== false) continue;
+          const count = strays[index];
+          if (count !== undefined) count[fitted.value === null ? 'nulled' : 'rounded'] += 1;
+          others += `,${JSON.stringify(columns[index]?.name)}:${jsonCell(cell, false)}`;
+        }
+        if (others !== '' && extraAt !== -1) addExtra(values[extraAt] ?? [], others.slice(1));
         held += 1;
         weight += weightOf(row);
         // After the row, not the batch: the groups are the same however the rows come in.
@@ -58,12 +71,20 @@ export function groupEncoder(types: readonly ParquetType[], columns: readonly Re
       flush();
       const { bytes, parquet } = writer;
       // Sent to another thread, the bytes go without the room that they grew in.
-      const piece = { bytes: bytes.getBytes().slice(magicBytes), rows, groups: parquet.row_groups };
+      const piece = { bytes: bytes.getBytes().slice(magicBytes), rows, groups: parquet.row_groups, strays };
+      strays = noStrays();
       writer = openParquet(schema);
       rows = 0;
       return piece;
     },
   };
+}
+
+/** Puts the fields into the JSON object that stands last, as text: its numbers have all their digits. */
+function addExtra(values: ParquetValue[], fields: string): void {
+  const held = values.pop();
+  const before = typeof held === 'string' && held !== '{}' ? `${held.slice(0, -1)},` : '{';
+  values.push(`${before}${fields}}`);
 }
 
 function dataOf(kind: ParquetType['kind'] | undefined, values: ParquetValue[]) {

@@ -27,6 +27,8 @@ export interface ResultColumn {
   readonly name: string;
   readonly table: string | null;
   readonly origin: string | null;
+  /** Pseudonyms stand in it, in the place of whatever it held. */
+  readonly isMasked?: true;
 }
 
 /** A table or view, or a part of it. */

@@ -46,6 +46,7 @@ async function readBack(path: string, sql = 'SELECT * FROM file'): Promise<Read>
 }
 
 const columns = 'id, username, email, balance, is_subscribed, avatar, data, created_at, updated_at';
+const withExtra = ['id', 'balance', '_extra'];
 const what = { relation: 'users', meta: false, columns: columns.split(', ') };
 
 describe('a Parquet file, read by DuckDB', () => {
@@ -57,7 +58,7 @@ describe('a Parquet file, read by DuckDB', () => {
     expect(read.types).toMatchObject({
       id: 'BIGINT',
       username: 'VARCHAR',
-      balance: 'DECIMAL(18,2)',
+      balance: 'DECIMAL(18,6)',
       is_subscribed: 'BIGINT',
       data: 'VARCHAR',
       created_at: 'TIMESTAMP WITH TIME ZONE',
@@ -75,53 +76,92 @@ describe('a Parquet file, read by DuckDB', () => {
       ),
     );
     const { path } = await exportFile(mirror, { format: 'parquet' });
-    expect((await readBack(path, 'SELECT sum(balance)::VARCHAR FROM file')).rows).toEqual([['100.00']]);
+    expect((await readBack(path, 'SELECT sum(balance)::VARCHAR FROM file')).rows).toEqual([['100.000000']]);
   });
 
-  test.each<[string, StoredValue, string]>([
-    ['places as many as are needed', 0.125, 'DECIMAL(18,3)'],
-    ['floating point, where a value has no short decimal', 0.1 + 0.2, 'DOUBLE'],
-    ['floating point for what is too large', 1e300, 'DOUBLE'],
-    ['floating point for what has no end', Infinity, 'DOUBLE'],
-    ['floating point for a zero with a sign', -0, 'DOUBLE'],
-  ])('gives numbers %s', async (_, balance, type) => {
+  test.each<[string, StoredValue, StoredValue]>([
+    ['a third place', 0.125, 0.125],
+    ['the noise of floating point', 0.1 + 0.2, 0.3],
+    ['what is too large', 1e300, null],
+    ['what has no end', Infinity, null],
+    ['a zero with a sign', -0, 0n],
+    ['a whole number beyond 2^53', 1_152_921_504_606_846_977n, null],
+    ['many digits before the point', 999_999_999_999.25, 999_999_999_999.25],
+  ])('has decimals of one kind, whatever the numbers are: %s', async (_, balance, read) => {
     const mirror = awkwardUsers((id) => (id === 3n ? { balance } : {}));
-    const { path, warnings } = await exportFile(mirror, { format: 'parquet' }, what);
-    const read = await readBack(path);
-    const wanted = storedRows(mirror, 'SELECT balance FROM users ORDER BY id').map(([value = null]) => value);
-    const isDouble = type === 'DOUBLE';
-    expect(read.types['balance']).toBe(type);
-    expect(read.rows.map((row) => row[3])).toEqual(
-      wanted.map((value) => (isDouble && typeof value === 'bigint' ? Number(value) : value)),
+    const { path, warnings } = await exportFile(
+      mirror,
+      { format: 'parquet' },
+      { ...what, meta: true, columns: withExtra },
     );
+    const { types, rows } = await readBack(path);
+    expect(types).toMatchObject({ balance: 'DECIMAL(18,6)', _extra: 'VARCHAR' });
+    const isWhole = read !== null && Number(balance) === Number(read);
+    expect([rows[2]?.[1], rows[2]?.[2]]).toEqual([
+      read,
+      isWhole ? null : `{"balance":${balance === Infinity ? '1e999' : String(balance)}}`,
+    ]);
+    // The others are as they were, and a warning counts those that are not.
+    expect(rows.filter((row) => row[2] !== null)).toHaveLength(isWhole ? 0 : 1);
+    expect(warnings).toHaveLength(isWhole ? 0 : 1);
+  });
+
+  test.each<[string, StoredValue, string, string]>([
+    ['is_subscribed', 'yes', 'BIGINT', 'column is_subscribed holds whole numbers: 1 other value became null'],
+    ['balance', '12,50', 'DECIMAL(18,6)', 'column balance holds decimals'],
+    ['created_at', 'yesterday', 'TIMESTAMP WITH TIME ZONE', 'column created_at holds times: 1 other value became null'],
+    ['created_at', '2026-02-30T00:00:00.000000Z', 'TIMESTAMP WITH TIME ZONE', 'holds times'],
+    ['created_at', 5n, 'TIMESTAMP WITH TIME ZONE', 'holds times'],
+  ])('keeps the type of %s beside %s, and the value in _extra', async (column, value, type, warning) => {
+    const mirror = awkwardUsers((id) => (id === 3n ? { [column]: value, _extra: '{"n":9007199254740993}' } : {}));
+    const request = { relation: 'users', meta: true, columns: ['id', column, '_extra'] };
+    const { path, warnings } = await exportFile(mirror, { format: 'parquet' }, request);
+    const { types, rows } = await readBack(path);
+    expect(types[column]).toBe(type);
+    const shown = typeof value === 'bigint' ? String(value) : JSON.stringify(value);
+    expect(rows[2]).toEqual([3n, null, `{"n":9007199254740993,"${column}":${shown}}`]);
+    expect(warnings).toEqual([expect.stringMatching(new RegExp(`${warning}.*; they stand whole in _extra`))]);
+    const without = await exportFile(mirror, { format: 'parquet' }, { ...request, columns: ['id', column] });
+    expect(without.warnings).toEqual([expect.stringContaining('with --meta, they stand whole in _extra')]);
+  });
+
+  test('has the same types whatever the values are, for every table and view', async () => {
+    const [empty, full] = [mirrorFile(), awkwardUsers()];
+    for (const relation of [
+      'users',
+      'users_history',
+      'mirror_runs',
+      'mirror_freshness',
+      'users_by_day',
+      'users_live_age',
+    ]) {
+      const [one, other] = await Promise.all(
+        [empty, full].map(async (file) => {
+          const { path } = await exportFile(file, { format: 'parquet' }, { relation, meta: true });
+          return (await readBack(path)).types;
+        }),
+      );
+      expect(one).toEqual(other);
+    }
+  });
+
+  test('takes times in other spellings for what they are', async () => {
+    const mirror = awkwardUsers((id) => (id === 3n ? { created_at: '2026-03-11 12:00:00.5+02:00' } : {}));
+    const { path, warnings } = await exportFile(mirror, { format: 'parquet' }, { ...what, columns: ['created_at'] });
+    expect((await readBack(path)).rows[2]).toEqual(['2026-03-11T10:00:00.500000Z']);
     expect(warnings).toEqual([]);
   });
 
-  test.each<[string, StoredValue, string]>([
-    ['is_subscribed', 'yes', 'column is_subscribed is written as text: it holds 18 × whole number and 1 × text'],
-    ['balance', '12,50', 'floating-point number'],
-    ['created_at', 'yesterday', 'column created_at is written as text: not every text in it is a time'],
-    ['created_at', '2026-02-30T00:00:00.000000Z', 'not every text in it is a time'],
-    ['created_at', 5n, 'column created_at is written as text: it holds 1 × whole number'],
-    ['username', 7n, 'column username is written as text: it holds 1 × whole number and 17 × text'],
-  ])('loses no stray value: %s with %s', async (column, value, warning) => {
-    const mirror = awkwardUsers((id) => (id === 3n ? { [column]: value } : {}));
-    const { path, warnings } = await exportFile(mirror, { format: 'parquet' }, { ...what, columns: ['id', column] });
-    const read = await readBack(path);
-    const wanted = storedRows(mirror, `SELECT id, ${column} FROM users ORDER BY id`);
-    expect(read.types[column]).toBe('VARCHAR');
-    expect(read.rows).toEqual(wanted.map(([id, cell]) => [id, cell === null ? null : String(cell)]));
-    expect(warnings).toEqual([expect.stringContaining(warning)]);
+  test('of masked columns has text there', async () => {
+    const { path } = await exportFile(awkwardUsers(), { format: 'parquet' }, what, ['email', 'created_at']);
+    expect((await readBack(path)).types).toMatchObject({
+      email: 'VARCHAR',
+      created_at: 'VARCHAR',
+      balance: 'DECIMAL(18,6)',
+    });
   });
 
-  test('of whole numbers beyond 2^53 beside fractions is text, since no number holds both', async () => {
-    const mirror = awkwardUsers((id) => (id === 3n ? { balance: 1_152_921_504_606_846_977n } : {}));
-    const { path, warnings } = await exportFile(mirror, { format: 'parquet' }, { ...what, columns: ['id', 'balance'] });
-    expect((await readBack(path)).rows[2]).toEqual([3n, '1152921504606846977']);
-    expect(warnings).toHaveLength(1);
-  });
-
-  test('of a query has types by its values, and refuses a name that is there twice', async () => {
+  test('of what a query computes has types by its values, and refuses a name that is there twice', async () => {
     const mirror = awkwardUsers();
     const sql = `SELECT count(*) AS n, sum(balance) AS total, max(created_at) AS last, min(username) AS name, NULL AS none,
       x'00ff' AS bytes, 1e300 AS huge FROM users`;
@@ -147,7 +187,7 @@ describe('a Parquet file, read by DuckDB', () => {
     const { path } = await exportFile(mirrorFile(), { format: 'parquet' }, what);
     const { types, rows } = await readBack(path);
     expect(rows).toEqual([]);
-    expect(types).toMatchObject({ id: 'BIGINT', balance: 'DECIMAL(18,2)', created_at: 'TIMESTAMP WITH TIME ZONE' });
+    expect(types).toMatchObject({ id: 'BIGINT', balance: 'DECIMAL(18,6)', created_at: 'TIMESTAMP WITH TIME ZONE' });
   });
 
   test('of many rows and long text has many row groups, and all of them', async () => {

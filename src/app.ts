@@ -138,7 +138,7 @@ export async function openSync(
   const client = await openApi(surroundings, releases, (options) => openRemoteHttp(options, reader, threadError));
   const store = releases.add(openMirrorStore(settings.store.mirror, clock, { historyIgnore: settings.history.ignore }));
   const source = apiSource(client, settings.api.pageSize, clock);
-  const { graceMs, windowPages } = settings.sync;
+  const { graceMs, windowPages, brake } = settings.sync;
   const { users, packages, emails } = settings.resources;
   const includes = { users: users.include, packages: packages.include, emails: emails.include };
   return (request, progress) =>
@@ -148,6 +148,7 @@ export async function openSync(
         ...request,
         graceMs,
         windowPages,
+        brake,
         concurrency: settings.api.concurrency,
         includes,
         historyKeepMs: settings.history.keepMs,

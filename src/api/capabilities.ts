@@ -44,6 +44,8 @@ export type MeasuredClient = Pick<Client, 'list'> & Partial<Pick<Client, 'rateLi
 export interface MeasureOptions {
   /** Of another resource of the same server: what is server-wide is checked instead of measured anew. */
   readonly known?: Capabilities | undefined;
+  /** Of this very list, measured before: a list that shows nothing proves nothing against it. */
+  readonly before?: Capabilities | undefined;
   /** Page size to begin with; 1,000 where it is left out. */
   readonly pageSize?: number | undefined;
   readonly clock?: Clock | undefined;
@@ -66,7 +68,7 @@ export async function measureCapabilities(
   signal?: AbortSignal,
   options: MeasureOptions = {},
 ): Promise<Capabilities> {
-  const { known, clock = systemClock, pageSize: first = 1_000 } = options;
+  const { known, before, clock = systemClock, pageSize: first = 1_000 } = options;
   const notes: string[] = [];
   const reach = new Reach();
   const newest = await largestPage(client, resource, first, reach, signal);
@@ -86,7 +88,7 @@ export async function measureCapabilities(
     now: newest.serverTime ?? asked,
     seen: [...sightingsIn(newest), ...sightingsIn(oldest)],
   };
-  const ranges = await measureRanges(survey, known, notes);
+  const ranges = await measureRanges(survey, survey.seen.length === 0 ? (known ?? before) : known, notes);
   const rateLimit = client.rateLimit?.();
   // The `Date` header is cut to seconds: half a second is its mean error.
   const clockDifferenceMs =
@@ -211,14 +213,15 @@ async function measureRanges(survey: Survey, known: Capabilities | undefined, no
   }
   const formats: readonly DateFormat[] = known?.ranges === 'dmy' ? ['dmy', 'iso'] : ['iso', 'dmy'];
   for (const format of formats) {
-    const answer = await provenRange(survey, first, format);
-    if (answer === undefined) continue;
+    const proof = await provenRange(survey, first, format);
+    if (proof === undefined) continue;
+    const { answer } = proof;
     const rules = known?.ranges === format ? rulesOf(known) : undefined;
     // What another resource has shown of the same server holds here, too, unless this answer speaks against it.
     if (rules !== undefined && rules.end !== 'unknown' && agrees(rules, [answer], survey.seen)) {
       return { ranges: format, rangeEnd: rules.end, dayShiftMinutes: rules.shiftMinutes };
     }
-    const { end, shiftMinutes } = await measureRules(survey, first, second, format, answer);
+    const { end, shiftMinutes } = await measureRules(survey, proof, second, format);
     if (end === 'unknown') notes.push(`${resource}: it is not clear whether a range holds its last day`);
     if (shiftMinutes === 'unknown') notes.push(`${resource}: it is not clear when the server's days begin`);
     return { ranges: format, rangeEnd: end, dayShiftMinutes: shiftMinutes };
@@ -269,19 +272,23 @@ async function askBothEnds(survey: Survey, from: Day, to: Day, format: DateForma
   return last === undefined ? [first.answer] : [first.answer, last.answer];
 }
 
+interface Proof {
+  readonly answer: RangeAnswer;
+  /** A day with records, the most telling one. */
+  readonly day: Day;
+}
+
 /**
  * An answer that proves that ranges of the format work: it holds records, all of them of about the days asked for, and
  * not simply everything.
  */
-async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Promise<RangeAnswer | undefined> {
-  const ranges: readonly (readonly [Day, Day])[] =
-    probe.kind === 'sample'
-      ? [[probe.from, probe.to]]
-      : [
-          [probe.day, addDays(probe.day, 1)],
-          // The records may be on the day before or after by the server's clocks: then the wider range has them.
-          [addDays(probe.day, -1), addDays(probe.day, 2)],
-        ];
+async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Promise<Proof | undefined> {
+  const day = probe.kind === 'sample' ? probe.otherwise : probe.day;
+  const ranges: readonly (readonly [Day, Day])[] = [
+    probe.kind === 'sample' ? [probe.from, probe.to] : [day, addDays(day, 1)],
+    // The records may be on the day before or after by the server's clocks: then the wider range has them.
+    [addDays(day, -1), addDays(day, 2)],
+  ];
   for (const [from, to] of ranges) {
     const asked = await askRange(survey, from, to, format);
     if (asked === undefined) return undefined;
@@ -289,10 +296,12 @@ async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Pr
     if (page.records.length === 0) continue;
     const near = answer.found.every(({ at }) => at >= startOfDay(from) - dayMs && at < startOfDay(to) + 2 * dayMs);
     if (!near || answer.found.length < page.records.length) return undefined;
-    if (page.total < survey.total) return answer;
+    const isSample = probe.kind === 'sample' && from === probe.from;
+    const proof = { answer, day: isSample ? bestDayOf(answer.found, from) : day };
+    if (page.total < survey.total) return proof;
     // All records lie in the range, or ranges are ignored: only one without records tells.
     const far = await askRange(survey, farDay, addDays(farDay, 1), format);
-    return far?.page.total === 0 ? answer : undefined;
+    return far?.page.total === 0 ? proof : undefined;
   }
   return undefined;
 }
@@ -300,12 +309,10 @@ async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Pr
 /** Asks for single days: which rule the end of a range follows, and when days begin, in one season and the other. */
 async function measureRules(
   survey: Survey,
-  first: Probe,
+  { answer: proof, day }: Proof,
   second: Probe | undefined,
   format: DateFormat,
-  proof: RangeAnswer,
 ): Promise<RangeRules> {
-  const day = first.kind === 'day' ? first.day : bestDayOf(proof.found, first.from);
   const answers = [proof, ...(await askBothEnds(survey, day, day, format))];
   // An exclusive end leaves nothing of a day by itself; then the day up to the next midnight shows when it begins.
   if (answers.every((answer) => answer.to !== day || answer.found.length === 0)) {
@@ -332,7 +339,9 @@ async function measureShift(
   end: Exclude<RangeEnd, 'unknown'>,
 ): Promise<RangeRules['shiftMinutes']> {
   const sample = probe.kind === 'sample' ? await askRange(survey, probe.from, probe.to, format) : undefined;
-  const day = probe.kind === 'day' ? probe.day : bestDayOf(sample?.answer.found ?? [], probe.from);
+  const found = sample?.answer.found ?? [];
+  const otherwise = probe.kind === 'day' ? probe.day : probe.otherwise;
+  const day = probe.kind === 'day' || found.length === 0 ? otherwise : bestDayOf(found, probe.from);
   const answers = await askBothEnds(survey, day, end === 'inclusive' ? day : addDays(day, 1), format);
   if (answers.length === 0) return 'unknown';
   return rulesFrom(sample === undefined ? answers : [sample.answer, ...answers], survey.seen, end).shiftMinutes;

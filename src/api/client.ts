@@ -104,7 +104,10 @@ export interface Notification {
 }
 
 /** How hard one read is tried, where it differs from the client's own way. */
-export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>>;
+export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>> & {
+  /** Asked before each further try; false ends them. */
+  readonly mayRetry?: () => boolean;
+};
 
 /** How one list is read. */
 export interface Reading extends Patience {
@@ -131,7 +134,12 @@ export interface Client {
   pages<R extends ResourceName>(resource: R, options?: ListOptions<R>, signal?: AbortSignal): AsyncGenerator<Page>;
   /** The user that owns the key. */
   auth(signal?: AbortSignal, patience?: Patience): Promise<Answer>;
-  getUser(user: number, relations?: readonly UserRelation[], signal?: AbortSignal): Promise<Answer>;
+  getUser(
+    user: number,
+    relations?: readonly UserRelation[],
+    signal?: AbortSignal,
+    patience?: Patience,
+  ): Promise<Answer>;
   orders(user: number, signal?: AbortSignal): Promise<Answer>;
   payments(user: number, signal?: AbortSignal): Promise<Answer>;
   createUser(user: NewUser, signal?: AbortSignal): Promise<Answer>;
@@ -214,13 +222,13 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
   const line = { http, gate, clock, sleep, log, counters, given: new Set<string>() };
 
-  const list: Client['list'] = async (resource, asked = {}, signal, { wish: wished, ...patience } = {}) => {
+  const list: Client['list'] = async (resource, asked = {}, signal, { wish: wished, mayRetry, ...patience } = {}) => {
     const page = asked.page ?? 1;
     const path = listPath(resource, asked);
     const wish = wished === undefined ? undefined : { ...wished, resource, page };
     const parse = (answer: HttpAnswer): Page =>
       wish === undefined ? pageOf(answer, page) : digestedPage(answer, wish);
-    return read(line, path, parse, { limits: { ...limits, ...patience }, random, signal, wish });
+    return read(line, path, parse, { limits: { ...limits, ...patience }, random, signal, wish, mayRetry });
   };
 
   const get = (
@@ -228,10 +236,15 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
     user: number | undefined,
     signal?: AbortSignal,
     query = '',
-    patience: Patience = {},
+    { mayRetry, ...patience }: Patience = {},
   ): Promise<Answer> => {
     const path = pathOf(operationOf(name), user === undefined ? undefined : checkedId(user));
-    return read(line, `${path}${query}`, checkedAnswer, { limits: { ...limits, ...patience }, random, signal });
+    return read(line, `${path}${query}`, checkedAnswer, {
+      limits: { ...limits, ...patience },
+      random,
+      signal,
+      mayRetry,
+    });
   };
 
   const sendExactly: Client['sendExactly'] = async (name, user, body, signal) => {
@@ -252,9 +265,9 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
         log,
       }),
     auth: async (signal, patience) => get('users.auth', undefined, signal, '', patience),
-    getUser: async (user, relations = [], signal) => {
+    getUser: async (user, relations = [], signal, patience = {}) => {
       const query = relations.map((each) => `${each}=1`).join('&');
-      return get('users.get', user, signal, query === '' ? '' : `?${query}`);
+      return get('users.get', user, signal, query === '' ? '' : `?${query}`, patience);
     },
     orders: async (user, signal) => get('users.orders', user, signal),
     payments: async (user, signal) => get('users.payments', user, signal),

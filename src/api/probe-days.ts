@@ -4,11 +4,11 @@ import type { Sighting } from './range-evidence.ts';
 
 /**
  * What to ask first. A `day` is asked about by itself; a `sample` is a range of days, of whose records the most telling
- * day is then chosen.
+ * day is then chosen. Nothing may have been created in it: that proves nothing, and the day `otherwise` holds records.
  */
 export type Probe =
   | { readonly kind: 'day'; readonly day: Day }
-  | { readonly kind: 'sample'; readonly from: Day; readonly to: Day };
+  | { readonly kind: 'sample'; readonly from: Day; readonly to: Day; readonly otherwise: Day };
 
 /** What is known before the first range is asked for. */
 export interface Known {
@@ -53,20 +53,24 @@ export function planProbes(known: Known): Probe[] {
   const settled = times.filter((time) => time < known.now - settledMs);
   const days = [...new Set((settled.length > 0 ? settled : times).map(dayOf))];
   const density = known.total / Math.max(1, (newest - oldest) / dayMs);
+  const anyDay = bestOf(days, times) ?? dayOf(oldest);
   const probes = seasons.flatMap((season) => {
     const own = days.filter((day) => isIn(season, day));
     const sample =
       known.sorted && own.length < enoughDays ? sampleIn(season, known, density, oldest, newest) : undefined;
     const day = bestOf(own, times);
-    const probe: Probe | undefined = sample ?? (day === undefined ? undefined : { kind: 'day', day });
+    const whole = day === undefined ? undefined : ({ kind: 'day', day } as const);
+    const probe = sample?.kind === 'sample' ? { ...sample, otherwise: day ?? anyDay } : (sample ?? whole);
     return probe === undefined ? [] : [probe];
   });
   if (probes.length > 0) return probes;
-  return [{ kind: 'day', day: bestOf(days, times) ?? dayOf(oldest) }];
+  return [{ kind: 'day', day: anyDay }];
 }
 
+type Stretch = Extract<Probe, { kind: 'day' }> | Omit<Extract<Probe, { kind: 'sample' }>, 'otherwise'>;
+
 /** About a page of records around the middle of the season, in the latest year that has it whole. */
-function sampleIn(season: Season, known: Known, density: number, oldest: number, newest: number): Probe | undefined {
+function sampleIn(season: Season, known: Known, density: number, oldest: number, newest: number): Stretch | undefined {
   const most = Math.floor((0.8 * known.pageSize) / density);
   const length = Math.max(1, Math.min(longestSample, most));
   const last = Math.min(newest, known.now - settledMs);

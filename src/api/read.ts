@@ -15,6 +15,8 @@ export interface Reading {
   readonly random: () => number;
   readonly signal?: AbortSignal | undefined;
   readonly wish?: PageWish | undefined;
+  /** Whether one more try may be sent. */
+  readonly mayRetry?: (() => boolean) | undefined;
 }
 
 type Tried<T> =
@@ -41,7 +43,8 @@ export async function read<T>(
     if (counts(tried.failure)) attempt += 1;
     const elapsedMs = line.clock.now() - startedAt;
     const decision = decideRetry(tried.failure, { attempt, elapsedMs }, limits, random);
-    if (!decision.again) throw tried.error(tries === 1 ? '' : `, tried ${tries} times in ${seconds(elapsedMs)}`);
+    if (!decision.again || reading.mayRetry?.() === false)
+      throw tried.error(tries === 1 ? '' : `, tried ${tries} times in ${seconds(elapsedMs)}`);
     line.counters.retries += 1;
     await line.sleep(decision.delayMs, reading.signal);
   }

@@ -101,7 +101,7 @@ export const bookkeeping: readonly TableEntry[] = [
     name: 'mirror_events',
     kind: 'table',
     summary:
-      'Surprises, each told once: unknown or missing fields, changed types, refused deletions, a log that is held back.',
+      'Surprises, each told once: unknown or missing fields, changed types, refused deletions, totals that are wrong, a log that is held back.',
     columns: [
       column('event INTEGER', 'primary key'),
       column('at TEXT', 'when it was first seen'),

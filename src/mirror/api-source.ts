@@ -1,8 +1,9 @@
 /** The sync engine's source over the API client. */
 import { measureCapabilities, type Capabilities } from '../api/capabilities.ts';
 import type { Client } from '../api/client.ts';
+import type { RequestGate } from './allowance.ts';
 import type { Page } from '../api/envelope.ts';
-import { isPageFailure, NotFound } from '../api/errors.ts';
+import { isPageFailure } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
 import { type AskPage, Reach, readPage } from '../api/narrow.ts';
 import type { DayRange } from '../model/era.ts';
@@ -12,16 +13,51 @@ import { ContradictionError } from './contradiction.ts';
 import { isRefusal } from './includes.ts';
 import { createdAtOn } from './page-entries.ts';
 import { rangeBreaker } from './range.ts';
-import { apiContact } from './server-contact.ts';
+import { apiContact, lookAtRecord, type AskedClient } from './server-contact.ts';
 import type { Source } from './source.ts';
 
 /** @param pageSize records asked for on a page at the most; the server may give fewer */
 export function apiSource(client: Client, pageSize: number, clock: Clock): Source {
-  const asked = new Map<ResourceName, number>();
-  // Everything the engine asks goes through these two, so that it is counted.
+  return sourceOver(client, pageSize, clock, new Map());
+}
+
+/** The client, taking leave at the gate before each request, for the resource or for none. */
+function gated(
+  client: AskedClient,
+  gate: RequestGate | undefined,
+  whose: (resource: ResourceName) => ResourceName | null,
+) {
+  if (gate === undefined) return client;
+  const leave = (resource: ResourceName | null) => {
+    gate.take(resource);
+    return { mayRetry: () => gate.mayRetry(resource) };
+  };
+  return {
+    ...client,
+    list: async (resource, options, signal, reading) =>
+      client.list(resource, options, signal, { ...reading, ...leave(whose(resource)) }),
+    getUser: async (user, relations, signal) => client.getUser(user, relations, signal, leave(whose('users'))),
+    auth: async (signal, patience) => client.auth(signal, { ...patience, ...leave(null) }),
+  } satisfies AskedClient;
+}
+
+function sourceOver(
+  client: AskedClient,
+  pageSize: number,
+  clock: Clock,
+  asked: Map<ResourceName, number>,
+  gate?: RequestGate,
+): Source {
+  const resources = gated(client, gate, (resource) => resource);
+  const count = (resource: ResourceName): void => void asked.set(resource, (asked.get(resource) ?? 0) + 1);
+  // Everything the engine asks about a resource goes through these two, so that it is counted.
   const list: Client['list'] = (resource, options, signal, reading) => {
-    asked.set(resource, (asked.get(resource) ?? 0) + 1);
-    return client.list(resource, options, signal, reading);
+    count(resource);
+    return resources.list(resource, options, signal, reading);
+  };
+  const getUser: Client['getUser'] = (...user) => {
+    count('users');
+    return resources.getUser(...user);
   };
 
   const reaches = new Map<ResourceName, Reach>();
@@ -63,12 +99,13 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
   }
 
   return {
-    contact: apiContact(client),
+    contact: apiContact(gated(client, gate, () => null)),
+    within: (given) => sourceOver(client, pageSize, clock, asked, given),
     requests: (resource) => asked.get(resource) ?? 0,
-    measure: (resource, signal) => {
+    measure: (resource, signal, before) => {
       reaches.delete(resource);
       const measured = { list, rateLimit: () => client.rateLimit() };
-      return measureCapabilities(measured, resource, signal, { pageSize, clock });
+      return measureCapabilities(measured, resource, signal, { pageSize, clock, before });
     },
     page: async (resource, { page, paginate, range, unsent = false, include = [] }, capabilities, signal, wish) => {
       const asked = {
@@ -115,14 +152,7 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
       ]);
       return { oldest, newest };
     },
-    isAbsent: async (resource, id, signal) => {
-      if (resource === 'users') {
-        asked.set(resource, (asked.get(resource) ?? 0) + 1);
-        return isAbsentUser(client, id, signal);
-      }
-      const page = await list(resource, { filters: [{ key: 'id', value: id }], paginate: 1 }, signal);
-      return page.total === 0;
-    },
+    look: (resource, id, signal) => lookAtRecord({ list, getUser }, resource, id, signal),
   };
 }
 
@@ -143,15 +173,4 @@ const unsentFilter = { filters: [{ key: 'is_sent', value: 0 }] } as const;
 
 function including(include: readonly string[]): { include?: readonly string[] } {
   return include.length === 0 ? {} : { include };
-}
-
-/** Users have no filter on their id, but a page of their own. Any answer but 404 is no proof of absence. */
-async function isAbsentUser(client: Client, id: number, signal: AbortSignal): Promise<boolean> {
-  try {
-    await client.getUser(id, [], signal);
-    return false;
-  } catch (error) {
-    if (error instanceof NotFound) return true;
-    throw error;
-  }
 }

@@ -1,5 +1,5 @@
 /**
- * Finds the few records that a long window has lost without reading it whole, and removes them. Only places are compared,
+ * Finds the few records that a long window has lost without reading it whole. Only places are compared,
  * so how fresh the rows are known to be stays as it was. Section "Deletions" of docs/architecture.md.
  */
 import type { Capabilities } from '../api/capabilities.ts';
@@ -9,18 +9,18 @@ import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 import { idsOn } from './page-entries.ts';
 import { reachOf } from './range.ts';
 import { expectedProbes, searchMissing, type Findings } from './rank-probe.ts';
-import { removeAbsent, type RemovalPorts } from './reconcile.ts';
 
-export interface SearchPorts extends RemovalPorts {
-  readonly store: RemovalPorts['store'] &
-    Pick<MirrorStore, 'rankedRows' | 'accountedCount' | 'suppressedIds' | 'unseenIds' | 'endWalk'>;
+export interface SearchPorts {
+  readonly store: Pick<MirrorStore, 'rankedRows' | 'liveCount' | 'accountedCount' | 'unseenIds'>;
   /** Asks for one page of the window, of the page size. */
   readonly read: (page: number) => Promise<Page>;
   readonly pageSize: number;
 }
 
-/** What became of a search: `undecided` where only a walk can tell what the window has lost. */
-export type Searched = { readonly kind: 'done' } | { readonly kind: 'undecided'; readonly problem: string };
+/** The window's rows that the search did not find; `undecided` where only a walk can tell what it has lost. */
+export type Searched =
+  | { readonly kind: 'found'; readonly lost: readonly number[] }
+  | { readonly kind: 'undecided'; readonly problem: string };
 
 /** Fewer pages are read whole, which tells more. */
 const fewPages = 4;
@@ -38,14 +38,13 @@ export function isWorthSearching(window: Window, total: number, capabilities: Ca
 }
 
 /**
- * Searches the window and removes what the server confirms that it no longer has. Anything that does not fit together,
- * and any change while it goes on, leaves it undecided.
+ * Searches the window for what it has lost. Anything that does not fit together, and any change while it goes on, leaves
+ * it undecided.
  * @param range the days that are asked for; null for all records
  * @param total what the server counts in them
  */
 export async function findDeletions(
   ports: SearchPorts,
-  run: string,
   window: Window,
   range: DayRange | null,
   total: number,
@@ -60,10 +59,7 @@ export async function findDeletions(
   if (found.kind === 'contradiction') return undecided(found.problem);
   const missing = new Set(found.ids);
   const lost = store.unseenIds(window, new Set()).filter((id) => missing.has(id));
-  const { problem } = await removeAbsent(ports, run, window, lost);
-  if (problem !== null) return undecided(problem);
-  store.endWalk(run, window, { state: 'settled', serverTotal: total, freshAsOf: null, problem: null });
-  return { kind: 'done' };
+  return { kind: 'found', lost };
 }
 
 function undecided(problem: string): Searched {

@@ -17,6 +17,11 @@ export function holdFreshness(store: HoldingStore, resource: ResourceName): void
   if (store.capability(name, resource) === undefined) store.recordCapability(name, resource, store.freshAsOf(resource));
 }
 
+/** The resource is not known to be fresh at all: records are missing that no window has shown. */
+export function denyFreshness(store: HoldingStore, resource: ResourceName): void {
+  store.recordCapability(name, resource, null);
+}
+
 /** The sum was proven: the resource is as fresh as its windows say. */
 export function grantFreshness(store: HoldingStore, resource: ResourceName): void {
   if (store.capability(name, resource) !== undefined) store.forgetCapability(name, resource);

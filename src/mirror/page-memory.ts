@@ -28,6 +28,8 @@ export class PageMemory {
   readonly #pages = new Map<string, RememberedPage>();
   #same: SamePages = noPages;
   #readTwice = false;
+  /** Records asked for on a page. */
+  #paginate: number | undefined;
 
   constructor(known: readonly RememberedPage[]) {
     this.#known = new Map(known.map((page) => [page.key, page]));
@@ -50,7 +52,8 @@ export class PageMemory {
   /** Notes a page of this walk; `owned` of its records are the window's. */
   note(request: PageRequest, page: Page, owned: number): void {
     const key = keyOf(request);
-    this.#readTwice ||= this.#pages.has(key);
+    this.#readTwice ||= this.#pages.has(key) || (this.#paginate ?? request.paginate) !== request.paginate;
+    this.#paginate = request.paginate;
     const hash = page.digest?.hash;
     if (hash === undefined) return;
     const { total, lastPage, perPage } = page;

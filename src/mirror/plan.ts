@@ -1,5 +1,6 @@
 /** What a run does with the windows it finds (pure). Section "What a run does" of docs/architecture.md. */
 import type { DayRange } from '../model/era.ts';
+import type { Timestamp } from '../model/time.ts';
 import type { Window } from '../store/ports/mirror-store.ts';
 
 export type Reason =
@@ -27,6 +28,8 @@ export interface PlanInput {
   readonly whole: boolean;
   /** Only windows that hold days of this range; null for all. */
   readonly only: DayRange | null;
+  /** Windows that were read whole at this time or later are not read again; null where that does not matter. */
+  readonly readSince: Timestamp | null;
   /** Pages that re-reading of old windows may cost. */
   readonly budget: number;
   readonly pageSize: number;
@@ -41,14 +44,18 @@ function duty(window: Window, input: PlanInput): Reason | undefined {
 }
 
 /** Requests that walking the window takes, as far as is known. */
-export function pagesOf(window: Window, pageSize: number): number {
+export function pagesOf(window: Pick<Window, 'serverTotal'>, pageSize: number): number {
   return Math.max(1, Math.ceil((window.serverTotal ?? 0) / pageSize));
 }
 
 /** The windows to walk, in order: those that must be, the open ones first, then the stalest that the budget allows. */
 export function planSteps(input: PlanInput): Step[] {
-  const { windows, isOpen, mode, only, pageSize } = input;
-  const asked = only === null ? windows : windows.filter(({ from, to }) => from < only.to && to > only.from);
+  const { windows, isOpen, mode, only, pageSize, readSince } = input;
+  const asked = windows.filter(
+    ({ from, to, state, freshAsOf }) =>
+      (only === null || (from < only.to && to > only.from)) &&
+      (readSince === null || state !== 'settled' || (freshAsOf ?? '') < readSince),
+  );
   const due: Step[] = [];
   const rest: Window[] = [];
   for (const window of asked) {

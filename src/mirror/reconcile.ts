@@ -1,66 +1,218 @@
 /**
- * Deletions: rows that a consistent walk did not show. Each is confirmed with the server before it goes, and where too
- * many would go nothing does. Section "Deletions" of docs/architecture.md.
+ * Deletions: rows that a walk or a search did not show. Absence is the strongest claim of all, so it takes a record that
+ * is known to live, shown in the same minute by a request of the same shape; and many rows never go at once. Section
+ * "Deletions" of docs/architecture.md.
  */
+import type { Page } from '../api/envelope.ts';
+import type { DayRange } from '../model/era.ts';
+import { resourceNames, type ResourceName } from '../model/resources.ts';
+import { addDays, minuteMs, type Clock, type Day } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import { idsOn } from './page-entries.ts';
+import { ContradictionError } from './contradiction.ts';
+import type { Look } from './server-contact.ts';
 
-/** How many rows of a window may go without being asked: the larger of a number and a share. */
+/** Rows that may go at once without being asked for: the larger of a number and a share. */
 const brakeRows = 50;
 const brakeShare = 0.2;
+/** A window of no more rows may lose all of them. */
+const fewRows = 10;
+
+/** Records that are asked for before a control record is, and how long that may take. */
+const batchSize = 20;
+const batchMs = 30_000;
+/** Times that a record is asked for until a control record is shown in the same minute. */
+const tries = 3;
 
 export interface RemovalPorts {
-  readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent'>;
-  /** Asks the server for the record itself: true only where it answers that there is none. */
-  readonly isAbsent: (id: number) => Promise<boolean>;
+  readonly run: string;
+  readonly resource: ResourceName;
+  readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'landmarks' | 'unseenIds'>;
+  readonly clock: Clock;
+  /** Asks the server for a record by itself. */
+  readonly look: (resource: ResourceName, id: number) => Promise<Look>;
+  /** The first page of the records of these days, asked for as walks ask. */
+  readonly readDays: (days: DayRange) => Promise<Page>;
   readonly allowDeletions: boolean;
+  /** Rows that may go at once, where the operator says how many (`sync.brake`). */
+  readonly brake: number | undefined;
+  /** How many rows were removed in this run. */
+  readonly removed: { rows: number };
 }
 
-export interface ReconcilePorts extends RemovalPorts {
-  readonly store: RemovalPorts['store'] & Pick<MirrorStore, 'unseenIds' | 'releaseUnseen'>;
+/** A window that was read whole and did not show all of its rows. */
+export interface Suspicion {
+  readonly window: Window;
+  /** The rows that were not shown. */
+  readonly ids: readonly number[];
+  /** Whether the reading showed any record at all. */
+  readonly showedSome: boolean;
+  /** Whether there are records that no page shows, so that a suspect may be one of them. */
+  readonly hides?: boolean;
+  /** Puts on record that the window's rows are those of the server. */
+  readonly settle: () => void;
+  /** Puts on record why they may not be. */
+  readonly leave: (problem: string) => void;
 }
 
-export interface Reconciled {
-  /** Why rows are left in doubt; null where every row of the window is now one of the server's. */
-  readonly problem: string | null;
-  /** Rows that the server has although its pages did not show them. */
-  readonly alive: number;
+/** What was found out about the suspects of one window. */
+interface Case extends Suspicion {
+  readonly absent: number[];
+  alive: number;
+  unclear: number;
 }
 
-/** Removes the window's rows that the server no longer has. */
-export async function reconcile(
-  ports: ReconcilePorts,
-  run: string,
-  window: Window,
-  seen: ReadonlySet<number>,
-): Promise<Reconciled> {
-  const { store } = ports;
-  store.releaseUnseen(window, seen);
-  return removeAbsent(ports, run, window, store.unseenIds(window, seen));
-}
+const unproven = 'no record that is known to live was shown in the same minute, so nothing is taken for deleted';
 
-/** Removes those of the window's rows that the server confirms to have no longer, unless they are too many. */
-export async function removeAbsent(
-  ports: RemovalPorts,
-  run: string,
-  window: Window,
-  unseen: readonly number[],
-): Promise<Reconciled> {
-  const { store } = ports;
-  if (unseen.length === 0) return { problem: null, alive: 0 };
-  const live = store.liveCount(window.resource, window);
-  if (!ports.allowDeletions && unseen.length > Math.max(brakeRows, live * brakeShare)) {
-    const detail = `${unseen.length} of ${live} records would be removed; nothing was`;
-    const subject = `${window.from}..${window.to} ${run}`;
-    store.recordEvent(run, { resource: window.resource, kind: 'deletions_refused', subject, detail });
-    return { problem: `${detail} (--allow-deletions lets them go)`, alive: 0 };
+/** The removals of one resource in one run. */
+export class Removal {
+  readonly #ports: RemovalPorts;
+
+  constructor(ports: RemovalPorts) {
+    this.#ports = ports;
   }
-  const absent: number[] = [];
-  for (const id of unseen) {
-    // One at a time: a handful of records, and an answer that fails ends the window.
-    if (await ports.isAbsent(id)) absent.push(id);
+
+  /**
+   * Removes the suspected rows that the server proves to have no longer, and settles their windows. Throws what keeps the
+   * server from being asked; the windows not dealt with stay as they are.
+   * @param trusting whether the capabilities come from an earlier run: what they rule out is then a ContradictionError
+   */
+  async decide(suspicions: readonly Suspicion[], trusting: boolean): Promise<void> {
+    const suspects = new Set(suspicions.flatMap(({ ids }) => ids));
+    if (suspects.size === 0) return;
+    const isEmpty = suspicions.some(({ showedSome }) => !showedSome) && !(await this.#showsDays(suspects));
+    // The server may follow another rule by now, under which the days that were asked for are others.
+    if (isEmpty && trusting) throw new ContradictionError('no range of days shows a record that is known to live');
+    const empty = isEmpty ? suspicions.filter(({ showedSome }) => !showedSome) : [];
+    if (isEmpty) this.#refuse(empty);
+    const cases = this.#unbraked(suspicions.filter((each) => !empty.includes(each))).map((each): Case => ({
+      ...each,
+      absent: [],
+      alive: 0,
+      unclear: 0,
+    }));
+    if (cases.length === 0) return;
+    if (await this.#showsControl(suspects)) await this.#ask(new Set(cases), suspects);
+    else this.#refuse(cases);
+    const alive = cases.reduce((sum, each) => sum + (each.hides ? 0 : each.alive), 0);
+    if (alive === 0 || !trusting) return;
+    throw new ContradictionError(`the pages did not show ${alive} records that the server still has`);
   }
-  store.deleteRecords(run, window.resource, absent);
-  const alive = unseen.length - absent.length;
-  const problem = alive === 0 ? null : `the pages did not show ${alive} records that the server still has`;
-  return { problem, alive };
+
+  /** The suspicions that no brake holds; the others are left. */
+  #unbraked(suspicions: readonly Suspicion[]): readonly Suspicion[] {
+    const { store, resource, allowDeletions, brake, removed } = this.#ports;
+    if (allowDeletions) return suspicions;
+    const isMuch = (rows: number, of: number) => rows > Math.max(brake ?? brakeRows, of * brakeShare);
+    const going = suspicions.filter((each) => {
+      const rows = each.ids.length;
+      const live = store.liveCount(resource, each.window);
+      if (!isMuch(rows, live) && (rows < live || rows <= (brake ?? fewRows))) return true;
+      this.#hold([each], rows, `${live} records created in ${each.window.from}..${each.window.to}`);
+      return false;
+    });
+    const rows = going.reduce((sum, { ids }) => sum + ids.length, 0);
+    const live = store.liveCount(resource);
+    if (rows === 0 || (!isMuch(removed.rows + rows, removed.rows + live) && rows < live)) return going;
+    this.#hold(going, rows, `${live} ${resource}`);
+    return [];
+  }
+
+  #hold(held: readonly Suspicion[], rows: number, of: string): void {
+    const { store, run, resource } = this.#ports;
+    const detail = `${rows} of ${of} would be removed; nothing was`;
+    const days = held.map(({ window }) => `${window.from}..${window.to}`)[0] ?? '';
+    store.recordEvent(run, { resource, kind: 'deletions_refused', subject: `${days} ${run}`, detail });
+    const advice = `--allow-deletions lets them go once, sync.brake as many each time`;
+    for (const { leave } of held) leave(`${detail} (${advice})`);
+  }
+
+  #refuse(cases: readonly Suspicion[]): void {
+    const { store, run, resource } = this.#ports;
+    const rows = cases.reduce((sum, { ids }) => sum + ids.length, 0);
+    const detail = `${rows} records were not shown, and ${unproven}`;
+    store.recordEvent(run, { resource, kind: 'absence_unproven', subject: run, detail });
+    for (const { leave } of cases) leave(detail);
+  }
+
+  /** Asks for each suspect, and for a control record between them, and deals with each window once all is known. */
+  async #ask(open: Set<Case>, suspects: ReadonlySet<number>): Promise<void> {
+    const { clock, look, resource } = this.#ports;
+    const queue = [...open].flatMap((each) => each.ids.map((id) => ({ each, id, tried: 0 })));
+    let absent: ((typeof queue)[number] & { readonly at: number })[] = [];
+    // One at a time: a handful of records, and an answer that fails ends it.
+    for (let asked = queue.shift(); asked !== undefined; asked = queue.shift()) {
+      const { kind } = await look(resource, asked.id);
+      if (kind === 'found') asked.each.alive += 1;
+      else if (kind === 'unknown') asked.each.unclear += 1;
+      else absent.push({ ...asked, at: clock.now() });
+      const since = absent[0]?.at ?? Infinity;
+      const isFull = absent.length >= batchSize || clock.now() - since > batchMs;
+      if (absent.length > 0 && (isFull || queue.length === 0)) {
+        if (!(await this.#showsControl(suspects))) {
+          this.#refuse([...open]);
+          return;
+        }
+        const now = clock.now();
+        for (const { each, id, tried, at } of absent) {
+          if (now - at <= minuteMs) each.absent.push(id);
+          else if (tried + 1 < tries) queue.push({ each, id, tried: tried + 1 });
+          else each.unclear += 1;
+        }
+        absent = [];
+      }
+      for (const each of open) {
+        if (each.absent.length + each.alive + each.unclear < each.ids.length) continue;
+        open.delete(each);
+        this.#close(each);
+      }
+    }
+  }
+
+  #close({ absent, alive, unclear, hides, settle, leave }: Case): void {
+    const { store, run, resource, removed } = this.#ports;
+    if (absent.length > 0) store.deleteRecords(run, resource, absent);
+    removed.rows += absent.length;
+    if (hides) settle();
+    else if (alive > 0) leave(`the pages did not show ${alive} records that the server still has`);
+    else if (unclear > 0)
+      leave(`the pages did not show ${unclear} records that the server neither shows nor denies to have`);
+    else settle();
+  }
+
+  /** Rows that are not suspected, newest and oldest first. */
+  #controls(resource: ResourceName, suspects: ReadonlySet<number>) {
+    const { store } = this.#ports;
+    const count = Math.min(suspects.size, 1_000) + 2;
+    const rows = [...store.landmarks(resource, 'newest', count), ...store.landmarks(resource, 'oldest', count)];
+    return rows.filter(({ id }) => resource !== this.#ports.resource || !suspects.has(id));
+  }
+
+  /** Whether a record that is known to live is shown, asked for as the suspects are. */
+  async #showsControl(suspects: ReadonlySet<number>): Promise<boolean> {
+    const { resource, look, allowDeletions } = this.#ports;
+    let controls = this.#controls(resource, suspects).map(({ id }) => ({ resource, id }));
+    if (controls.length === 0 && allowDeletions) {
+      // The operator says that the resource may become empty: then others must show that the server is itself.
+      const others = resourceNames.filter((name) => name !== resource);
+      controls = others.flatMap((name) => this.#controls(name, suspects).map(({ id }) => ({ resource: name, id })));
+      if (controls.length === 0) return true;
+    }
+    // The newest may have been deleted just now; the one beside it hardly, too.
+    for (const control of [controls[0], controls.at(-1)]) {
+      if (control !== undefined && (await look(control.resource, control.id)).kind === 'found') return true;
+    }
+    return false;
+  }
+
+  /** Whether days on which records are known to have been created show one, asked for as walks ask. */
+  async #showsDays(suspects: ReadonlySet<number>): Promise<boolean> {
+    const { store, resource, readDays, allowDeletions } = this.#ports;
+    const [control] = this.#controls(resource, suspects);
+    if (control === undefined) return allowDeletions;
+    const from = control.createdAt.slice(0, 10) as Day;
+    const days = { from, to: addDays(from, 1) };
+    const known = new Set(store.unseenIds({ resource, ...days }, suspects));
+    return idsOn(await readDays(days)).some((id) => known.has(id));
+  }
 }

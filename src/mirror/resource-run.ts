@@ -1,16 +1,21 @@
 /** One resource's part of a run: measure, plan, walk its windows side by side, and prove the sum. */
 import type { Capabilities } from '../api/capabilities.ts';
+import { isPageFailure } from '../api/errors.ts';
 import { coverageOf, everything, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { Clock, Day } from '../model/time.ts';
+import { timestampOf, type Clock, type Day, type Timestamp } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError } from './contradiction.ts';
-import { grantFreshness, holdFreshness } from './held-freshness.ts';
+import { denyFreshness, grantFreshness, holdFreshness } from './held-freshness.ts';
 import { planSteps, type Mode, type Step } from './plan.ts';
+import { askedRange } from './range.ts';
+import { Removal } from './reconcile.ts';
 import { forgetFutureReading } from './set-back.ts';
 import { proveSum } from './sum.ts';
+import type { Look } from './server-contact.ts';
+import { Surplus } from './surplus.ts';
 import { unsentSteps } from './unsent-emails.ts';
 import { WindowVisitor, type VisitPorts } from './window-visitor.ts';
 import { firstWindows, isOpen, mergeWindows, sealDay } from './windows.ts';
@@ -24,6 +29,8 @@ export interface SyncOptions {
   readonly requestsPerRun: number;
   /** How long after its end a window may still gain records. */
   readonly graceMs: number;
+  /** Rows that may go at once, by resource, where that is not left to the brake's own rule. */
+  readonly brake?: Partial<Record<ResourceName, number>>;
   /** Pages that a window may have. */
   readonly windowPages: number;
 }
@@ -42,20 +49,30 @@ const wholeResources: ReadonlySet<ResourceName> = new Set(['packages', 'coupons'
 /** A merged window is left room to grow without being cut again. */
 const mergedShare = 0.5;
 
-export type ResourcePorts = Omit<VisitPorts, 'capabilities' | 'seal' | 'most' | 'trusting' | 'options'> & {
+export type ResourcePorts = Omit<VisitPorts, 'capabilities' | 'seal' | 'most' | 'trusting' | 'removal' | 'surplus'> & {
   readonly options: SyncOptions;
 };
 
+/** What goes on when the resource is measured and read a second time. */
+interface Course {
+  readonly startedAt: Timestamp;
+  /** How many were removed counts for both. */
+  readonly removed: { rows: number };
+}
+
 /** Brings one resource up to date. Its problems are its result; it rejects for a bug, or where the run itself is stopped. */
 export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
-  const { store, resource, signal } = ports;
+  const { store, resource, signal, clock } = ports;
+  const course: Course = { startedAt: timestampOf(clock.now()), removed: { rows: 0 } };
   try {
     forgetFutureReading(ports, resource);
     const stored = storedCapabilities(store, resource)?.capabilities;
     // Ranges may have seemed not to work only because there were too few records to show it.
-    if (stored === undefined || stored.ranges === 'none') return await readResource(ports, await measure(ports), false);
+    if (stored === undefined || stored.ranges === 'none') {
+      return await readResource(ports, course, await measure(ports), false);
+    }
     try {
-      return await readResource(ports, stored, true);
+      return await readResource(ports, course, stored, true);
     } catch (error) {
       if (!(error instanceof ContradictionError)) throw error;
       store.recordEvent(ports.run, {
@@ -64,7 +81,7 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
         subject: ports.run,
         detail: error.message,
       });
-      return await readResource(ports, await measure(ports), false);
+      return await readResource(ports, course, await measure(ports), false, true);
     }
   } catch (error) {
     signal.throwIfAborted();
@@ -84,44 +101,92 @@ export function endedBy(
 }
 
 async function measure({ source, store, resource, signal }: ResourcePorts): Promise<Capabilities> {
-  const measured = await source.measure(resource, signal);
+  const measured = await source.measure(resource, signal, storedCapabilities(store, resource)?.capabilities);
   recordCapabilities(store, resource, measured);
   return measured;
 }
 
-/** @param trusting whether the capabilities come from an earlier run, so that a contradiction is worth measuring again */
-async function readResource(ports: ResourcePorts, capabilities: Capabilities, trusting: boolean): Promise<ResourceEnd> {
-  const { resource, store, options } = ports;
+/**
+ * @param trusting whether the capabilities come from an earlier run, so that a contradiction is worth measuring again
+ * @param again whether this is the second reading: what the first has settled is not read again
+ */
+async function readResource(
+  ports: ResourcePorts,
+  { startedAt, removed }: Course,
+  capabilities: Capabilities,
+  trusting: boolean,
+  again = false,
+): Promise<ResourceEnd> {
+  const { resource, store, options, source, run, clock, signal, allowance } = ports;
   const seal = sealOf(ports.clock, capabilities, options);
   // Where the order does not hold still only a single page can be trusted, so windows are cut down to one.
   const most = capabilities.pageSize * (capabilities.sorts === 'ignored' ? 1 : options.windowPages);
-  const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting });
+  const surplus = new Surplus(store, resource);
+  const removal = new Removal({
+    run,
+    resource,
+    store,
+    clock,
+    // A record that cannot be given is neither there nor absent.
+    look: (name, id) =>
+      source.look(name, id, signal).catch((error: unknown): Look => {
+        if (isPageFailure(error)) return { kind: 'unknown' };
+        throw error;
+      }),
+    readDays: (days) => {
+      const range = askedRange(days, capabilities);
+      return source.page(resource, { page: 1, paginate: capabilities.pageSize, range }, capabilities, signal);
+    },
+    allowDeletions: options.allowDeletions,
+    brake: options.brake?.[resource],
+    removed,
+  });
+  const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting, removal, surplus });
 
   if (trusting) holdFreshness(store, resource);
   prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
-  const planned = plannedSteps(store, resource, options, capabilities, seal);
+  const planned = plannedSteps(store, resource, options, capabilities, seal, again ? startedAt : null);
   const changing = resource === 'emails' && options.mode === 'default' && options.only === null;
   const steps = changing
     ? [...planned, ...(await unsentSteps(ports, capabilities, unreadBy(store, planned)))]
     : planned;
-  const expected = steps.some(({ window }) => window.serverTotal === null)
-    ? await visitor.total(null)
-    : steps.reduce((sum, { window }) => sum + (window.serverTotal ?? 0), 0);
-  ports.progress({ kind: 'expected', resource, records: expected });
+  const read = steps.map(({ window }) => window);
+  const unknown = read.filter(({ serverTotal }) => serverTotal === null);
+  const known = (windows: readonly Window[]) => windows.reduce((sum, { serverTotal }) => sum + (serverTotal ?? 0), 0);
+  // What was never counted holds what the other windows do not.
+  const rest = unknown.length === 0 ? 0 : Math.max(0, (await visitor.total(null)) - known(store.windows(resource)));
+  ports.progress({ kind: 'expected', resource, records: known(read) + rest });
+  const days = unknown.toSorted((a, b) => (a.from < b.from ? -1 : 1));
+  allowance.allow(
+    resource,
+    [
+      // How much of it each has is found out by cutting.
+      ...days.slice(0, 1).map(({ from, to }) => ({ from, to: days.at(-1)?.to ?? to, records: rest })),
+      ...read.flatMap(({ from, to, serverTotal }) =>
+        serverTotal === null ? [] : [{ from, to, records: serverTotal }],
+      ),
+    ],
+    capabilities.pageSize,
+  );
   try {
-    await visitor.visitAll(steps.map(({ window }) => window));
+    await visitor.visitAll(read);
   } finally {
     keepReadablePage(ports, capabilities);
   }
   const sum = await proveSum({
+    run,
     visitor,
     store,
     resource,
+    capabilities,
+    surplus,
+    allowance,
     only: options.only,
     trusting,
     isOpen: (window) => isOpen(window, seal),
   });
-  if (sum.problem === null) grantFreshness(store, resource);
+  if (sum.proven) grantFreshness(store, resource);
+  else if (sum.missing && options.only === null) denyFreshness(store, resource);
 
   const windows = store.windows(resource);
   for (const merged of mergeWindows(windows, seal, most * mergedShare)) {
@@ -161,6 +226,7 @@ export function plannedSteps(
   options: SyncOptions,
   capabilities: Capabilities,
   seal: Day,
+  readSince: Timestamp | null = null,
 ): Step[] {
   return planSteps({
     windows: store.windows(resource),
@@ -168,6 +234,7 @@ export function plannedSteps(
     mode: options.mode,
     whole: wholeResources.has(resource),
     only: options.only,
+    readSince,
     budget: options.requestsPerRun,
     pageSize: capabilities.pageSize,
   });

@@ -7,6 +7,7 @@ import type { Clock } from '../model/time.ts';
 import { type FreeSpace, freeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore, RunReport, RunStatus } from '../store/ports/mirror-store.ts';
 import type { SyncProgress } from './progress.ts';
+import { Allowance } from './allowance.ts';
 import { watchLog } from './log-watch.ts';
 import { readIncludes, type Includes } from './includes.ts';
 import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
@@ -51,6 +52,9 @@ export interface SyncResult {
   readonly error: OperatorError | null;
 }
 
+/** With what the run may send, which the source keeps to. */
+type BoundedPorts = SyncPorts & { readonly allowance: Allowance };
+
 /** The lock that every writer of the mirror takes. */
 export const syncLock = 'sync';
 
@@ -63,9 +67,11 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
   const run = request.run ?? runId(clock);
   store.acquireLock(syncLock, run);
   try {
-    const lost = await meetServer(ports, request, run);
+    const allowance = new Allowance(request.requestsPerRun);
+    const bounded = { ...ports, source: ports.source.within(allowance), allowance };
+    const lost = await meetServer(bounded, request, run);
     store.beginRun(run, 'sync', request.resources);
-    const watched = watchDisk(ports, request, run);
+    const watched = watchDisk(bounded, request, run);
     const ends = await syncAll(watched, request, run, lost);
     const error = errorOf([...ends.values()], watched.signal);
     const status = statusOf([...ends.values()], signal);
@@ -79,7 +85,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
 }
 
 /** The same ports, stopped where the disk has no room for what is to be read, or the log has grown too long. */
-function watchDisk(ports: SyncPorts, { maxLogBytes }: SyncRequest, run: string): SyncPorts {
+function watchDisk(ports: BoundedPorts, { maxLogBytes }: SyncRequest, run: string): BoundedPorts {
   const { store, progress } = ports;
   const stopping = new AbortController();
   const stop = (reason: OperatorError): void => stopping.abort(reason);
@@ -113,7 +119,7 @@ async function meetServer(ports: SyncPorts, request: SyncRequest, run: string): 
 
 /** @param lost why the server cannot be asked for anything; null where it can */
 async function syncAll(
-  ports: SyncPorts,
+  ports: BoundedPorts,
   request: SyncRequest,
   run: string,
   lost: OperatorError | null,

@@ -53,8 +53,11 @@ export async function checkServer(ports: ServerCheckPorts, accepted: boolean): P
   const owner = sameDoor ? null : await contact.owner(signal);
   const newest = landmarksOf(ports, 'newest', landmarkCount);
   // An empty mirror has nothing to lose, whatever server it meets.
-  const reasons =
-    newest.length === 0 ? [] : objections({ known, address, owner, remains: await remainsOf(ports, newest) });
+  const remains = newest.length === 0 ? 'unclear' : await remainsOf(ports, newest);
+  const found = newest.length === 0 ? [] : objections({ known, address, owner, remains });
+  // Where it was before, a server that shows nothing at all is no other one, and no row goes on its word.
+  const isBlank = found.length > 0 && sameDoor && remains === 'gone' && (await contact.showsNothing(signal));
+  const reasons = isBlank ? [] : found;
   if (reasons.length > 0) {
     if (!accepted) throw refusal(address, reasons);
     noteEvent(ports, 'server_accepted', reasons.join('; '));

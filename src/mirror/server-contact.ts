@@ -5,7 +5,7 @@ import { KeyRefused, NotFound, NotTheApi, PageTooLarge, RefusedInput, ServerFail
 import { OperatorError } from '../model/errors.ts';
 import { markOf } from '../model/mark.ts';
 import { recordId, type ServedRecord } from '../model/records.ts';
-import type { ResourceName } from '../model/resources.ts';
+import { resourceNames, type ResourceName } from '../model/resources.ts';
 
 /** The user that a key belongs to. */
 export interface Owner {
@@ -30,14 +30,20 @@ export interface ServerContact {
   readonly keyMark: string;
   /** The user behind the key; null where the server does not tell. */
   owner(signal: AbortSignal): Promise<Owner | null>;
+  /** Whether all of its lists show nothing, as the server's own do while it is set up anew. */
+  showsNothing(signal: AbortSignal): Promise<boolean>;
   /** Asks for one record. Throws where the server cannot be reached, or refuses the key altogether. */
   look(resource: ResourceName, id: number, signal: AbortSignal): Promise<Look>;
 }
 
+/** The part of the client that the engine asks. */
+export type AskedClient = Pick<Client, 'list' | 'getUser' | 'auth' | 'address' | 'keyMark' | 'rateLimit'>;
+
 /** A server that does not tell whose key it is must not hold anybody up. */
 const ownerPatience = { attempts: 2 };
 
-export function apiContact(client: Client): ServerContact {
+/** @param client what looks at records counts for no resource */
+export function apiContact(client: AskedClient): ServerContact {
   return {
     address: client.address,
     keyMark: client.keyMark,
@@ -50,15 +56,31 @@ export function apiContact(client: Client): ServerContact {
         throw error;
       }
     },
+    showsNothing: async (signal) => {
+      for (const resource of resourceNames) {
+        if ((await client.list(resource, { paginate: 1 }, signal)).total > 0) return false;
+      }
+      return true;
+    },
     look: async (resource, id, signal) => {
       try {
-        return await (resource === 'users' ? lookAtUser(client, id, signal) : lookInList(client, resource, id, signal));
+        return await lookAtRecord(client, resource, id, signal);
       } catch (error) {
         if (isSilence(error)) return { kind: 'unknown' };
         throw error;
       }
     },
   };
+}
+
+/** Asks for one record by itself: a user by its own page, others by the filter on their id. */
+export async function lookAtRecord(
+  client: Pick<Client, 'list' | 'getUser'>,
+  resource: ResourceName,
+  id: number,
+  signal: AbortSignal,
+): Promise<Look> {
+  return resource === 'users' ? lookAtUser(client, id, signal) : lookInList(client, resource, id, signal);
 }
 
 const markedFields = ['username', 'email', 'created_at'] as const;
@@ -76,7 +98,7 @@ function ownerIn(body: unknown): Owner | null {
 }
 
 /** Users have no filter on their id, but a page of their own. */
-async function lookAtUser(client: Client, id: number, signal: AbortSignal): Promise<Look> {
+async function lookAtUser(client: Pick<Client, 'getUser'>, id: number, signal: AbortSignal): Promise<Look> {
   try {
     return lookAt(recordIn((await client.getUser(id, [], signal)).body), id);
   } catch (error) {
@@ -86,7 +108,7 @@ async function lookAtUser(client: Client, id: number, signal: AbortSignal): Prom
 }
 
 async function lookInList(
-  client: Client,
+  client: Pick<Client, 'list'>,
   resource: Exclude<ResourceName, 'users'>,
   id: number,
   signal: AbortSignal,

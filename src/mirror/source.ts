@@ -4,7 +4,8 @@ import type { Reading } from '../api/client.ts';
 import type { Page } from '../api/envelope.ts';
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { ServerContact } from './server-contact.ts';
+import type { RequestGate } from './allowance.ts';
+import type { Look, ServerContact } from './server-contact.ts';
 import type { Extent } from './windows.ts';
 
 export interface PageRequest {
@@ -23,8 +24,11 @@ export interface Source {
   readonly contact: ServerContact;
   /** What was asked about the resource so far; an answer that took several tries counts once. */
   requests(resource: ResourceName): number;
-  /** Finds out how the server reads what the reference leaves open. */
-  measure(resource: ResourceName, signal: AbortSignal): Promise<Capabilities>;
+  /**
+   * Finds out how the server reads what the reference leaves open.
+   * @param before what was found out before, for what a list that shows nothing cannot tell
+   */
+  measure(resource: ResourceName, signal: AbortSignal, before?: Capabilities): Promise<Capabilities>;
   /** Records beyond which pages of the resource were seen to fail; Infinity where none did. */
   readablePage(resource: ResourceName): number;
   /**
@@ -50,6 +54,8 @@ export interface Source {
   ): Promise<number>;
   /** The days of the oldest and the newest record, as far as the server's order can be relied on. */
   extent(resource: ResourceName, capabilities: Capabilities, signal: AbortSignal): Promise<Extent>;
-  /** True only where the server answers that there is no such record. */
-  isAbsent(resource: ResourceName, id: number, signal: AbortSignal): Promise<boolean>;
+  /** Asks for one record by itself. Throws where the answer fails. */
+  look(resource: ResourceName, id: number, signal: AbortSignal): Promise<Look>;
+  /** The same source, which takes leave for each request that it sends. */
+  within(gate: RequestGate): Source;
 }

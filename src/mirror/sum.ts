@@ -2,24 +2,37 @@
  * The proof of a resource: its rows are as many as the server says it has. Where they are not, the windows whose counts
  * differ are read again, and last what no range of days shows.
  */
+import type { Capabilities } from '../api/capabilities.ts';
 import { coverageOf, outsideEra, type DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import type { Allowance } from './allowance.ts';
 import { ContradictionError } from './contradiction.ts';
+import { addUp, findDifferences } from './differences.ts';
+import { pagesOf } from './plan.ts';
+import { surplusWords, type Surplus } from './surplus.ts';
 import type { WindowVisitor } from './window-visitor.ts';
 
 export interface Sum {
   readonly total: number;
   readonly problem: string | null;
+  /** Whether what the windows have shown is all that the server shows, though its total may count more. */
+  readonly proven: boolean;
+  /** Whether the server has records that no window has shown, so that nothing says how fresh the rows are. */
+  readonly missing: boolean;
 }
 
 /** A server that is written to all the time changes between two looks; after this many the difference is told. */
 const rounds = 3;
 
 export interface SumPorts {
+  readonly run: string;
   readonly visitor: WindowVisitor;
   readonly store: MirrorStore;
   readonly resource: ResourceName;
+  readonly capabilities: Capabilities;
+  readonly surplus: Surplus;
+  readonly allowance: Allowance;
   readonly only: DayRange | null;
   readonly isOpen: (window: Window) => boolean;
   /** Whether an unexplained lack of records is worth measuring the server's rules again. */
@@ -28,77 +41,119 @@ export interface SumPorts {
 
 /** Compares the number of rows with the server's total, and reads again what differs. */
 export async function proveSum(ports: SumPorts): Promise<Sum> {
-  const { visitor, store, resource } = ports;
+  const { visitor, store, resource, surplus } = ports;
   let total = await visitor.total(null);
   let live = store.accountedCount(resource);
   // What cannot be read is told where it is; it is no reason to read anything again.
-  const isExplained = (): boolean => live <= total && live + visitor.unreadable >= total;
-  for (let round = 0; round < rounds && !isExplained(); round += 1) {
+  const isTold = (): boolean => live <= total && live + visitor.unreadable >= total;
+  /** Whether two looks, with everything that differs read between them, have shown the same. */
+  let isStill = total - live === surplus.list;
+  for (let round = 0; round < rounds && !isStill && !isTold(); round += 1) {
     const before = { total, live };
-    const differing = await differingWindows(ports);
-    await visitor.visitAll([...differing.keys()], differing);
+    // A list that shows nothing at all has nothing to be searched.
+    if (total > 0) await readDiffering(ports, total - live);
     total = await visitor.total(null);
     live = store.accountedCount(resource);
-    if (!isExplained() && live === before.live && total === before.total) {
-      // A window that could not be read has its own reason, and may hold all that is missing.
-      if (store.windows(resource).some(({ state }) => state !== 'settled')) break;
-      if (!(await readOutside(ports, live, total))) {
-        distrust(ports, live, total);
-        break;
-      }
-      live = store.accountedCount(resource);
+    if (isTold() || live !== before.live || total !== before.total) continue;
+    if (isExplained(ports, total - live) || !(await readOutside(ports, live, total))) isStill = true;
+    else live = store.accountedCount(resource);
+  }
+  if (live !== total && isTold()) return { total, problem: null, proven: true, missing: false };
+  return endOf(ports, total, live, isStill);
+}
+
+function isExplained({ store, resource, surplus, capabilities }: SumPorts, difference: number): boolean {
+  return surplus.explains(difference, store.windows(resource), !addUp(capabilities));
+}
+
+/** What the comparison has come to. What a total counts and no page shows is remembered, so that it is looked for once. */
+function endOf(ports: SumPorts, total: number, live: number, isStill: boolean): Sum {
+  const { store, resource, surplus, only, run } = ports;
+  const difference = total - live;
+  const windows = store.windows(resource);
+  const isWhole = only === null && windows.every(({ state }) => state === 'settled');
+  if (difference === 0) {
+    if (isWhole) surplus.noteList(0, windows);
+    return { total, problem: null, proven: true, missing: false };
+  }
+  const counts = `the mirror has ${live} records and the server counts ${total}`;
+  if (!isStill || !isWhole) return { total, problem: counts, proven: false, missing: false };
+  const proven = isExplained(ports, difference);
+  surplus.noteList(difference, windows);
+  const words = surplusWords(difference);
+  store.recordEvent(run, {
+    resource,
+    kind: 'totals_differ',
+    subject: String(difference),
+    detail: `${words}: ${counts}`,
+  });
+  return { total, problem: `${words}: ${counts}`, proven, missing: !proven && difference > 0 };
+}
+
+/**
+ * Reads the windows that may hold the difference: those whose count is another now, and where these do not explain it,
+ * those still open and those not settled.
+ */
+async function readDiffering(ports: SumPorts, difference: number): Promise<void> {
+  const { visitor, store, resource, only, isOpen, surplus, capabilities, allowance } = ports;
+  const asked = store
+    .windows(resource)
+    .filter((window) => only === null || (window.from < only.to && window.to > only.from));
+  const sealed = asked.filter((window) => window.state === 'settled' && !isOpen(window));
+  const others = asked.filter((window) => !sealed.includes(window) && !visitor.hasFailed(window));
+  const found = await findDifferences(
+    {
+      store,
+      surplus,
+      capabilities,
+      count: (days) => visitor.total(days),
+      left: () => allowance.left(resource),
+    },
+    sealed,
+  );
+  const differing = new Map<Window, number | undefined>(found.windows);
+  if (found.sum !== difference - surplus.list) {
+    for (const window of others) {
+      const isWhole = window.state === 'settled' && coverageOf(window) === 'everything';
+      differing.set(window, isWhole ? await visitor.total(window) : undefined);
     }
   }
-  if (isExplained()) return { total, problem: null };
-  return { total, problem: `the mirror has ${live} records and the server counts ${total}` };
-}
-
-/**
- * Nothing changed between two looks, everything was read, and still records are missing: then the walks that seemed
- * consistent were not, and what they showed is no ground for saying how fresh the rows are.
- */
-function distrust({ store, resource, only }: SumPorts, live: number, total: number): void {
-  if (only !== null || live >= total) return;
-  const problem = `${total - live} records of the server are in no range of days`;
-  const windows = store.windows(resource);
-  store.resetWindows(
+  allowance.allow(
     resource,
-    windows.map(({ from, to }) => ({ from, to, state: 'unsettled', problem })),
+    [...differing]
+      .filter(([window]) => coverageOf(window) !== 'outside')
+      .map(([{ from, to, serverTotal }, counted]) => ({ from, to, records: counted ?? serverTotal ?? 0 })),
+    capabilities.pageSize,
   );
+  await visitor.visitAll([...differing.keys()], differing);
 }
 
 /**
- * Windows that may hold the difference: those still open, those not settled, and those whose count is another now, with
- * the count where it was asked.
+ * Reads the records that no range of days shows. False where they are read with every run already, or where that takes
+ * more than the run may send: only a look at everything shows them.
  */
-async function differingWindows(ports: SumPorts): Promise<Map<Window, number | undefined>> {
-  const { visitor, store, resource, only, isOpen } = ports;
-  const differing = new Map<Window, number | undefined>();
-  for (const window of store.windows(resource)) {
-    if (only !== null && (window.to <= only.from || window.from >= only.to)) continue;
-    if (visitor.hasFailed(window)) continue;
-    const isWhole = coverageOf(window) === 'everything';
-    // Counting an open window costs about as much as reading it, unless it is one over everything.
-    const counted =
-      window.state !== 'settled' || (isOpen(window) && !isWhole) ? undefined : await visitor.total(window);
-    if (isWhole || counted === undefined || counted !== window.serverTotal) differing.set(window, counted);
-  }
-  return differing;
-}
-
-/** Reads the records that no range of days shows. False where they are read with every run already. */
 async function readOutside(
-  { visitor, store, resource, only, trusting }: SumPorts,
+  { visitor, store, resource, only, trusting, capabilities, allowance }: SumPorts,
   live: number,
   total: number,
 ): Promise<boolean> {
   const windows = store.windows(resource);
   if (only !== null || windows.some((window) => coverageOf(window) !== 'days')) return false;
+  if (windows.some(({ state }) => state !== 'settled')) return false;
   if (trusting && live < total) {
     // The ranges may have been read too narrowly: that is found out by measuring, at less cost than reading everything.
     throw new ContradictionError(`the windows show ${live} records of ${resource} and the server counts ${total}`);
   }
+  if (pagesOf({ serverTotal: total }, capabilities.pageSize) + 2 > allowance.left(resource)) return false;
   store.resetWindows(resource, [outsideEra, ...windows]);
   await visitor.visitAll(store.windows(resource).filter((window) => coverageOf(window) === 'outside'));
+  const outside = store.windows(resource).find((window) => coverageOf(window) === 'outside');
+  // Without a record in it, it would be read in vain with every run.
+  if (outside?.state === 'settled' && store.accountedCount(resource, outside) === 0) {
+    store.resetWindows(
+      resource,
+      store.windows(resource).filter((window) => coverageOf(window) === 'days'),
+    );
+  }
   return true;
 }

@@ -44,7 +44,7 @@ async function look(ports: ComparePorts, window: Window): Promise<WindowComparis
   const { store, capabilities } = ports;
   const findings = new Findings();
   const portsOf = (pageSize: number) => walkPorts(ports, window, pageSize, findings);
-  const walked = await walkWindow(portsOf(capabilities.pageSize), Infinity);
+  const walked = await walkWindow(portsOf, capabilities.pageSize, Infinity);
   const verdict = await insistOnWindow(portsOf, capabilities.pageSize, walked);
   if (verdict.kind !== 'settled') return { findings, problem: problemOf(verdict) };
   findings.keepSeen(verdict.seen);
@@ -59,6 +59,7 @@ function walkPorts(ports: ComparePorts, window: Window, paginate: number, findin
     clock,
     pageSize: paginate,
     expected: window.serverTotal,
+    surplus: 0,
     read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal),
     record: (page) => {
       // Neighbours that a wide range shows are compared in their own window; what no window owns, wherever it shows.

@@ -15,19 +15,36 @@ export interface WalkPorts {
   readonly pageSize: number;
   /** What the server counted in the window when it was last asked; null where it never was. */
   readonly expected: number | null;
+  /** By how much the total was too large at the last walk, which was settled; 0 where it was right. */
+  readonly surplus: number;
   /** Asks for one page of the window. */
   readonly read: (page: number) => Promise<Page>;
   /** Keeps a page's records and the window's progress in one step; gives how many records had no usable id. */
   readonly record: (page: Page) => number;
 }
 
+/** What passes over a list that held still have shown together. */
+interface Shown {
+  readonly seen: ReadonlySet<number>;
+  readonly startedAt: Timestamp;
+  readonly perPage: number;
+  /** Whether a record came on two pages of one pass: then the order may have hidden another. */
+  readonly crossing: boolean;
+  /** Passes in a row that have shown nothing new. */
+  readonly idle: number;
+}
+
 export type Verdict =
-  /** Every record that the server had in the window at `startedAt` was seen, unless it has been deleted since. */
+  /**
+   * Every record that the server shows in the window was seen, unless it was deleted after `startedAt`. `surplus`: how
+   * many more its total counts than its pages show, however often they are read; below 0 where it counts fewer.
+   */
   | {
       readonly kind: 'settled';
       readonly total: number;
       readonly seen: ReadonlySet<number>;
       readonly startedAt: Timestamp;
+      readonly surplus: number;
     }
   /** The same but for records that no page shows: all others were seen. */
   | {
@@ -38,8 +55,12 @@ export type Verdict =
       readonly unreadable: readonly Unreadable[];
     }
   | { readonly kind: 'large'; readonly total: number }
-  /** `constant`: the totals agreed, so it is the order of the records that does not hold still. */
-  | { readonly kind: 'unstable'; readonly total: number; readonly constant: boolean; readonly problem: string };
+  /** Some of its records cannot be kept, however often they are read. */
+  | { readonly kind: 'unusable'; readonly total: number; readonly problem: string }
+  /** `shown`: what was seen where all pages gave one total; without it, there is nothing to go on with. */
+  | { readonly kind: 'unstable'; readonly total: number; readonly problem: string; readonly shown?: Shown };
+
+type Unstable = Extract<Verdict, { kind: 'unstable' }>;
 
 /** Why a window is not settled, in words. */
 export function problemOf(verdict: Exclude<Verdict, { kind: 'settled' }>): string {
@@ -47,7 +68,7 @@ export function problemOf(verdict: Exclude<Verdict, { kind: 'settled' }>): strin
 }
 
 /** A page without its records: those of a page that was kept must not stay in memory for the rest of the walk. */
-type Size = Pick<Page, 'total' | 'lastPage' | 'perPage'>;
+type Size = Pick<Page, 'total' | 'lastPage' | 'perPage'> & { readonly entries: number };
 
 /** What one way through the pages has shown, from the list's end on. */
 class Pass {
@@ -68,6 +89,8 @@ class Pass {
   /** How many of the seen were created after the edge. */
   #added = 0;
   #constant = true;
+  /** Whether a record came on a page that had come on another. */
+  #crossing = false;
   /** Whether no page told a smaller total than the one before it. */
   #growing = true;
 
@@ -91,7 +114,7 @@ class Pass {
     this.#unreadable.push(...(page.unreadable ?? []));
     for (const part of page.parts ?? [page]) this.#keepPart(part);
     const { total, lastPage, perPage } = page;
-    return { total, lastPage, perPage };
+    return { total, lastPage, perPage, entries: entriesOn(page).length };
   }
 
   #keepPart(page: Page): void {
@@ -103,7 +126,9 @@ class Pass {
     this.#unusable += this.#ports.record(page);
     if (this.#edge === undefined) this.#edge = { total, createdAt: createdAtOn(page).at(-1) };
     else this.#countAdded(page, this.#edge.createdAt);
-    for (const id of idsOn(page)) this.#seen.add(id);
+    const ids = idsOn(page);
+    this.#crossing ||= ids.some((id) => this.#seen.has(id));
+    for (const id of ids) this.#seen.add(id);
   }
 
   #noteAge(ageMs: number): void {
@@ -123,29 +148,34 @@ class Pass {
     }
   }
 
-  verdict(): Verdict {
+  verdict(perPage: number): Verdict {
     // Every page is at least as young as the oldest of them, whose age is told without its last part of a second.
     const startedAt = timestampOf(this.#startedAt - (this.#age > 0 ? this.#age + secondMs : 0));
     const total = this.#total;
     const seen = this.#seen;
-    const constant = this.#constant;
     if (this.#unusable > 0) {
       const problem = `${this.#unusable} records have no usable id; they stand in mirror_events`;
-      return { kind: 'unstable', total, constant: false, problem };
+      return { kind: 'unusable', total, problem };
     }
     if (this.#backward) {
       const problem = `a cache in front of the server gave older pages after newer ones, up to ${this.#age / secondMs} s old`;
-      return { kind: 'unstable', total, constant: false, problem };
+      return { kind: 'unstable', total, problem };
     }
     const unreadable = this.#unreadable;
-    if (seen.size + countOf(unreadable) === total && (constant || this.#grewAtTheEnd())) {
-      if (unreadable.length === 0) return { kind: 'settled', total, seen, startedAt };
-      return { kind: 'damaged', total, seen, unreadable, problem: wordsOf(unreadable) };
+    const { surplus } = this.#ports;
+    const missing = total - seen.size - countOf(unreadable);
+    const asBefore = surplus !== 0 && missing === surplus && !this.#crossing;
+    if ((missing === 0 || asBefore) && (this.#constant || this.#grewAtTheEnd())) {
+      if (unreadable.length > 0) return { kind: 'damaged', total, seen, unreadable, problem: wordsOf(unreadable) };
+      return { kind: 'settled', total, seen, startedAt, surplus: missing };
     }
-    const problem = constant
-      ? `the server counts ${total} records, its pages showed ${seen.size}`
-      : `records came or went while it was read (${total} at the end, ${seen.size} seen)`;
-    return { kind: 'unstable', total, constant, problem };
+    if (this.#constant && unreadable.length === 0) {
+      const problem = `the server counts ${total} records, its pages showed ${seen.size}`;
+      const shown = { seen, startedAt, perPage, crossing: this.#crossing, idle: 0 };
+      return { kind: 'unstable', total, problem, shown };
+    }
+    const problem = `records came or went while it was read (${total} at the end, ${seen.size} seen)`;
+    return { kind: 'unstable', total, problem };
   }
 
   /**
@@ -170,7 +200,7 @@ const aims = 3;
  * is read would pull another one onto it, and with one added meanwhile the total would not tell.
  * @param most records beyond which the window is too large to be walked and should be cut
  */
-export async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict> {
+async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict> {
   let end = Math.max(1, Math.ceil((ports.expected ?? 0) / ports.pageSize));
   let total = 0;
   for (let aim = 0; aim < aims; aim += 1) {
@@ -179,12 +209,45 @@ export async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict>
     total = page.total;
     if (total > most) return { kind: 'large', total };
     if (page.lastPage === end) {
-      pass.keep(page);
-      return walkBack(pass, end, page.perPage);
+      const last = await lastShown(ports.read, page, most);
+      const shown = (last.page - 1) * page.perPage + entriesOn(last).length;
+      if (shown > most) return { kind: 'large', total: shown };
+      pass.keep(last);
+      return walkBack(pass, last.page, page.perPage);
     }
     end = page.lastPage;
   }
-  return { kind: 'unstable', total, constant: false, problem: 'its last page was another one each time' };
+  return { kind: 'unstable', total, problem: 'its last page was another one each time' };
+}
+
+/**
+ * The last page that shows records, which a total that is too large or too small does not tell. One request more where
+ * the page is full, and about log2 of the pages where the total is wrong.
+ * @param page the last one by the total
+ * @param most records beyond which the list is not looked through any further
+ */
+async function lastShown(read: WalkPorts['read'], page: Page, most: number): Promise<Page> {
+  const entries = entriesOn(page).length;
+  let shown: Page | undefined = entries > 0 ? page : undefined;
+  let empty = page.page;
+  if (shown !== undefined) {
+    // A page that is not full ends its list.
+    if (entries < page.perPage) return page;
+    for (let step = 1; ; step *= 2) {
+      const next: Page = await read(shown.page + step);
+      empty = next.page;
+      if (entriesOn(next).length === 0) break;
+      shown = next;
+      if (shown.page * page.perPage > most) return shown;
+    }
+  }
+  let first = page;
+  while ((shown?.page ?? 0) + 1 < empty) {
+    const middle = await read(Math.floor(((shown?.page ?? 0) + empty) / 2));
+    if (entriesOn(middle).length > 0) shown = middle;
+    else [empty, first] = [middle.page, middle];
+  }
+  return shown ?? first;
 }
 
 /** Goes on from the list's end, which was taken, to its beginning. */
@@ -195,46 +258,65 @@ async function walkBack(pass: Pass, end: number, perPage: number): Promise<Verdi
     const page = await pass.take(number);
     if (page.perPage !== perPage) {
       const problem = `the page size changed from ${perPage} to ${page.perPage} during the walk`;
-      return { kind: 'unstable', total: page.total, constant: false, problem };
+      return { kind: 'unstable', total: page.total, problem };
     }
     lastPage = page.lastPage;
   }
   // What was added meanwhile stands at the end, from the page that was the last one on.
-  if (!pass.constant) for (let number = end; number <= lastPage; number += 1) await pass.take(number);
-  return pass.verdict();
+  if (!pass.constant) {
+    for (let number = end; number <= lastPage; number += 1) if ((await pass.take(number)).entries === 0) break;
+  }
+  return pass.verdict(perPage);
 }
 
-/** Times that a window is walked before its order is judged not to hold still. */
+/** Times that a window is walked before it is cut, or left for another run. */
 const attempts = 3;
 
-/** Walks the window until a walk is consistent, a few times at the most. */
-export async function walkWindow(ports: WalkPorts, most: number): Promise<Verdict> {
-  let verdict = await walkOnce(ports, most);
-  for (let attempt = 1; attempt < attempts && verdict.kind === 'unstable'; attempt += 1) {
-    verdict = await walkOnce(ports, most);
+/** Passes in a row without a new record, after which no other is expected. */
+const idlePasses = 4;
+
+/** What to walk with, for pages of that size. */
+export type PortsOf = (pageSize: number) => WalkPorts;
+
+/**
+ * Walks the window until a walk is consistent, so many times at the most. Passes over a list that holds still are united:
+ * where its order changes from request to request, each of them has the same chance to miss a record, so a few dozen
+ * find the last one; and where two of them show the same records, there are no others to be shown.
+ * @param before what earlier passes have shown, to go on from
+ */
+export async function walkWindow(
+  portsOf: PortsOf,
+  pageSize: number,
+  most: number,
+  passes = attempts,
+  before?: Unstable,
+): Promise<Verdict> {
+  let verdict: Verdict = before ?? (await walkOnce(portsOf(pageSize), most));
+  for (let pass = 1; pass < passes && verdict.kind === 'unstable' && !isFinal(verdict); pass += 1) {
+    // Pages that end elsewhere show what hid between two of them.
+    const size: number = verdict.shown?.crossing && pass % 2 === 1 ? Math.max(1, Math.floor(pageSize * 0.7)) : pageSize;
+    const next = await walkOnce(portsOf(size), most);
+    verdict = next.kind === 'unstable' ? unite(verdict, next) : next;
   }
   return verdict;
 }
 
-/**
- * Collects a window that cannot be cut further and whose order changes from request to request: walks it again and
- * again and unites what was seen, until that is as many as the server counts. Each record has the same chance to be
- * missed by a pass, so a few dozen passes find the last one.
- */
-export async function collectWindow(ports: WalkPorts, passes: number): Promise<Verdict> {
-  const startedAt = timestampOf(ports.clock.now());
-  const seen = new Set<number>();
-  const record = (page: Page): number => {
-    for (const id of idsOn(page)) seen.add(id);
-    return ports.record(page);
-  };
-  const first = await walkOnce({ ...ports, record }, Infinity);
-  let verdict = first;
-  for (let pass = 1; pass < passes; pass += 1) {
-    // Where records came or went, what was seen before no longer adds up with what is seen now.
-    if (verdict.kind !== 'unstable' || !verdict.constant || verdict.total !== first.total) return verdict;
-    if (seen.size === first.total) return { kind: 'settled', total: first.total, seen, startedAt };
-    verdict = await walkOnce({ ...ports, record }, Infinity);
+/** Whether another pass would show nothing else. */
+function isFinal({ shown }: Unstable): boolean {
+  return shown !== undefined && shown.idle >= idlePasses;
+}
+
+function unite(before: Unstable, now: Unstable): Verdict {
+  const [a, b] = [before.shown, now.shown];
+  // Where records came or went, what was seen before no longer adds up with what is seen now.
+  if (a === undefined || b === undefined || before.total !== now.total) return now;
+  const { startedAt } = a;
+  const { total } = now;
+  const seen = a.seen.union(b.seen);
+  const isSame = seen.size === a.seen.size && seen.size === b.seen.size;
+  if (seen.size === total || (isSame && (!b.crossing || a.perPage !== b.perPage))) {
+    return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size };
   }
-  return verdict;
+  const idle = seen.size > a.seen.size ? 0 : a.idle + 1;
+  return { ...now, shown: { ...b, seen, startedAt, crossing: a.crossing || b.crossing, idle } };
 }

@@ -2,7 +2,7 @@
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
 import type { Page } from '../api/envelope.ts';
-import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
+import { KeyRefused, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
 import { countOf } from '../api/narrow.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
@@ -15,7 +15,9 @@ import { entriesOn, isRecalled, ownedOn } from './page-entries.ts';
 import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
-import { reconcile } from './reconcile.ts';
+import { SpentError, type Allowance } from './allowance.ts';
+import type { Removal, Suspicion } from './reconcile.ts';
+import { surplusWords, type Surplus } from './surplus.ts';
 import type { PageRequest, Source } from './source.ts';
 import { problemOf, type Verdict, walkWindow, type WalkPorts } from './walk.ts';
 import { insistOnWindow } from './whole-walk.ts';
@@ -31,7 +33,12 @@ export interface VisitPorts {
   readonly limit: LimitFunction;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
-  readonly options: { readonly allowDeletions: boolean };
+  /** What the run may send. */
+  readonly allowance: Allowance;
+  /** Decides on rows that were not shown. */
+  readonly removal: Removal;
+  /** What totals are known to count beyond what pages show. */
+  readonly surplus: Surplus;
   readonly capabilities: Capabilities;
   /** The first day that may still gain records. */
   readonly seal: Day;
@@ -49,7 +56,7 @@ const samePagesAtOnce = 8;
 
 /** Whether the next window can only fail in the same way. */
 function isHopeless(error: unknown): boolean {
-  return error instanceof KeyRefused || error instanceof Unreachable || error instanceof NotTheApi;
+  return [KeyRefused, Unreachable, NotTheApi, SpentError].some((kind) => error instanceof kind);
 }
 
 export class WindowVisitor {
@@ -65,6 +72,8 @@ export class WindowVisitor {
   #toldStale = false;
   /** Whether the server has answered to a range of days in this run. */
   #rangesWork = false;
+  /** Windows that were read whole and lack rows. */
+  #suspicions: Suspicion[] = [];
   /** How the server failed on a range of days, while it has answered to none. */
   #rangeFailure: ServerFailed | undefined;
 
@@ -89,6 +98,23 @@ export class WindowVisitor {
     }
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
     this.#doubtRanges();
+    await this.#removeAbsent();
+  }
+
+  /** Decides on what was not shown, once all windows were read: only then it is known how much would go. */
+  async #removeAbsent(): Promise<void> {
+    const { removal, trusting, signal } = this.#ports;
+    const suspicions = this.#suspicions;
+    this.#suspicions = [];
+    try {
+      await removal.decide(suspicions, trusting);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof OperatorError) || error instanceof ContradictionError || isHopeless(error)) throw error;
+      const { store, resource } = this.#ports;
+      const walking = store.windows(resource).filter(({ state }) => state === 'walking');
+      for (const window of walking) this.#leave(window, null, error.message);
+    }
   }
 
   /** Whether the window's requests failed in this run, each tried as often as is of use. */
@@ -146,7 +172,7 @@ export class WindowVisitor {
       const error = this.#judged(thrown);
       if (!(error instanceof OperatorError)) throw this.#end(error);
       if (error instanceof ContradictionError && this.#ports.trusting) throw this.#end(error);
-      this.#leave(window, error.message);
+      this.#leave(window, null, error.message);
       this.#failed.add(window.from);
       this.#failures += 1;
       if (error instanceof ServerFailed && coverageOf(window) === 'days' && !this.#rangesWork) {
@@ -165,19 +191,29 @@ export class WindowVisitor {
 
   /** Searches a long window that has lost few records for them; false where it is to be walked instead. */
   async #isSearched(window: Window, total: number | undefined): Promise<boolean> {
-    const { store, run, source, resource, options, capabilities, progress } = this.#ports;
+    const { store, run, source, resource, capabilities, progress } = this.#ports;
     if (total === undefined || !isWorthSearching(window, total, capabilities)) return false;
     const { pageSize } = capabilities;
     const range = askedRange(window, capabilities);
     const read = (page: number) =>
       source.page(resource, { page, paginate: pageSize, range }, capabilities, this.#signal);
-    const isAbsent = (id: number) => source.isAbsent(resource, id, this.#signal);
-    const ports = { store, read, pageSize, isAbsent, allowDeletions: options.allowDeletions };
-    const searched = await findDeletions(ports, run, window, range, total);
-    if (searched.kind === 'done') return true;
+    const searched = await findDeletions({ store, read, pageSize }, window, range, total);
+    if (searched.kind === 'found') {
+      this.#settle({ window, ids: searched.lost, showedSome: true }, () =>
+        store.endWalk(run, window, { state: 'settled', serverTotal: total, freshAsOf: null, problem: null }),
+      );
+      return true;
+    }
     const text = `${window.from}..${window.to} is read whole: ${searched.problem}`;
     progress({ kind: 'notice', resource, text });
     return false;
+  }
+
+  /** Settles a window that was read whole: at once, or when it is decided about the rows that were not shown. */
+  #settle(read: Omit<Suspicion, 'settle' | 'leave'>, settle: () => void): void {
+    const leave = (problem: string): void => this.#leave(read.window, null, problem);
+    if (read.ids.length === 0) settle();
+    else this.#suspicions.push({ ...read, settle, leave });
   }
 
   async #walkOrCut(window: Window): Promise<Window[]> {
@@ -190,10 +226,12 @@ export class WindowVisitor {
     const memory = new PageMemory(window.state === 'settled' ? store.rememberedPages(window) : []);
     try {
       const verdict = await this.#walk(window, most, memory);
-      const isDone = verdict.kind === 'settled' || verdict.kind === 'damaged';
-      const pieces = isDone ? undefined : await this.#cut(window, verdict.total);
+      if (verdict.kind === 'large') this.#allow(window, verdict.total);
+      const isCut = verdict.kind === 'large' || verdict.kind === 'unstable';
+      const pieces = isCut ? await this.#cut(window, verdict.total) : undefined;
       if (pieces !== undefined) return pieces;
-      await this.#conclude(window, isDone ? verdict : await this.#insist(window, verdict, memory), memory);
+      const isDone = !isCut;
+      this.#conclude(window, isDone ? verdict : await this.#insist(window, verdict, memory), memory);
       return [];
     } finally {
       this.#countSame(memory);
@@ -207,7 +245,8 @@ export class WindowVisitor {
   }
 
   #walk(window: Window, most: number, memory: PageMemory): Promise<Verdict> {
-    return walkWindow(this.#walkPorts(window, this.#ports.capabilities.pageSize, memory), most);
+    const { pageSize } = this.#ports.capabilities;
+    return walkWindow((size) => this.#walkPorts(window, size, memory), pageSize, most);
   }
 
   #insist(window: Window, verdict: Verdict, memory: PageMemory): Promise<Verdict> {
@@ -215,30 +254,26 @@ export class WindowVisitor {
     return insistOnWindow((size) => this.#walkPorts(window, size, memory), pageSize, verdict);
   }
 
-  async #conclude(window: Window, verdict: Verdict, memory: PageMemory): Promise<void> {
-    const { store, run, source, resource, options, trusting } = this.#ports;
+  #conclude(window: Window, verdict: Verdict, memory: PageMemory): void {
+    const { store, run, resource, surplus } = this.#ports;
     if (verdict.kind === 'damaged') return this.#concludeDamaged(window, verdict);
-    if (verdict.kind !== 'settled') return this.#leave(window, problemOf(verdict));
-    const isAbsent = (id: number) => source.isAbsent(resource, id, this.#signal);
-    const { problem, alive } = await reconcile(
-      { store, isAbsent, allowDeletions: options.allowDeletions },
-      run,
-      window,
-      verdict.seen,
-    );
-    if (problem !== null) {
-      if (alive > 0 && trusting) throw new ContradictionError(problem);
-      this.#leave(window, problem);
-      return;
-    }
-    const end = { state: 'settled', serverTotal: verdict.total, freshAsOf: verdict.startedAt, problem: null } as const;
-    store.endWalk(run, window, { ...end, pages: memory.pages() });
-    this.#carve(window, end);
+    if (verdict.kind !== 'settled') return this.#leave(window, verdict.total, problemOf(verdict));
+    const { total, seen, startedAt } = verdict;
+    store.releaseUnseen(window, seen);
+    const end = { state: 'settled', serverTotal: total, freshAsOf: startedAt, problem: null } as const;
+    this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: seen.size > 0 }, () => {
+      store.endWalk(run, window, { ...end, pages: memory.pages() });
+      surplus.note(window, verdict.surplus);
+      this.#carve(window, end, verdict.surplus);
+      if (verdict.surplus === 0) return;
+      const text = `${window.from}..${window.to}: ${surplusWords(verdict.surplus)}`;
+      this.#ports.progress({ kind: 'notice', resource, text });
+    });
   }
 
   /** What has passed the grace period becomes a window of its own, so that the next run need not read it again. */
-  #carve(window: Window, end: Pick<Window, 'state' | 'freshAsOf'>): void {
-    const { store, resource, seal } = this.#ports;
+  #carve(window: Window, end: Pick<Window, 'state' | 'freshAsOf'>, more: number): void {
+    const { store, resource, seal, surplus } = this.#ports;
     if (coverageOf(window) !== 'days' || !isOpen(window, seal) || window.from >= seal) return;
     const pieces: NewWindow[] = [
       { from: window.from, to: seal },
@@ -246,27 +281,30 @@ export class WindowVisitor {
     ];
     store.replaceWindows(
       resource,
-      pieces.map((piece) => ({ ...piece, ...end, serverTotal: store.accountedCount(resource, piece) })),
+      pieces.map((piece) => ({ ...piece, ...end, serverTotal: store.accountedCount(resource, piece) + more })),
     );
+    // Whichever of them it is of: the other is read once more to see that it has none.
+    for (const piece of pieces) surplus.note(piece, more);
   }
 
   /** Everything was read but for some records: they are told and stay as they are, and the others are brought up to date. */
-  async #concludeDamaged(window: Window, verdict: Extract<Verdict, { kind: 'damaged' }>): Promise<void> {
-    const { store, run, source, resource, options } = this.#ports;
-    const { seen, unreadable, problem } = verdict;
-    // A record that cannot be read may well be the one that was not seen.
-    const isAbsent = (id: number) => source.isAbsent(resource, id, this.#signal).catch(presentIfUnreadable);
-    const { allowDeletions } = options;
-    const { alive, problem: refused } = await reconcile({ store, isAbsent, allowDeletions }, run, window, seen);
+  #concludeDamaged(window: Window, verdict: Extract<Verdict, { kind: 'damaged' }>): void {
+    const { store, run, resource } = this.#ports;
+    const { seen, unreadable, problem, total } = verdict;
+    store.releaseUnseen(window, seen);
     this.#unreadable.set(window.from, countOf(unreadable));
     const subject = `${window.from}..${window.to}`;
     store.recordEvent(run, { resource, kind: 'unreadable_records', subject, detail: problem });
-    this.#leave(window, alive > 0 || refused === null ? problem : `${problem}; ${refused}`);
+    // A record that cannot be read may well be the one that was not seen.
+    this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: true, hides: true }, () =>
+      this.#leave(window, total, problem),
+    );
   }
 
-  #leave(window: Window, problem: string): void {
+  #leave(window: Window, total: number | null, problem: string): void {
     const { store, run, progress, resource } = this.#ports;
-    store.endWalk(run, window, { state: 'unsettled', serverTotal: null, freshAsOf: null, problem });
+    const serverTotal = total ?? window.serverTotal;
+    store.endWalk(run, window, { state: 'unsettled', serverTotal, freshAsOf: null, problem });
     progress({ kind: 'notice', resource, text: `${window.from}..${window.to}: ${problem}` });
   }
 
@@ -276,8 +314,16 @@ export class WindowVisitor {
     const at = coverageOf(window) === 'days' ? splitDay(window, await this.#knownExtent()) : undefined;
     if (at === undefined) return undefined;
     const before = await this.total({ from: window.from, to: at });
+    // Where both halves count as much as the whole, totals are not of the days asked for, and cutting would never end.
+    if (total > 0 && before === total && (await this.total({ from: at, to: window.to })) === total) return undefined;
     store.replaceWindows(resource, splitWindow({ ...window, serverTotal: total }, at, before));
     return store.windows(resource).filter(({ from, to }) => from >= window.from && to <= window.to);
+  }
+
+  /** The run may send what reading the window takes, with so many records in it. */
+  #allow({ from, to }: Window, records: number): void {
+    const { allowance, resource, capabilities } = this.#ports;
+    allowance.allow(resource, [{ from, to, records }], capabilities.pageSize);
   }
 
   #knownExtent(): Promise<Extent> {
@@ -304,6 +350,7 @@ export class WindowVisitor {
       clock,
       pageSize: paginate,
       expected: window.serverTotal,
+      surplus: this.#ports.surplus.of(window),
       read: async (number) => {
         const asked = request(number);
         const wish = { known: memory.knownAt(asked), rowsOf: store.takesRows(resource) ? window : null };
@@ -326,10 +373,4 @@ export class WindowVisitor {
       },
     };
   }
-}
-
-/** Of a look that failed: false, for "not absent", where it is the record that cannot be read. */
-function presentIfUnreadable(error: unknown): false {
-  if (isPageFailure(error)) return false;
-  throw error;
 }

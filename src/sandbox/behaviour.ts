@@ -69,6 +69,15 @@ const host = {
   data_as_object: flag('data of a list is an object whose keys are numbers'),
 } as const;
 
+const totals = {
+  totals_more: count('how much every total is too large'),
+  totals_cap: count('largest total that is given; 0: no bound'),
+  totals_cached: amount("seconds of the sandbox's clock for which a total is remembered"),
+  deletes: choice(['gone', 'counted'], 'a deleted record is gone, or totals go on counting it and nothing shows it'),
+  empty_lists: text('resources, separated by commas, whose lists show nothing and count 0'),
+  missing_users: flag('every single user is answered with 404'),
+} as const;
+
 const dates = {
   date_format: choice(['both', 'iso', 'dmy'], 'how the days of a range are read: YYYY-MM-DD, DD-MM-YYYY or both'),
   date_unreadable: choice(
@@ -91,6 +100,7 @@ const shapes = {
   unknown_fields: probability('a record has fields that the reference does not name (always the same records)'),
   missing_fields: probability('a record lacks one of its fields (always the same records)'),
   answer_shape: choice(['data', 'bare', 'named'], 'one record comes as {"data": …}, bare, or as {"user": …}'),
+  large_ids: flag('ids of records are served larger by 2^53'),
   missing_accept: choice(['html', 'json'], 'refusals without Accept: application/json are HTML or redirects, or JSON'),
 } as const;
 
@@ -128,6 +138,7 @@ const churn = {
   churn_deletes: amount('records that go before each list request, on average'),
   churn_backdated: probability('a record that appears has its created_at in the past'),
   churn_limit: count('changes after which the data is quiet; 0: never'),
+  quiet_days: text('days without new records in the made-up data, as 2025-12-20..2026-01-10; only at the start'),
   ties: probability('a new record has the created_at of the one before it', 0.02),
 } as const;
 
@@ -155,6 +166,7 @@ const faultSwitches = Object.fromEntries([
 export const switches = {
   ...lists,
   ...host,
+  ...totals,
   ...dates,
   ...shapes,
   ...rules,

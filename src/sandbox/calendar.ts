@@ -1,5 +1,6 @@
 /** When the made-up records were created: more of them lately, on working days and in the evening. */
-import { dayMs, hourMs } from '../model/time.ts';
+import { UsageError } from '../model/errors.ts';
+import { dayMs, hourMs, parseDay, startOfDay } from '../model/time.ts';
 
 /** How busy each hour of a day is, from midnight UTC on. */
 const hourWeights = [5, 3, 2, 2, 2, 3, 5, 8, 11, 13, 14, 14, 13, 13, 14, 15, 15, 15, 16, 17, 17, 15, 11, 8];
@@ -29,6 +30,18 @@ export function stamp(ms: number): string {
   return text + (secondTexts[Math.floor((ms - hour * hourMs) / 1_000)] ?? '');
 }
 
+/** From when to when nothing is created, ms; nothing where no days are given. Throws a UsageError. */
+function quietDays(text: string): readonly number[] {
+  if (text === '') return [];
+  const days = text.split('..').map(parseDay);
+  const [from, to] = days;
+  if (days.length === 2 && from !== undefined && to !== undefined && from < to)
+    return [startOfDay(from), startOfDay(to)];
+  throw new UsageError(`the sandbox's switch quiet_days was set to "${text}", which is not two days in order`, {
+    advice: 'Write it like 2025-12-20..2026-01-10; the second day is busy again.',
+  });
+}
+
 /** Turns positions between 0 and 1, in rising order, into moments between three years ago and now. */
 export class Calendar {
   readonly #start: number;
@@ -36,7 +49,9 @@ export class Calendar {
   readonly #reached: Float64Array;
   #hour = 0;
 
-  constructor(now: number) {
+  /** @param quiet days without a record, as `2025-12-20..2026-01-10`; none where it is empty */
+  constructor(now: number, quiet = '') {
+    const [quietFrom = Infinity, quietTo = Infinity] = quietDays(quiet);
     this.#end = Math.floor(now / 1_000) * 1_000;
     this.#start = Math.floor((now - spanDays * dayMs) / hourMs) * hourMs;
     const hours = Math.ceil((this.#end - this.#start) / hourMs);
@@ -48,7 +63,7 @@ export class Calendar {
       const hour = hourWeights[Math.floor(from / hourMs) % 24] ?? 1;
       const share = Math.min(1, (this.#end - from) / hourMs);
       // Four times as many a day at the end as at the beginning.
-      sum += day * hour * share * (1 + (3 * at) / hours);
+      if (from < quietFrom || from >= quietTo) sum += day * hour * share * (1 + (3 * at) / hours);
       this.#reached[at + 1] = sum;
     }
     for (let at = 1; at <= hours; at += 1) this.#reached[at] = (this.#reached[at] ?? 0) / sum;

@@ -8,7 +8,7 @@ import { madePackage } from './made-packages.ts';
 import { emptyRecord } from './records.ts';
 import type { JsonRecord } from './serialise.ts';
 import type { SandboxState } from './state.ts';
-import { nowStamp, removeUser } from './users.ts';
+import { nowStamp, removeFrom, removeUser } from './users.ts';
 
 function plausibleUser(state: SandboxState, id: number): JsonRecord {
   const { churn } = state;
@@ -77,5 +77,5 @@ export function updateRecord(state: SandboxState, resource: ResourceName, id: nu
 
 /** Takes a record away; false where there was none. */
 export function removeRecord(state: SandboxState, resource: ResourceName, id: number): boolean {
-  return resource === 'users' ? removeUser(state, id) : state.tables[resource].remove(id);
+  return resource === 'users' ? removeUser(state, id) : removeFrom(state, resource, id);
 }

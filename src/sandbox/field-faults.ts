@@ -15,7 +15,20 @@ const names = [
 
 /** Whether any record can come changed; where not, the stored text is served as it is. */
 export function changesFields(behaviour: Behaviour): boolean {
-  return names.some((name) => behaviour[name] > 0);
+  return behaviour.large_ids || names.some((name) => behaviour[name] > 0);
+}
+
+/** Ids of that size no double holds apart. */
+const largeIds = 2n ** 53n;
+
+/** The record's text with the id as `large_ids` has it. */
+export function withLargeId(text: string): string {
+  return text.replace(/"id":(\d+)/, (_, id: string) => `"id":${BigInt(id) + largeIds}`);
+}
+
+/** The id behind one that was asked for. */
+export function askedId(id: string, behaviour: Behaviour): string {
+  return behaviour.large_ids && /^\d{16,19}$/.test(id) ? String(BigInt(id) - largeIds) : id;
 }
 
 function isEmptyObject(value: unknown): boolean {

@@ -3,6 +3,7 @@ import { type Field, type Resource } from '../model/resources.ts';
 import { minuteMs, parseDay, parseInstant, startOfDay, timestampOf } from '../model/time.ts';
 import type { Behaviour } from './behaviour.ts';
 import type { Condition } from './dates.ts';
+import { askedId } from './field-faults.ts';
 import { badRequest, invalid, serverError } from './refusal.ts';
 import { quoted } from './schema.ts';
 import { toJson } from './serialise.ts';
@@ -87,6 +88,7 @@ function filterCondition(resource: Resource, key: string, value: string, behavio
   const field = resource.fields.find((each) => each.name === key);
   if (field === undefined) throw new Error(`the filter ${key} of ${resource.name} has no field`);
   const inverted = key === 'is_subscribed' && behaviour.subscribed_filter === 'inverted';
+  if (key === 'id') return fieldFilter(field, askedId(value, behaviour));
   const asked = inverted && (value === '0' || value === '1') ? String(1 - Number(value)) : value;
   return fieldFilter(field, asked);
 }

@@ -4,10 +4,11 @@ import { defaultPageSize, type Resource } from '../model/resources.ts';
 import type { Behaviour } from './behaviour.ts';
 import { dateCondition } from './dates.ts';
 import { envelopeAround } from './envelope.ts';
-import { changesFields, withFieldFaults } from './field-faults.ts';
+import { changesFields, withFieldFaults, withLargeId } from './field-faults.ts';
 import { filterConditions } from './filters.ts';
 import { badRequest, invalid } from './refusal.ts';
 import { fromJson, type JsonRecord, toJson } from './serialise.ts';
+import type { SqlValue } from './records.ts';
 import { orderOf } from './sorting.ts';
 import type { Answer, SandboxState } from './state.ts';
 
@@ -88,7 +89,8 @@ export function servedRecord(
 ): string {
   const record = fromJson(body);
   const faulty = changesFields(state.behaviour);
-  const text = faulty ? toJson(withFieldFaults(resource, record, state.behaviour, state.chance)) : body;
+  const served = faulty ? toJson(withFieldFaults(resource, record, state.behaviour, state.chance)) : body;
+  const text = state.behaviour.large_ids ? withLargeId(served) : served;
   const shown = relations.filter((name) => isShown(state, name));
   if (shown.length === 0) return text;
   const parts = shown.map((name) => `${toJson(name)}:${toJson(relationValue(state, resource, record, name))}`);
@@ -102,10 +104,25 @@ function otherParameters(state: SandboxState, query: Query): string {
   return written === '' ? '' : `${written}&`;
 }
 
+/** What a list says that it counts, which the switches may keep from being what it shows. */
+function totalOf(state: SandboxState, resource: Resource, where: string, values: readonly SqlValue[]): number {
+  const { totals_more: more, totals_cap: cap, totals_cached: cached } = state.behaviour;
+  const table = state.tables[resource.name];
+  const key = [resource.name, where, ...values].join('\u0000');
+  const now = state.clock.now();
+  const known = state.totals.get(key);
+  if (cached > 0 && known !== undefined && now < known.until) return known.total;
+  const counted = table.count(where, values) + table.countHidden(where, values) + more;
+  const total = cap === 0 ? counted : Math.min(cap, counted);
+  if (cached > 0) state.totals.set(key, { total, until: now + cached * 1_000 });
+  return total;
+}
+
 /** Answers a list request. Throws Refusal where the query breaks a rule. */
 export function answerList(state: SandboxState, resource: Resource, query: Query): Answer {
   const table = state.tables[resource.name];
   const { behaviour } = state;
+  if (wordsOf(behaviour.empty_lists).includes(resource.name)) return emptyList(state, resource, query);
   const now = state.clock.now();
   const relations = includesOf(resource, query, behaviour);
   const conditions = [
@@ -116,7 +133,7 @@ export function answerList(state: SandboxState, resource: Resource, query: Query
   const where = conditions.map((each) => each.sql).join(' AND ');
   const values = conditions.flatMap((each) => each.values);
   for (const key of Object.keys(query['filter'] ?? {})) table.indexFor(key);
-  const total = table.count(where, values);
+  const total = totalOf(state, resource, where, values);
   const perPage = pageSize(state, query, total);
   const page = pageNumber(query);
   const tail = `${where === '' ? '' : `WHERE ${where} `}ORDER BY ${order.sql} LIMIT ? OFFSET ?`;

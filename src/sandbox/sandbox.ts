@@ -95,7 +95,7 @@ function worldOf(db: Db): MadeWorld {
   return { seed: number('seed'), users: number('users'), packages: number('packages'), now: number('now') };
 }
 
-function planOf(options: SandboxOptions, ties: number, now: number): SeedPlan {
+function planOf(options: SandboxOptions, { ties, quiet_days: quiet }: Behaviour, now: number): SeedPlan {
   return {
     seed: options.seed ?? sandboxDefaults.seed,
     users: checkedCount('users', options.users, sandboxDefaults.users),
@@ -105,6 +105,7 @@ function planOf(options: SandboxOptions, ties: number, now: number): SeedPlan {
     // Without a time given, two starts in one hour make the same data.
     now: options.now === undefined ? Math.floor(now / hourMs) * hourMs : now,
     ties,
+    quiet,
   };
 }
 
@@ -143,6 +144,7 @@ function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string)
     behaviour,
     chance: new Random(mix(world.seed, textHash('chance'))),
     churn: new Random(mix(world.seed, textHash('churn'))),
+    totals: new Map(),
     key,
     url: '',
   };
@@ -168,7 +170,7 @@ async function listen(app: FastifyInstance, port: number): Promise<string> {
 export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const behaviour = { ...behaviourOf(options.chaos ?? 'calm'), ...readBehaviour(options.behaviour ?? {}) };
   const clock = clockOf(options.now);
-  const plan = planOf(options, behaviour.ties, clock.now());
+  const plan = planOf(options, behaviour, clock.now());
   const db = await openFilled(options.file ?? ':memory:', plan, options.signal);
   try {
     const seed = Number(readMeta(db, 'seed'));

@@ -19,6 +19,8 @@ export interface SeedPlan {
   readonly now: number;
   /** Probability that a record has the creation time of the one before it. */
   readonly ties: number;
+  /** Days without a record, as `Calendar` takes them. */
+  readonly quiet: string;
 }
 
 /** Records between two looks at what else the process has to do. */
@@ -42,7 +44,7 @@ async function inBatches(
 
 async function seedUsers(db: Db, plan: SeedPlan, signal: AbortSignal | undefined): Promise<void> {
   const { seed, now, ties, users: count } = plan;
-  const maker = new UserMaker({ seed, now, ties, count, calendar: new Calendar(now) });
+  const maker = new UserMaker({ seed, now, ties, count, calendar: new Calendar(now, plan.quiet) });
   const insert = db.prepare('INSERT INTO users (id, body, created_at, username, email) VALUES (?, ?, ?, ?, ?)');
   await inBatches(db, count, signal, () => {
     const user = maker.next();
@@ -52,7 +54,7 @@ async function seedUsers(db: Db, plan: SeedPlan, signal: AbortSignal | undefined
 
 async function seedEmails(db: Db, plan: SeedPlan, signal: AbortSignal | undefined): Promise<void> {
   if (plan.users === 0) return;
-  const calendar = new Calendar(plan.now);
+  const calendar = new Calendar(plan.now, plan.quiet);
   const random = new Random(0);
   const receivers = new Random(plan.seed ^ textHash('receivers'));
   const insert = db.prepare('INSERT INTO emails (id, body, created_at, user_id) VALUES (?, ?, ?, ?)');
@@ -73,7 +75,7 @@ function simpleInsert(db: Db, table: 'packages' | 'coupons'): (record: JsonRecor
 }
 
 async function seedPackages(db: Db, plan: SeedPlan, signal: AbortSignal | undefined): Promise<void> {
-  const calendar = new Calendar(plan.now);
+  const calendar = new Calendar(plan.now, plan.quiet);
   const random = new Random(plan.seed ^ textHash('package times'));
   const insert = simpleInsert(db, 'packages');
   await inBatches(db, plan.packages, signal, (id) => {
@@ -83,7 +85,7 @@ async function seedPackages(db: Db, plan: SeedPlan, signal: AbortSignal | undefi
 }
 
 async function seedCoupons(db: Db, plan: SeedPlan, signal: AbortSignal | undefined): Promise<void> {
-  const calendar = new Calendar(plan.now);
+  const calendar = new Calendar(plan.now, plan.quiet);
   const random = new Random(plan.seed ^ textHash('coupon times'));
   const insert = simpleInsert(db, 'coupons');
   await inBatches(db, plan.coupons, signal, (id) => {

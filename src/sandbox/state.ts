@@ -20,6 +20,8 @@ export interface SandboxState {
   readonly chance: Random;
   /** Decides what churn does; apart, so that a fault more or less does not change the data. */
   readonly churn: Random;
+  /** Totals that are remembered, by what was counted. */
+  readonly totals: Map<string, { readonly total: number; readonly until: number }>;
   readonly key: string;
   /** The base address, once it listens. */
   url: string;

@@ -1,6 +1,8 @@
 /** What the API does to users: create, update, delete, balance, email, notification. */
 import { operationOf } from '../model/operations.ts';
 import { timestampOf } from '../model/time.ts';
+import type { ResourceName } from '../model/resources.ts';
+import { askedId } from './field-faults.ts';
 import { centsOf, mostCents, numberOf } from './cents.ts';
 import { htmlMessage, sender } from './made-emails.ts';
 import { mix, textHash } from './random.ts';
@@ -18,8 +20,9 @@ export function nowStamp(state: SandboxState): string {
 
 /** The user of that id in a path. Throws the 404. */
 export function userOf(state: SandboxState, id: string): JsonRecord {
-  const user = /^\d{1,15}$/.test(id) ? state.tables.users.get(Number(id)) : undefined;
-  if (user === undefined) throw notFound('User', id);
+  const asked = askedId(id, state.behaviour);
+  const user = /^\d{1,15}$/.test(asked) ? state.tables.users.get(Number(asked)) : undefined;
+  if (user === undefined || state.behaviour.missing_users) throw notFound('User', id);
   return user;
 }
 
@@ -132,9 +135,15 @@ function hindrances(state: SandboxState, user: JsonRecord): string[] {
   return reasons;
 }
 
+/** Takes a record out of its table, as the switch has it; false where there was none. */
+export function removeFrom(state: SandboxState, resource: ResourceName, id: number): boolean {
+  const table = state.tables[resource];
+  return state.behaviour.deletes === 'counted' ? table.hide(id) : table.remove(id);
+}
+
 /** Takes the user away, with what hangs on it. */
 export function removeUser(state: SandboxState, id: number): boolean {
-  const gone = state.tables.users.remove(id);
+  const gone = removeFrom(state, 'users', id);
   if (!gone) return false;
   state.related.removeAll('users', id);
   if (state.behaviour.delete_emails_with_user) {

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { parseBytes } from '../model/bytes.ts';
 import { parseMoney } from '../model/money.ts';
-import { isResourceName, resourceNames, resourceOf } from '../model/resources.ts';
+import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
 import { isLoopback } from '../model/loopback.ts';
@@ -37,6 +37,7 @@ export function expectedOf(key: SettingKey): string {
     name: 'a name of up to 32 letters, digits, - and _, such as staging',
     includes: `names of related records, such as [${includesOf(key).slice(0, 2).join(', ')}], or none`,
     fields: 'names of fields, such as last_seen_at, updated_at or _extra.last_ip, or none',
+    brake: 'resources with numbers of rows, such as emails=200 or [emails=200, coupons=20], or auto',
     listen: 'an address and a port such as 127.0.0.1:9464, or off',
     hook: 'an address that begins with https:// (http:// for this machine alone)',
     proxy: 'the address of a proxy, such as http://proxy.example.com:3128',
@@ -77,6 +78,7 @@ export function fromText(kind: SettingKind, text: string): unknown {
     case 'secret':
     case 'path':
     case 'fields':
+    case 'brake':
       return text;
     default:
       return kind satisfies never;
@@ -231,6 +233,18 @@ const proxy = z.string().transform((text, context) => {
 /** As one text with commas. */
 const hosts = z.union([z.string(), z.array(z.string())]).transform((value) => namesIn(value).join(','));
 
+/** Rows that may go at once, by resource; none where the rule of the brake holds. */
+const brake = z.union([z.string(), z.array(z.string())]).transform((value, context) => {
+  const pairs = namesIn(value === 'auto' ? 'none' : value).map((pair) => /^(\w+)=(\d{1,9})$/.exec(pair));
+  const rows: Partial<Record<ResourceName, number>> = {};
+  for (const pair of pairs) {
+    const [, name = '', count] = pair ?? [];
+    if (isResourceName(name) && Number(count) > 0) rows[name] = Number(count);
+    else context.addIssue({ code: 'custom', message: 'brake' });
+  }
+  return Object.freeze(rows);
+});
+
 /** The whole of the settings, keyed as in the table. A test holds it to the table, key for key. */
 export const settingsSchema = z.object({
   config: path.optional(),
@@ -260,6 +274,7 @@ export const settingsSchema = z.object({
   'sync.requests_per_run': count('sync.requests_per_run'),
   'sync.grace': duration,
   'sync.window_pages': count('sync.window_pages'),
+  'sync.brake': brake,
   'resources.users.include': includes('resources.users.include'),
   'resources.packages.include': includes('resources.packages.include'),
   'resources.emails.include': includes('resources.emails.include'),

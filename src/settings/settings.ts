@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { suggestion } from '../model/nearest.ts';
+import type { ResourceName } from '../model/resources.ts';
 import type { Money } from '../model/money.ts';
 import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
@@ -76,7 +77,13 @@ export interface Settings {
     /** undefined: all. */
     readonly keep: number | undefined;
   };
-  readonly sync: { readonly requestsPerRun: number; readonly graceMs: number; readonly windowPages: number };
+  readonly sync: {
+    readonly requestsPerRun: number;
+    readonly graceMs: number;
+    readonly windowPages: number;
+    /** Rows that may go at once, of the resources for which the operator says it. */
+    readonly brake: Partial<Record<ResourceName, number>>;
+  };
   readonly resources: {
     /** Related records to be mirrored with the resource, by the names that `include` knows. */
     readonly [R in IncludingResource]: { readonly include: readonly string[] };
@@ -348,6 +355,7 @@ function settingsOf(
       requestsPerRun: values['sync.requests_per_run'],
       graceMs: values['sync.grace'],
       windowPages: values['sync.window_pages'],
+      brake: values['sync.brake'],
     }),
     resources: Object.freeze({
       users: Object.freeze({ include: values['resources.users.include'] }),

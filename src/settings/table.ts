@@ -20,6 +20,7 @@ export type SettingKind =
   | 'includes'
   | 'name'
   | 'fields'
+  | 'brake'
   | 'listen'
   | 'hook'
   | 'proxy'
@@ -186,6 +187,10 @@ export const settingTable = [
     env: 'ADMIN_MIRROR_SYNC_WINDOW_PAGES',
     default: 20,
     most: 1_000,
+  }),
+  setting('sync.brake', 'brake', 'brake', 'rows that may go at once, as in emails=200; auto: 50 or a fifth', {
+    env: 'ADMIN_MIRROR_SYNC_BRAKE',
+    default: 'auto',
   }),
   includeSetting('users', 'related records of users to mirror, as in orders,payments'),
   includeSetting('packages', 'related records of packages to mirror, as in prices,features'),

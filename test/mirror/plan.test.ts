@@ -34,6 +34,7 @@ function plan(input: Partial<PlanInput>): (readonly [from: string, reason: strin
     mode: 'default',
     whole: false,
     only: null,
+    readSince: null,
     budget: 1_000,
     pageSize: 1_000,
     ...input,

@@ -172,7 +172,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   ): void;
 
   /** Ids of the window's rows that are not among the seen. */
-  unseenIds(window: Window, seen: ReadonlySet<number>): number[];
+  unseenIds(window: DayRange & Pick<Window, 'resource'>, seen: ReadonlySet<number>): number[];
   /** The resource's rows that were created on these days, or all where the range is one of everything. */
   rankedRows(resource: ResourceName, range: DayRange): RankedRows;
   deleteRecords(run: string, resource: ResourceName, ids: readonly number[]): void;

@@ -1,0 +1,270 @@
+/**
+ * Servers that say what is not so: lists that are empty for a while, totals that count what no page shows. Nothing is
+ * removed that they still have, and no run sends more than it may.
+ */
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
+import { dayMs, hourMs } from '../../src/model/time.ts';
+import type { Behaviour, Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
+import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+type Report = Awaited<ReturnType<typeof sync>>;
+
+/** A mirror that one run has filled. */
+async function mirrored(options: SandboxOptions, tried: SyncTry = {}) {
+  const sandbox = await startSandbox(options);
+  const file = `${temporaryFolder()}/mirror.db`;
+  const first = await sync(sandbox, file, tried);
+  sandbox.control.advanceClock(hourMs);
+  return { sandbox, file, first };
+}
+
+function rowsIn<T>(file: string, sql: string): T[] {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    return database.prepare<[], T>(sql).pluck().all();
+  } finally {
+    database.close();
+  }
+}
+
+const eventsIn = (file: string, kind: string) =>
+  rowsIn<string>(file, `SELECT resource FROM mirror_events WHERE kind = '${kind}' ORDER BY resource`);
+
+const deletedOf = ({ report }: Report) => Object.values(report.resources).map(({ deleted }) => deleted);
+
+describe('lists that are empty for a while', () => {
+  const shop = { users: 300, emails: 45, packages: 40, coupons: 30 } as const;
+
+  test.each([
+    ['of three resources', { empty_lists: 'emails,packages,coupons' }],
+    ['of the users, with every user answered with 404', { empty_lists: 'users', missing_users: true }],
+    ['of all resources', { empty_lists: 'users,emails,packages,coupons' }],
+    [
+      'of all resources, with every user answered with 404',
+      { empty_lists: 'users,emails,packages,coupons', missing_users: true },
+    ],
+  ] as const)('%s take no row with them, and the run says so', async (_, lie) => {
+    const { sandbox, file } = await mirrored(shop);
+    sandbox.control.setBehaviour(lie);
+    for (const mode of ['default', 'full', 'quick'] as const) {
+      const liar = await sync(sandbox, file, { mode });
+      expect(deletedOf(liar)).toEqual([0, 0, 0, 0]);
+      expect(liar.error?.exitCode).toBe(5);
+    }
+    expectMirrored(sandbox, file);
+    expect(new Set(eventsIn(file, 'absence_unproven'))).toEqual(new Set(lie.empty_lists.split(',')));
+    sandbox.control.setChaos('calm');
+    expect((await sync(sandbox, file)).report.status).toBe('complete');
+    expectMirrored(sandbox, file);
+    for (const name of resourceNames) expect(rowsIn(file, `SELECT id FROM ${name}_history`)).toEqual([]);
+  });
+
+  test('in a large shop take no row of its small windows either', async () => {
+    const { sandbox, file } = await mirrored({ users: 3_000 }, { pageSize: 40, windowPages: 1 });
+    sandbox.control.setBehaviour({ empty_lists: 'users' });
+    const liar = await sync(sandbox, file, { pageSize: 40, windowPages: 1, mode: 'full' });
+    expect(liar.report.resources.users).toMatchObject({ status: 'partial', deleted: 0, live: 3_000 });
+    expect(liar.error?.exitCode).toBe(5);
+  });
+
+  test.each([1, 2, 3, 5, 8, 13])('for some requests after page %i leave no version in the history', async (at) => {
+    const tried = { pageSize: 10, windowPages: 2, resources: ['emails'], concurrency: 2 } as const;
+    const { sandbox, file } = await mirrored(shop, tried);
+    let pages = 0;
+    const onEvent: SyncTry['onEvent'] = ({ kind }) => {
+      if (kind !== 'page') return;
+      pages += 1;
+      if (pages === at) sandbox.control.setBehaviour({ empty_lists: 'emails' });
+      if (pages === at + 2) sandbox.control.setBehaviour({ empty_lists: '' });
+    };
+    await sync(sandbox, file, { ...tried, mode: 'full', onEvent });
+    sandbox.control.setBehaviour({ empty_lists: '' });
+    await sync(sandbox, file, tried);
+    expectMirrored(sandbox, file, ['emails']);
+    expect(rowsIn(file, 'SELECT id FROM emails_history')).toEqual([]);
+  });
+});
+
+describe('the brake', () => {
+  test('holds where more than a fifth of the resource would go, though of no window', async () => {
+    const tried = { pageSize: 20, windowPages: 2, resources: ['users'] } as const;
+    const { sandbox, file } = await mirrored({ users: 400 }, tried);
+    // Every fourth record: at most ten of each window.
+    for (let id = 4; id <= 400; id += 4) sandbox.control.remove('users', id);
+    const held = await sync(sandbox, file, tried);
+    expect(held.report.resources.users).toMatchObject({ status: 'partial', deleted: 0, live: 400 });
+    expect(held.error?.message).toMatch(/100 of 400 users would be removed/);
+    const allowed = await sync(sandbox, file, { ...tried, allowDeletions: true });
+    expect(allowed.report.resources.users).toMatchObject({ status: 'complete', deleted: 100, live: 300 });
+  });
+
+  test('holds where a window of more than ten rows would lose all of them, and not where it has fewer', async () => {
+    const tried = { pageSize: 20, windowPages: 1, resources: ['users'] } as const;
+    for (const [rows, deleted] of [
+      [11, 0],
+      [10, 10],
+    ] as const) {
+      const { sandbox, file } = await mirrored({ users: 200 }, tried);
+      const oldest = rowsIn<string>(
+        file,
+        "SELECT to_day FROM mirror_windows WHERE resource = 'users' ORDER BY from_day",
+      )[0];
+      const inside = sandbox.control.dump('users').filter((user) => String(user['created_at']) < String(oldest));
+      for (const { id } of inside.slice(rows)) sandbox.control.remove('users', Number(id));
+      await sync(sandbox, file, { ...tried, allowDeletions: true });
+      for (const { id } of inside.slice(0, rows)) sandbox.control.remove('users', Number(id));
+      expect((await sync(sandbox, file, tried)).report.resources.users?.deleted).toBe(deleted);
+    }
+  });
+
+  test('lets a nightly purge of the oldest go where the setting says how many, night for night', async () => {
+    const tried = { pageSize: 30, windowPages: 1, resources: ['emails'], brake: { emails: 90 } } as const;
+    const { sandbox, file } = await mirrored({ emails: 400 }, tried);
+    const { control } = sandbox;
+    const held: (string | undefined)[] = [];
+    for (let night = 0; night < 4; night += 1) {
+      const byTime = control
+        .dump('emails')
+        .sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
+      for (const { id } of byTime.slice(0, 90)) control.remove('emails', Number(id));
+      control.advanceClock(dayMs);
+      if (night === 0) held.push((await sync(sandbox, file, { ...tried, brake: {} })).error?.message);
+      const { emails } = (await sync(sandbox, file, tried)).report.resources;
+      expect(emails).toMatchObject({ status: 'complete', live: 400 - 90 * (night + 1) });
+    }
+    expectMirrored(sandbox, file, ['emails']);
+    expect(held).toEqual([expect.stringMatching(/24 of 24 records created in .* would be removed/)]);
+  });
+
+  test('holds where a resource would become empty, however few its rows, until that is allowed', async () => {
+    const { sandbox, file } = await mirrored({ coupons: 3 });
+    for (const { id } of sandbox.control.dump('coupons')) sandbox.control.remove('coupons', Number(id));
+    const held = await sync(sandbox, file);
+    expect(held.report.resources.coupons).toMatchObject({ status: 'partial', deleted: 0, live: 3 });
+    const allowed = await sync(sandbox, file, { allowDeletions: true });
+    expect(allowed.report.resources.coupons).toMatchObject({ status: 'complete', deleted: 3, live: 0 });
+  });
+});
+
+/** Runs within their bound until one has read everything; gives how many were before it. */
+async function firstNights(sandbox: Sandbox, file: string) {
+  openMirrorStore(file).close();
+  for (let night = 0; night < 8; night += 1) {
+    const most = bound(sandbox, file, tight);
+    const { report, error } = await sync(sandbox, file, tight);
+    expect(report.requests).toBeLessThanOrEqual(most);
+    if (!/leaves the rest to the next/.test(error?.message ?? '')) return night;
+  }
+  throw new Error('eight runs were not enough');
+}
+
+/** What a run may send: the pages of the windows that there are and a third, the budget, and 50. */
+function bound(sandbox: Sandbox, file: string, { pageSize, requestsPerRun }: typeof tight): number {
+  const pagesOf = (records: number) => Math.max(1, Math.ceil(records / pageSize));
+  const pages = resourceNames.map((name) => {
+    const windows = rowsIn<number>(
+      file,
+      `SELECT coalesce(server_total, 0) FROM mirror_windows WHERE resource = '${name}'`,
+    );
+    const inWindows = windows.reduce((sum, records) => sum + pagesOf(records), 0);
+    return Math.max(inWindows, pagesOf(sandbox.control.count(name) + 3));
+  });
+  return pages.reduce((sum, each) => sum + each, 0) * 1.3 + requestsPerRun + 50;
+}
+
+const tight = { pageSize: 15, requestsPerRun: 100 };
+
+const trash = ({ control }: Sandbox, name: ResourceName, ids: readonly number[]): void => {
+  control.setBehaviour({ deletes: 'counted' });
+  for (const id of ids) control.remove(name, id);
+};
+
+describe('totals that count what no page shows', () => {
+  const shop = { users: 700, emails: 230, packages: 40, coupons: 30 } as const;
+  const spread = (count: number) => Array.from({ length: count }, (_, index) => 3 + index * Math.floor(690 / count));
+
+  const liars: readonly (readonly [name: string, lie: Partial<Behaviour>, trashed: number])[] = [
+    ['five trashed users', {}, 5],
+    ['200 trashed users', {}, 200],
+    ['three too many in every total', { totals_more: 3 }, 0],
+    ['three too many in every total and 20 trashed users', { totals_more: 3 }, 20],
+    ['three too many, in another order on every request', { totals_more: 3, sorts: 'random' }, 0],
+    ['five trashed users, with sorts ignored', { sorts: 'ignored' }, 5],
+    ['five trashed users, without ranges of days', { date_ranges: 'ignored' }, 5],
+    ['five trashed users, where days begin elsewhere', { timezone_minutes: 330 }, 5],
+  ];
+
+  test.each(liars)(
+    '%s: every record is kept, the run says what is counted too much, and the next costs no more',
+    async (_, lie, trashed) => {
+      const sandbox = await startSandbox({ ...shop, behaviour: lie });
+      const file = `${temporaryFolder()}/mirror.db`;
+      trash(sandbox, 'users', spread(trashed));
+      await firstNights(sandbox, file);
+      expectMirrored(sandbox, file, ['users']);
+      expect(eventsIn(file, 'totals_differ')).toContain('users');
+      const honest = await startSandbox({ ...shop, behaviour: { ...lie, totals_more: 0 } });
+      const beside = `${temporaryFolder()}/mirror.db`;
+      await firstNights(honest, beside);
+      const quiet = await sync(honest, beside, tight);
+      sandbox.control.advanceClock(hourMs);
+      const second = await sync(sandbox, file, tight);
+      // Without an order each window is one page, and what is counted too much makes more of them.
+      const more = lie.sorts === 'random' ? 100 : 20;
+      expect(second.report.requests).toBeLessThanOrEqual(quiet.report.requests + more);
+      expect(second.error?.exitCode).toBe(5);
+      expectMirrored(sandbox, file, ['users']);
+    },
+  );
+
+  test.each([
+    ['are capped at 500', { totals_cap: 500 }],
+    ['are remembered for 20 seconds', { totals_cached: 20 }],
+    ['are not of the days asked for', { date_ranges: 'ignored' }],
+  ] as const)('which %s make no storm and hide no record', async (_, lie) => {
+    const sandbox = await startSandbox({ ...shop, behaviour: lie });
+    const file = `${temporaryFolder()}/mirror.db`;
+    for (let night = 0; night < 3; night += 1) {
+      expect(await firstNights(sandbox, file)).toBeLessThan(8);
+      sandbox.control.remove('users', 100 + night);
+      sandbox.control.insert('users');
+      sandbox.control.advanceClock(dayMs);
+    }
+    await sync(sandbox, file, tight);
+    expectMirrored(sandbox, file);
+  });
+
+  test('are forgotten once they are right, and what is deleted for good meanwhile goes', async () => {
+    const { sandbox, file } = await mirrored(shop, tight);
+    trash(sandbox, 'users', [50, 350, 650]);
+    await sync(sandbox, file, { ...tight, mode: 'full' });
+    expectMirrored(sandbox, file, ['users']);
+    sandbox.control.setBehaviour({ deletes: 'gone' });
+    sandbox.control.remove('users', 351);
+    const { report } = await sync(sandbox, file, tight);
+    expect(report.resources.users).toMatchObject({ status: 'partial', deleted: 1, live: 696, server_total: 699 });
+    expectMirrored(sandbox, file, ['users']);
+  });
+});
+
+describe('a shop that sleeps over the winter', () => {
+  test('is read by ranges of days all the same', async () => {
+    const behaviour = { quiet_days: '2025-12-20..2026-01-10' };
+    const asleep = { users: 3_000, packages: 0, emails: 0, coupons: 0, behaviour };
+    const { sandbox, file } = await mirrored(asleep, { pageSize: 50 });
+    const measured = rowsIn<string>(
+      file,
+      `SELECT value ->> '$.ranges' FROM mirror_capabilities WHERE resource = 'users'`,
+    );
+    expect(measured).toContain('iso');
+    sandbox.control.insert('users');
+    const { report } = await sync(sandbox, file, { pageSize: 50, mode: 'quick' });
+    expect(report.resources.users).toMatchObject({ status: 'complete', inserted: 1 });
+    expect(report.resources.users?.requests).toBeLessThanOrEqual(4);
+  });
+});

@@ -24,6 +24,7 @@ import type { ResourceName } from './model/resources.ts';
 import { startThread } from './model/thread.ts';
 import { type Clock, systemClock } from './model/time.ts';
 import { version } from './model/version.ts';
+import { isLoopback } from './model/loopback.ts';
 import { networkOf, serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
 import type { CopySource, MirrorCopySource } from './store/ports/copies.ts';
@@ -396,9 +397,13 @@ export async function openWatch(
     watchSettingsOf(settings),
   );
   // Where another worker is at this mirror, this one ends by saying so, and not by saying that the port is taken.
-  if (settings.worker.listen !== undefined && lock.scheduler() === undefined) {
-    const { url } = releases.add(await openHealthServer(settings.worker.listen, opened.pages, log));
+  const { listen, token } = settings.worker;
+  if (listen !== undefined && lock.scheduler() === undefined) {
+    const { url } = releases.add(await openHealthServer(listen, opened.pages, log, token));
     log.info({ url }, `health and metrics are at ${url}`);
+    if (!isLoopback(listen.host)) {
+      log.warn({ url }, 'other machines can ask about health: with the token, and all of it in clear on the way');
+    }
   }
   return opened;
 }

@@ -1,5 +1,5 @@
 /** The YAML config file: its values by setting key and its jobs, each with its line, and every problem with where it stands. */
-import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLMap } from 'yaml';
+import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit, type YAMLMap } from 'yaml';
 import { UsageError } from '../model/errors.ts';
 import { fileReason } from '../model/file-error.ts';
 import { suggestion } from '../model/nearest.ts';
@@ -43,15 +43,38 @@ const fileKeys = allSettings.filter((each) => each.inFile).map((each) => each.ke
 
 /** Reads the text of a config file; `name` is what the errors call it. */
 export function parseConfigFile(text: string, name: string): ConfigFile {
+  try {
+    return readText(text, name);
+  } catch (error) {
+    // Of its values, the parser refuses some only when they are made; and what is nested deeply enough has no end.
+    const { name: kind, message } = error as Error;
+    if (kind !== 'RangeError' && kind !== 'ReferenceError') throw error;
+    const problem = unreadable(name, kind === 'RangeError' ? 'it is nested too deeply' : message);
+    return { values: [], jobs: undefined, profiles: [], problems: [problem] };
+  }
+}
+
+function unreadable(place: string, what: string): UsageError {
+  const advice = 'The config file must be YAML; config/admin-mirror.example.yaml shows every setting.';
+  return new UsageError(`${place}: ${what}`, { advice });
+}
+
+function readText(text: string, name: string): ConfigFile {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const profiles: FileProfile[] = [];
-  const problems = document.errors.map(
-    (error) =>
-      new UsageError(`${name}:${lines.linePos(error.pos[0]).line}: ${error.message}`, {
-        advice: 'The config file must be YAML; config/admin-mirror.example.yaml shows every setting.',
-      }),
+  const problems = document.errors.map((error) =>
+    unreadable(`${name}:${lines.linePos(error.pos[0]).line}`, error.message),
   );
+  visit(document, {
+    Alias: (_, alias, path) => {
+      // A value that holds itself has no end, and no form in which it could be shown.
+      const source = alias.resolve(document);
+      if (source === undefined || !path.includes(source)) return;
+      const { line } = lines.linePos(alias.range?.[0] ?? 0);
+      problems.push(unreadable(`${name}:${line}`, `*${alias.source} stands for what it is a part of`));
+    },
+  });
   if (problems.length > 0) return { values: [], jobs: undefined, profiles, problems };
 
   const lineOf = (node: unknown) => lines.linePos((node as Node | null)?.range?.[0] ?? 0).line;

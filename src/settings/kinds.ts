@@ -90,6 +90,8 @@ const path = z.string().min(1);
 /** What a profile may be called: it becomes the name of a folder, and the end of variables. */
 export const profileName = /^[a-z0-9][a-z0-9_-]{0,31}$/i;
 
+const secret = z.string().transform((text) => new Secret(text.trim()));
+
 /** A server's address: http or https, no user, query or fragment. Without its last slash. */
 const address = z.string().transform((text, context) => {
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -250,10 +252,7 @@ export const settingsSchema = z.object({
   config: path.optional(),
   profile: z.string().regex(profileName).optional(),
   'api.base_url': address.optional(),
-  'api.key': z
-    .string()
-    .transform((text) => new Secret(text.trim()))
-    .optional(),
+  'api.key': secret.optional(),
   'api.key_file': path.optional(),
   'api.insecure_http': z.boolean(),
   'api.timeout': duration,
@@ -290,6 +289,7 @@ export const settingsSchema = z.object({
   'bulk.again_within': duration,
   'export.reports': path,
   'worker.listen': listen,
+  'worker.token': secret.optional(),
   'worker.max_staleness': duration,
   'alerts.webhook': hook.optional(),
   'alerts.command': program.optional(),

@@ -12,6 +12,7 @@ import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { type ConfigFile, type FileProfile, readConfigFile } from './config-file.ts';
+import { isLoopback } from '../model/loopback.ts';
 import { readJobs, type WrittenJob } from './jobs.ts';
 import {
   expectedOf,
@@ -111,6 +112,8 @@ export interface Settings {
   readonly worker: {
     /** undefined: it does not. */
     readonly listen: ListenAddress | undefined;
+    /** What those who ask must send; undefined: nothing. */
+    readonly token: Secret | undefined;
     readonly maxStalenessMs: number;
   };
   readonly alerts: {
@@ -216,7 +219,8 @@ export function readSettings(sources: SettingsSources): SettingsReading {
     sources,
     dotenv.isOpen && given.get('api.key')?.origin.startsWith('.env') === true,
   );
-  for (const problem of [address, shared, logFileProblem(rest)]) if (problem !== undefined) problems.push(problem);
+  for (const problem of [address, shared, logFileProblem(rest), tokenProblem(rest)])
+    if (problem !== undefined) problems.push(problem);
   const known = [...allSettings.map((each) => each.env), ...profileVariables(profiles)];
   return {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
@@ -232,6 +236,22 @@ function jobsWritten(file: ConfigFile | undefined, profile: FileProfile | undefi
   const common = file?.jobs ?? [];
   if (profile === undefined) return common;
   return profile.jobs ?? jobsOfProfile(common, profile.name);
+}
+
+/** Fewer could be found out by trying. */
+const leastToken = 16;
+
+/** Whoever can ask about health learns how many users there are and what fails. */
+function tokenProblem({ worker: { listen, token } }: Settings): UsageError | undefined {
+  const advice =
+    'Set ADMIN_MIRROR_WORKER_TOKEN to at least 16 random characters, or listen on 127.0.0.1 alone; ' +
+    'whoever asks sends it as "Authorization: Bearer …".';
+  const { length } = token?.reveal() ?? '';
+  if (token !== undefined && length < leastToken) return new UsageError('worker.token is too short', { advice });
+  if (token !== undefined || listen === undefined || isLoopback(listen.host)) return undefined;
+  return new UsageError(`worker.listen is ${listen.host}, where others than this machine can ask, and wants a token`, {
+    advice,
+  });
 }
 
 /** A log must not be written into a file of ours. */
@@ -374,7 +394,11 @@ function settingsOf(
       againWithinMs: values['bulk.again_within'],
     }),
     export: Object.freeze({ reports: absolute(values['export.reports']) }),
-    worker: Object.freeze({ listen: values['worker.listen'], maxStalenessMs: values['worker.max_staleness'] }),
+    worker: Object.freeze({
+      listen: values['worker.listen'],
+      token: values['worker.token'],
+      maxStalenessMs: values['worker.max_staleness'],
+    }),
     alerts: Object.freeze({
       webhook: values['alerts.webhook'],
       command: values['alerts.command'],

@@ -265,6 +265,16 @@ export const settingTable = [
     default: '127.0.0.1:9464',
   }),
   setting(
+    'worker.token',
+    'secret',
+    'health token',
+    'what must be sent to ask about health; required where others than this machine can, and never in the config file',
+    {
+      env: 'ADMIN_MIRROR_WORKER_TOKEN',
+      inFile: false,
+    },
+  ),
+  setting(
     'worker.max_staleness',
     'duration',
     'largest staleness',

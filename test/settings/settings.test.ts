@@ -365,3 +365,34 @@ describe('the table', () => {
     expect(settings?.jobs.map(({ name }) => name)).toEqual(['sync', 'users', 'check']);
   });
 });
+
+describe('a config file that is made to be hard to read', () => {
+  const bomb = [
+    'a: &a [x,x,x,x,x,x,x,x,x]',
+    ...'bcdefghi'.split('').map((name, at) => {
+      const before = 'abcdefghi'[at];
+      return `${name}: &${name} [${Array.from({ length: 9 }, () => `*${before}`).join()}]`;
+    }),
+  ];
+  test.each([
+    ['a job that is a part of itself', 'jobs: [&a {name: x, run: *a}]', 'yaml:1: *a stands for what it is a part of'],
+    [
+      'a setting that is a part of itself',
+      'resources:\n  users:\n    include: &a [orders, *a]',
+      'yaml:3: *a stands for',
+    ],
+    [
+      'values that grow beyond all bounds',
+      `jobs:\n- name: x\n  run: sync\n  after:\n    ${bomb.join('\n    ')}`,
+      'alias',
+    ],
+    ['lists in lists in lists', `jobs: ${'['.repeat(200_000)}`, 'yaml'],
+    ['maps in maps in maps', Array.from({ length: 700 }, (_, at) => `${' '.repeat(at)}a:`).join('\n'), 'yaml'],
+  ])('is refused with its place, and at once: %s', (_, file, place) => {
+    const started = performance.now();
+    const { problems } = read({ file });
+    expect(problems.length).toBeGreaterThan(0);
+    expect(problems.map(({ message }) => message).join('\n')).toContain(place);
+    expect(performance.now() - started).toBeLessThan(5_000);
+  });
+});

@@ -1,9 +1,12 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../src/model/log.ts';
+import { Secret } from '../../src/model/secret.ts';
 import { hourMs, systemClock, timestampOf } from '../../src/model/time.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { openHealthStore } from '../../src/store/sqlite/health-store.ts';
 import { openWorkerStore } from '../../src/store/sqlite/worker/store.ts';
 import { openHealthServer } from '../../src/worker/health/server.ts';
@@ -190,5 +193,53 @@ describe('the health of the files', () => {
     sandbox.control.setClock(sandbox.control.clock().now + hourMs);
     await sync(sandbox, file, { allowDeletions: true });
     expect(heldBack()).toEqual([0, 0, 0, 0]);
+  });
+});
+
+describe('whoever asks slowly', () => {
+  test('shuts nobody out, however many ask', async () => {
+    const { get, url } = await serving();
+    const { port } = new URL(url);
+    const slow = Array.from({ length: 200 }, () => connect(Number(port), '127.0.0.1', () => {}));
+    for (const socket of slow) socket.on('error', () => {}).write('GET /healthz HTTP/1.1\r\nHost: a\r\n');
+    onTestFinished(() => slow.forEach((socket) => socket.destroy()));
+    await Promise.all(slow.map((socket) => once(socket, 'connect')));
+    const asked = performance.now();
+    expect((await get('/healthz')).status).toBe(200);
+    expect(performance.now() - asked).toBeLessThan(1_000);
+  });
+});
+
+describe('a token', () => {
+  const token = new Secret('0123456789abcdef0123');
+
+  test('is asked for on every path, where there is one', async () => {
+    const watched = startWatch({});
+    const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, watched.watch().pages, silentLog, token);
+    onTestFinished(() => server.close());
+    const status = async (path: string, authorization: string) =>
+      (await fetch(`${server.url}${path}`, { headers: { authorization } })).status;
+    for (const path of ['/healthz', '/readyz', '/metrics', '/other']) {
+      expect(await status(path, '')).toBe(401);
+      expect(await status(path, 'Bearer 0123456789abcdef0124')).toBe(401);
+      expect(await status(path, `Bearer ${token.reveal().slice(1)}`)).toBe(401);
+    }
+    expect(await status('/healthz', `Bearer ${token.reveal()}`)).toBe(200);
+  });
+
+  test.each([
+    ['0.0.0.0:9464', undefined, 'wants a token'],
+    ['[::]:9464', undefined, 'wants a token'],
+    ['panel.example:9464', undefined, 'wants a token'],
+    ['127.0.0.1:9464', 'short', 'too short'],
+    ['0.0.0.0:9464', token.reveal(), undefined],
+    ['[::1]:9464', undefined, undefined],
+    ['localhost:9464', undefined, undefined],
+  ])('is wanted where the worker listens on %s and has %s: %s', (listen, given, problem) => {
+    const environment = { ADMIN_MIRROR_WORKER_LISTEN: listen, ADMIN_MIRROR_WORKER_TOKEN: given };
+    const { problems } = readSettings({ flags: [], environment, folder: temporaryFolder() });
+    expect(problems.map(({ message }) => message)).toEqual(
+      problem === undefined ? [] : [expect.stringContaining(problem)],
+    );
   });
 });

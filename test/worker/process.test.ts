@@ -86,6 +86,10 @@ describe('the worker', () => {
       'config/admin-mirror.yaml:2: job \\"sync\\": run is \\"snyc\\"',
     );
 
+    place.configure('jobs: [&a {name: x, run: *a}]\n');
+    worker.child.kill('SIGHUP');
+    await worker.saying('admin-mirror.yaml:1: *a stands for what it is a part of');
+
     const asked = Date.now();
     worker.child.kill('SIGTERM');
     expect(await worker.code).toBe(0);

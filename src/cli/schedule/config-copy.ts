@@ -2,7 +2,7 @@
  * The config file as the worker has read it, kept beside the mirror for the commands that it starts: one that is being
  * edited, or was broken since, neither stops tonight's jobs nor changes half of them. SIGHUP brings a new one into force.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
@@ -16,7 +16,10 @@ export function keepConfig(reading: SettingsReading, folder: string): string {
   const file = String(valueOf(reading, 'config').value);
   try {
     mkdirSync(dirname(copy), { recursive: true });
-    writeFileSync(copy, readRegularFile(resolve(folder, file)).bytes, { mode: 0o600 });
+    // In one step: a disk that is full must leave the copy that the old config file goes on by.
+    const { bytes } = readRegularFile(resolve(folder, file));
+    writeFileSync(`${copy}.new`, bytes, { mode: 0o600 });
+    renameSync(`${copy}.new`, copy);
   } catch (error) {
     throw explainFileError(error, 'keep the config file as', copy) ?? new FileError(String(error), { cause: error });
   }

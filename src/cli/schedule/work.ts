@@ -6,6 +6,7 @@ import type { WorkerEvent } from '../../worker/events.ts';
 import type { Watch } from '../../worker/watch.ts';
 import type { Worker } from '../../worker/worker.ts';
 import type { CliContext } from '../context.ts';
+import { bugText } from '../output.ts';
 import { pasteable } from '../pasteable.ts';
 import { givenFlags, keepConfig } from './config-copy.ts';
 import { commandRunner } from './run-command.ts';
@@ -42,12 +43,17 @@ export async function work(context: CliContext): Promise<void> {
       if (store.mirror !== settings.store.mirror) {
         throw new UsageError('store.mirror names another mirror now', { advice: 'Start the worker anew for that.' });
       }
+      const watching = watchSettingsOf(read);
+      // From here on nothing fails: a file is taken whole or not at all.
       config = ['--config', keepConfig(again, folder)];
       worker.reload(jobs);
-      watch?.reload(watchSettingsOf(read));
+      watch?.reload(watching);
     } catch (error) {
-      if (!(error instanceof OperatorError)) throw error;
-      log.error({ advice: error.advice }, `the config file is not taken, the old one goes on: ${error.message}`);
+      // Whatever is wrong with the file, or with us, is no reason to give up tonight's jobs.
+      const isOurs = !(error instanceof OperatorError);
+      const more = isOurs ? { stack: bugText(error) } : { advice: error.advice };
+      const why = error instanceof Error ? error.message : String(error);
+      log.error(more, `the config file is not taken, the old one goes on: ${why}`);
     }
   }
 

@@ -2,10 +2,12 @@
  * What the worker answers over HTTP: whether it is healthy and ready, and its measures. Three paths that are only read need
  * no framework: `node:http` has all of it, and a worker that runs for months loads nothing more.
  */
+import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { FileError, UsageError } from '../../model/errors.ts';
 import type { Log } from '../../model/log.ts';
+import type { Secret } from '../../model/secret.ts';
 import { secondMs } from '../../model/time.ts';
 
 export interface Answer {
@@ -28,24 +30,25 @@ export function jsonAnswer(isGood: boolean, body: unknown): Answer {
   return { status: isGood ? 200 : 503, type: 'application/json; charset=utf-8', body: `${JSON.stringify(body)}\n` };
 }
 
-/** Begins to answer. Throws a UsageError where the address cannot be listened on. */
+/** Begins to answer; where there is a token, those who send it as their bearer token. Throws a UsageError where the address cannot be listened on. */
 export async function openHealthServer(
   { host, port }: { readonly host: string; readonly port: number },
   pages: Pages,
   log: Log,
+  token?: Secret,
 ): Promise<HealthServer> {
-  const server = createServer((request, response) => {
-    answer(request, response, pages).catch((error: unknown) => {
+  const server = createServer({ connectionsCheckingInterval: secondMs }, (request, response) => {
+    answer(request, response, pages, token).catch((error: unknown) => {
       log.error({ path: pathOf(request) }, `a question about health could not be answered: ${String(error)}`);
       if (!response.headersSent) send(response, 500, 'text/plain', 'this is a bug in admin-mirror; its log has more\n');
       else response.destroy();
     });
   });
   // Whoever asks is a program nearby: what takes longer is stuck, and must not pile up.
-  server.requestTimeout = 10 * secondMs;
-  server.headersTimeout = 10 * secondMs;
+  server.requestTimeout = 5 * secondMs;
+  server.headersTimeout = 5 * secondMs;
   server.keepAliveTimeout = 5 * secondMs;
-  server.maxConnections = 64;
+  keepRoom(server);
   await listen(server, host, port);
   const { port: bound } = server.address() as AddressInfo;
   return {
@@ -56,6 +59,19 @@ export async function openHealthServer(
         server.closeAllConnections();
       }),
   };
+}
+
+const mostConnections = 64;
+
+/** Ends the oldest connection where there are too many: to refuse the newest would let slow ones shut everybody out. */
+function keepRoom(server: Server): void {
+  const open = new Set<Socket>();
+  server.on('connection', (socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    const [oldest] = open;
+    if (open.size > mostConnections) oldest?.destroy();
+  });
 }
 
 const reasons: Readonly<Record<string, string>> = {
@@ -89,7 +105,23 @@ function pathOf({ url }: IncomingMessage): string {
   return (url ?? '/').split('?')[0] ?? '/';
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, pages: Pages): Promise<void> {
+function mayAsk({ headers }: IncomingMessage, token: Secret | undefined): boolean {
+  if (token === undefined) return true;
+  const [given, expected] = [headers.authorization ?? '', `Bearer ${token.reveal()}`].map((text) => Buffer.from(text));
+  return given?.length === expected?.length && timingSafeEqual(given ?? Buffer.of(), expected ?? Buffer.of());
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  pages: Pages,
+  token: Secret | undefined,
+): Promise<void> {
+  if (!mayAsk(request, token)) {
+    response.setHeader('WWW-Authenticate', 'Bearer');
+    send(response, 401, 'text/plain', 'this wants the token of worker.token\n');
+    return;
+  }
   const path = pathOf(request);
   const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
   if (page === undefined) {

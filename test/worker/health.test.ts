@@ -228,18 +228,16 @@ describe('a token', () => {
   });
 
   test.each([
-    ['0.0.0.0:9464', undefined, 'wants a token'],
-    ['[::]:9464', undefined, 'wants a token'],
-    ['panel.example:9464', undefined, 'wants a token'],
-    ['127.0.0.1:9464', 'short', 'too short'],
-    ['0.0.0.0:9464', token.reveal(), undefined],
-    ['[::1]:9464', undefined, undefined],
-    ['localhost:9464', undefined, undefined],
+    ['0.0.0.0:9464', undefined, /wants a token/],
+    ['[::]:9464', undefined, /wants a token/],
+    ['panel.example:9464', undefined, /wants a token/],
+    ['127.0.0.1:9464', 'short', /too short/],
+    ['0.0.0.0:9464', token.reveal(), /^$/],
+    ['[::1]:9464', undefined, /^$/],
+    ['localhost:9464', undefined, /^$/],
   ])('is wanted where the worker listens on %s and has %s: %s', (listen, given, problem) => {
     const environment = { ADMIN_MIRROR_WORKER_LISTEN: listen, ADMIN_MIRROR_WORKER_TOKEN: given };
     const { problems } = readSettings({ flags: [], environment, folder: temporaryFolder() });
-    expect(problems.map(({ message }) => message)).toEqual(
-      problem === undefined ? [] : [expect.stringContaining(problem)],
-    );
+    expect(problems.map(({ message }) => message).join()).toMatch(problem);
   });
 });

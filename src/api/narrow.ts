@@ -2,6 +2,7 @@
  * Pages that a host cannot make: too many records for its memory or its time, or a record that makes every page fail.
  * Such a page is read as smaller ones, down to the single record. Section "Requests" of docs/architecture.md.
  */
+import { counted } from '../model/counted.ts';
 import type { Patience } from './client.ts';
 import type { Page, Unreadable } from './envelope.ts';
 import { isPageFailure, ServerFailed } from './errors.ts';
@@ -55,7 +56,7 @@ export function wordsOf(unreadable: readonly Unreadable[]): string {
   const inOrder = unreadable.toSorted((a, b) => a.first - b.first);
   const places = inOrder.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`));
   const shown = `${places.slice(0, mostPlaces).join(', ')}${places.length > mostPlaces ? ', …' : ''}`;
-  const what = count === 1 ? '1 record cannot be read, number' : `${count} records cannot be read, numbers`;
+  const what = counted(count, 'record cannot be read, number', 'records cannot be read, numbers');
   return `${what} ${shown} of the list: ${inOrder[0]?.problem ?? ''}`;
 }
 

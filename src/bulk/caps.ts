@@ -1,5 +1,6 @@
 /** Bounds on the money that goes out, in a row, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md. */
 import { Big } from 'big.js';
+import { counted } from '../model/counted.ts';
 import type { Money } from '../model/money.ts';
 import { decimalOf, moneyText } from './decimal.ts';
 
@@ -46,7 +47,7 @@ export function batchCapProblem(
   caps: Caps,
 ): string | null {
   if (caps.maxRows !== undefined && rows.length > caps.maxRows) {
-    return `there are ${rows.length} rows, more than bulk.max_rows allows (${caps.maxRows})`;
+    return `there are ${counted(rows.length, 'row')}, more than bulk.max_rows allows (${caps.maxRows})`;
   }
   for (const row of rows) {
     const change = changeOf(row);

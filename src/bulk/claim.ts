@@ -2,6 +2,7 @@
  * Consent: whether the rows of a batch may go out now, decided on everything that the journal knows, in the transaction
  * that claims them. `run`, `apply` and `resume` all go through it. Section "Consent" of docs/architecture.md.
  */
+import { counted } from '../model/counted.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../store/ports/journal.ts';
@@ -131,7 +132,7 @@ function lineOf({ row, user, before }: Repeat): string {
 function sentBefore(repeats: readonly Repeat[]): UsageError {
   const lines = repeats.slice(0, mostNamed).map(lineOf);
   const more = repeats.length - lines.length;
-  const what = repeats.length === 1 ? '1 row was' : `${repeats.length} rows were`;
+  const what = counted(repeats.length, 'row was', 'rows were');
   return new UsageError(`${what} sent before; nothing was sent now`, {
     advice: [...lines, ...(more > 0 ? [`and ${more} more`] : []), `Take these rows out of the file. ${sendAgain}`].join(
       '\n',

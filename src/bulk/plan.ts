@@ -2,6 +2,7 @@
  * `bulk plan`: rows in, a stored batch out, and nothing sent. Section "Writing" of docs/architecture.md.
  */
 import { randomBytes } from 'node:crypto';
+import { counted } from '../model/counted.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import type { Batch, ClaimedRow, Journal, NewIntent, PlannedServer } from '../store/ports/journal.ts';
@@ -191,13 +192,13 @@ function unconfirmedWarning(
   if (unconfirmed === 0) return [];
   if (target === 'new') {
     return [
-      `whether anybody has them already was not asked on the server for ${unconfirmed} emails and user names: ` +
+      `whether anybody has them already was not asked on the server for ${counted(unconfirmed, 'email or user name', 'emails and user names')}: ` +
         'each is looked for just before its row is sent',
     ];
   }
   const since = directory?.freshAsOf ?? 'a time that is not known';
   return [
-    `${unconfirmed} users were not asked for on the server: they are shown as the mirror has them, as of ${since}. ` +
+    `${counted(unconfirmed, 'user was', 'users were')} not asked for on the server: shown as the mirror has them, as of ${since}. ` +
       'Each is read again just before its row is sent.',
   ];
 }

@@ -1,4 +1,5 @@
 /** A sheet's rows as instructions of an action, each with what is wrong with it. */
+import { counted } from '../model/counted.ts';
 import { namesPassword } from '../model/secret-words.ts';
 import type { Action, Parameters } from './action.ts';
 import { actions } from './actions.ts';
@@ -104,7 +105,7 @@ function questionProblem({ columns }: Sheet, { row, column, text, count, reading
   const ways = readings.map(
     ({ mark, amount }) => `--decimal ${mark} to have ${shown(text)} read as ${moneyText(amount)}`,
   );
-  const amounts = count === 1 ? '1 amount is' : `${count} amounts are`;
+  const amounts = counted(count, 'amount is', 'amounts are');
   const problem = `${amounts} written with separators, and nothing says what they are: give ${ways.join(', or ')}; or write plain numbers, as 1234.56`;
   return { row, column: columns[column] ?? null, problem };
 }

@@ -2,6 +2,7 @@
  * `bulk select`: the rows of a query as a sheet for an action. What the action would refuse in the file is refused here,
  * before there is one. Nothing is looked up and nothing sent.
  */
+import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import { guardedText } from '../store/files/csv.ts';
 import type { Cell, ReadingStore, Row } from '../store/ports/reading.ts';
@@ -108,7 +109,7 @@ function refusal(problems: readonly SheetProblem[]): UsageError {
     .slice(0, mostProblems)
     .map(({ row, column, problem }) => `row ${row}${column === null ? '' : `, ${column}`}: ${problem}`);
   const more = problems.length - lines.length;
-  const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
+  const count = counted(problems.length, 'problem');
   const advice = [
     ...lines,
     ...(more > 0 ? [`and ${more} more`] : []),

@@ -2,6 +2,7 @@
  * Sending a batch: what is open is settled first, then one row alone, then the others. It stops where going on would
  * help nobody, and can always be taken up again. Section "Writing" of docs/architecture.md.
  */
+import { counted } from '../model/counted.ts';
 import { FileError, IncompleteError, KeyRefusedError, OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import type { Batch, Intent, IntentState, Journal } from '../store/ports/journal.ts';
@@ -229,7 +230,7 @@ class Run {
     const name = countNameOf(state);
     if (name === 'rejected' || name === 'unknown' || name === 'skipped') this.#errors += 1;
     if (this.#errors >= options.maxErrors) {
-      this.#stop ??= new IncompleteError(`${this.#errors} rows failed, as many as --max-errors allows`, {
+      this.#stop ??= new IncompleteError(`${counted(this.#errors, 'row')} failed, as many as --max-errors allows`, {
         advice: 'Look at the results, then go on with `admin-mirror bulk resume`.',
       });
     }
@@ -269,7 +270,7 @@ export function endError(
   if (stop instanceof KeyRefusedError) return stop;
   const { unknown, planned, rejected, blocked, skipped, invalid } = counts;
   if (unknown > 0 && !(stop instanceof OutcomeUnknownError)) {
-    const what = unknown === 1 ? '1 row' : `${unknown} rows`;
+    const what = counted(unknown, 'row');
     return new OutcomeUnknownError(`the outcome of ${what} is not known`, {
       advice:
         (stop === null ? '' : `It ended early: ${stop.message}. `) +
@@ -281,12 +282,12 @@ export function endError(
   if (stop !== null) return stop;
   const left = planned + rejected + blocked + skipped + invalid;
   if (left > 0) {
-    return new IncompleteError(`${left} ${left === 1 ? 'row was' : 'rows were'} not applied`, {
+    return new IncompleteError(`${counted(left, 'row was', 'rows were')} not applied`, {
       advice: `\`admin-mirror bulk results ${batch}\` writes them to files, with the reason of each.`,
     });
   }
   if (discrepancies === 0) return null;
-  const rows = discrepancies === 1 ? '1 row that was applied' : `${discrepancies} rows that were applied`;
+  const rows = counted(discrepancies, 'row that was applied', 'rows that were applied');
   return new IncompleteError(`the balance contradicts ${rows}`, {
     advice: `Look at these users on the server. \`admin-mirror bulk results ${batch}\` names them in the column _discrepancy.`,
   });

@@ -1,4 +1,5 @@
 /** The rows that take a batch back: each once, and only what was applied. They are planned like any others. */
+import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Batch, Intent, Journal } from '../store/ports/journal.ts';
 import type { Action, Parameters } from './action.ts';
@@ -25,7 +26,7 @@ export function undoRows(journal: Journal, batch: Batch, action: Action): ReadRo
   }
   if (taken > 0)
     notes.unshift(
-      `${taken} rows were taken back before, or are about to be: ${[...new Set(undone.values())].join(', ')}`,
+      `${counted(taken, 'row was', 'rows were')} taken back before, or are about to be: ${[...new Set(undone.values())].join(', ')}`,
     );
   if (rows.length === 0) {
     throw new UsageError(`nothing of batch ${batch.batch} is left to be taken back`, {

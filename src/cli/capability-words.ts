@@ -1,4 +1,5 @@
 /** What a list of the server can do, in words. */
+import { counted } from '../model/counted.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
 
 /**
@@ -35,5 +36,5 @@ function zoneName(minutes: number): string {
 
 function rateWords({ rate_limit: limit }: CapabilityStatus): string[] {
   if (limit === null) return [];
-  return [`${limit.requests} requests ${limit.seconds === null ? 'a window' : `in ${limit.seconds} s`}`];
+  return [`${counted(limit.requests, 'request')} ${limit.seconds === null ? 'a window' : `in ${limit.seconds} s`}`];
 }

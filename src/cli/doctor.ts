@@ -1,5 +1,6 @@
 /** `doctor`: looks at everything that a first run needs, and finds every problem in one go. */
 import type { Command } from 'commander';
+import { counted } from '../model/counted.ts';
 import { silentLog } from '../model/log.ts';
 import { systemClock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -164,7 +165,7 @@ function linesOf(context: CliContext, checks: readonly Check[]): string[] {
   return [
     ...lines,
     '',
-    `${problems === 0 ? 'nothing is' : `${problems} of ${checks.length} checks are`} wrong` +
+    `${problems === 0 ? 'nothing is' : `${problems} of ${counted(checks.length, 'check')} ${problems === 1 ? 'is' : 'are'}`} wrong` +
       (count('warn') > 0 ? `, ${count('warn')} to look at` : ''),
   ];
 }

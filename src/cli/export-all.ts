@@ -1,6 +1,7 @@
 /** `export --all`: every table of the mirror into one folder. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
 import type { FileForm } from '../export/export.ts';
@@ -44,7 +45,7 @@ export async function exportAll(context: CliContext, what: string | undefined, f
   const rows = manifest.files.reduce((sum, file) => sum + file.rows, 0);
   printNote(
     context,
-    `${manifest.files.length} files with ${rows.toLocaleString('en')} rows written to ${target.shown}`,
+    `${counted(manifest.files.length, 'file')} with ${counted(rows, 'row')} written to ${target.shown}`,
   );
   await removeOlder(context, target, { foldersOf: manifestProgram });
   if (context.json()) printJson(context, manifest);

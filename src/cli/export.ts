@@ -1,5 +1,6 @@
 /** `export`: rows of the mirror into a file or to standard output. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import { timestampOf } from '../model/time.ts';
 import { exportFormats, isPacked } from '../export/formats.ts';
@@ -115,7 +116,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     const { writeDurableFile } = await import('../store/files/durable-file.ts');
     refuseOwnFiles(target.path, context.settings());
     const bytes = await writeDurableFile(target.path, chunks, signal);
-    printNote(context, `${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'} written to ${target.shown}`);
+    printNote(context, `${counted(rows, 'row')} written to ${target.shown}`);
     const older = await removeOlder(context, target, 'files');
     const { format, compression } = request.form;
     const asOf = flags.asOf === undefined ? {} : { as_of: timestampOf(flags.asOf) };

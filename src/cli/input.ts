@@ -12,7 +12,7 @@ export async function readInput(stdin: AsyncIterable<Uint8Array | string>): Prom
     const piece = Buffer.from(chunk);
     bytes += piece.length;
     if (bytes > mostBytes) {
-      throw new UsageError(`standard input has more than ${mostBytes / 1024 / 1024} MB, which is no text to be read`, {
+      throw new UsageError(`standard input has more than ${mostBytes / 1024 / 1024} MiB, which is no text to be read`, {
         advice: 'Check what is given to the command after <, or before |.',
       });
     }

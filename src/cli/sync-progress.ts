@@ -1,5 +1,6 @@
 /** How a sync is watched: a line a resource that redraws itself on a terminal, log lines elsewhere. */
 import type { ListrDefaultRendererLogLevels, ListrLogLevels } from 'listr2';
+import { counted } from '../model/counted.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { secondMs, type Clock } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
@@ -37,7 +38,7 @@ export function progressLine(resource: ResourceName, tally: Tally, now: number):
 export function endLine(resource: ResourceName, tally: Tally, now: number): string {
   const took = now - tally.startedAt;
   const time = took < 10 * secondMs ? `${(took / secondMs).toFixed(1)} s` : durationText(took);
-  return `${resource.padEnd(9)} ${count.format(tally.records)} ${tally.records === 1 ? 'record' : 'records'} read in ${time}`;
+  return `${resource.padEnd(9)} ${counted(tally.records, 'record')} read in ${time}`;
 }
 
 export type SyncWatch = Watch<SyncEvent>;

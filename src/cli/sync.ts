@@ -1,5 +1,6 @@
 /** `sync`: brings the mirror up to date. */
 import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
+import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import type { DayRange } from '../model/era.ts';
 import { eraEnd, eraStart } from '../model/era.ts';
@@ -89,12 +90,12 @@ async function plan(context: CliContext, resources: readonly ResourceName[], fla
   }
   for (const [resource, steps] of Object.entries(planned.resources)) {
     for (const { reason, windows, requests } of steps) {
-      const cost = requests === null ? 'as many requests as it takes' : `${number.format(requests)} requests`;
-      const what = windows === null ? '' : `${number.format(windows)} windows, `;
+      const cost = requests === null ? 'as many requests as it takes' : counted(requests, 'request');
+      const what = windows === null ? '' : `${counted(windows, 'window')}, `;
       printLine(context, `${resource.padEnd(9)} ${reason}: ${what}${cost}`);
     }
   }
-  printLine(context, `${number.format(planned.requests)} requests are known of; nothing was sent`);
+  printLine(context, `${counted(planned.requests, 'request')} known of; nothing was sent`);
 }
 
 function modeOf(flags: Flags): Mode {
@@ -137,7 +138,10 @@ function reportLines(report: RunReport): string[] {
       .join('  ')
       .trimEnd(),
   );
-  return [...aligned, `run ${report.run}: ${report.status}, ${report.requests} requests, ${report.retries} retries`];
+  return [
+    ...aligned,
+    `run ${report.run}: ${report.status}, ${counted(report.requests, 'request')}, ${counted(report.retries, 'retry', 'retries')}`,
+  ];
 }
 
 function rowOf(name: string, each: ResourceReport): string[] {

@@ -1,5 +1,6 @@
 /** `verify`: whether the mirror holds what the server has. Changes neither. */
 import { Argument, type Command } from 'commander';
+import { counted } from '../model/counted.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import { systemClock } from '../model/time.ts';
@@ -69,13 +70,17 @@ function linesOf(context: CliContext, report: VerifyReport): string[] {
     report.fresh_as_of === null
       ? 'Not all of the mirror was ever read whole.'
       : `The mirror is as of ${report.fresh_as_of}: what changed on the server since then counts as a difference.`;
-  return [...lines, ...(report.status === 'equal' ? [] : [since]), `${report.status}, ${report.requests} requests`];
+  return [
+    ...lines,
+    ...(report.status === 'equal' ? [] : [since]),
+    `${report.status}, ${counted(report.requests, 'request')}`,
+  ];
 }
 
 function sizes({ live, server_total: total, windows, rough_windows: rough }: ResourceVerdict): string {
   const server = total === null ? 'not counted on the server' : `${number.format(total)} on the server`;
   const roughly = rough === 0 ? '' : `, ${rough} of them roughly`;
-  return `${number.format(live)} in the mirror, ${server}, ${windows === 1 ? '1 window' : `${windows} windows`} compared${roughly}`;
+  return `${number.format(live)} in the mirror, ${server}, ${counted(windows, 'window')} compared${roughly}`;
 }
 
 function detailsOf(each: ResourceVerdict): string[] {

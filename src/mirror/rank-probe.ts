@@ -4,6 +4,7 @@
  * stretch in which that does not grow has lost none, and any other is halved. Section "Deletions" of
  * docs/architecture.md.
  */
+import { counted } from '../model/counted.ts';
 import type { RankedRows } from '../store/ports/mirror-store.ts';
 import { LocalOrder, type RankRange } from './local-order.ts';
 
@@ -84,7 +85,7 @@ function cutGap(order: LocalOrder, list: ServerList, gap: Gap, page: number, ids
   const expected = servedIn({ ...gap, firstPage: page, lastPage: page }, list);
   const shown = new Set(ids);
   if (ids.length !== expected || shown.size !== expected)
-    return `page ${page} shows ${shown.size} records, not ${expected}`;
+    return `page ${page} shows ${counted(shown.size, 'record')}, not ${expected}`;
   const place = placeOf(order, gap, ids, shown);
   if (typeof place === 'string') return `page ${page}: ${place}`;
   return {

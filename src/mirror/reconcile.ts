@@ -3,6 +3,7 @@
  * is known to live, shown in the same minute by a request of the same shape; and many rows never go at once. Section
  * "Deletions" of docs/architecture.md.
  */
+import { counted } from '../model/counted.ts';
 import type { Page } from '../api/envelope.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
@@ -96,7 +97,7 @@ export class Removal {
     else this.#refuse(cases);
     const alive = cases.reduce((sum, each) => sum + (each.hides ? 0 : each.alive), 0);
     if (alive === 0 || !trusting) return;
-    throw new ContradictionError(`the pages did not show ${alive} records that the server still has`);
+    throw new ContradictionError(`the pages did not show ${counted(alive, 'record')} that the server still has`);
   }
 
   /** The suspicions that no brake holds; the others are left. */
@@ -174,7 +175,7 @@ export class Removal {
     if (absent.length > 0) store.deleteRecords(run, resource, absent);
     removed.rows += absent.length;
     if (hides) settle();
-    else if (alive > 0) leave(`the pages did not show ${alive} records that the server still has`);
+    else if (alive > 0) leave(`the pages did not show ${counted(alive, 'record')} that the server still has`);
     else if (unclear > 0)
       leave(`the pages did not show ${unclear} records that the server neither shows nor denies to have`);
     else settle();

@@ -1,4 +1,5 @@
 /** One resource's part of a run: measure, plan, walk its windows side by side, and prove the sum. */
+import { counted } from '../model/counted.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure } from '../api/errors.ts';
 import { coverageOf, everything, type DayRange } from '../model/era.ts';
@@ -259,6 +260,6 @@ function unsettledProblem(windows: readonly Window[]): string | null {
   const first = unsettled[0];
   if (first === undefined) return null;
   const reason = unsettled.map(({ problem }) => problem ?? undefined).find((each) => each !== undefined);
-  const days = `${unsettled.length} of ${windows.length} windows of creation time are not settled`;
+  const days = `${unsettled.length} of ${counted(windows.length, 'window')} of creation time are not settled`;
   return reason === undefined ? days : `${days}: ${reason}`;
 }

@@ -2,6 +2,7 @@
  * The proof of a resource: its rows are as many as the server says it has. Where they are not, the windows whose counts
  * differ are read again, and last what no range of days shows.
  */
+import { counted } from '../model/counted.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import { coverageOf, outsideEra, type DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -76,7 +77,7 @@ function endOf(ports: SumPorts, total: number, live: number, isStill: boolean): 
     if (isWhole) surplus.noteList(0, windows);
     return { total, problem: null, proven: true, missing: false };
   }
-  const counts = `the mirror has ${live} records and the server counts ${total}`;
+  const counts = `the mirror has ${counted(live, 'record')} and the server counts ${total}`;
   if (!isStill || !isWhole) return { total, problem: counts, proven: false, missing: false };
   const proven = isExplained(ports, difference);
   surplus.noteList(difference, windows);
@@ -142,7 +143,9 @@ async function readOutside(
   if (windows.some(({ state }) => state !== 'settled')) return false;
   if (trusting && live < total) {
     // The ranges may have been read too narrowly: that is found out by measuring, at less cost than reading everything.
-    throw new ContradictionError(`the windows show ${live} records of ${resource} and the server counts ${total}`);
+    throw new ContradictionError(
+      `the windows show ${counted(live, 'record')} of ${resource} and the server counts ${total}`,
+    );
   }
   if (pagesOf({ serverTotal: total }, capabilities.pageSize) + 2 > allowance.left(resource)) return false;
   store.resetWindows(resource, [outsideEra, ...windows]);

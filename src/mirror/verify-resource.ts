@@ -1,5 +1,6 @@
 /** One resource of the mirror against the server: counts by window, or every record. Records nothing. */
 import type { LimitFunction } from 'p-limit';
+import { counted } from '../model/counted.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
@@ -127,7 +128,7 @@ async function compareRecords(ports: Ports, windows: readonly Window[], course: 
   const found = explained();
   if (course.total === found || course.problems.length > 0) return;
   course.problems.push(
-    `the server counts ${course.total} records and its pages showed ${found}; it may be written to while it is read`,
+    `the server counts ${counted(course.total, 'record')} and its pages showed ${found}; it may be written to while it is read`,
   );
 }
 

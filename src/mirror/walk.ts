@@ -3,6 +3,7 @@
  * deletion moves records towards pages that are still to come, where reading forward would lose them. Section "Windows
  * and walks" of docs/architecture.md.
  */
+import { counted } from '../model/counted.ts';
 import type { Page, Unreadable } from '../api/envelope.ts';
 import { countOf, wordsOf } from '../api/narrow.ts';
 import { createdAtOn, entriesOn, idsOn, isRecalled } from './page-entries.ts';
@@ -154,7 +155,7 @@ class Pass {
     const total = this.#total;
     const seen = this.#seen;
     if (this.#unusable > 0) {
-      const problem = `${this.#unusable} records have no usable id; they stand in mirror_events`;
+      const problem = `${counted(this.#unusable, 'record has', 'records have')} no usable id; they stand in mirror_events`;
       return { kind: 'unusable', total, problem };
     }
     if (this.#backward) {
@@ -170,7 +171,7 @@ class Pass {
       return { kind: 'settled', total, seen, startedAt, surplus: missing };
     }
     if (this.#constant && unreadable.length === 0) {
-      const problem = `the server counts ${total} records, its pages showed ${seen.size}`;
+      const problem = `the server counts ${counted(total, 'record')}, its pages showed ${seen.size}`;
       const shown = { seen, startedAt, perPage, crossing: this.#crossing, idle: 0 };
       return { kind: 'unstable', total, problem, shown };
     }

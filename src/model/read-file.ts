@@ -71,5 +71,5 @@ function checkKind(stats: Stats, path: string): void {
 }
 
 function tooLarge(path: string, mostBytes: number): UnfitFile {
-  return new UnfitFile('TOO_LARGE', `it has more than ${Math.floor(mostBytes / handWrittenBytes)} MB`, path);
+  return new UnfitFile('TOO_LARGE', `it has more than ${Math.floor(mostBytes / handWrittenBytes)} MiB`, path);
 }

@@ -72,6 +72,6 @@ test('Standard input without an end is refused, and fills no memory', async () =
     cwd: temporaryFolder(),
   });
   const { code, stderr } = await finished(child);
-  expect(stderr).toContain('standard input has more than 16 MB');
+  expect(stderr).toContain('standard input has more than 16 MiB');
   expect(code).toBe(2);
 });

@@ -32,7 +32,7 @@ describe('status', () => {
     const text = await status();
     expect(text).toContain(`\nthe server at ${sandbox.url}, with a key of user 1\n`);
     expect(text).toMatch(
-      /\n {2}users {5}pages of 40, sorts kept, date ranges in YYYY-MM-DD .* their last day, .*, 5000 requests a window \(measured 2026-03-11\)\n/,
+      /\n {2}users {5}pages of 40, sorts kept, date ranges in YYYY-MM-DD .* their last day, .*, 5,000 requests a window \(measured 2026-03-11\)\n/,
     );
     expect(text).toMatch(/\n {2}coupons {3}pages of 40, /);
     expect(text).not.toContain('drift');

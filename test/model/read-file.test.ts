@@ -19,7 +19,7 @@ test('A file is read whole, up to a limit that no claim about its size can pass'
   expect(reading('/proc/self/status')()).toContain('VmRSS');
   expect(reading('/proc/self/status', 100)).toThrow('it has more than');
   truncateSync(file, 1e12);
-  expect(reading(file)).toThrow('it has more than 1 MB');
+  expect(reading(file)).toThrow('it has more than 1 MiB');
 });
 
 test.each([

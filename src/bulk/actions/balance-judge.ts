@@ -4,6 +4,7 @@
  * "Settling" of docs/architecture.md.
  */
 import { Big } from 'big.js';
+import { counted } from '../../model/counted.ts';
 import type { AnswerKind } from '../../store/ports/journal.ts';
 import type { Judgement, Target } from '../action.ts';
 import { moneyText } from '../decimal.ts';
@@ -96,7 +97,7 @@ function signsOf(parameters: BalanceParameters, before: BalanceSighting, now: Ba
   const list = !shown
     ? 'the server shows no transactions'
     : alike > 0
-      ? `${alike} new ${alike === 1 ? 'transaction' : 'transactions'} like it without its token`
+      ? `${counted(alike, 'new transaction')} like it without its token`
       : 'no transaction of it is shown';
   return { shown, unchanged, fits, alike, absent, words: `${seen}; ${list}` };
 }

@@ -2,6 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import { CsvError, parse, type Parser } from 'csv-parse';
+import { counted } from '../../model/counted.ts';
 import { textCell } from './cell.ts';
 import { decodeText } from './decode.ts';
 import { type Delimiter, findDelimiter, separatorOf } from './delimiter.ts';
@@ -46,7 +47,7 @@ class Records {
     const missing = this.columns.length - record.length;
     // An empty line is a blank row; anything else that ends early may have been cut in two by a line break.
     if (missing > 0 && !(record.length === 1 && cells[0]?.text === '')) {
-      const count = record.length === 1 ? '1 cell' : `${record.length} cells`;
+      const count = counted(record.length, 'cell');
       this.rows.addProblem(
         row,
         null,

@@ -35,5 +35,5 @@ export const limits = {
  */
 export const threadLimits = { maxOldGenerationSizeMb: 384, maxYoungGenerationSizeMb: 32 } as const;
 
-/** `256 MB`, for messages about the limits above. */
-export const megabytes = (bytes: number): string => `${Math.ceil(bytes / mebibyte)} MB`;
+/** `256 MiB`, for messages about the limits above. */
+export const megabytes = (bytes: number): string => `${Math.ceil(bytes / mebibyte)} MiB`;

@@ -1,4 +1,5 @@
 /** Rows as they are read, one after the other, on their way to be a sheet. The same for all formats. */
+import { counted } from '../../model/counted.ts';
 import type { Budget } from './budget.ts';
 import { emptyCell, errorReason, hadUnseen } from './cell.ts';
 import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
@@ -70,12 +71,12 @@ export class SheetRows {
   finish(source: Pick<Sheet, 'delimiter' | 'sheet' | 'notes'>): SheetContent {
     const notes = [...source.notes];
     if (this.#unseen > 0) {
-      const cells = this.#unseen === 1 ? '1 cell' : `${this.#unseen} cells`;
+      const cells = counted(this.#unseen, 'cell');
       notes.push(
         `unseen characters (no-break or zero-width) were trimmed from ${cells}, first in ${this.#firstUnseen}`,
       );
     }
-    if (this.#blank > 0) notes.push(`${this.#blank} blank ${this.#blank === 1 ? 'row' : 'rows'} between others`);
+    if (this.#blank > 0) notes.push(`${counted(this.#blank, 'blank row')} between others`);
     const { delimiter, sheet } = source;
     const columns = this.#columns;
     return { delimiter, sheet, columns, rows: this.#rows, blankRows: this.#blank, notes, problems: this.#problems };

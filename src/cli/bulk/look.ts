@@ -1,5 +1,6 @@
 /** `bulk status`, `results` and `resolve`: what became of a batch, and a person's word on it. */
 import { resolve } from 'node:path';
+import { counted } from '../../model/counted.ts';
 import type { BatchReport } from '../../bulk/report.ts';
 import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
@@ -82,7 +83,7 @@ export async function runResults(
     if (context.json()) return printJson(context, { folder, ...manifest });
     for (const line of totalLines(context, report)) printLine(context, line);
     for (const { name: file, rows, bytes } of manifest.files) {
-      printLine(context, `${folder}/${file.padEnd(15)}  ${rows} ${rows === 1 ? 'row' : 'rows'}, ${bytes} bytes`);
+      printLine(context, `${folder}/${file.padEnd(15)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`);
     }
     printLine(context, `${folder}/manifest.json`);
   });

@@ -1,6 +1,7 @@
 /** `bulk template` and `bulk select`: files for a person to look at, and for `bulk plan` to read. */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { counted } from '../../model/counted.ts';
 import type { WrittenFormat } from '../../bulk/sheet-text.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
@@ -59,10 +60,7 @@ export async function runSelect(context: CliContext, actionName: string, flags: 
       return printJson(context, { file: path, action: action.name, rows, totals, bytes, warnings: notes });
     for (const note of notes) printWarning(context, note);
     const amounts = totals.map(({ type, amount }) => `, ${type} ${amount}`).join('');
-    printNote(
-      context,
-      `${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'} written to ${flags.output}${amounts}`,
-    );
+    printNote(context, `${counted(rows, 'row')} written to ${flags.output}${amounts}`);
     printNote(
       context,
       `Nothing was sent. To see what it would do: admin-mirror bulk plan ${action.name} ${flags.output}`,

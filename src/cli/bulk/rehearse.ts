@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { counted } from '../../model/counted.ts';
 import type { Releases } from '../../app.ts';
 import type { Action } from '../../bulk/action.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
@@ -43,14 +44,17 @@ export async function runRehearsal(
     const batch = await planNamed(ports, action, rows, source);
     await checkAgain(context, ports, batch, flags);
     const { journal } = ports;
-    const told = `This was a rehearsal, in a sandbox with ${users} users of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
+    const told = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
     const planned = reportOf(journal, batch);
     if (planned.counts.invalid > 0 || planned.problems.length > 0) {
       if (context.json()) printJson(context, { ...planned, rehearsal: true });
       for (const line of words.problemLines(context, planned)) printNote(context, line);
-      throw new UsageError(`${planned.counts.invalid} of ${planned.rows} rows are invalid; none would be sent`, {
-        advice: `Correct them in the file, and rehearse it again.\n${told}`,
-      });
+      throw new UsageError(
+        `${planned.counts.invalid} of ${counted(planned.rows, 'row')} ${planned.counts.invalid === 1 ? 'is' : 'are'} invalid; none would be sent`,
+        {
+          advice: `Correct them in the file, and rehearse it again.\n${told}`,
+        },
+      );
     }
     const consent = { ...ports.rules, again: againOf(flags), approved: 'for a rehearsal' };
     const there = { ...context, settings: () => settings };

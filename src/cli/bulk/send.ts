@@ -1,4 +1,5 @@
 /** `bulk apply`, `run` and `resume`: a batch is approved, sent, and what became of it is told. */
+import { counted } from '../../model/counted.ts';
 import type { Action } from '../../bulk/action.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { BatchReport } from '../../bulk/report.ts';
@@ -38,9 +39,12 @@ export async function runRun(
     const report = await showPlan(context, ports, batch, printNote);
     if (report.counts.invalid > 0 || report.problems.length > 0) {
       if (context.json()) printJson(context, report);
-      throw new UsageError(`${report.counts.invalid} of ${report.rows} rows are invalid; nothing was sent`, {
-        advice: 'Correct them in the file, and run it again.',
-      });
+      throw new UsageError(
+        `${report.counts.invalid} of ${counted(report.rows, 'row')} ${report.counts.invalid === 1 ? 'is' : 'are'} invalid; nothing was sent`,
+        {
+          advice: 'Correct them in the file, and run it again.',
+        },
+      );
     }
     await apply(context, ports, batch, action, flags);
   });
@@ -136,7 +140,7 @@ async function approve(
   }
   const { planned = 0, invalid = 0 } = journal.counts(batch.batch);
   const left = invalid === 0 ? '' : ` (${invalid} invalid are left out)`;
-  const rows = planned === 1 ? '1 row' : `${planned} rows`;
+  const rows = counted(planned, 'row');
   const [typed, total] = action.typed === 'net' ? await netWords(journal, batch) : [String(planned), ''];
   const doing = `send ${rows}${left}${total} to ${client.address}`;
   await askConsent(context, { doing, typed }, false);
@@ -150,7 +154,7 @@ async function netWords(journal: Journal, batch: Batch): Promise<[typed: string,
   const { net, gross, users } = report;
   const typed = typedTotal(report);
   if (typed === net) return [typed, ` with a net total of ${net}`];
-  return [typed, ` (net ${net}, ${gross} moved up and down, ${users} users)`];
+  return [typed, ` (net ${net}, ${gross} moved up and down, ${counted(users, 'user')})`];
 }
 
 /** @param consent null where nothing is to be sent, and every row is only looked for */

@@ -1,4 +1,5 @@
 /** A batch in words: what a person reads where a script reads `--json`. */
+import { counted } from '../../model/counted.ts';
 import { countNames } from '../../bulk/intent.ts';
 import type { BatchReport } from '../../bulk/report.ts';
 import type { TypeTotal } from '../../bulk/totals.ts';
@@ -63,7 +64,7 @@ export function batchLine(report: BatchReport): string {
 }
 
 function plural(count: number, noun: string): string {
-  return `${number.format(count)} ${noun}${count === 1 ? '' : 's'}`;
+  return counted(count, noun);
 }
 
 /** The plan: what each row would do, as far as a screen holds it. */
@@ -79,9 +80,7 @@ export function planLines(
     ...(more > 0 ? [`… and ${number.format(more)} more rows`] : []),
     '',
     ...reportLines(context, report),
-    ...totals.map(
-      ({ type, rows: count, amount }) => `          ${type.padEnd(8)} ${number.format(count)} rows, ${amount}`,
-    ),
+    ...totals.map(({ type, rows: count, amount }) => `          ${type.padEnd(8)} ${counted(count, 'row')}, ${amount}`),
     `hash      ${report.hash}`,
     ...problemLines(context, report),
   ];

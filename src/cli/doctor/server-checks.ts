@@ -142,5 +142,7 @@ function lengthOf(ms: number): string {
 function checkRate(answer: HttpAnswer, clock: Clock): Check[] {
   const { limit, remaining } = rateHeadersOf(answer.headers, clock.now());
   if (limit === undefined) return [];
-  return [ok('rate limit', `${limit} requests a window${remaining === undefined ? '' : `, ${remaining} left`}`)];
+  return [
+    ok('rate limit', `${counted(limit, 'request')} a window${remaining === undefined ? '' : `, ${remaining} left`}`),
+  ];
 }

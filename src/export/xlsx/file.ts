@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
+import { counted } from '../../model/counted.ts';
 import type { ResultColumn } from '../../store/ports/reading.ts';
 import { columnKinds } from '../column-kind.ts';
 import type { FileRun } from '../file-run.ts';
@@ -84,7 +85,7 @@ async function feed(
     await reading.return?.();
   }
   if (cut > 0) {
-    const cells = `${cut.toLocaleString('en')} ${cut === 1 ? 'cell' : 'cells'}`;
+    const cells = counted(cut, 'cell');
     run.onWarning(
       `${cells} of ${source.name} held more than the ${longestText.toLocaleString('en')} characters that a sheet takes; what is over was cut off`,
     );

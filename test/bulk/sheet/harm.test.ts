@@ -36,9 +36,9 @@ const mebibyte = 1024 * 1024;
 
 describe('A file is read or refused in bounded memory where it', () => {
   test.each([
-    ['unpacks-to-gigabytes.xlsx', 'it unpacks to 3073 MB'],
+    ['unpacks-to-gigabytes.xlsx', 'it unpacks to 3073 MiB'],
     ['unpacks-to-more-than-it-says.xlsx', 'is larger than the archive says'],
-    ['parts-that-share-bytes.xlsx', 'it unpacks to 1110 MB'],
+    ['parts-that-share-bytes.xlsx', 'it unpacks to 1110 MiB'],
     ['entities-that-grow.xlsx', 'holds a document type'],
   ])('is %s', async (name, reason) => {
     const { outcome, megabytes } = await readApart(folder + name);
@@ -106,7 +106,7 @@ describe('A file is read or refused in bounded memory where it', () => {
       'lists sheets without end',
       'xl/workbook.xml',
       () => `<workbook><sheets>${'<sheet name="x" id="rId1"/>'.repeat(2_000_000)}</sheets></workbook>`,
-      'its part xl/workbook.xml has 52 MB, more than it can need',
+      'its part xl/workbook.xml has 52 MiB, more than it can need',
     ],
     [
       'lists as many sheets as fit',

@@ -4,6 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { parentPort, workerData } from 'node:worker_threads';
+import { counted } from '../../../model/counted.ts';
 import { type Failure, failureOf } from '../../../model/failure.ts';
 import { Archive } from './archive.ts';
 import { addToBatch, type Batch, newBatch } from './batch.ts';
@@ -52,9 +53,7 @@ async function read(task: ThreadTask): Promise<void> {
   const told = [...notes];
   // Who filters a sheet and hands it in may think that only what is shown counts.
   if (hiddenRows > 0)
-    told.push(
-      `${hiddenRows === 1 ? '1 row is' : `${hiddenRows} rows are`} hidden in the sheet, and read like the others`,
-    );
+    told.push(`${counted(hiddenRows, 'row is', 'rows are')} hidden in the sheet, and read like the others`);
   if (hiddenColumns) told.push('columns are hidden in the sheet, and read like the others');
   say({ kind: 'end', sheet: sheet.name, notes: told });
 }

@@ -269,3 +269,56 @@ test('what happens to a record within one moment is told in the order in which i
   ]);
   expect(tableRows(file, 'coupons', at)).toEqual(tableRows(file, 'coupons'));
 });
+
+describe('an id that is used again', () => {
+  test('ends the old record and begins a new one', async () => {
+    const { control, clock, file, again } = await begun();
+    const before = rowIn(file, 'users', 7);
+    const since = String(before?.['_changed_at']);
+    control.remove('users', 7);
+    control.insert('users', { id: 7, created_at: '2026-03-10T08:00:00.000000Z', email: 'stranger@mail.example' });
+    clock.advance(hourMs);
+    expect((await again({ mode: 'full' })).report.status).toBe('complete');
+    expect(versionsIn(file, 'users')).toEqual([
+      expect.objectContaining({ id: 7, change: 'deleted', valid_from: since, valid_to: clock.at() }),
+    ]);
+    expect(rowIn(file, 'users', 7)).toMatchObject({
+      email: 'stranger@mail.example',
+      _first_seen_at: clock.at(),
+      _changed_at: clock.at(),
+    });
+  });
+
+  test('is not one where the same time is written in another way', async () => {
+    const { control, file, again } = await begun();
+    const created = String(rowIn(file, 'users', 7)?.['created_at']);
+    control.update('users', 7, { created_at: created.replace('.000000Z', '+00:00') });
+    await again({ mode: 'full' });
+    expect(versionsIn(file, 'users').map(({ change }) => change)).toEqual(['updated']);
+  });
+});
+
+describe('a record that comes again in the run that has removed it', () => {
+  test.each([
+    ['as it was leaves no version', {}, []],
+    ['with another value was updated, and not deleted', { first_name: 'Other' }, ['updated']],
+    ['with another time of creation was deleted', { created_at: '2026-03-10T08:00:00.000000Z' }, ['deleted']],
+  ])('%s', async (_, change, expected) => {
+    const { sandbox, clock, file } = await begun();
+    const before = rowIn(file, 'users', 7);
+    const user = sandbox.control.get('users', 7);
+    clock.advance(hourMs);
+    const store = openMirrorStore(file, clock, { historyIgnore: usual });
+    store.beginRun('run', 'sync', ['users']);
+    store.deleteRecords('run', 'users', [7]);
+    const [window] = store.windows('users');
+    if (window !== undefined) store.recordPage('run', window, [{ ...user, ...change }], 1);
+    const [report] = store.runs(1);
+    store.close();
+    expect(versionsIn(file, 'users').map((version) => version.change)).toEqual(expected);
+    const isBack = expected[0] !== 'deleted';
+    expect(rowIn(file, 'users', 7)?.['_first_seen_at']).toBe(isBack ? before?.['_first_seen_at'] : clock.at());
+    expect(rowIn(file, 'users', 7)?.['_changed_at']).toBe(expected.length === 0 ? before?.['_changed_at'] : clock.at());
+    expect(report?.resources.users?.deleted).toBe(isBack ? 0 : 1);
+  });
+});

@@ -8,6 +8,7 @@ import { resourceNames, resourceOf, type Resource, type ResourceName } from '../
 import type { Timestamp } from '../../model/time.ts';
 import { historyTableOf, quoteName, recordedColumns } from './schema.ts';
 import { build, type Runner } from './tables.ts';
+import { versionCell } from './as-of.ts';
 
 /** Names a field that the reference does not know, where one is to be ignored: `_extra.last_ip`. */
 const extraPrefix = '_extra.';
@@ -33,6 +34,13 @@ export function significantChange(resource: Resource, ignore: readonly string[])
 }
 
 /**
+ * Whether the row `next` is of another record than `old`, which had the same id: it was created at another time. Another
+ * way to write the same time is no other one.
+ */
+export const isReused: Differs = (old, next) =>
+  `coalesce(julianday(${old}."created_at") <> julianday(${next}."created_at"), false)`;
+
+/**
  * Has every change on this connection recorded.
  * @param now the time of the step at hand: the end of a version that a deletion ends
  */
@@ -43,17 +51,61 @@ export function recordHistory(database: Database, ignore: readonly string[], now
     const cells = recordedColumns(resource).map((column) => `'${column}', OLD.${quoteName(column)}`);
     const version = (change: string, end: string): string =>
       `INSERT INTO ${historyTableOf(name)} (id, change, valid_from, valid_to, record)
-       VALUES (OLD."id", '${change}', OLD."_changed_at", ${end}, json_object(${cells.join(', ')}))`;
+       VALUES (OLD."id", ${change}, OLD."_changed_at", ${end}, json_object(${cells.join(', ')}))`;
     database.exec(`
       CREATE TEMP TRIGGER ${name}_updated AFTER UPDATE ON main.${quoteName(name)}
-      WHEN ${significantChange(resource, ignore)('OLD', 'NEW')}
-      BEGIN ${version('updated', 'NEW."_changed_at"')}; END;
+      WHEN ${significantChange(resource, ignore)('OLD', 'NEW')} OR ${isReused('OLD', 'NEW')}
+      BEGIN ${version(`CASE WHEN ${isReused('OLD', 'NEW')} THEN 'deleted' ELSE 'updated' END`, 'NEW."_changed_at"')}; END;
 
       -- What is kept out of the mirror is kept out of its history.
       CREATE TEMP TRIGGER ${name}_deleted AFTER DELETE ON main.${quoteName(name)}
       WHEN NOT EXISTS (SELECT 1 FROM mirror_suppressions WHERE resource = '${name}' AND id = OLD."id")
-      BEGIN ${version('deleted', 'history_time()')}; END`);
+      BEGIN ${version("'deleted'", 'history_time()')}; END`);
   }
+}
+
+/**
+ * A function that takes back the deletion of a record that came again, the same one, while the same run went on: it was
+ * never gone. Its version goes, or becomes one that an update ended. Tells whether it did.
+ */
+export function deletionUndoer(
+  database: Database,
+  name: ResourceName,
+  ignore: readonly string[],
+): (id: number) => boolean {
+  const resource = resourceOf(name);
+  const history = historyTableOf(name);
+  const table = quoteName(name);
+  const cells = recordedColumns(resource).map((column) => `${versionCell('version', column)} AS ${quoteName(column)}`);
+  const find = database.prepare<[number], { version: number; since: string; firstSeen: string; differs: number }>(
+    `SELECT old.version, old.since, old."_first_seen_at" AS firstSeen,
+       ${significantChange(resource, ignore)('old', 'live')} AS differs
+     FROM (SELECT rowid AS version, change, valid_from AS since, ${cells.join(', ')} FROM ${history} AS version
+           WHERE version.id = ? ORDER BY rowid DESC LIMIT 1) AS old
+     JOIN ${table} AS live ON live."id" = old."id"
+     WHERE old.change = 'deleted' AND julianday(old."created_at") = julianday(live."created_at")`,
+  );
+  const remove = database.prepare<[number]>(`DELETE FROM ${history} WHERE rowid = ?`);
+  const restore = database.prepare<[string, string, number]>(
+    `UPDATE ${table} SET "_first_seen_at" = ?, "_changed_at" = ? WHERE "id" = ?`,
+  );
+  const update = database.prepare<[number, number]>(
+    `UPDATE ${history} SET change = 'updated', valid_to = (SELECT "_changed_at" FROM ${table} WHERE "id" = ?)
+     WHERE rowid = ?`,
+  );
+  const seen = database.prepare<[string, number]>(`UPDATE ${table} SET "_first_seen_at" = ? WHERE "id" = ?`);
+  return (id) => {
+    const found = find.get(id);
+    if (found === undefined) return false;
+    if (found.differs === 1) {
+      update.run(id, found.version);
+      seen.run(found.firstSeen, id);
+    } else {
+      remove.run(found.version);
+      restore.run(found.firstSeen, found.since, id);
+    }
+    return true;
+  };
 }
 
 /** From now on the history of these resources can tell what was, where it does not already reach further back. */

@@ -10,7 +10,7 @@ import { resourceNames, resourceOf, type ResourceName } from '../../model/resour
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
 import { lateIndices } from './analyst-schema.ts';
-import { beginHistory, historyPruner, recordHistory, significantChange } from './history.ts';
+import { beginHistory, deletionUndoer, historyPruner, recordHistory, significantChange } from './history.ts';
 import { landmarksIn } from './landmarks.ts';
 import type { Holder } from './holder.ts';
 import { mirrorLocks } from './mirror-locks.ts';
@@ -74,6 +74,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           ranked: rankedRows(database, resource),
           landmarks: landmarksIn(database, name),
           forgetPages: pageForgetter(database, name),
+          undoDeletion: deletionUndoer(database, name, historyIgnore),
+          /** What this process has removed. */
+          removed: new Set<number>(),
         },
       ] as const;
     }),
@@ -163,12 +166,14 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     takesRows: (resource) => suppressions.none(resource) && !relations.asked(resource),
     recordPage: (run, window, page, received) =>
       step(() => {
-        const { upsert } = writerOf(window.resource);
+        const { upsert, removed, undoDeletion } = writerOf(window.resource);
         const report = (surprise: Surprise | RelationSurprise) => writeSurprise(run, window.resource, surprise);
         const { rows, writeRelated } =
           'json' in page ? { rows: page, writeRelated: null } : rowsFrom(window.resource, page);
         for (const surprise of rows.surprises) report(surprise);
         const counts = upsert(rows, now());
+        const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));
+        if (back.length > 0) addCounts(runner, run, window.resource, { deleted: -back.length, inserted: -back.length });
         writeRelated?.(report);
         advanceWindow(runner, window);
         addCounts(runner, run, window.resource, { ...counts, received });
@@ -201,8 +206,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     rankedRows: (resource, range) => writerOf(resource).ranked(range),
     deleteRecords: (run, resource, ids) =>
       step(() => {
-        const { forgetPages, remove } = writerOf(resource);
+        const { forgetPages, remove, removed } = writerOf(resource);
         forgetPages(ids);
+        for (const id of ids) removed.add(id);
         const { changes } = remove.run(JSON.stringify(ids));
         addCounts(runner, run, resource, { deleted: changes });
       }),

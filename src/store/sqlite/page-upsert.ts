@@ -4,7 +4,7 @@ import type { PageRows } from '../../model/page-rows.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
 import type { Resource } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
-import type { Differs } from './history.ts';
+import { isReused, type Differs } from './history.ts';
 import { quoteName } from './schema.ts';
 
 export interface UpsertCounts {
@@ -21,8 +21,11 @@ function upsertSql(resource: Resource, significant: Differs): string {
   const cells = stored.map((_, index) => `value ->> ${index}`);
   const assignments = changing.map((name) => `${name} = excluded.${name}`);
   // A row's version begins where the one before it ended: what makes no version does not move its beginning.
+  const reused = isReused(table, 'excluded');
   assignments.push(
-    `"_changed_at" = CASE WHEN ${significant(table, 'excluded')} THEN excluded."_changed_at" ELSE ${table}."_changed_at" END`,
+    // A record that has the id of another one is seen for the first time.
+    `"_first_seen_at" = CASE WHEN ${reused} THEN excluded."_first_seen_at" ELSE ${table}."_first_seen_at" END`,
+    `"_changed_at" = CASE WHEN ${significant(table, 'excluded')} OR ${reused} THEN excluded."_changed_at" ELSE ${table}."_changed_at" END`,
   );
   const differs = changing.map((name) => `${name} IS NOT excluded.${name}`);
   return [

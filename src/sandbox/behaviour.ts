@@ -116,7 +116,18 @@ const rules = {
     ['allowed', 'refused'],
     'a balance may be set to an amount below 0, or that is refused with 422',
   ),
-  negative_balance: choice(['allowed', 'refused'], 'a balance may fall below 0, or the change is refused'),
+  description_form: choice(
+    ['plain', 'upper', 'escaped'],
+    'the description of a balance transaction is kept as it came, in capitals, or with its HTML escaped',
+  ),
+  negative_balance: choice(
+    ['allowed', 'refused', 'clamped'],
+    'a balance may fall below 0, or the change is refused, or cut off at 0',
+  ),
+  balance_update: choice(
+    ['made', 'lost'],
+    'a change reaches the balance, or is recorded as a transaction and overwritten by another writer',
+  ),
   delete_emails_with_user: flag("deleting a user deletes the user's emails"),
   forbidden: text('resources (packages) or operations (users.delete), separated by commas, answered with 403'),
   maintenance: flag('everything is answered with 503 and Retry-After'),

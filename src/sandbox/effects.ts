@@ -119,6 +119,10 @@ export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault
       return sendJson(reply, 500, toJson({ message: 'Server Error' }));
     case 'commit_html':
       return sendHtml(state, reply);
+    case 'commit_429':
+      return failBefore(state, reply, 'too_many');
+    case 'commit_503':
+      return failBefore(state, reply, 'error_503');
     case 'commit_refused':
       return sendJson(
         reply,

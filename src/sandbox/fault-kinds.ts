@@ -34,6 +34,8 @@ export const writeFaults = {
   commit_empty: 'writes, then answers 200 without a body',
   commit_hang: 'writes, then never answers',
   commit_refused: 'writes, then answers that it failed ({"success": false})',
+  commit_429: 'writes, then answers 429 with Retry-After',
+  commit_503: 'writes, then answers 503 with Retry-After',
   commit_late: 'resets the connection, and writes late_commit_ms afterwards',
   commit_twice: 'writes twice, as a proxy that replays the request would',
 } as const;

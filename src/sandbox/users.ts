@@ -166,10 +166,30 @@ export function deleteUser(state: SandboxState, user: JsonRecord, body: JsonReco
 
 const results = { add: '+', remove: '-', set: '=' } as const;
 
-/** A column may be shorter than the text for it. */
-function keptOf(state: SandboxState, description: string | undefined): string | null {
-  const most = state.behaviour.description_max;
-  return description === undefined ? null : most === 0 ? description : description.slice(0, most);
+/** A column may be shorter than the text for it, and a server may write it down in its own way. */
+function keptOf({ behaviour }: SandboxState, description: string | undefined): string | null {
+  if (description === undefined) return null;
+  const { description_max: most, description_form: form } = behaviour;
+  const text = form === 'upper' ? description.toUpperCase() : form === 'escaped' ? escaped(description) : description;
+  return most === 0 ? text : text.slice(0, most);
+}
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#039;',
+};
+
+function escaped(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (letter) => entities[letter] ?? letter);
+}
+
+/** The balance that a change leaves, in cents. */
+function leftBy({ behaviour }: SandboxState, before: number, wanted: number): number {
+  if (behaviour.balance_update === 'lost') return before;
+  return behaviour.negative_balance === 'clamped' ? Math.max(0, wanted) : wanted;
 }
 
 /** Changes the balance and records the transaction. */
@@ -180,7 +200,8 @@ export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonR
   if (amount < 0 && !(type === 'set' && state.behaviour.set_below_zero === 'allowed'))
     throw invalid({ amount: ['The amount field must be at least 0.'] });
   const before = centsOf(user['balance'] as string | number);
-  const after = type === 'set' ? amount : type === 'add' ? before + amount : before - amount;
+  const wanted = type === 'set' ? amount : type === 'add' ? before + amount : before - amount;
+  const after = leftBy(state, before, wanted);
   if (Math.abs(after) > mostCents) throw invalid({ amount: ['The amount field is too large.'] });
   if (after < 0 && state.behaviour.negative_balance === 'refused') {
     throw refused(state.behaviour.refusal_status, ['The balance of the user is too low.']);

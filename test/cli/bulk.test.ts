@@ -1,42 +1,19 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
-import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
+import { bulkWorld, csv, made } from '../support/bulk-cli.ts';
 import { finished, startCli } from '../support/cli.ts';
-import { invoke, type Invocation } from '../support/invoke.ts';
+import { invoke } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
-
-const csv = 'user_id,type,amount,description\n';
-
-async function world(behaviour: Partial<Behaviour> = {}) {
-  const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
-  const folder = temporaryFolder();
-  const environment = {
-    ADMIN_MIRROR_BASE_URL: sandbox.url,
-    ADMIN_MIRROR_API_KEY: sandbox.key,
-    ADMIN_MIRROR_API_TIMEOUT: '500ms',
-  };
-  const bulk = async (args: readonly string[], more: Invocation = {}) => {
-    const done = await invoke(['bulk', ...args], { folder, environment, ...more });
-    return { ...done, report: () => JSON.parse(done.stdout) as BatchReport };
-  };
-  const file = (text: string, name = 'credit.csv'): string => {
-    writeFileSync(join(folder, name), text);
-    return name;
-  };
-  return { sandbox, folder, environment, bulk, file };
-}
-
-const made = ({ control }: Sandbox): number => control.ledger().length;
 
 describe('bulk plan', () => {
   test('prints before and after of each row, the totals and what to do next, and sends nothing', async () => {
-    const { sandbox, bulk, file } = await world();
+    const { sandbox, bulk, file } = await bulkWorld();
     const [a, b] = [newUser(sandbox, 10), newUser(sandbox, 20)];
     const { code, stdout, stderr } = await bulk(['plan', 'balance', file(`${csv}${a},add,2.50,x\n${b},remove,30,y\n`)]);
     expect(code).toBe(0);
@@ -48,7 +25,7 @@ describe('bulk plan', () => {
   });
 
   test('--json has the whole shape, and ends with 2 where a row is invalid', async () => {
-    const { sandbox, bulk, file } = await world();
+    const { sandbox, bulk, file } = await bulkWorld();
     const rows = `${newUser(sandbox, 10)},add,2.50,x\n77777,add,1,\n`;
     const { code, report } = await bulk(['plan', 'balance', file(csv + rows), '--json']);
     expect(code).toBe(2);
@@ -80,7 +57,7 @@ describe('bulk plan', () => {
     [['status', 'nothing'], /there is no batch nothing/],
     [['resolve', 'nothing', '--row', '2', '--reason', 'x'], /say what happened/],
   ])('%j ends with 2 and says why', async (args, problem) => {
-    const { bulk, file } = await world();
+    const { bulk, file } = await bulkWorld();
     file(`${csv}1,add,1,\n`);
     const { code, stderr } = await bulk(args);
     expect(code).toBe(2);
@@ -90,7 +67,7 @@ describe('bulk plan', () => {
 
 describe('bulk apply', () => {
   async function plannedBatch(behaviour: Partial<Behaviour> = {}) {
-    const { sandbox, bulk, file, ...rest } = await world(behaviour);
+    const { sandbox, bulk, file, ...rest } = await bulkWorld(behaviour);
     const users = [newUser(sandbox, 10), newUser(sandbox, 20)];
     const { report } = await bulk([
       'plan',
@@ -222,7 +199,7 @@ describe('bulk apply', () => {
 
 describe('bulk run', () => {
   test('sends where every row is valid, and takes it back by undo and apply', async () => {
-    const { sandbox, bulk, file } = await world();
+    const { sandbox, bulk, file } = await bulkWorld();
     const user = newUser(sandbox, 10);
     const run = await bulk(['run', 'balance', file(`${csv}${user},add,2.50,x\n`), '--yes', '--json']);
     expect([run.code, run.report().counts.applied]).toEqual([0, 1]);
@@ -233,7 +210,7 @@ describe('bulk run', () => {
   });
 
   test('sends nothing where one row is invalid', async () => {
-    const { sandbox, bulk, file } = await world();
+    const { sandbox, bulk, file } = await bulkWorld();
     const run = await bulk([
       'run',
       'balance',
@@ -248,7 +225,7 @@ describe('bulk run', () => {
 
 describe('a run that is stopped by Ctrl-C', () => {
   async function running(behaviour: Partial<Behaviour>) {
-    const { sandbox, bulk, file, folder, environment } = await world(behaviour);
+    const { sandbox, bulk, file, folder, environment } = await bulkWorld(behaviour);
     const rows = Array.from({ length: 30 }, () => `${newUser(sandbox, 10)},add,1,x`).join('\n');
     const name = file(`${csv}${rows}\n`);
     const child = startCli(['bulk', 'run', 'balance', name, '--yes', '--json'], { folder, environment });
@@ -289,7 +266,7 @@ describe('a run that is stopped by Ctrl-C', () => {
 
 describe('a write sent by hand', () => {
   test('is on record, and what is unknown of it is told before the same is sent again', async () => {
-    const { sandbox, folder, environment } = await world();
+    const { sandbox, folder, environment } = await bulkWorld();
     const user = newUser(sandbox, 10);
     const command = ['users', 'update-balance', String(user), '--type', 'add', '--amount', '1', '--yes'];
     sandbox.control.faultNext({ fault: 'commit_500', match: { method: 'PUT' } });

@@ -1,0 +1,219 @@
+/** Nobody is paid twice: what people, two terminals and other files can do, as they do it. */
+import { copyFileSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import type { BatchReport } from '../../src/bulk/report.ts';
+import { newUser } from '../support/bulk.ts';
+import { bulkWorld, type BulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';
+import { finished, startCli } from '../support/cli.ts';
+import { enter } from '../support/dialogue.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { openTerminal } from '../support/terminal.ts';
+
+const total = '10.00';
+
+/** The command in a terminal, at its prompt. */
+async function atPrompt({ folder, environment }: BulkWorld, args: readonly string[]) {
+  const terminal = openTerminal(['bulk', ...args], { folder, environment });
+  await terminal.shows(`type ${total}`);
+  return terminal;
+}
+
+async function planned(world: BulkWorld, file: string): Promise<BatchReport> {
+  return (await world.bulk(['plan', 'balance', file, '--json'])).report();
+}
+
+describe('two terminals', () => {
+  test('at the prompt over one file pay once: the second to consent is refused with 2', async () => {
+    const world = await bulkWorld();
+    const { name } = creditFile(world, 2);
+    const args = ['run', 'balance', name];
+    const [first, second] = [await atPrompt(world, args), await atPrompt(world, args)];
+    first.type(`${total}${enter}`);
+    expect((await first.ended).code).toBe(0);
+    second.type(`${total}${enter}`);
+    const { code, stdout } = await second.ended;
+    expect([code, made(world.sandbox)]).toEqual([2, 2]);
+    expect(stdout).toMatch(/this file was sent before/);
+  });
+
+  test('with another file of the same people and amounts pay once, and the rows are named', async () => {
+    const world = await bulkWorld();
+    const { users, name } = creditFile(world, 2);
+    const other = world.file(`${csv}${users.map((user) => `${user},add,5.00,in other words\n`).join('')}`, 'other.csv');
+    const first = await atPrompt(world, ['apply', (await planned(world, name)).batch]);
+    const second = await atPrompt(world, ['apply', (await planned(world, other)).batch]);
+    second.type(`${total}${enter}`);
+    expect((await second.ended).code).toBe(0);
+    first.type(`${total}${enter}`);
+    expect([(await first.ended).code, made(world.sandbox)]).toEqual([2, 2]);
+  });
+
+  test('that consent at one moment on a slow server pay once, whatever is resumed then', async () => {
+    const world = await bulkWorld({ latency: 100 });
+    const { users, name } = creditFile(world, 4);
+    const other = world.file(
+      `${csv}${users
+        .toReversed()
+        .map((user) => `${user},add,5,b\n`)
+        .join('')}`,
+      'other.csv',
+    );
+    const plans = [await planned(world, name), await planned(world, other)];
+    const codes = await Promise.all(
+      plans.map(async ({ batch, hash }) => (await world.bulk(['apply', batch, '--approve', hash])).code),
+    );
+    expect(codes.toSorted()).toEqual([0, 2]);
+    for (const { batch } of plans) await world.bulk(['resume', batch]);
+    expect(made(world.sandbox)).toBe(4);
+  });
+
+  test('on one batch: the second gets 7 while the first is at it', async () => {
+    const world = await bulkWorld({ latency: 50 });
+    const { name } = creditFile(world, 8);
+    const { batch, hash } = await planned(world, name);
+    const { folder, environment } = world;
+    const child = startCli(['bulk', 'apply', batch, '--approve', hash], { folder, environment });
+    const ended = finished(child);
+    while (made(world.sandbox) < 1 && child.exitCode === null) await turn();
+    expect((await world.bulk(['apply', batch, '--approve', hash])).code).toBe(7);
+    expect((await world.bulk(['resume', batch])).code).toBe(7);
+    expect((await ended).code).toBe(0);
+    expect(made(world.sandbox)).toBe(8);
+  });
+});
+
+describe('a row that was paid', () => {
+  async function paid() {
+    const world = await bulkWorld();
+    const { users, name } = creditFile(world, 2);
+    const sent = (await world.bulk(['run', 'balance', name, '--yes', '--json'])).report();
+    const [a = 0, b = 0] = users;
+    return { ...world, a, b, batch: sent.batch };
+  }
+
+  test.each([
+    [
+      'with a row more',
+      (a: number, b: number, c: number) => [`${a},add,5,Credit`, `${b},add,5,Credit`, `${c},add,5,x`],
+    ],
+    ['with a row less', (a: number) => [`${a},add,5,Credit`]],
+    ['in another order', (a: number, b: number) => [`${b},add,5,Credit`, `${a},add,5,Credit`]],
+    ['in other words', (a: number, b: number) => [`${a},add,5,credit`, `${b},add,5.00,Credit`]],
+  ])('is named with its batch and not paid again %s', async (_, rowsOf) => {
+    const { sandbox, bulk, file, a, b, batch } = await paid();
+    const name = file(csv + rowsOf(a, b, newUser(sandbox, 10)).join('\n'), 'again.csv');
+    const { code, stderr } = await bulk(['run', 'balance', name, '--yes']);
+    expect([code, made(sandbox)]).toEqual([2, 2]);
+    expect(stderr).toContain(batch);
+    const meant = await bulk(['run', 'balance', name, '--yes', '--again', '--reason', 'a second month']);
+    expect(meant.code).toBe(0);
+    expect(made(sandbox)).toBeGreaterThan(2);
+  });
+
+  test('may be paid again without a word once bulk.again_within has passed', async () => {
+    const { sandbox, environment, bulk, file, a } = await paid();
+    const name = file(`${csv}${a},add,5,Credit\n`, 'later.csv');
+    const short = { ...environment, ADMIN_MIRROR_BULK_AGAIN_WITHIN: '1ms' };
+    expect((await bulk(['run', 'balance', name, '--yes'], { environment: short })).code).toBe(0);
+    expect(made(sandbox)).toBe(3);
+  });
+
+  test('by hand is named, too', async () => {
+    const { sandbox, command, bulk, file } = await paid();
+    const user = newUser(sandbox, 10);
+    await command(['users', 'update-balance', String(user), '--type', 'add', '--amount', '5', '--yes']);
+    const { code, stderr } = await bulk(['plan', 'balance', file(`${csv}${user},add,5.00,x\n`, 'hand.csv')]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(new RegExp(`row 2: the same for user ${user} .*by hand`)),
+    ]);
+  });
+
+  test('and stands in applied.csv is refused for what the file says of it', async () => {
+    const { sandbox, folder, bulk, batch } = await paid();
+    await bulk(['results', batch, '-o', 'out']);
+    rmSync(join(folder, 'data', 'journal.db'));
+    const { code, stdout } = await bulk(['plan', 'balance', 'out/applied.csv']);
+    expect([code, made(sandbox)]).toEqual([2, 2]);
+    expect(stdout).toMatch(/row 2, _state: the file says that this row is applied/);
+  });
+});
+
+describe('a journal that is not the newest', () => {
+  test('put back from a copy sends nothing: the token of a row stands on the server', async () => {
+    const world = await bulkWorld({ write_hang: 0 });
+    const { sandbox, folder, bulk } = world;
+    const { name, users } = creditFile(world, 3);
+    const { batch, hash } = await planned(world, name);
+    sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'PUT', path: `/users/${users[2]}/` } });
+    const journal = join(folder, 'data', 'journal.db');
+    const copy = readFileSync(journal);
+    await bulk(['apply', batch, '--approve', hash]);
+    expect(made(sandbox)).toBe(2);
+    for (const end of ['-wal', '-shm']) rmSync(journal + end, { force: true });
+    writeFileSync(journal, copy);
+    const again = await bulk(['apply', batch, '--approve', hash]);
+    expect([again.code, again.stderr]).toEqual([8, expect.stringMatching(/this journal is older than the server/)]);
+    for (let time = 0; time < 3; time += 1) expect((await bulk(['resume', batch])).code).toBe(8);
+    expect(made(sandbox)).toBe(2);
+    // The way on: every row is looked for, and what is left is sent.
+    const found = (await bulk(['reconcile', batch, '--json'])).report();
+    expect(found.counts).toMatchObject({ applied: 2, planned: 1 });
+    expect((await bulk(['resume', batch, '--json'])).report().counts.applied).toBe(3);
+    expect(made(sandbox)).toBe(3);
+  });
+
+  test('and has no memory of what was sent, is refused by what the mirror remembers', async () => {
+    const world = await bulkWorld();
+    const { sandbox, folder, command, bulk } = world;
+    const { name } = creditFile(world, 2);
+    expect((await command(['sync'])).code).toBe(0);
+    expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(0);
+    for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
+    const { code, stderr } = await bulk(['run', 'balance', name, '--yes']);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/were sent from another journal/)]);
+    expect(made(sandbox)).toBe(2);
+  });
+
+  test('and is accepted by a person, still stops at a change with a mark that it does not know', async () => {
+    const world = await bulkWorld();
+    const { sandbox, folder, command, bulk } = world;
+    // Only what happened within bulk.again_within speaks against it.
+    sandbox.control.advanceClock(Date.now() - sandboxNow);
+    const { name } = creditFile(world, 2);
+    await command(['sync']);
+    await bulk(['run', 'balance', name, '--yes']);
+    for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
+    const { code, stderr } = await bulk(['run', 'balance', name, '--yes', '--accept-journal']);
+    expect([code, stderr]).toEqual([
+      8,
+      expect.stringMatching(/the mark am:[a-z2-7]{12}, which is not in this journal/),
+    ]);
+    expect(made(sandbox)).toBe(2);
+  });
+
+  test.each([
+    ['removed', (file: string) => rmSync(file)],
+    ['emptied', (file: string) => truncateSync(file)],
+    ['replaced', (file: string) => copyFileSync(file, `${file}.copy`, 0)],
+  ])('and is %s in mid-run stops the batch with 8 and its report', async (how, harm) => {
+    const world = await bulkWorld({ latency: 20 });
+    const { sandbox, folder, environment } = world;
+    const { name } = creditFile(world, 20);
+    const child = startCli(['bulk', 'run', 'balance', name, '--yes', '--json'], { folder, environment });
+    const ended = finished(child);
+    while (made(sandbox) < 3 && child.exitCode === null) await turn();
+    const journal = join(folder, 'data', 'journal.db');
+    harm(journal);
+    if (how === 'replaced') {
+      rmSync(journal);
+      copyFileSync(`${journal}.copy`, journal);
+    }
+    const { code, stdout, stderr } = await ended;
+    expect([code, stderr]).toEqual([8, expect.stringMatching(/was removed, emptied or replaced while it was in use/)]);
+    expect((JSON.parse(stdout) as BatchReport).counts.planned).toBeGreaterThan(0);
+    expect(made(sandbox)).toBeLessThan(20);
+  });
+});

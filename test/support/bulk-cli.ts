@@ -1,0 +1,42 @@
+/** `bulk` as it is typed, in a folder of its own, against a sandbox of its own. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { BatchReport } from '../../src/bulk/report.ts';
+import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import { newUser } from './bulk.ts';
+import { invoke, type Invocation } from './invoke.ts';
+import { startSandbox } from './sandbox.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+export const csv = 'user_id,type,amount,description\n';
+
+export async function bulkWorld(behaviour: Partial<Behaviour> = {}) {
+  const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
+  const folder = temporaryFolder();
+  const environment = {
+    ADMIN_MIRROR_BASE_URL: sandbox.url,
+    ADMIN_MIRROR_API_KEY: sandbox.key,
+    ADMIN_MIRROR_API_TIMEOUT: '500ms',
+  };
+  const command = (args: readonly string[], more: Invocation = {}) => invoke(args, { folder, environment, ...more });
+  const bulk = async (args: readonly string[], more: Invocation = {}) => {
+    const done = await command(['bulk', ...args], more);
+    return { ...done, report: () => JSON.parse(done.stdout) as BatchReport };
+  };
+  const file = (text: string, name = 'credit.csv'): string => {
+    writeFileSync(join(folder, name), text);
+    return name;
+  };
+  return { sandbox, folder, environment, command, bulk, file };
+}
+
+export type BulkWorld = Awaited<ReturnType<typeof bulkWorld>>;
+
+/** Writes that the server has made. */
+export const made = ({ control }: Sandbox): number => control.ledger().length;
+
+/** Users with that balance, and a file that adds the amount to each. */
+export function creditFile({ sandbox, file }: BulkWorld, count: number, amount = '5', name?: string) {
+  const users = Array.from({ length: count }, () => newUser(sandbox, 10));
+  return { users, name: file(csv + users.map((user) => `${user},add,${amount},Credit\n`).join(''), name) };
+}

@@ -132,6 +132,7 @@ export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault
     case 'commit_hang':
       reply.hijack();
       return undefined;
+    case 'lost':
     case 'commit_twice':
     case 'commit_late':
     case 'empty_list':

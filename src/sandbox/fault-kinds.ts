@@ -27,6 +27,7 @@ export const writeFaults = {
   reset_before: 'resets the connection, nothing was written',
   hang: 'never answers, nothing was written',
   redirect: 'answers 302 to another host, nothing was written',
+  lost: 'answers that it was done, nothing was written',
   commit_reset: 'writes, then resets the connection before the first byte',
   commit_500: 'writes, then answers 500',
   commit_html: 'writes, then answers with an HTML page of a proxy in front',

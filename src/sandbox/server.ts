@@ -84,8 +84,25 @@ function perform(parts: ServerParts, operation: Operation, request: OperationReq
   return state.db.transaction(() => answerOperation(state, operation.name, request))();
 }
 
+/** The answer of a write of which nothing is kept. */
+function undone(parts: ServerParts, operation: Operation, request: OperationRequest): Answer {
+  let answer: Answer | undefined;
+  const back = new Error('rolled back');
+  try {
+    parts.state.db.transaction(() => {
+      answer = answerOperation(parts.state, operation.name, request);
+      throw back;
+    })();
+  } catch (error) {
+    if (error !== back) throw error;
+  }
+  if (answer === undefined) throw back;
+  return answer;
+}
+
 function performFaulty(parts: ServerParts, operation: Operation, request: OperationRequest, fault: Fault): Answer {
   if (fault === 'empty_list') return emptyList(parts.state, resourceOf(operation.resource), request.query);
+  if (fault === 'lost') return undone(parts, operation, request);
   const answer = perform(parts, operation, request);
   return fault === 'commit_twice' ? perform(parts, operation, request) : answer;
 }

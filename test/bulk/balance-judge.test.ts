@@ -15,6 +15,9 @@ const ours: Transaction = { amount: 5, result: '+', description: `Credit ${token
 const cut: Transaction = { amount: 5, result: '+', description: 'Credit am:abc' };
 const bare: Transaction = { amount: 5, result: '+', description: 'Credit' };
 const others: Transaction = { amount: 5, result: '+', description: 'Credit am:zzzzzzzzzzzz' };
+const upper: Transaction = { ...ours, description: `CREDIT ${token.toUpperCase()}` };
+const about: Transaction = { ...ours, description: `Correction of ${token}, made twice` };
+const team: Transaction = { ...ours, description: 'Team:blue bonus' };
 const outside: Transaction = { amount: 2, result: '-', description: 'Renewal' };
 
 interface Now {
@@ -87,6 +90,15 @@ const cases: readonly Case[] = [
   ['a change that nothing accounts for', 'lost', { balance: 103 }, 'unclear'],
   ['a token cut short', 'accepted', { balance: 105, transactions: [cut] }, 'applied by record'],
   ['a token cut short, after an error', 'lost', { balance: 105, transactions: [cut] }, 'unclear'],
+  ['the token in capitals', 'lost', { balance: 105, transactions: [upper] }, 'applied by token'],
+  ['the token in the words of another change', 'lost', { balance: 105, transactions: [about] }, 'unclear'],
+  ['words that look like a mark, and the end cut off', 'lost', { balance: 105, transactions: [team] }, 'unclear'],
+  [
+    'words that look like a mark, after success',
+    'accepted',
+    { balance: 105, transactions: [team] },
+    'applied by record',
+  ],
   ['a token cut off, after an error', 'lost', { balance: 105, transactions: [bare] }, 'unclear'],
   ['a token cut off, and others changed it', 'lost', { balance: 103, transactions: [bare, outside] }, 'unclear'],
   ['tokens cut off, twice', 'accepted', { balance: 110, transactions: [bare, bare] }, 'unclear'],
@@ -112,6 +124,24 @@ describe('what is seen of a user says', () => {
     '$what, answer $answer: $judgement',
     ({ answer, now, judgement, more }) => {
       expect(judged(now, answer, more)).toBe(judgement);
+    },
+  );
+
+  test.each([
+    ['fits', 105, [ours], null],
+    ['is what all transactions together make of it', 103, [ours, outside], null],
+    ['is as it was', 100, [ours], /was 100.00, should be 105.00 and is 100.00/],
+    ['was cut off', 101, [ours, outside], /should be 105.00 and is 101.00/],
+  ] as const)(
+    'whether the balance contradicts a change that is there, where it %s',
+    (_, balance, transactions, words) => {
+      const parameters = { type: 'add', amount: '5.00', description: null, expected_balance: null } as const;
+      const before = sightingOf({ id: 7, balance: 100, balance_transactions: [] }, parameters, token);
+      const now = sightingOf({ id: 7, balance, balance_transactions: transactions }, parameters, token);
+      expect(judgeBalance({ user: 7, parameters, token }, before, now, 'accepted')).toMatchObject({
+        kind: 'applied',
+        contradiction: words === null ? null : (expect.stringMatching(words) as string),
+      });
     },
   );
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Judgement } from '../../src/bulk/action.ts';
-import { agree, type Circumstances, verdictOf } from '../../src/bulk/verdict.ts';
+import { intentStates, isOpen, mayFollow } from '../../src/bulk/intent.ts';
+import { agree, type Circumstances, laterVerdictOf, verdictOf, watchedStates } from '../../src/bulk/verdict.ts';
 
 const applied: Judgement = { kind: 'applied', evidence: 'token', after: '5.00', note: '' };
 const byBalance: Judgement = { kind: 'applied', evidence: 'balance', after: '5.00', note: '' };
@@ -41,5 +42,62 @@ describe('a row', () => {
   test('is applied only with evidence', () => {
     expect(verdictOf(applied, early).evidence).toBe('token');
     expect(verdictOf(byBalance, early).evidence).toBe('balance');
+  });
+});
+
+describe('whatever is seen of a row in whatever state', () => {
+  const evidences = ['token', 'record', 'balance', 'answer'] as const;
+  const everyJudgement: readonly Judgement[] = [
+    ...evidences.flatMap((evidence): Judgement[] => [
+      { kind: 'applied', evidence, after: '5.00', note: '' },
+      { kind: 'applied', evidence, after: '5.00', note: '', contradiction: 'it is not' },
+      { kind: 'absent', evidence, after: '0.00', note: '' },
+      { kind: 'over_applied', evidence, after: '10.00', note: '', reversal: '' },
+    ]),
+    unclear,
+  ];
+  const open = ['acknowledged', 'unknown', 'needs_human'] as const;
+  const answers = ['accepted', 'refused', 'lost', null] as const;
+  const yesNo = [true, false];
+
+  test('leads to a state that may follow, in every combination', () => {
+    let combinations = 0;
+    for (const judgement of everyJudgement) {
+      for (const state of open) {
+        for (const answer of answers) {
+          for (const waited of yesNo) {
+            for (const agreed of yesNo) {
+              const { to } = verdictOf(judgement, { state, answer, waited, agreed });
+              combinations += 1;
+              expect(to === state || mayFollow(state, to), `${state} to ${to} by ${judgement.kind}`).toBe(true);
+            }
+          }
+        }
+      }
+      for (const state of watchedStates) {
+        const later = laterVerdictOf(judgement, state);
+        combinations += 1;
+        if (later === null) continue;
+        expect(mayFollow(state, later.to), `${state} to ${later.to} by ${judgement.kind}`).toBe(true);
+        expect(['applied', 'needs_human']).toContain(later.to);
+      }
+    }
+    expect(combinations).toBe(17 * (3 * 4 * 4 + 4));
+  });
+
+  test('leaves an open row a way to an end, by what is seen or by a person', () => {
+    for (const state of intentStates.filter(isOpen)) {
+      // A person decides about a row that is unknown or needs one; what is open otherwise becomes unknown.
+      const from = state === 'needs_human' ? state : 'unknown';
+      expect(state === from || mayFollow(state, 'unknown'), state).toBe(true);
+      for (const to of ['applied', 'not_applied', 'planned'] as const) expect(mayFollow(from, to)).toBe(true);
+    }
+  });
+
+  test('a row that counts as not applied is called applied by its token alone', () => {
+    for (const judgement of everyJudgement) {
+      if (judgement.kind !== 'applied') continue;
+      expect(laterVerdictOf(judgement, 'not_applied')?.to).toBe(judgement.evidence === 'token' ? 'applied' : undefined);
+    }
   });
 });

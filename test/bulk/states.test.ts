@@ -1,0 +1,124 @@
+/** Every state of a row with everything that a server can show: the way in which `resume` and `reconcile` go on. */
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { intentStates, isOpen } from '../../src/bulk/intent.ts';
+import { resolveRow } from '../../src/bulk/resolve.ts';
+import { OperatorError } from '../../src/model/errors.ts';
+import { timestampOf } from '../../src/model/time.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { AnswerKind, IntentFields, IntentState, Journal } from '../../src/store/ports/journal.ts';
+import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
+import { newJournal } from '../support/journal.ts';
+import { startSandbox } from '../support/sandbox.ts';
+
+/** The steps to each state from `planned`. */
+const paths: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
+  planned: [],
+  sending: ['sending'],
+  acknowledged: ['sending', 'acknowledged'],
+  unknown: ['sending', 'unknown'],
+  needs_human: ['sending', 'unknown', 'needs_human'],
+  applied: ['sending', 'unknown', 'applied'],
+  rejected: ['sending', 'unknown', 'rejected'],
+  not_applied: ['sending', 'unknown', 'not_applied'],
+  blocked: ['blocked'],
+  skipped: ['skipped'],
+};
+
+interface Seen {
+  readonly name: string;
+  /** Shows the user so: the balance was 100, and the row adds 5. */
+  readonly show: (sandbox: Sandbox, user: number, token: string) => void;
+}
+
+function transactions(
+  sandbox: Sandbox,
+  user: number,
+  balance: number,
+  descriptions: readonly string[],
+  amount = 5,
+): void {
+  sandbox.control.update('users', user, { balance });
+  const records = descriptions.map((description, at) => ({
+    id: at + 1,
+    user_id: user,
+    result: '+',
+    amount,
+    description,
+  }));
+  sandbox.control.setRelated('users', user, 'balance_transactions', records);
+}
+
+const observations: readonly Seen[] = [
+  { name: 'nothing', show: () => {} },
+  { name: 'its token', show: (at, user, token) => transactions(at, user, 105, [token]) },
+  { name: 'its token, and the balance contradicts', show: (at, user, token) => transactions(at, user, 100, [token]) },
+  { name: 'its token twice', show: (at, user, token) => transactions(at, user, 110, [token, token]) },
+  { name: 'its token with another amount', show: (at, user, token) => transactions(at, user, 106, [token], 6) },
+  { name: 'a transaction like it', show: (at, user) => transactions(at, user, 105, ['Credit']) },
+  { name: 'another balance', show: (at, user) => transactions(at, user, 103, []) },
+  { name: 'a balance that fits', show: (at, user) => transactions(at, user, 105, []) },
+  { name: 'no such user', show: (at, user) => void at.control.remove('users', user) },
+  {
+    name: 'an error',
+    show: (at, user) => at.control.faultNext({ fault: 'error_500', times: 50, match: { path: `/users/${user}` } }),
+  },
+  {
+    name: 'a balance that cannot be read',
+    show: (at, user) => void at.control.update('users', user, { balance: 'much' }),
+  },
+];
+
+const answers: readonly (AnswerKind | null)[] = ['accepted', 'refused', 'lost', null];
+
+/** A batch of one row in that state, sent long ago. */
+async function rowIn(sandbox: Sandbox, journal: Journal, state: IntentState, answerKind: AnswerKind | null) {
+  const client = bulkClient(sandbox, 200);
+  const user = newUser(sandbox, 100);
+  const { batch } = await plan(journal, client, sheetOf([[user, 'add', '5', 'Credit']]));
+  if (state !== 'planned') journal.claim(batch, { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+  const nothing = { shown: true, hits: 0, agreeing: 0, alike: 0, sets: 0, sum: '0.00', others: [], recordId: null };
+  const seenBefore = { found: true, email: null, username: null, balance: '100.00', ...nothing };
+  let from: IntentState = 'planned';
+  for (const to of paths[state] ?? []) {
+    const sent: IntentFields = { sentAt: timestampOf(0), seenBefore, before: '100.00', answerKind };
+    journal.move({ batch, row: 2, from, to, fields: to === 'sending' ? sent : {} });
+    from = to;
+  }
+  return { client, user, batch, token: journal.intent(batch, 2)?.token ?? '' };
+}
+
+const stateOf = (journal: Journal, batch: string): IntentState | undefined => journal.intent(batch, 2)?.state;
+
+describe.each(intentStates.filter((state) => state !== 'invalid'))('a row that is %s', (state) => {
+  test.each(observations)(
+    'and shows $name goes on as the table of states allows, and is no dead end',
+    async ({ name, show }) => {
+      const sandbox = await startSandbox({ users: 5, emails: 5 });
+      for (const answer of state === 'planned' || state === 'blocked' ? [null] : answers) {
+        const { journal } = newJournal({ now: () => Date.now() });
+        const { client, user, batch, token } = await rowIn(sandbox, journal, state, answer);
+        onTestFinished(() => client.close());
+        show(sandbox, user, token);
+        const before = sandbox.control.ledger().length;
+        for (const reconcile of [{ reconcile: true }, {}, {}] as const) {
+          const label = `${state}, ${name}, answer ${answer}`;
+          const error = await send(journal, client, batch, { settleAfterMs: 0, ...reconcile }).then(
+            (sent) => sent.error,
+            (thrown: unknown) => thrown,
+          );
+          if (error !== null) expect(error, label).toBeInstanceOf(OperatorError);
+          const now = stateOf(journal, batch) ?? 'invalid';
+          if (isOpen(now)) expect((error as OperatorError | null)?.exitCode, label).toBe(8);
+        }
+        const open = stateOf(journal, batch) ?? 'invalid';
+        const resolution = { row: 2, outcome: 'not_applied', resend: false, reason: 'looked' } as const;
+        const found = journal.batch(batch);
+        if (found !== undefined && isOpen(open)) expect(resolveRow(journal, found, resolution)).toBe('not_applied');
+        // Whatever was seen, no more than one request came of it, and none where it was sent already.
+        const made = sandbox.control.ledger().length - before;
+        expect(made).toBeLessThanOrEqual(state === 'planned' || state === 'blocked' ? 1 : 0);
+        sandbox.control.clearFaults();
+      }
+    },
+  );
+});

@@ -1,4 +1,5 @@
 /** `sync`: brings the mirror up to date. */
+import { existsSync } from 'node:fs';
 import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
@@ -10,7 +11,7 @@ import { addDays, type Day, parseDay, systemClock } from '../model/time.ts';
 import type { Mode } from '../mirror/plan.ts';
 import type { ResourceReport, RunReport } from '../store/ports/mirror-store.ts';
 import type { CliContext } from './context.ts';
-import { printJson, printLine } from './output.ts';
+import { printJson, printLine, printWarning } from './output.ts';
 
 interface Flags {
   readonly full?: true;
@@ -66,7 +67,26 @@ export async function sync(context: CliContext, resources: readonly ResourceName
   });
   if (context.json()) printJson(context, report);
   else for (const line of reportLines(report)) printLine(context, line);
+  await noteLate(context);
   if (error !== null) throw error;
+}
+
+/** Rows of batches that the transactions of this sync show to have been made late. */
+async function noteLate(context: CliContext): Promise<void> {
+  const settings = context.settings();
+  if (!settings.resources.users.include.includes('balance_transactions') || !existsSync(settings.store.journal)) return;
+  const [{ openDirectory, openJournal, withReleases }, { recordLate }] = await Promise.all([
+    import('../app.ts'),
+    import('../bulk/late.ts'),
+  ]);
+  await withReleases(async (releases) => {
+    const directory = await openDirectory(settings, releases);
+    if (directory === null) return;
+    for (const { batch, row, state } of recordLate(await openJournal(settings, systemClock, releases), directory)) {
+      const what = state === 'applied' ? 'is applied' : 'needs a person';
+      printWarning(context, `row ${row} of batch ${batch} counted as not applied, and was made late: it ${what} now`);
+    }
+  });
 }
 
 function requestOf(context: CliContext, resources: readonly ResourceName[], flags: Flags) {

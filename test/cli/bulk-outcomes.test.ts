@@ -103,6 +103,16 @@ describe('a row that counts as not applied', () => {
     expect(made(sandbox)).toBe(1);
   });
 
+  test('turns out to be applied by the transactions that the next sync brings, which says so', async () => {
+    const { command, environment, bulk, run, sandbox } = await oneRow('add,5,Credit', {}, 'commit_late');
+    const { batch } = await run('--settle-after', '0s');
+    sandbox.control.commitLate();
+    const including = { environment: { ...environment, ADMIN_MIRROR_RESOURCES_USERS_INCLUDE: 'balance_transactions' } };
+    const { stderr } = await command(['sync'], including);
+    expect(stderr).toMatch(new RegExp(`row 2 of batch ${batch} counted as not applied, and was made late`));
+    expect((await bulk(['status', batch, '--json'])).report().counts.applied).toBe(1);
+  });
+
   test('after a success that nobody could read goes on: no state is a dead end', async () => {
     const { bulk, run, sandbox, user } = await oneRow('add,5,Credit', {}, 'lost');
     // The look before the write is answered, those after it are not.

@@ -10,5 +10,7 @@ export interface UserDirectory {
    * `username`, `email`, `balance` and the fields asked for.
    */
   find(column: 'id' | 'email' | 'username', values: readonly string[], fields: readonly string[]): ServedRecord[];
+  /** The user's balance transactions; undefined where the mirror has none of anybody. */
+  transactions(user: number): readonly ServedRecord[] | undefined;
   close(): void;
 }

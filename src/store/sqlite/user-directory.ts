@@ -1,4 +1,5 @@
 /** Users of an SQLite mirror by id, email or user name, many at once. */
+import { relationTable } from '../../model/relations.ts';
 import { resourceOf } from '../../model/resources.ts';
 import type { ServedRecord } from '../../model/records.ts';
 import type { Timestamp } from '../../model/time.ts';
@@ -16,6 +17,10 @@ export function openUserDirectory(file: string): UserDirectory {
     .prepare<[], string | null>("SELECT fresh_as_of FROM mirror_freshness WHERE resource = 'users'")
     .pluck()
     .get();
+  const table = relationTable('users', 'balance_transactions').table;
+  const transactions = database.prepare('SELECT 1 FROM sqlite_schema WHERE name = ?').get(table)
+    ? database.prepare<[number], string>(`SELECT record FROM ${quoteName(table)} WHERE user_id = ?`).pluck()
+    : undefined;
   const known = resourceOf('users').fields.map(({ name }) => name);
   return {
     freshAsOf: (freshAsOf ?? null) as Timestamp | null,
@@ -35,6 +40,7 @@ export function openUserDirectory(file: string): UserDirectory {
       }
       return found;
     },
+    transactions: (user) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),
     close: () => void database.close(),
   };
 }

@@ -1,0 +1,178 @@
+/** Two people, prompts that wait, copies of the journal put back, rows recomposed, a server that fails: no payment is made twice. */
+import { copyFileSync, existsSync, rmSync } from 'node:fs';
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Client } from '../../src/api/client.ts';
+import { OperatorError } from '../../src/model/errors.ts';
+import { systemClock } from '../../src/model/time.ts';
+import type { Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Journal } from '../../src/store/ports/journal.ts';
+import type { JournalMemory } from '../../src/store/ports/journal-memory.ts';
+import { openJournal } from '../../src/store/sqlite/journal/journal.ts';
+import { openJournalMemory } from '../../src/store/sqlite/journal-memory.ts';
+import { openMirrorFile } from '../../src/store/sqlite/open.ts';
+import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const runs = Number(process.env['PROPERTY_RUNS'] ?? 40);
+
+/** A row: which of the users, which of the amounts, which of the texts. */
+const rows = fc.uniqueArray(
+  fc.record({ user: fc.nat(2), amount: fc.constantFrom('5', '7.50'), text: fc.constantFrom('Credit', 'credit', '') }),
+  { minLength: 1, maxLength: 4, selector: ({ user, amount }) => `${user} ${amount}` },
+);
+const faults = fc.constantFrom<Fault>(
+  'commit_reset',
+  'reset_before',
+  'commit_429',
+  'commit_500',
+  'lost',
+  'commit_late',
+);
+
+const moves = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('plan' as const), person: fc.nat(1), rows }) },
+  // Whoever was at the prompt says yes to one of the batches, sooner or later.
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant('consent' as const), person: fc.nat(1), at: fc.nat(5) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('resume' as const), person: fc.nat(1), at: fc.nat(5) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reconcile' as const), person: fc.nat(1), at: fc.nat(5) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('fault' as const), fault: faults }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('late' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('copy' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('put back' as const) }) },
+);
+type Move = typeof moves extends fc.Arbitrary<infer T> ? T : never;
+
+class World {
+  readonly #folder = temporaryFolder();
+  readonly #file = `${this.#folder}/journal.db`;
+  /** A mirror outlives the journal, and is not put back with it. */
+  readonly #memory: JournalMemory;
+  #people: [Journal, Journal];
+  readonly #sandbox: Sandbox;
+  readonly #client: Client;
+  readonly #users: readonly number[];
+  readonly #batches: string[] = [];
+
+  constructor(sandbox: Sandbox, client: Client) {
+    this.#sandbox = sandbox;
+    this.#client = client;
+    this.#users = [0, 1, 2].map(() => newUser(sandbox, 100));
+    this.#people = this.#open();
+    openMirrorFile(`${this.#folder}/mirror.db`).close();
+    this.#memory = openJournalMemory(`${this.#folder}/mirror.db`, systemClock);
+  }
+
+  #open(): [Journal, Journal] {
+    return [openJournal(this.#file), openJournal(this.#file)];
+  }
+
+  close(): void {
+    this.#memory.close();
+    this.#closeJournals();
+  }
+
+  #closeJournals(): void {
+    for (const journal of this.#people) journal.close();
+  }
+
+  async do(move: Move): Promise<void> {
+    const { control } = this.#sandbox;
+    switch (move.kind) {
+      case 'plan': {
+        const cells = move.rows.map(({ user, amount, text }) => [this.#users[user] ?? 0, 'add', amount, text]);
+        const planned = await this.#tried(plan(this.#journal(move.person), this.#client, sheetOf(cells)));
+        if (planned !== undefined) this.#batches.push(planned.batch);
+        return;
+      }
+      case 'consent':
+      case 'resume':
+      case 'reconcile': {
+        const batch = this.#batches[move.at % Math.max(1, this.#batches.length)];
+        const journal = this.#journal(move.person);
+        const state = batch === undefined ? undefined : journal.batch(batch)?.state;
+        if (batch === undefined || state === undefined || (move.kind === 'resume' && state === 'planned')) return;
+        const how = { memory: this.#memory, ...(move.kind === 'reconcile' && { reconcile: true as const }) };
+        const sent = await this.#tried(send(journal, this.#client, batch, { settleAfterMs: 0, ...how }));
+        const unknown = Object.entries(journal.counts(batch)).some(
+          ([each, count]) => ['sending', 'acknowledged', 'unknown', 'needs_human'].includes(each) && count > 0,
+        );
+        if (unknown && sent !== undefined) expect(sent.error?.exitCode).toBe(8);
+        return;
+      }
+      case 'fault':
+        control.faultNext({ fault: move.fault, match: { method: 'PUT' } });
+        return;
+      case 'late':
+        control.commitLate();
+        return;
+      case 'copy':
+        this.#moveFile(this.#file, `${this.#file}.copy`);
+        return;
+      case 'put back':
+        if (existsSync(`${this.#file}.copy`)) this.#moveFile(`${this.#file}.copy`, this.#file);
+    }
+  }
+
+  #journal(person: number): Journal {
+    return person === 0 ? this.#people[0] : this.#people[1];
+  }
+
+  /** With nobody at the file, as a person would who knows how. */
+  #moveFile(from: string, to: string): void {
+    this.#closeJournals();
+    for (const end of ['-wal', '-shm']) rmSync(`${this.#file}${end}`, { force: true });
+    copyFileSync(from, to);
+    this.#people = this.#open();
+  }
+
+  async #tried<T>(work: Promise<T>): Promise<T | undefined> {
+    try {
+      return await work;
+    } catch (error) {
+      if (error instanceof OperatorError) return undefined;
+      throw error;
+    }
+  }
+
+  /** A user's payments of one amount: nobody has ever said that one shall be made again. */
+  check(): void {
+    this.#sandbox.control.commitLate();
+    const seen = new Map<string, number>();
+    for (const { user_id: user, body } of this.#sandbox.control.ledger()) {
+      if (!this.#users.includes(Number(user))) continue;
+      const payment = `user ${user}: ${String(body['amount'])}`;
+      seen.set(payment, (seen.get(payment) ?? 0) + 1);
+    }
+    expect([...seen].filter(([, times]) => times > 1)).toEqual([]);
+  }
+}
+
+test(
+  'No payment is made twice, whoever plans, waits, consents, resumes and puts back what',
+  { timeout: 300_000 },
+  async () => {
+    const sandbox = await startSandbox({ users: 5, emails: 5, now: Date.now(), behaviour: { retry_after_seconds: 0 } });
+    sandbox.control.setBehaviour({ late_commit_ms: 3_600_000 });
+    const client = bulkClient(sandbox, 200);
+    await fc.assert(
+      fc.asyncProperty(fc.array(moves, { minLength: 3, maxLength: 14 }), async (all) => {
+        const world = new World(sandbox, client);
+        try {
+          // One after the other: that two do it at once is one of the orders, since each step is one transaction.
+          for (const move of all) await world.do(move);
+          world.check();
+        } finally {
+          sandbox.control.clearFaults();
+          world.close();
+        }
+      }),
+      {
+        numRuns: runs,
+        ...(process.env['PROPERTY_SEED'] === undefined ? {} : { seed: Number(process.env['PROPERTY_SEED']) }),
+      },
+    );
+    await client.close();
+  },
+);

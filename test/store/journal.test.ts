@@ -101,6 +101,21 @@ describe('a row', () => {
     expect(send(journal, 2, 'two')).toBe(true);
   });
 
+  test('is sent only once somebody has consented to it, whatever the program thinks', () => {
+    const { journal } = newJournal();
+    journal.addBatch(newBatch(), [newIntent(2, 7)]);
+    const sending = { batch: 'one', row: 2, from: 'planned', to: 'sending' } as const;
+    expect(() => journal.move(sending)).toThrow(/not claimed/);
+    expect(() =>
+      journal.claim('one', always, () => {
+        throw new Error('no');
+      }),
+    ).toThrow(/no/);
+    expect(() => journal.move(sending)).toThrow(/not claimed/);
+    claim(journal);
+    expect(journal.move(sending)).toBe(true);
+  });
+
   test('goes on only from the state that it is in', () => {
     const { journal } = newJournal();
     journal.addBatch(newBatch(), [newIntent(2, 7)]);

@@ -128,8 +128,8 @@ describe('what is seen of a user says', () => {
   );
 
   test.each([
-    ['fits', 105, [ours], null],
-    ['is what all transactions together make of it', 103, [ours, outside], null],
+    ['fits', 105, [ours], /^$/],
+    ['is what all transactions together make of it', 103, [ours, outside], /^$/],
     ['is as it was', 100, [ours], /was 100.00, should be 105.00 and is 100.00/],
     ['was cut off', 101, [ours, outside], /should be 105.00 and is 101.00/],
   ] as const)(
@@ -138,10 +138,8 @@ describe('what is seen of a user says', () => {
       const parameters = { type: 'add', amount: '5.00', description: null, expected_balance: null } as const;
       const before = sightingOf({ id: 7, balance: 100, balance_transactions: [] }, parameters, token);
       const now = sightingOf({ id: 7, balance, balance_transactions: transactions }, parameters, token);
-      expect(judgeBalance({ user: 7, parameters, token }, before, now, 'accepted')).toMatchObject({
-        kind: 'applied',
-        contradiction: words === null ? null : (expect.stringMatching(words) as string),
-      });
+      const judgement = judgeBalance({ user: 7, parameters, token }, before, now, 'accepted');
+      expect(judgement.kind === 'applied' && (judgement.contradiction ?? '')).toMatch(words);
     },
   );
 

@@ -64,7 +64,7 @@ describe('two terminals', () => {
     const codes = await Promise.all(
       plans.map(async ({ batch, hash }) => (await world.bulk(['apply', batch, '--approve', hash])).code),
     );
-    expect(codes.toSorted()).toEqual([0, 2]);
+    expect(codes.toSorted((a, b) => a - b)).toEqual([0, 2]);
     for (const { batch } of plans) await world.bulk(['resume', batch]);
     expect(made(world.sandbox)).toBe(4);
   });

@@ -24,9 +24,10 @@ export function serverTimeOf(headers: HttpHeaders): number | undefined {
   return instantOf(headerText(headers, 'date'));
 }
 
-/** How long before it came here a cache had got the answer from the server, ms; 0 where none tells that it did. */
-export function ageOf(headers: HttpHeaders): number {
-  return (numberOf(headers, 'age') ?? 0) * secondMs;
+/** How long before it came here a cache had got the answer from the server, in whole seconds, ms; undefined without one. */
+export function ageOf(headers: HttpHeaders): number | undefined {
+  const seconds = numberOf(headers, 'age');
+  return seconds === undefined ? undefined : seconds * secondMs;
 }
 
 /**

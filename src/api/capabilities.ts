@@ -208,7 +208,9 @@ async function measureRanges(survey: Survey, known: Capabilities | undefined, no
   const unknown = { ranges: 'none', rangeEnd: 'unknown', dayShiftMinutes: 'unknown' } as const;
   if (first === undefined) {
     notes.push(`${resource}: no record with a creation time, so date ranges could not be tried`);
-    if (known === undefined) return unknown;
+    if (known === undefined || known.ranges === 'none') return unknown;
+    // That none is in a range proves nothing; that the server fails on one does.
+    if ((await askRange(survey, farDay, addDays(farDay, 1), known.ranges)) === undefined) return unknown;
     return { ranges: known.ranges, rangeEnd: known.rangeEnd, dayShiftMinutes: known.dayShiftMinutes };
   }
   const formats: readonly DateFormat[] = known?.ranges === 'dmy' ? ['dmy', 'iso'] : ['iso', 'dmy'];

@@ -39,7 +39,7 @@ export interface Page {
   readonly bytes: Buffer;
   /** The server's clock by its `Date` header, in whole seconds, ms since 1970. */
   readonly serverTime?: number;
-  /** How long ago the server gave this, where a cache in front has kept it, ms. */
+  /** How long ago the server gave this, where a cache in front has kept it, in whole seconds, ms. */
   readonly ageMs?: number;
   /** How long the answer took. */
   readonly milliseconds: number;
@@ -91,8 +91,8 @@ export function pageOf(answer: HttpAnswer, asked: number): Page {
     records: data,
     bytes: answer.body,
     milliseconds: answer.milliseconds,
-    ...(serverTime === undefined ? {} : { serverTime: serverTime + ageMs }),
-    ...(ageMs === 0 ? {} : { ageMs }),
+    ...(serverTime === undefined ? {} : { serverTime: serverTime + (ageMs ?? 0) }),
+    ...(ageMs === undefined ? {} : { ageMs }),
   };
 }
 

@@ -69,6 +69,6 @@ export function digestedPage(answer: HttpAnswer, wish: PageWish): Page {
   const { total, lastPage, perPage } = read;
   const { body: bytes, milliseconds } = answer;
   const ageMs = ageOf(answer.headers);
-  const age = ageMs === 0 ? {} : { ageMs };
+  const age = ageMs === undefined ? {} : { ageMs };
   return { page: wish.page, total, lastPage, perPage, records: [], digest, bytes, milliseconds, ...age };
 }

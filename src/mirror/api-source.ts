@@ -134,7 +134,8 @@ function sourceOver(
     total: async (resource, range, capabilities, signal) => {
       const asked = { ...options(resource, capabilities, range), paginate: 1 };
       try {
-        return withinRange(range, await list(resource, asked, signal)).total;
+        const patience = reachOf(resource).lasting ? { attempts: 2 } : {};
+        return withinRange(range, await list(resource, asked, signal, patience)).total;
       } catch (error) {
         if (!isPageFailure(error)) throw error;
         // It may be the first record that cannot be read: one further on, or the end of the list, tells the same.

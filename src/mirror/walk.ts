@@ -120,7 +120,7 @@ class Pass {
 
   #keepPart(page: Page): void {
     const { total } = page;
-    this.#noteAge(page.ageMs ?? 0);
+    this.#noteAge(page.ageMs);
     this.#constant &&= this.#edge === undefined || total === this.#total;
     this.#growing &&= total >= this.#total;
     this.#total = total;
@@ -132,10 +132,11 @@ class Pass {
     for (const id of ids) this.#seen.add(id);
   }
 
-  #noteAge(ageMs: number): void {
+  #noteAge(told: number | undefined): void {
+    // Ages are told in whole seconds, without the part of one that is left.
+    const ageMs = told === undefined ? 0 : told + secondMs;
     const givenAt = this.#ports.clock.now() - ageMs;
     this.#age = Math.max(this.#age, ageMs);
-    // Ages are told in whole seconds.
     this.#backward ||= ageMs > 0 && givenAt < this.#givenAt - secondMs;
     this.#givenAt = Math.max(this.#givenAt, givenAt);
   }
@@ -150,8 +151,8 @@ class Pass {
   }
 
   verdict(perPage: number): Verdict {
-    // Every page is at least as young as the oldest of them, whose age is told without its last part of a second.
-    const startedAt = timestampOf(this.#startedAt - (this.#age > 0 ? this.#age + secondMs : 0));
+    // Every page is at least as young as the oldest of them.
+    const startedAt = timestampOf(this.#startedAt - this.#age);
     const total = this.#total;
     const seen = this.#seen;
     if (this.#unusable > 0) {

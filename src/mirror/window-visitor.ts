@@ -70,6 +70,8 @@ export class WindowVisitor {
   /** The first days of windows whose requests failed. */
   readonly #failed = new Set<Day>();
   #toldStale = false;
+  /** Records beyond which pages were seen to fail. */
+  #readable = Infinity;
   /** Whether the server has answered to a range of days in this run. */
   #rangesWork = false;
   /** Windows that were read whole and lack rows. */
@@ -326,6 +328,14 @@ export class WindowVisitor {
     allowance.allow(resource, [{ from, to, records }], capabilities.pageSize);
   }
 
+  /** More requests, where the server was seen to make smaller pages only. */
+  #allowSmaller(): void {
+    const { allowance, resource, source } = this.#ports;
+    const size = source.readablePage(resource);
+    if (size < this.#readable) allowance.allow(resource, [], size);
+    this.#readable = size;
+  }
+
   #knownExtent(): Promise<Extent> {
     const { source, resource, capabilities } = this.#ports;
     this.#extent ??= source.extent(resource, capabilities, this.#signal);
@@ -335,6 +345,7 @@ export class WindowVisitor {
   /** Puts on record, once, that a cache in front of the server answers in its place. */
   #tellStale(page: Page): void {
     const ageMs = Math.max(...(page.parts ?? [page]).map((part) => part.ageMs ?? 0));
+    // Some say that they have kept nothing.
     if (ageMs === 0 || this.#toldStale) return;
     this.#toldStale = true;
     const { store, run, resource, source } = this.#ports;
@@ -356,6 +367,7 @@ export class WindowVisitor {
         const wish = { known: memory.knownAt(asked), rowsOf: store.takesRows(resource) ? window : null };
         const read = await source.page(resource, asked, capabilities, this.#signal, wish);
         this.#tellStale(read);
+        this.#allowSmaller();
         return memory.recognise(asked, read);
       },
       record: (page) => {

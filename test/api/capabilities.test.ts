@@ -220,6 +220,8 @@ describe('the other resources of a server', () => {
     const { found: alone } = await measure({}, { resource: 'coupons' });
     expect(alone).toMatchObject({ ranges: 'none', sorts: 'unknown' });
     expect(alone.notes).toHaveLength(1);
+    const { found: failing } = await measure({ date_ranges: 'error' }, { resource: 'coupons', known });
+    expect(failing).toMatchObject({ ranges: 'none' });
   });
 });
 

@@ -101,6 +101,19 @@ describe('a host that cannot make large pages', () => {
     expect(eventsOf(file, 'page_size_lowered')).toHaveLength(1);
   });
 
+  test('any more may be sent the requests that smaller pages take, and no more than those', async () => {
+    const sandbox = await startSandbox({ ...shop, users: 2_000 });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const shape = { resources: ['users'], pageSize: 500, requestsPerRun: 20 } as const;
+    await sync(sandbox, file, shape);
+    sandbox.control.setBehaviour({ page_breaks_over: 20 });
+    const { error, report } = await sync(sandbox, file, { ...shape, mode: 'full' });
+    expect(error).toBeNull();
+    const size = pageSizeOf(file, 'users');
+    expect(report.requests).toBeLessThanOrEqual((2_000 / size) * 1.3 + 20 + 50);
+    expect(report.requests).toBeGreaterThan((2_000 / 500) * 1.3 + 20 + 50);
+  });
+
   test('where some of its pages are heavier than others is read in pages that are light enough', async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_bytes: 300_000 } });
     for (const id of Array.from({ length: 60 }, (_, index) => 100 + index)) {

@@ -2,6 +2,7 @@
 import { closeSync, fsyncSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeResults } from '../src/bulk/results.ts';
+import { tableWriter } from '../src/cli/bulk/table-file.ts';
 import { systemClock, timestampOf } from '../src/model/time.ts';
 import type { Journal, NewIntent } from '../src/store/ports/journal.ts';
 import { openJournal } from '../src/store/sqlite/journal/journal.ts';
@@ -113,6 +114,7 @@ function* intents(count: number): Iterable<NewIntent> {
       plannedBefore: '10.00',
       plannedAfter: '12.00',
       problem: null,
+      notes: [],
       undoOfRow: null,
     };
   }
@@ -193,7 +195,12 @@ async function benchResults(folder: string, pairs: number): Promise<Row> {
   for (let pair = 0; pair < pairs; pair += 1) {
     const startedAt = performance.now();
     const ports = { journal, clock: systemClock, signal: new AbortController().signal };
-    await writeResults(ports, batch, join(folder, `results-${pair}`));
+    await writeResults(
+      ports,
+      batch,
+      join(folder, `results-${pair}`),
+      tableWriter('csv', ports.signal, () => {}),
+    );
     seconds.push((performance.now() - startedAt) / 1_000);
   }
   journal.close();

@@ -27,14 +27,14 @@ export function sealedManifest(manifest: object): string {
 export async function refuseChanged(
   folder: string,
   names: readonly string[],
-  freshHash: (name: string) => string | undefined,
+  freshHash: (name: string) => Promise<string | undefined>,
 ): Promise<void> {
   const hashes = hashesIn(folder);
   const changed: string[] = [];
   for (const name of names) {
     const hash = await hashOf(join(folder, name));
     const kept = name === manifestName ? hashes !== undefined : hashes?.get(name) === hash;
-    if (hash !== null && !kept && hash !== freshHash(name)) changed.push(name);
+    if (hash !== null && !kept && hash !== (await freshHash(name))) changed.push(name);
   }
   if (changed.length === 0) return;
   const [are, them] = changed.length === 1 ? ['is', 'it'] : ['are', 'them'];
@@ -42,6 +42,17 @@ export async function refuseChanged(
     `${changed.join(', ')} in ${folder} ${are} not as \`bulk results\` wrote ${them}, and may hold somebody's work; nothing was written`,
     { advice: `Name another folder with -o, or replace ${them} with --force.` },
   );
+}
+
+/** Those of the files that are there just as the manifest in the folder says. */
+export async function unchangedFiles(folder: string, names: readonly string[]): Promise<string[]> {
+  const hashes = hashesIn(folder);
+  const same: string[] = [];
+  for (const name of names) {
+    const hash = hashes?.get(name);
+    if (hash !== undefined && (await hashOf(join(folder, name))) === hash) same.push(name);
+  }
+  return same;
 }
 
 /** Of the files of the manifest there; undefined where there is none, or another than was written. */

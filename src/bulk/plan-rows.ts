@@ -8,6 +8,7 @@ import { type Caps, rowCapProblem } from './caps.ts';
 import type { Action, KnownUser, Parameters } from './action.ts';
 import { moneyText } from './decimal.ts';
 import { fingerprintOf } from './fingerprint.ts';
+import { sizeNotes, userNotes } from './plan-notes.ts';
 import type { ReadRow } from './read-rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 import { keyText } from './user-key.ts';
@@ -26,6 +27,8 @@ export interface PlannedRow {
   readonly before: string | null;
   readonly after: string | null;
   readonly problem: string | null;
+  /** What deserves a look, for people; no part of what is approved. */
+  readonly notes: readonly string[];
   readonly undoOfRow: number | null;
 }
 
@@ -52,6 +55,7 @@ export function planRows(
   const latest = new Map<number, KnownUser>();
   const firstRows = new Map<string, number>();
   const newKeys = new Map<string, number>();
+  const changes = new Map<number, Big>();
   let net = new Big(0);
   let moved = new Big(0);
   for (const row of rows) {
@@ -78,16 +82,21 @@ export function planRows(
     problems.push(...wrong);
     const subject = subjectOf(action, row, user);
     const fingerprint = valid && subject !== null ? fingerprintOf(action, subject, row.parameters) : null;
+    const notes: string[] = [];
     if (valid && preview !== undefined) {
       warnings.push(...preview.warnings.map((text) => `row ${row.row}: ${text}`));
+      notes.push(...(user === null ? [] : userNotes(user)), ...preview.warnings);
       if (preview.user !== null) latest.set(preview.user.id, preview.user);
       if (change !== null) {
         net = net.plus(change);
         moved = moved.plus(new Big(change).abs());
+        changes.set(row.row, new Big(change));
       }
       const first = fingerprint === null ? undefined : firstRows.get(fingerprint);
-      if (first !== undefined) warnings.push(`row ${row.row} does the same as row ${first}`);
-      else if (fingerprint !== null) firstRows.set(fingerprint, row.row);
+      if (first !== undefined) {
+        warnings.push(`row ${row.row} does the same as row ${first}`);
+        notes.push(`does the same as row ${first}`);
+      } else if (fingerprint !== null) firstRows.set(fingerprint, row.row);
     }
     planned.push({
       row: row.row,
@@ -103,10 +112,16 @@ export function planRows(
       before: preview?.before ?? null,
       after: preview?.after ?? null,
       problem: valid ? null : wrong.map(wordsOf).join('; '),
+      notes,
       undoOfRow: row.undoOfRow,
     });
   }
-  return { rows: planned, problems, warnings, net: moneyText(net), moved: moneyText(moved) };
+  const sizes = sizeNotes(changes);
+  const rowsWithNotes = planned.map((each) => {
+    const more = sizes.get(each.row);
+    return more === undefined ? each : { ...each, notes: [...more, ...each.notes] };
+  });
+  return { rows: rowsWithNotes, problems, warnings, net: moneyText(net), moved: moneyText(moved) };
 }
 
 function userOf(row: ReadRow, users: ReadonlyMap<string, KnownUser | string>): KnownUser | string {

@@ -14,6 +14,7 @@ import { findTaken, findUsers, type FoundUsers } from './find-users.ts';
 import { keyOwner } from './key-owner.ts';
 import type { LiveClient } from './live-users.ts';
 import { planHash, rowsDigest } from './plan-hash.ts';
+import { notedFields } from './plan-notes.ts';
 import { type PlannedRow, planRows, type RowsPlan } from './plan-rows.ts';
 import type { ReadRow, ReadRows } from './read-rows.ts';
 import { newToken } from './token.ts';
@@ -156,7 +157,7 @@ async function usersOf(ports: PlanPorts, action: Action, read: ReadRows): Promis
   const { client, concurrency, pageSize, signal } = ports;
   return findUsers(keys, urgentKeys, ports.directory, {
     client,
-    userFields: action.userFields,
+    userFields: [...action.userFields, ...notedFields],
     concurrency,
     pageSize,
     signal,

@@ -3,16 +3,16 @@
  * that counts and hashes them. Section "Writing" of docs/architecture.md.
  */
 import { createHash } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { explainFileError } from '../model/file-error.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
-import { csvLines, guardedText } from '../store/files/csv.ts';
 import { ownerAlone, writeDurableFile } from '../store/files/durable-file.ts';
 import type { Batch, Intent, Journal } from '../store/ports/journal.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
-import { manifestName, refuseChanged, sealedManifest } from './kept-results.ts';
+import { manifestName, refuseChanged, sealedManifest, unchangedFiles } from './kept-results.ts';
 import { type BatchReport, reportOf } from './report.ts';
+import { ownCells, type Table, type TableCell, tableFormats, type TableWriter } from './table.ts';
 
 /** Besides the columns of the file. */
 const ourColumns = [
@@ -23,6 +23,11 @@ const ourColumns = [
   '_http_status',
   '_evidence',
   '_problem',
+  '_discrepancy',
+  '_token',
+  '_user_id',
+  '_sent_at',
+  '_transaction_id',
 ] as const;
 
 const fileNames = ['applied', 'rejected', 'unknown', 'unprocessed'] as const satisfies readonly ResultFile[];
@@ -48,12 +53,14 @@ export interface Manifest extends Omit<BatchReport, 'file'> {
 
 /**
  * Writes the files into the folder, which is made where it is not there. The manifest comes last. Throws a UsageError where
- * a file there was changed since, or is another's, unless `force` says that it may be replaced.
+ * a file there was changed since, or is another's, unless `force` says that it may be replaced. Files of another format go,
+ * where nobody has changed them: they would tell of another moment.
  */
 export async function writeResults(
   { journal, clock, signal }: { readonly journal: Journal; readonly clock: Clock; readonly signal: AbortSignal },
   batch: Batch,
   folder: string,
+  writer: TableWriter,
   force = false,
 ): Promise<Manifest> {
   try {
@@ -61,11 +68,14 @@ export async function writeResults(
   } catch (error) {
     throw explainFileError(error, 'make the folder', folder) ?? error;
   }
-  const names = [...fileNames.map((name) => `${name}.csv`), manifestName];
-  if (!force) await refuseChanged(folder, names, (name) => freshHash(journal, batch, name));
+  const names = (format: string): string[] => fileNames.map((name) => `${name}.${format}`);
+  const fresh = (file: string) => freshHash(journal, batch, file, writer);
+  if (!force) await refuseChanged(folder, [...names(writer.format), manifestName], fresh);
+  const others = tableFormats.filter((format) => format !== writer.format).flatMap(names);
+  const outdated = await unchangedFiles(folder, others);
   const files: WrittenFile[] = [];
   // One after the other: each reads the journal as it stands.
-  for (const name of fileNames) files.push(await writeFile(journal, batch, name, folder, signal));
+  for (const name of fileNames) files.push(await writeFile(journal, batch, name, { folder, writer, signal }));
   const { file, ...report } = reportOf(journal, batch);
   const manifest: Manifest = {
     ...report,
@@ -79,6 +89,7 @@ export async function writeResults(
     files,
   };
   await writeDurableFile(join(folder, manifestName), once(sealedManifest(manifest)), signal);
+  for (const name of outdated) await rm(join(folder, name), { force: true });
   return manifest;
 }
 
@@ -90,63 +101,48 @@ async function writeFile(
   journal: Journal,
   batch: Batch,
   name: ResultFile,
-  folder: string,
-  signal: AbortSignal,
+  { folder, writer, signal }: { readonly folder: string; readonly writer: TableWriter; readonly signal: AbortSignal },
 ): Promise<WrittenFile> {
   const digest = createHash('sha256');
   let rows = 0;
   async function* chunks(): AsyncGenerator<Uint8Array> {
-    for (const { text, count } of pieces(journal, batch, name)) {
-      rows += count;
-      const bytes = Buffer.from(text);
+    for await (const bytes of writer.chunks(tableOf(journal, batch, name, () => void (rows += 1)))) {
       digest.update(bytes);
       yield bytes;
     }
   }
-  const bytes = await writeDurableFile(join(folder, `${name}.csv`), chunks(), signal);
-  return { name: `${name}.csv`, rows, bytes, sha256: digest.digest('hex') };
+  const file = `${name}.${writer.format}`;
+  const bytes = await writeDurableFile(join(folder, file), chunks(), signal);
+  return { name: file, rows, bytes, sha256: digest.digest('hex') };
 }
 
 /** Of a file of rows as it would be written now; undefined for any other file. */
-function freshHash(journal: Journal, batch: Batch, file: string): string | undefined {
-  const name = fileNames.find((each) => `${each}.csv` === file);
+async function freshHash(
+  journal: Journal,
+  batch: Batch,
+  file: string,
+  writer: TableWriter,
+): Promise<string | undefined> {
+  const name = fileNames.find((each) => `${each}.${writer.format}` === file);
   if (name === undefined) return undefined;
   const digest = createHash('sha256');
-  for (const { text } of pieces(journal, batch, name)) digest.update(text);
+  for await (const bytes of writer.chunks(tableOf(journal, batch, name))) digest.update(bytes);
   return digest.digest('hex');
 }
 
-const rowsAPiece = 2_000;
-
-function* pieces(
-  journal: Journal,
-  { batch, columns }: Batch,
-  name: ResultFile,
-): Iterable<{ readonly text: string; readonly count: number }> {
+/** @param onRow told of each row as it is read */
+function tableOf(journal: Journal, { batch, columns }: Batch, name: ResultFile, onRow = (): void => {}): Table {
   const states = intentStates.filter((state) => resultFileOf(state) === name);
-  // Guarded here, cell by cell: amounts of the file are text, and none for a spreadsheet to run.
-  const lines = csvLines({ delimiter: ',', guard: false });
-  yield { text: lines([[...columns.map(guarded), ...ourColumns]]), count: 0 };
-  let rows: (string | number | null)[][] = [];
-  for (const intent of journal.intents(batch, states)) {
-    rows.push(cellsOf(intent, columns.length));
-    if (rows.length < rowsAPiece) continue;
-    yield { text: lines(rows), count: rows.length };
-    rows = [];
-  }
-  yield { text: lines(rows), count: rows.length };
+  const rows = journal.intents(batch, states).map((intent) => {
+    onRow();
+    return cellsOf(intent, columns);
+  });
+  return { name, columns: [...columns, ...ourColumns], rows };
 }
 
-function cellsOf(intent: Intent, columns: number): (string | number | null)[] {
-  const own = Array.from({ length: columns }, (_, at) => guarded(intent.cells[at] ?? ''));
+function cellsOf(intent: Intent, columns: readonly string[]): TableCell[] {
   const { row, state, before, after, plannedBefore, httpStatus, evidence, problem } = intent;
-  const shownBefore = before ?? plannedBefore;
-  return [...own, row, state, shownBefore, after, httpStatus, evidence, problem === null ? null : guarded(problem)];
-}
-
-const plainNumber = /^-?\d+(?:\.\d+)?$/;
-
-function guarded(text: string): string | null {
-  if (text === '') return null;
-  return plainNumber.test(text) ? text : guardedText(text);
+  const found = [intent.discrepancy, intent.token, intent.user, intent.sentAt, intent.recordId];
+  const said = [row, state, before ?? plannedBefore, after, httpStatus, evidence, problem];
+  return [...ownCells(intent.cells, columns), ...said, ...found];
 }

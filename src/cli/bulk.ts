@@ -1,17 +1,21 @@
 /** `bulk`: many changes from a file, planned, approved, sent once and accounted for. */
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import { actionNames, actionOf } from '../bulk/actions.ts';
+import { tableFormats } from '../bulk/table.ts';
 import {
   addAgainFlags,
+  addPagerFlag,
   addPlanFlags,
+  addReviewFlags,
   addSendFlags,
   addSettleFlag,
   type PlanFlags,
   type SendFlags,
   toCount,
 } from './bulk/flags.ts';
-import type { ResolveFlags } from './bulk/look.ts';
+import type { ResolveFlags, ResultsFlags, StatusFlags } from './bulk/look.ts';
 import type { MakeFlags, SelectFlags } from './bulk/make.ts';
+import type { ReviewFlags } from './bulk/review.ts';
 import type { CliContext } from './context.ts';
 
 export function define(program: Command, context: CliContext): void {
@@ -72,10 +76,10 @@ function defineSending(bulk: Command, context: CliContext): void {
     .description('Read and check every row, look the users up, show what would happen; send nothing.')
     .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
-    .action(async (action: string, file: string, flags: PlanFlags) =>
+    .action(async (action: string, file: string, flags: PlanFlags & ReviewFlags) =>
       (await import('./bulk/plan.ts')).runPlan(context, action, file, flags),
     );
-  addAgainFlags(addPlanFlags(plan));
+  addReviewFlags(addAgainFlags(addPlanFlags(plan)));
 
   const apply = bulk
     .command('apply')
@@ -121,20 +125,26 @@ function defineSending(bulk: Command, context: CliContext): void {
 }
 
 function defineLooking(bulk: Command, context: CliContext): void {
-  bulk
+  const status = bulk
     .command('status')
     .description('Show a batch, or all of them. Ends with 8 while an outcome is unknown.')
     .argument('[batch]', 'as `bulk plan` names it; `last` is the newest')
-    .action(async (batch: string | undefined) => (await import('./bulk/look.ts')).runStatus(context, batch));
+    .option('--rows', 'every row of the batch, with what deserves a look on top')
+    .action(async (batch: string | undefined, flags: StatusFlags) =>
+      (await import('./bulk/look.ts')).runStatus(context, batch, flags),
+    );
+  addPagerFlag(status);
   bulk
     .command('results')
     .description(
-      'Write every row of a batch to applied.csv, rejected.csv, unknown.csv or unprocessed.csv, and a manifest.',
+      'Write every row of a batch to a file of those that were applied, rejected, are unknown or were not processed, ' +
+        'and a manifest.',
     )
     .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
     .option('-o, --output <folder>', 'where to; bulk-<batch> in the working folder where it is left out')
+    .addOption(new Option('--format <format>', 'of the files').choices(tableFormats).default('csv'))
     .option('--force', 'replace files there that were changed since they were written')
-    .action(async (batch: string, flags: { readonly output?: string; readonly force?: true }) =>
+    .action(async (batch: string, flags: ResultsFlags) =>
       (await import('./bulk/look.ts')).runResults(context, batch, flags),
     );
   bulk
@@ -149,9 +159,12 @@ function defineLooking(bulk: Command, context: CliContext): void {
     .action(async (batch: string, flags: ResolveFlags) =>
       (await import('./bulk/look.ts')).runResolve(context, batch, flags),
     );
-  bulk
+  const undo = bulk
     .command('undo')
     .description('Plan the batch that takes another one back: each applied row once. `bulk apply` sends it.')
     .argument('<batch>', 'the one to take back')
-    .action(async (batch: string) => (await import('./bulk/plan.ts')).runUndo(context, batch));
+    .action(async (batch: string, flags: ReviewFlags) =>
+      (await import('./bulk/plan.ts')).runUndo(context, batch, flags),
+    );
+  addReviewFlags(undo);
 }

@@ -9,6 +9,7 @@ import { planBatch } from '../../src/bulk/plan.ts';
 import { resolveRow } from '../../src/bulk/resolve.ts';
 import { type Manifest, writeResults } from '../../src/bulk/results.ts';
 import { undoRows } from '../../src/bulk/undo.ts';
+import { tableWriter } from '../../src/cli/bulk/table-file.ts';
 import { systemClock } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Batch, Journal } from '../../src/store/ports/journal.ts';
@@ -54,9 +55,10 @@ describe('results', () => {
     sandbox.control.update('users', e ?? 0, { balance: 1 });
     await send(journal, client, batch.batch);
     const folder = join(temporaryFolder(), 'made', 'here');
-    await writeResults({ journal, clock: systemClock, signal }, journal.batch(batch.batch) ?? batch, folder);
+    const writer = tableWriter('csv', signal, () => {});
+    await writeResults({ journal, clock: systemClock, signal }, journal.batch(batch.batch) ?? batch, folder, writer);
     const file = (name: string): string => readFileSync(join(folder, name), 'utf8');
-    const read = (name: string): string[][] => parse(file(name));
+    const read = (name: string): string[][] => parse(file(name), { bom: true });
     const head = [
       'user_id',
       'type',
@@ -69,10 +71,18 @@ describe('results', () => {
       '_http_status',
       '_evidence',
       '_problem',
+      '_discrepancy',
+      '_token',
+      '_user_id',
+      '_sent_at',
+      '_transaction_id',
     ];
     for (const name of ['applied', 'rejected', 'unknown', 'unprocessed']) expect(read(`${name}.csv`)[0]).toEqual(head);
+    const applied = intentsOf(journal, batch.batch)[0];
+    const [transaction] = sandbox.control.related('users', a ?? 0, 'balance_transactions');
+    const found = ['', applied?.token, String(a), applied?.sentAt, String(transaction?.['id'])];
     expect(read('applied.csv').slice(1)).toEqual([
-      [String(a), 'add', '1', "'=cmd()", '2', 'applied', '100.00', '101.00', '200', 'token', ''],
+      [String(a), 'add', '1', "'=cmd()", '2', 'applied', '100.00', '101.00', '200', 'token', '', ...found],
     ]);
     expect(read('rejected.csv')[1]?.slice(0, 9)).toEqual([
       String(b),

@@ -127,8 +127,8 @@ describe('bulk run --rehearse', () => {
       'email,type,amount\nuser.1@mail.example,add,5\nuser.2@mail.example,remove,0.10\nuser.1@mail.example,add,1.25\n',
     );
     expect(code).toBe(0);
-    expect(stdout).toMatch(/row 2 +user 1 .* 0\.10 → 5\.10 +applied/);
-    expect(stdout).toMatch(/row 4 +user 1 .* 5\.10 → 6\.35 +applied/);
+    expect(stdout).toMatch(/^ +2 +1 +user.1 .* 0\.10 +5\.10 +applied/m);
+    expect(stdout).toMatch(/^ +4 +1 +user.1 .* 5\.10 +6\.35 +applied/m);
     expect(stdout).toContain('applied   net 6.15, gross 6.35, 2 users\nplanned   net 6.15, gross 6.35, 2 users\n');
     expect(stdout).toContain('Nothing was sent to the server, and nothing of it is kept.');
     expect(stdout).toContain('2 users of the mirror');

@@ -17,7 +17,7 @@ describe('bulk plan', () => {
     const [a, b] = [newUser(sandbox, 10), newUser(sandbox, 20)];
     const { code, stdout, stderr } = await bulk(['plan', 'balance', file(`${csv}${a},add,2.50,x\n${b},remove,30,y\n`)]);
     expect(code).toBe(0);
-    expect(stdout).toMatch(new RegExp(`row 2 +user ${a} +add 2.50 x +10.00 → 12.50\n`));
+    expect(stdout).toMatch(new RegExp(`^ +2 +${a} +\\S+ +\\S+ +add 2.50 x +10.00 +12.50 +planned`, 'm'));
     expect(stdout).toMatch(/net +-27.50, gross 32.50, 2 users\n +add +1 row, 2.50\n +remove +1 row, 30.00\n/);
     expect(stdout).toMatch(/warning +row 3: the balance of user \d+ would be -10.00/);
     expect(stderr).toMatch(/Nothing was sent. To send it: npx admin-mirror .*bulk apply /);
@@ -46,6 +46,8 @@ describe('bulk plan', () => {
       discrepancies: 0,
       problems: [{ row: 3, column: 'user_id', problem: 'there is no user 77777' }],
       warnings: expect.any(Array) as string[],
+      look_at: expect.any(Array) as number[],
+      plan: expect.any(Array) as unknown[],
     });
   });
 

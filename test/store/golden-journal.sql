@@ -46,7 +46,7 @@ CREATE TABLE journal_intents (
   answer_kind TEXT CHECK (answer_kind IN ('accepted', 'refused', 'lost')),
   http_status INTEGER,
   answer TEXT,
-  evidence TEXT, claimed_at TEXT, planned_email TEXT, planned_username TEXT, record_id TEXT, discrepancy TEXT,
+  evidence TEXT, claimed_at TEXT, planned_email TEXT, planned_username TEXT, record_id TEXT, discrepancy TEXT, notes TEXT,
   PRIMARY KEY (batch, row)
 ) STRICT, WITHOUT ROWID;
 

@@ -52,6 +52,7 @@ export function newIntent(row: number, user: number, fields: Partial<NewIntent> 
     plannedBefore: '0.00',
     plannedAfter: '5.00',
     problem: null,
+    notes: [],
     undoOfRow: null,
     ...fields,
   };

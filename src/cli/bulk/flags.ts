@@ -40,6 +40,17 @@ export function addPlanFlags(command: Command): Command {
     );
 }
 
+export function addPagerFlag(command: Command): Command {
+  return command.option('--no-pager', 'print it all at once (default on a terminal: through $PAGER, else less)');
+}
+
+/** How a whole plan is read. */
+export function addReviewFlags(command: Command): Command {
+  return addPagerFlag(command)
+    .option('-o, --output <file>', 'write every row to a new .xlsx or .csv file, to look through')
+    .option('--force', 'replace the file if it is there');
+}
+
 export function addAgainFlags(command: Command): Command {
   return command
     .option('--again', 'send what was sent before a second time; needs --reason')

@@ -2,11 +2,13 @@
 import { resolve } from 'node:path';
 import { counted } from '../../model/counted.ts';
 import type { BatchReport } from '../../bulk/report.ts';
+import type { TableFormat } from '../../bulk/table.ts';
 import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
 import type { Batch, Journal } from '../../store/ports/journal.ts';
 import type { CliContext } from '../context.ts';
-import { printJson, printLine } from '../output.ts';
+import { printJson, printLine, printWarning } from '../output.ts';
+import { printRows, wholePlan } from './review.ts';
 import { withJournal } from './world.ts';
 
 /** Nothing that is unknown ends with 0, whichever part of `bulk` tells of it. */
@@ -14,7 +16,15 @@ function exitOf(context: CliContext, reports: readonly BatchReport[]): void {
   if (reports.some(({ counts }) => counts.unknown > 0)) context.exit(8);
 }
 
-export async function runStatus(context: CliContext, name: string | undefined): Promise<void> {
+export interface StatusFlags {
+  readonly rows?: true;
+  readonly pager: boolean;
+}
+
+export async function runStatus(context: CliContext, name: string | undefined, flags: StatusFlags): Promise<void> {
+  if (flags.rows === true && name === undefined) {
+    throw new UsageError('--rows needs a batch', { advice: 'Name one, or `last` for the newest.' });
+  }
   const [{ reportOf }, words] = await Promise.all([import('../../bulk/report.ts'), import('./words.ts')]);
   await withJournal(context, async (journal) => {
     if (name === undefined) {
@@ -28,11 +38,15 @@ export async function runStatus(context: CliContext, name: string | undefined): 
     const [there, batch] = await named(journal, name);
     const report = reportOf(there, batch);
     exitOf(context, [report]);
-    if (context.json()) return printJson(context, report);
+    const whole = flags.rows === true ? await wholePlan(there, batch) : {};
+    if (context.json()) return printJson(context, { ...report, ...whole });
     const lines = [...words.reportLines(context, report), `hash      ${report.hash}`];
     for (const line of [...lines, ...words.problemLines(context, report), ...openLines(there, batch)]) {
       printLine(context, line);
     }
+    if (flags.rows !== true) return;
+    printLine(context, '');
+    await printRows(context, there, batch, flags.pager);
   });
 }
 
@@ -63,27 +77,31 @@ async function named(journal: Journal | undefined, name: string): Promise<[Journ
   return [journal, newest ?? batchOf(journal, name)];
 }
 
-export async function runResults(
-  context: CliContext,
-  name: string,
-  flags: { readonly output?: string; readonly force?: true },
-): Promise<void> {
-  const [{ writeResults }, { reportOf }, { totalLines }] = await Promise.all([
+export interface ResultsFlags {
+  readonly output?: string;
+  readonly format: TableFormat;
+  readonly force?: true;
+}
+
+export async function runResults(context: CliContext, name: string, flags: ResultsFlags): Promise<void> {
+  const [{ writeResults }, { tableWriter }, { reportOf }, { totalLines }] = await Promise.all([
     import('../../bulk/results.ts'),
+    import('./table-file.ts'),
     import('../../bulk/report.ts'),
     import('./words.ts'),
   ]);
   await withJournal(context, async (found) => {
     const [journal, batch] = await named(found, name);
     const folder = flags.output ?? `bulk-${batch.batch}`;
+    const writer = tableWriter(flags.format, context.signal, (warning) => printWarning(context, warning));
     const ports = { journal, clock: systemClock, signal: context.signal };
-    const manifest = await writeResults(ports, batch, resolve(context.folder, folder), flags.force === true);
+    const manifest = await writeResults(ports, batch, resolve(context.folder, folder), writer, flags.force === true);
     const report = reportOf(journal, batch);
     exitOf(context, [report]);
     if (context.json()) return printJson(context, { folder, ...manifest });
     for (const line of totalLines(context, report)) printLine(context, line);
     for (const { name: file, rows, bytes } of manifest.files) {
-      printLine(context, `${folder}/${file.padEnd(15)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`);
+      printLine(context, `${folder}/${file.padEnd(16)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`);
     }
     printLine(context, `${folder}/manifest.json`);
   });

@@ -1,13 +1,11 @@
 /** `bulk template` and `bulk select`: files for a person to look at, and for `bulk plan` to read. */
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { counted } from '../../model/counted.ts';
 import type { WrittenFormat } from '../../bulk/sheet-text.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printNote, printWarning } from '../output.ts';
-import { refuseOwnFiles } from '../own-files.ts';
 import type { PlanFlags } from './flags.ts';
+import { newFile } from './review.ts';
 
 export interface MakeFlags {
   readonly output?: string;
@@ -79,12 +77,7 @@ async function placeOf(
   }
   const { writtenFormatOf } = await import('../../bulk/sheet-text.ts');
   const format = writtenFormatOf(output);
-  const path = resolve(context.folder, output);
-  refuseOwnFiles(path, context.settings());
-  if (force !== true && existsSync(path)) {
-    throw new UsageError(`${output} is there already`, { advice: 'Name another file, or replace it with --force.' });
-  }
-  return { format, path };
+  return { format, path: newFile(context, output, force === true) };
 }
 
 async function write(context: CliContext, path: string | undefined, text: Iterable<string>): Promise<number> {

@@ -5,22 +5,26 @@ import type { BatchReport } from '../../bulk/report.ts';
 import type { Action } from '../../bulk/action.ts';
 import type { PlanPorts, PlanSource } from '../../bulk/plan.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
-import type { Batch } from '../../store/ports/journal.ts';
+import type { Batch, Journal } from '../../store/ports/journal.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
 import { askMark } from './mark.ts';
+import { printRows, type ReviewFile, reviewFile, type ReviewFlags, wholePlan } from './review.ts';
 import { type BulkPorts, openBulk } from './world.ts';
 
-/** Rows of a plan that a screen shows. */
-const shownRows = 25;
-
-export async function runPlan(context: CliContext, actionName: string, file: string, flags: PlanFlags): Promise<void> {
+export async function runPlan(
+  context: CliContext,
+  actionName: string,
+  file: string,
+  flags: PlanFlags & ReviewFlags,
+): Promise<void> {
+  const sheet = reviewFile(context, flags);
   const { withReleases } = await import('../../app.ts');
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const { batch } = await planFile(context, ports, actionName, file, flags);
-    await showPlan(context, ports, batch, printLine);
+    await showPlan(context, ports, batch, flags, sheet);
   });
 }
 
@@ -72,7 +76,8 @@ export async function readFile(
   return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
 }
 
-export async function runUndo(context: CliContext, name: string): Promise<void> {
+export async function runUndo(context: CliContext, name: string, flags: ReviewFlags): Promise<void> {
+  const sheet = reviewFile(context, flags);
   const [{ withReleases }, { actionOf }, { batchOf }, { undoRows }] = await Promise.all([
     import('../../app.ts'),
     import('../../bulk/actions.ts'),
@@ -85,35 +90,57 @@ export async function runUndo(context: CliContext, name: string): Promise<void> 
     const action = actionOf(undone.action);
     const rows: ReadRows = undoRows(ports.journal, undone, action);
     const source: PlanSource = { file: null, undoOf: undone.batch, again: { reason: null } };
-    await showPlan(context, ports, await planNamed(ports, action, rows, source), printLine);
+    await showPlan(context, ports, await planNamed(ports, action, rows, source), flags, sheet);
   });
 }
 
-/** Prints the plan, or its JSON, and records that invalid rows end the command with 2. */
-export async function showPlan(
+/** Prints the whole plan, or its JSON, or writes it to a sheet; invalid rows end the command with 2. */
+async function showPlan(
   context: CliContext,
   { journal }: Pick<PlanPorts, 'journal'>,
   batch: Batch,
-  print: (context: CliContext, line: string) => void,
+  flags: ReviewFlags,
+  sheet: ReviewFile | undefined,
+): Promise<void> {
+  const { report, look, below } = await planWords(context, journal, batch);
+  await sheet?.write(journal, batch);
+  if (context.json()) return printJson(context, { ...report, ...(await wholePlan(journal, batch)) });
+  if (sheet === undefined) await printRows(context, journal, batch, flags.pager);
+  else for (const line of look()) printLine(context, line);
+  for (const line of ['', ...below()]) printLine(context, line);
+  printNote(context, nextWords(report));
+}
+
+/** Notes as much of the plan as a screen holds, for whoever is asked next; invalid rows end the command with 2. */
+export async function notePlan(
+  context: CliContext,
+  { journal }: Pick<PlanPorts, 'journal'>,
+  batch: Batch,
 ): Promise<BatchReport> {
-  const [{ reportOf }, { typeTotals }, { planLines }] = await Promise.all([
+  const { report, look, below } = await planWords(context, journal, batch);
+  if (context.json()) return report;
+  const { firstRows } = await import('./words.ts');
+  const { isTTY, columns } = context.stderr;
+  const rows = firstRows(journal.intents(batch.batch), report, isTTY ? columns : undefined);
+  for (const line of [...look(), ...rows, '', ...below()]) printNote(context, line);
+  return report;
+}
+
+/** What stands above and below the rows. */
+async function planWords(context: CliContext, journal: Journal, batch: Batch) {
+  const [{ reportOf }, { typeTotals }, { notedRows }, { lookLines, planLines }] = await Promise.all([
     import('../../bulk/report.ts'),
     import('../../bulk/totals.ts'),
+    import('../../bulk/review.ts'),
     import('./words.ts'),
   ]);
   const report = reportOf(journal, batch);
   if (report.counts.invalid > 0 || report.problems.length > 0) context.exit(2);
-  if (context.json()) {
-    if (print === printLine) printJson(context, report);
-    return report;
-  }
-  const intents = journal.intents(batch.batch);
-  const rows = intents.take(shownRows).toArray();
-  for (const line of planLines(context, report, rows, typeTotals(journal.parameters(batch.batch))))
-    print(context, line);
-  if (print !== printLine) return report;
-  printNote(context, nextWords(report));
-  return report;
+  return {
+    report,
+    look: () => lookLines(context, notedRows(journal.intents(batch.batch))),
+    below: () => planLines(context, report, typeTotals(journal.parameters(batch.batch))),
+  };
 }
 
 function nextWords({ batch, counts }: BatchReport): string {

@@ -18,11 +18,10 @@ import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
 import { planNamed, readFile } from './plan.ts';
+import { printRows } from './review.ts';
 import { sendWatched } from './send.ts';
 import { type BulkPorts, openBulk } from './world.ts';
 
-/** Rows whose outcome a screen shows. */
-const shownRows = 25;
 /** The sandbox is ours alone: nothing speaks against asking it for several at once. */
 const concurrency = 8;
 
@@ -60,10 +59,9 @@ export async function runRehearsal(
     const there = { ...context, settings: () => settings };
     await sendWatched(there, ports, batch, action, flags, consent, async (report) => {
       if (context.json()) return printJson(context, { ...report, rehearsal: true });
-      const intents = journal.intents(batch.batch).take(shownRows).toArray();
       const { rows: count } = report;
+      await printRows(context, journal, batch, true);
       const lines = [
-        ...words.outcomeLines(intents, count),
         '',
         ...words.totalLines(context, report),
         `rows      ${count.toLocaleString('en')}: ${words.countWords(report)}`,

@@ -9,7 +9,7 @@ import { askConsent, noteProfile } from '../consent.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
-import { planFile, showPlan } from './plan.ts';
+import { notePlan, planFile } from './plan.ts';
 import { type BulkPorts, fileOf, openBulk } from './world.ts';
 
 export async function runApply(context: CliContext, name: string, flags: SendFlags): Promise<void> {
@@ -36,7 +36,7 @@ export async function runRun(
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const { batch, action } = await planFile(context, ports, actionName, file, flags);
-    const report = await showPlan(context, ports, batch, printNote);
+    const report = await notePlan(context, ports, batch);
     if (report.counts.invalid > 0 || report.problems.length > 0) {
       if (context.json()) printJson(context, report);
       throw new UsageError(

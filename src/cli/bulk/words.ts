@@ -3,13 +3,16 @@ import { counted } from '../../model/counted.ts';
 import { countNames } from '../../bulk/intent.ts';
 import type { BatchReport } from '../../bulk/report.ts';
 import type { TypeTotal } from '../../bulk/totals.ts';
+import { reviewRow } from '../../bulk/review.ts';
+import { tableText } from '../../export/text-table.ts';
 import type { Intent } from '../../store/ports/journal.ts';
+import type { Row } from '../../store/ports/reading.ts';
 import type { CliContext } from '../context.ts';
 import { paint } from '../output.ts';
 
 const number = new Intl.NumberFormat('en-US');
 
-/** Problems and warnings that are printed; all of them are in the results. */
+/** Rows, problems and warnings that a screen shows; all of them are in the results. */
 const mostLines = 25;
 
 /** `3 planned, 1 invalid`; what there is none of is left out. */
@@ -42,7 +45,7 @@ export function totalLines(context: CliContext, report: BatchReport): string[] {
     ...(discrepancies === 0
       ? []
       : [
-          `${paint(context, 'yellow', 'differs')}   ${plural(discrepancies, 'row')} whose balance shows something else, or ` +
+          `${paint(context, 'yellow', 'differs')}   ${counted(discrepancies, 'row')} whose balance shows something else, or ` +
             'made twice: look at the users on the server before you send more',
         ]),
   ];
@@ -51,7 +54,7 @@ export function totalLines(context: CliContext, report: BatchReport): string[] {
 /** `0.00, gross 1000.00, 2 users`; where all go one way, the gross says nothing more. */
 function totalWords(net: string, gross: string, users: number): string {
   const both = net.replace('-', '') === gross ? net : `${net}, gross ${gross}`;
-  return `${both}, ${plural(users, 'user')}`;
+  return `${both}, ${counted(users, 'user')}`;
 }
 
 /** The batch in one line, among others. */
@@ -63,27 +66,42 @@ export function batchLine(report: BatchReport): string {
   return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  ${total}  ${countWords(report)}${differs}${from}`;
 }
 
-function plural(count: number, noun: string): string {
-  return counted(count, noun);
-}
-
-/** The plan: what each row would do, as far as a screen holds it. */
-export function planLines(
-  context: CliContext,
-  report: BatchReport,
-  rows: readonly Intent[],
-  totals: readonly TypeTotal[],
-): string[] {
-  const more = report.rows - rows.length;
+/** What there is to say below the rows of a plan. */
+export function planLines(context: CliContext, report: BatchReport, totals: readonly TypeTotal[]): string[] {
   return [
-    ...rowTable(rows),
-    ...(more > 0 ? [`… and ${number.format(more)} more rows`] : []),
-    '',
     ...reportLines(context, report),
     ...totals.map(({ type, rows: count, amount }) => `          ${type.padEnd(8)} ${counted(count, 'row')}, ${amount}`),
     `hash      ${report.hash}`,
     ...problemLines(context, report),
   ];
+}
+
+/** Rows with the same note that are named one by one. */
+const mostAlike = 5;
+
+/** What deserves a look before the plan is approved, and an empty line; nothing where nothing does. */
+export function lookLines(context: CliContext, noted: readonly Intent[]): string[] {
+  const label = paint(context, 'yellow', 'look at');
+  const rowsOf = Map.groupBy(
+    noted.flatMap(({ row, notes }) => notes.map((note) => ({ row, note }))),
+    ({ note }) => note,
+  );
+  const isCommon = (note: string): boolean => (rowsOf.get(note)?.length ?? 0) > mostAlike;
+  const alone = noted.flatMap((intent) => {
+    const notes = intent.notes.filter((note) => !isCommon(note));
+    if (notes.length === 0) return [];
+    const { row, user_id: user, username, before, after } = reviewRow(intent);
+    const who = user === null ? '' : `, user ${user}${username === null ? '' : ` ${username}`}`;
+    const change = before === null && after === null ? '' : `, ${before ?? '?'} → ${after ?? '?'}`;
+    return [`${label}   row ${row}${who}${change}: ${notes.join('; ')}`];
+  });
+  const common = [...rowsOf].flatMap(([note, rows]) => {
+    if (!isCommon(note)) return [];
+    const named = rows.slice(0, mostAlike).map(({ row }) => row);
+    return [`${label}   ${counted(rows.length, 'row')}: ${note} (rows ${named.join(', ')}, …)`];
+  });
+  const lines = [...cut(alone), ...cut(common)];
+  return lines.length === 0 ? [] : [...lines, ''];
 }
 
 export function problemLines(
@@ -98,42 +116,41 @@ export function problemLines(
   return [...cut(wrong), ...cut(odd)];
 }
 
-/** What became of each row, as far as a screen holds it. */
-export function outcomeLines(rows: readonly Intent[], count: number): string[] {
-  const lines = rowTable(rows, ({ state, before, plannedBefore, after, problem }) => {
-    const change = changeOf({ plannedBefore: before ?? plannedBefore, plannedAfter: after });
-    return `${change}${change === '' ? '' : '  '}${state.replace('_', ' ')}${problem === null ? '' : `: ${problem}`}`;
-  });
-  return count > rows.length ? [...lines, `… and ${number.format(count - rows.length)} more rows`] : lines;
-}
-
 function cut(lines: readonly string[]): string[] {
   const more = lines.length - mostLines;
   return more > 0 ? [...lines.slice(0, mostLines), `          … and ${number.format(more)} more`] : [...lines];
 }
 
-function rowTable(rows: readonly Intent[], end = plannedEnd): string[] {
-  const cells = rows.map((intent) => [
-    `row ${intent.row}`,
-    intent.user === null ? (intent.subject ?? '') : `user ${intent.user}`,
-    intent.parameters === null ? '' : wordsOf(intent.parameters),
-    end(intent),
-  ]);
-  const widths = [0, 1, 2].map((at) => Math.max(0, ...cells.map((row) => (row[at] ?? '').length)));
-  return cells.map((row) =>
-    row
-      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
+const rowColumns = ['row', 'user', 'username', 'email', 'what', 'before', 'after', 'state', 'note'];
+
+/**
+ * Rows as a table, planned or sent.
+ * @param room columns of the terminal; undefined where nothing is to be cut
+ */
+export function rowLines(rows: Iterable<Intent>, room?: number): Generator<string> {
+  const columns = rowColumns.map((name) => ({ name, table: null, origin: null }));
+  return tableText(columns, cellsOf(rows), room);
 }
 
-function plannedEnd(intent: Intent): string {
-  return intent.state === 'invalid' ? 'invalid' : changeOf(intent);
+function* cellsOf(rows: Iterable<Intent>): Generator<Row> {
+  for (const intent of rows) {
+    const { row, user_id: user, username, email, before, after, state, notes, problem } = reviewRow(intent);
+    const what = intent.parameters === null ? '' : wordsOf(intent.parameters);
+    const note = [...notes, ...(problem === null ? [] : [problem])].join('; ');
+    yield [row, user ?? intent.subject, username, email, what, before, after, state.replace('_', ' '), note];
+  }
 }
 
-function changeOf({ plannedBefore, plannedAfter }: Pick<Intent, 'plannedBefore' | 'plannedAfter'>): string {
-  return plannedBefore === null && plannedAfter === null ? '' : `${plannedBefore ?? '?'} → ${plannedAfter ?? '?'}`;
+/** The first of the rows, as far as a screen holds them, and how many more there are. */
+export function firstRows(
+  rows: IteratorObject<Intent>,
+  { batch, rows: count }: Pick<BatchReport, 'batch' | 'rows'>,
+  room: number | undefined,
+): string[] {
+  const first = rows.take(mostLines).toArray();
+  const more = count - first.length;
+  const rest = `… and ${number.format(more)} more: admin-mirror bulk status ${batch} --rows`;
+  return [...rowLines(first, room), ...(more > 0 ? [rest] : [])];
 }
 
 const longestWords = 40;

@@ -114,6 +114,8 @@ export interface NewIntent {
   readonly plannedBefore: string | null;
   readonly plannedAfter: string | null;
   readonly problem: string | null;
+  /** What deserves a look before it is approved, in words. */
+  readonly notes: readonly string[];
   /** The row of the batch `undoOf` that this one takes back. */
   readonly undoOfRow: number | null;
 }

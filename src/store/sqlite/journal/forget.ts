@@ -37,6 +37,7 @@ const ownColumns = [
   'seen_before',
   'answer',
   'problem',
+  'notes',
   'subject',
   'key',
   'planned_email',

@@ -33,6 +33,7 @@ interface IntentRow {
   readonly claimed_at: string | null;
   readonly record_id: string | null;
   readonly discrepancy: Intent['discrepancy'];
+  readonly notes: string | null;
 }
 
 function intentOf(row: IntentRow): Intent {
@@ -66,6 +67,7 @@ function intentOf(row: IntentRow): Intent {
     claimedAt: row.claimed_at as Timestamp | null,
     recordId: row.record_id,
     discrepancy: row.discrepancy,
+    notes: row.notes === null ? [] : (JSON.parse(row.notes) as Intent['notes']),
   };
 }
 
@@ -97,7 +99,7 @@ const claimColumns = `row, user, fingerprint, planned_before AS "plannedBefore",
 
 /** What a plan knows of a row. */
 const planned =
-  'batch row state subject user key token fingerprint parameters cells planned_email planned_username planned_before planned_after problem undo_of undo_of_row'.split(
+  'batch row state subject user key token fingerprint parameters cells planned_email planned_username planned_before planned_after problem notes undo_of undo_of_row'.split(
     ' ',
   );
 
@@ -105,9 +107,10 @@ const planned =
 function plannedCells(batch: string, undoOf: string | null, each: NewIntent): (string | number | null)[] {
   const known = [each.subject, each.user, each.key, each.token, each.fingerprint];
   const parameters = each.parameters === null ? null : JSON.stringify(each.parameters);
-  const preview = [each.plannedEmail, each.plannedUsername, each.plannedBefore, each.plannedAfter, each.problem];
+  const preview = [each.plannedEmail, each.plannedUsername, each.plannedBefore, each.plannedAfter];
+  const words = [each.problem, each.notes.length === 0 ? null : JSON.stringify(each.notes)];
   const undo = each.undoOfRow === null ? [null, null] : [undoOf, each.undoOfRow];
-  return [batch, each.row, each.state, ...known, parameters, JSON.stringify(each.cells), ...preview, ...undo];
+  return [batch, each.row, each.state, ...known, parameters, JSON.stringify(each.cells), ...preview, ...words, ...undo];
 }
 
 function isTaken(error: unknown): boolean {

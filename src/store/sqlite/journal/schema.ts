@@ -125,12 +125,15 @@ const claims: readonly string[] = [
   BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END`,
 ];
 
+/** What of a row deserved a look when it was planned. */
+const notes: readonly string[] = ['ALTER TABLE journal_intents ADD COLUMN notes TEXT'];
+
 /** What a journal file is. */
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  migrations: [firstSchema, claims],
+  migrations: [firstSchema, claims, notes],
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',

@@ -1,0 +1,83 @@
+/**
+ * A plan to be read whole: every row with its user, the balance before and after, and what deserves a look. The same rows
+ * go to the terminal, into `--json` and into a sheet.
+ */
+import type { Batch, Intent, Journal } from '../store/ports/journal.ts';
+import { changeBetween } from './caps.ts';
+import { moneyText } from './decimal.ts';
+import { ownCells, type Table, type TableCell } from './table.ts';
+
+/** As `--json` has it; the shape is part of the contract with scripts. */
+export interface ReviewRow {
+  readonly row: number;
+  readonly state: Intent['state'];
+  /** Null where the row makes a new user, or its user was not found. */
+  readonly user_id: number | null;
+  readonly username: string | null;
+  readonly email: string | null;
+  /** As planned, and once the row was sent, as seen. */
+  readonly before: string | null;
+  readonly after: string | null;
+  /** By how much the balance changes; null of other actions. */
+  readonly change: string | null;
+  readonly notes: readonly string[];
+  readonly problem: string | null;
+}
+
+export function reviewRow(intent: Intent): ReviewRow {
+  const { row, state, user, plannedEmail, plannedUsername, notes, problem } = intent;
+  const open = state === 'planned' || state === 'invalid';
+  const before = open ? intent.plannedBefore : (intent.before ?? intent.plannedBefore);
+  const after = open ? intent.plannedAfter : intent.after;
+  const change = changeBetween(before, after);
+  return {
+    row,
+    state,
+    user_id: user,
+    username: plannedUsername,
+    email: plannedEmail,
+    before,
+    after,
+    change: change === null ? null : moneyText(change),
+    notes,
+    problem,
+  };
+}
+
+/** Rows that deserve a look, the largest changes first. */
+export function notedRows(rows: Iterable<Intent>): Intent[] {
+  const sized = [...rows]
+    .filter(({ notes }) => notes.length > 0)
+    .map((intent) => ({ intent, size: changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? null }));
+  sized.sort((a, b) => (a.size === null || b.size === null ? 0 : b.size.cmp(a.size)) || a.intent.row - b.intent.row);
+  return sized.map(({ intent }) => intent);
+}
+
+/** What the plan says of a row, before the columns of the file. The underscore keeps them out of the next plan. */
+const reviewColumns = [
+  '_row',
+  '_note',
+  '_user_id',
+  '_username',
+  '_email',
+  '_balance_before',
+  '_balance_after',
+  '_change',
+  '_state',
+  '_problem',
+] as const;
+
+/** The plan as a sheet: rows that deserve a look on top, the others below them in the order of the file. */
+export function reviewTable(journal: Pick<Journal, 'intents'>, { batch, columns }: Batch): Table {
+  const cells = (intent: Intent): TableCell[] => {
+    const each = reviewRow(intent);
+    const user = [each.user_id, each.username, each.email];
+    const said = [each.before, each.after, each.change, each.state, each.problem];
+    return [each.row, each.notes.join('; '), ...user, ...said, ...ownCells(intent.cells, columns)];
+  };
+  function* rows(): Generator<TableCell[]> {
+    for (const intent of notedRows(journal.intents(batch))) yield cells(intent);
+    for (const intent of journal.intents(batch)) if (intent.notes.length === 0) yield cells(intent);
+  }
+  return { name: 'review', columns: [...reviewColumns, ...columns], rows: { [Symbol.iterator]: rows } };
+}

@@ -1,0 +1,26 @@
+/** Tables that people open in a spreadsheet program: what is in them. Who asks for one chooses the format of the file. */
+
+/** A cell as text is as the file or the journal has it; numbers are ours: rows, ids. */
+export type TableCell = string | number | null;
+
+export interface Table {
+  /** What a sheet is called. */
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly rows: Iterable<readonly TableCell[]>;
+}
+
+export const tableFormats = ['csv', 'xlsx'] as const;
+export type TableFormat = (typeof tableFormats)[number];
+
+/** The bytes of a table. */
+export interface TableWriter {
+  /** The ending of its files, too. */
+  readonly format: TableFormat;
+  readonly chunks: (table: Table) => AsyncIterable<Uint8Array>;
+}
+
+/** The cells of a row of the file, one for each of its columns. */
+export function ownCells(cells: readonly string[], columns: readonly string[]): TableCell[] {
+  return columns.map((_, at) => cells[at] ?? null);
+}

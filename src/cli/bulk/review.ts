@@ -1,0 +1,91 @@
+/** Every row of a batch: on the terminal through the pager, in `--json`, and as a sheet. */
+import { existsSync } from 'node:fs';
+import { extname, resolve } from 'node:path';
+import type { ReviewRow } from '../../bulk/review.ts';
+import { type TableFormat, tableFormats } from '../../bulk/table.ts';
+import { UsageError } from '../../model/errors.ts';
+import type { Batch, Journal } from '../../store/ports/journal.ts';
+import type { CliContext } from '../context.ts';
+import { printNote, printWarning } from '../output.ts';
+import { refuseOwnFiles } from '../own-files.ts';
+import { tableRoom, writePaged } from '../pager.ts';
+
+export interface ReviewFlags {
+  readonly output?: string;
+  readonly force?: true;
+  readonly pager: boolean;
+}
+
+/** What `--json` has beside the report. */
+export interface WholePlan {
+  /** Rows that deserve a look, the largest changes first. */
+  readonly look_at: readonly number[];
+  /** Every row, in the order of the file. */
+  readonly plan: readonly ReviewRow[];
+}
+
+export async function wholePlan(journal: Journal, { batch }: Batch): Promise<WholePlan> {
+  const { notedRows, reviewRow } = await import('../../bulk/review.ts');
+  return {
+    look_at: notedRows(journal.intents(batch)).map(({ row }) => row),
+    plan: journal.intents(batch).map(reviewRow).toArray(),
+  };
+}
+
+/** What deserves a look, then every row. */
+export async function printRows(
+  context: CliContext,
+  journal: Journal,
+  { batch }: Batch,
+  pager: boolean,
+): Promise<void> {
+  const [{ notedRows }, { lookLines, rowLines }] = await Promise.all([
+    import('../../bulk/review.ts'),
+    import('./words.ts'),
+  ]);
+  const room = tableRoom(context, pager);
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    for (const line of lookLines(context, notedRows(journal.intents(batch)))) yield Buffer.from(`${line}\n`);
+    for (const line of rowLines(journal.intents(batch), room)) yield Buffer.from(`${line}\n`);
+  }
+  await writePaged(context, chunks(), pager);
+}
+
+export interface ReviewFile {
+  readonly write: (journal: Journal, batch: Batch) => Promise<void>;
+}
+
+/** The sheet that the flags name; undefined where they name none. Throws a UsageError for a file that must not be written. */
+export function reviewFile(context: CliContext, { output, force }: ReviewFlags): ReviewFile | undefined {
+  if (output === undefined) return undefined;
+  const format = formatOf(output);
+  const path = newFile(context, output, force === true);
+  return {
+    write: async (journal, batch) => {
+      const [{ reviewTable }, { tableWriter }, { writeDurableFile }] = await Promise.all([
+        import('../../bulk/review.ts'),
+        import('./table-file.ts'),
+        import('../../store/files/durable-file.ts'),
+      ]);
+      const writer = tableWriter(format, context.signal, (warning) => printWarning(context, warning));
+      await writeDurableFile(path, writer.chunks(reviewTable(journal, batch)), context.signal);
+      printNote(context, `Every row was written to ${output}: those that deserve a look stand on top.`);
+    },
+  };
+}
+
+function formatOf(output: string): TableFormat {
+  const format = tableFormats.find((each) => extname(output).toLowerCase() === `.${each}`);
+  if (format !== undefined) return format;
+  throw new UsageError(`${output} does not end in .csv or .xlsx`, {
+    advice: 'Name a file for the sheet: -o review.xlsx',
+  });
+}
+
+/** The path of a file that may be written. Throws a UsageError where it is there already, or is one of ours. */
+export function newFile(context: CliContext, output: string, force: boolean): string {
+  const path = resolve(context.folder, output);
+  refuseOwnFiles(path, context.settings());
+  if (force || !existsSync(path)) return path;
+  throw new UsageError(`${output} is there already`, { advice: 'Name another file, or replace it with --force.' });
+}

@@ -13,6 +13,9 @@ export interface Caps {
   readonly maxRows: number | undefined;
 }
 
+/** For what takes rows back: it can be no more than what went out under the bounds. */
+export const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxDay: undefined, maxRows: undefined };
+
 /** Balances of one row, as the plan has them; of other actions, text that is no amount. */
 export interface PlannedChange {
   readonly plannedBefore: string | null;

@@ -6,7 +6,7 @@ import { counted } from '../model/counted.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../store/ports/journal.ts';
-import { batchCapProblem, capAdvice, type Caps } from './caps.ts';
+import { batchCapProblem, capAdvice, type Caps, noCaps } from './caps.ts';
 
 export interface Again {
   /** Why what was sent before shall be sent again; null where nobody said so. */
@@ -67,7 +67,7 @@ export function checkClaim(
   const { behind, overApplied, rows, claimedToday } = view;
   if (behind !== undefined) throw journalBehind(behind.batch, behind.behind ?? '');
   if (overApplied !== undefined) throw madeTwice(overApplied);
-  const problem = batchCapProblem(rows, claimedToday, caps);
+  const problem = batchCapProblem(rows, claimedToday, batch.undoOf === null ? caps : noCaps);
   if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
   checkNotRepeated(view, batch, again);
 }

@@ -8,7 +8,7 @@ import { type Clock, timestampOf } from '../model/time.ts';
 import type { Batch, ClaimedRow, Journal, NewIntent, PlannedServer } from '../store/ports/journal.ts';
 import type { UserDirectory } from '../store/ports/user-directory.ts';
 import type { Action, LookingClient } from './action.ts';
-import { batchCapProblem, capAdvice } from './caps.ts';
+import { batchCapProblem, capAdvice, noCaps } from './caps.ts';
 import { type Again, checkNotRepeated, repeatLines, type Rules, termsOf } from './claim.ts';
 import { findTaken, findUsers, type FoundUsers } from './find-users.ts';
 import { keyOwner } from './key-owner.ts';
@@ -54,7 +54,7 @@ export async function planBatch(
   batch = newBatchId(ports.clock),
 ): Promise<Batch> {
   const { journal, client, clock, rules } = ports;
-  const { caps } = rules;
+  const caps = source.undoOf === null ? rules.caps : noCaps;
   if (read.rows.length === 0)
     throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
   const owner = await keyOwner(client, ports.signal);

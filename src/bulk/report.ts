@@ -34,7 +34,9 @@ export interface BatchReport {
 type ReportJournal = Pick<Journal, 'counts' | 'changes' | 'lockOwner'>;
 
 export function reportOf(journal: ReportJournal, batch: Batch): BatchReport {
-  const { action, file, hash, rows, net, problems, warnings } = batch;
+  const { action, file, hash, rows, net, problems, behind } = batch;
+  const warnings =
+    behind === null ? batch.warnings : [`this journal is older than the server: ${behind}`, ...batch.warnings];
   const counts = countsOf(journal.counts(batch.batch));
   return {
     batch: batch.batch,

@@ -68,32 +68,26 @@ export async function reconcileBatch(
     if (batch.state !== 'planned') journal.takeUp(batch.batch);
     const stop = await reconcileRows({ ...ports, batch, action, options });
     if (stop === null && !ports.signal.aborted && batch.behind !== null) journal.setBehind(batch.batch, null);
-    return batch.state === 'planned' && isUntouched(journal, batch) ? { stop } : ended(ports, batch, stop);
+    // What nobody has approved is not gone on with, but approved.
+    return batch.state === 'planned' && !isDone(journal, batch) ? { stop } : ended(ports, batch, stop);
   });
 }
 
 async function withLock(journal: Journal, { batch }: Batch, work: () => Promise<SendingEnd>): Promise<SendingEnd> {
   journal.acquireLock(batch);
-  let end: SendingEnd;
   try {
-    end = await work();
-  } catch (error) {
-    // The work's own failure is the one to tell.
+    return await work();
+  } finally {
     release(journal, batch);
-    throw error;
   }
-  const failure = release(journal, batch);
-  return { stop: end.stop ?? failure };
 }
 
-/** The lock of a process that ended gives way: that it could not be given up costs nothing. */
-function release(journal: Journal, batch: string): OperatorError | null {
+function release(journal: Journal, batch: string): void {
   try {
     journal.releaseLock(batch);
-    return null;
   } catch (error) {
-    if (error instanceof OperatorError) return error;
-    throw error;
+    // The lock of a process that ended gives way: that it could not be given up must not hide what was sent.
+    if (!(error instanceof OperatorError)) throw error;
   }
 }
 
@@ -113,8 +107,8 @@ function ended({ journal }: SendingPorts, batch: Batch, stop: OperatorError | nu
     journal.setBatchState(batch.batch, isDone(journal, batch) ? 'done' : 'stopped');
     return { stop };
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return { stop: stop ?? error };
+    if (!(error instanceof FileError)) throw error;
+    return { stop: stop ?? notRecorded(error, true) };
   }
 }
 
@@ -122,12 +116,6 @@ function isDone(journal: Journal, { batch }: Batch): boolean {
   const counts = journal.counts(batch);
   return (Object.keys(counts) as IntentState[]).every(
     (state) => !isOpen(state) && state !== 'planned' && state !== 'blocked',
-  );
-}
-
-function isUntouched(journal: Journal, { batch }: Batch): boolean {
-  return (Object.keys(journal.counts(batch)) as IntentState[]).every(
-    (state) => state === 'planned' || state === 'invalid',
   );
 }
 
@@ -248,7 +236,7 @@ function waitOf({ later }: Later, unreached: number, waited: number): number {
 function notRecorded(error: FileError, sent: boolean): OperatorError {
   const options = { advice: error.advice, cause: error };
   return sent
-    ? new OutcomeUnknownError(`${error.message}. The batch was stopped; rows were sent before that`, options)
+    ? new OutcomeUnknownError(`${error.message}. The batch was stopped; rows may have been sent before that`, options)
     : new IncompleteError(`${error.message}. The batch was stopped; nothing was sent`, options);
 }
 

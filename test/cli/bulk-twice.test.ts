@@ -156,6 +156,7 @@ describe('a journal that is not the newest', () => {
     writeFileSync(journal, copy);
     const again = await bulk(['apply', batch, '--approve', hash]);
     expect([again.code, again.stderr]).toEqual([8, expect.stringMatching(/this journal is older than the server/)]);
+    expect((await bulk(['status', batch])).stdout).toMatch(/older than the server/);
     for (let time = 0; time < 3; time += 1) expect((await bulk(['resume', batch])).code).toBe(8);
     expect(made(sandbox)).toBe(2);
     // The way on: every row is looked for, and what is left is sent.

@@ -4,7 +4,7 @@ import type { Client } from '../../src/api/client.ts';
 import { openClient } from '../../src/api/open-client.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
-import type { Caps } from '../../src/bulk/caps.ts';
+import { type Caps, noCaps } from '../../src/bulk/caps.ts';
 import type { Rules } from '../../src/bulk/claim.ts';
 import type { BulkEvent } from '../../src/bulk/progress.ts';
 import { reportOf } from '../../src/bulk/report.ts';
@@ -68,8 +68,6 @@ export function bulkClient(server: { readonly url: string; readonly key: string 
     },
   });
 }
-
-const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxDay: undefined, maxRows: undefined };
 
 /** No bounds but the one on what was sent before. */
 export const openRules: Rules = { caps: noCaps, againWithinMs: 30 * dayMs };

@@ -157,7 +157,7 @@ export function intentTable(database: Database) {
   const claimable = database.prepare<[string], ClaimedRow>(
     `SELECT ${claimColumns} FROM journal_intents WHERE batch = ? AND state IN ('planned', 'blocked') ORDER BY row`,
   );
-  // What was claimed earlier keeps its time: what others claimed before it was looked at then.
+  // Also what was claimed before: whoever goes on has looked at what others have claimed since.
   const claim = database.prepare<[string, string]>(
     "UPDATE journal_intents SET claimed_at = ? WHERE batch = ? AND state IN ('planned', 'blocked')",
   );

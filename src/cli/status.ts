@@ -71,7 +71,9 @@ function broken(line: string, columns: number): string[] {
   const lines: string[] = [];
   let rest = line;
   while (width(stripVTControlCharacters(rest)) > columns) {
-    const at = rest.lastIndexOf(' ', columns);
+    // Between two columns rather than within one, where that leaves no half-empty line.
+    const gap = rest.lastIndexOf('  ', columns);
+    const at = gap > columns >> 1 ? gap : rest.lastIndexOf(' ', columns);
     if (at <= indent.length) break;
     lines.push(rest.slice(0, at).trimEnd());
     rest = `${indent}${rest.slice(at).trimStart()}`;

@@ -135,7 +135,7 @@ export interface Client {
   /** The user that owns the key. */
   auth(signal?: AbortSignal, patience?: Patience): Promise<Answer>;
   getUser(
-    user: number,
+    user: number | bigint,
     relations?: readonly UserRelation[],
     signal?: AbortSignal,
     patience?: Patience,
@@ -190,8 +190,8 @@ function checkServer({ baseUrl, key }: ClientOptions): void {
 }
 
 /** The id as it goes into a path. Throws a UsageError where it is none. */
-function checkedId(user: number): number {
-  if (Number.isSafeInteger(user) && user > 0) return user;
+function checkedId<Id extends number | bigint>(user: Id): Id {
+  if ((typeof user === 'bigint' || Number.isSafeInteger(user)) && user > 0) return user;
   throw new UsageError(`${user} is no user id`, { advice: 'An id is a whole number above 0.' });
 }
 
@@ -233,7 +233,7 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
 
   const get = (
     name: OperationName,
-    user: number | undefined,
+    user: number | bigint | undefined,
     signal?: AbortSignal,
     query = '',
     { mayRetry, ...patience }: Patience = {},

@@ -26,7 +26,7 @@ export interface DateRange {
   readonly to: string;
 }
 
-type FilterValue = string | number | boolean;
+type FilterValue = string | number | bigint | boolean;
 
 /** `data->key`: a key inside a JSON column. */
 type NestedKey = `${string}->${string}`;

@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto';
 import { owns, type DayRange } from '../model/era.ts';
 import type { PageRows, RowMaker } from '../model/page-rows.ts';
-import { recordId } from '../model/records.ts';
+import { recordKey, type RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { ageOf } from './answer-headers.ts';
 import { pageOf, type Page } from './envelope.ts';
@@ -28,7 +28,7 @@ export interface PageWish {
 /** A page's records, each in short, and the rows of those that were created on the days asked for. */
 export interface PageContent extends Pick<Page, 'total' | 'lastPage' | 'perPage'> {
   /** Of every record, null where it has none that it could be kept under. */
-  readonly ids: readonly (number | null)[];
+  readonly ids: readonly (RecordKey | null)[];
   readonly createdAt: readonly unknown[];
   /** Records that the rows were made of. */
   readonly owned: number;
@@ -53,7 +53,7 @@ export function digestOf(answer: HttpAnswer, wish: PageWish, makeRows: RowMaker 
     total,
     lastPage,
     perPage,
-    ids: records.map((record) => recordId(record) ?? null),
+    ids: records.map((record) => recordKey(record) ?? null),
     createdAt: records.map((record) => record['created_at']),
     owned: owned.length,
     rows: makeRows(resource, owned),

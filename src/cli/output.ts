@@ -1,4 +1,5 @@
 /** What all commands print alike: JSON answers, lines, errors, colours. */
+import { stringifyExactly } from '../api/exact-json.ts';
 import { inspect } from 'node:util';
 import { OperatorError } from '../model/errors.ts';
 import { harmless, styleMark } from '../model/terminal-text.ts';
@@ -10,7 +11,7 @@ type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 /** One JSON document and a line break on standard output: the whole answer under `--json`. */
 export function printJson(context: CliContext, answer: unknown): void {
   // JSON itself leaves characters plain that command terminals; whoever reads it next may show them.
-  context.stdout.write(`${harmless(JSON.stringify(answer, undefined, 2))}\n`);
+  context.stdout.write(`${harmless(stringifyExactly(answer, 2))}\n`);
 }
 
 /** A line of the answer, on standard output. */

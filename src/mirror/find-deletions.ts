@@ -5,6 +5,7 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import type { Page } from '../api/envelope.ts';
 import { everything, type DayRange } from '../model/era.ts';
+import type { RecordKey } from '../model/records.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 import { idsOn } from './page-entries.ts';
 import { reachOf } from './range.ts';
@@ -19,7 +20,7 @@ export interface SearchPorts {
 
 /** The window's rows that the search did not find; `undecided` where only a walk can tell what it has lost. */
 export type Searched =
-  | { readonly kind: 'found'; readonly lost: readonly number[] }
+  | { readonly kind: 'found'; readonly lost: readonly RecordKey[] }
   | { readonly kind: 'undecided'; readonly problem: string };
 
 /** Fewer pages are read whole, which tells more. */
@@ -57,7 +58,7 @@ export async function findDeletions(
   }
   const found = await search(ports, window, reach, total);
   if (found.kind === 'contradiction') return undecided(found.problem);
-  const missing = new Set(found.ids);
+  const missing = new Set<RecordKey>(found.ids);
   const lost = store.unseenIds(window, new Set()).filter((id) => missing.has(id));
   return { kind: 'found', lost };
 }
@@ -69,14 +70,18 @@ function undecided(problem: string): Searched {
 /** Runs the search against the server. */
 async function search(ports: SearchPorts, window: Window, reach: DayRange, total: number): Promise<Findings> {
   const { read, pageSize, store } = ports;
-  const steps = searchMissing(store.rankedRows(window.resource, reach), { total, pageSize });
+  const rows = store.rankedRows(window.resource, reach);
+  if (!Array.from(rows.ids).every(Number.isSafeInteger)) {
+    return { kind: 'contradiction', problem: 'it has ids that are too large to be put in order' };
+  }
+  const steps = searchMissing(rows, { total, pageSize });
   // Where more is missing than the counts told, a search can cost more than reading everything.
   let left = Math.ceil(total / pageSize);
   let step = steps.next();
   while (step.done !== true) {
     left -= step.value.length;
     if (left < 0) return { kind: 'contradiction', problem: 'it takes more requests than reading it' };
-    const answers: (readonly number[])[] = [];
+    const answers: (readonly RecordKey[])[] = [];
     for (let at = 0; at < step.value.length; at += pagesAtOnce) {
       const pages = await readSome(read, step.value.slice(at, at + pagesAtOnce));
       if (pages.some((page) => page.total !== total || page.perPage !== pageSize)) {

@@ -1,5 +1,6 @@
 /** The mirror's records in the order in which the server is expected to list them, to be looked up by id (pure). */
 
+import type { RecordKey } from '../model/records.ts';
 import type { RankedRows } from '../store/ports/mirror-store.ts';
 
 /** Half-open, in ranks. */
@@ -31,7 +32,9 @@ export class LocalOrder {
   }
 
   /** The rank of the record; undefined where the mirror has none of that id. */
-  rankOf(id: number): number | undefined {
+  rankOf(id: RecordKey): number | undefined {
+    // What a double cannot tell apart is in no order that is known.
+    if (typeof id === 'bigint') return undefined;
     const place = this.#placeOf(id);
     return this.#sorted[place] === id ? this.#ranks[place] : undefined;
   }
@@ -55,7 +58,7 @@ export class LocalOrder {
   }
 
   /** Ranks the records of one moment with the chosen ones at one end of them; gives the ranks of the chosen. */
-  gather(ties: RankRange, chosen: ReadonlySet<number>, end: 'first' | 'last'): RankRange {
+  gather(ties: RankRange, chosen: ReadonlySet<RecordKey>, end: 'first' | 'last'): RankRange {
     const places = this.#places.slice(ties.from, ties.to);
     const isChosen = (place: number) => chosen.has(this.#sorted[place] ?? 0);
     const among = [...places].filter(isChosen);

@@ -2,7 +2,7 @@
 import type { Page } from '../api/envelope.ts';
 import { owns, type DayRange } from '../model/era.ts';
 import type { PageRows } from '../model/page-rows.ts';
-import { recordId, type ServedRecord } from '../model/records.ts';
+import { recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
 import type { RememberedPage } from '../store/ports/mirror-store.ts';
 
 /** A page that came again just as it was; its records are those that the mirror holds. */
@@ -15,9 +15,9 @@ export function isRecalled(page: Page): page is RecalledPage {
 }
 
 /** The id of each record, null where it has none of use, or cannot be read; of a known page only those of use. */
-export function entriesOn(page: Page): readonly (number | null)[] {
+export function entriesOn(page: Page): readonly (RecordKey | null)[] {
   if (isRecalled(page)) return page.recalled.ids;
-  const shown = page.digest?.content?.ids ?? page.records.map((record) => recordId(record) ?? null);
+  const shown = page.digest?.content?.ids ?? page.records.map((record) => recordKey(record) ?? null);
   return page.unreadable === undefined ? shown : [...shown, ...unreadableOn(page)];
 }
 
@@ -26,7 +26,7 @@ function unreadableOn({ unreadable = [] }: Page): null[] {
 }
 
 /** The ids on the page; records without a usable one are left out. */
-export function idsOn(page: Page): readonly number[] {
+export function idsOn(page: Page): readonly RecordKey[] {
   return entriesOn(page).filter((id) => id !== null);
 }
 

@@ -4,6 +4,7 @@
  * stretch in which that does not grow has lost none, and any other is halved. Section "Deletions" of
  * docs/architecture.md.
  */
+import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/counted.ts';
 import type { RankedRows } from '../store/ports/mirror-store.ts';
 import { LocalOrder, type RankRange } from './local-order.ts';
@@ -21,7 +22,7 @@ export type Findings =
   | { readonly kind: 'contradiction'; readonly problem: string };
 
 /** Gives the pages to ask for next, takes the ids on each of them in their order, and ends with what was found. */
-export type RankSearch = Generator<readonly number[], Findings, readonly (readonly number[])[]>;
+export type RankSearch = Generator<readonly number[], Findings, readonly (readonly RecordKey[])[]>;
 
 /** Pages not asked for yet, both ends among them, and the ranks that must hold their records. */
 interface Gap extends RankRange {
@@ -81,7 +82,7 @@ function idsIn(order: LocalOrder, { from, to }: RankRange): number[] {
 }
 
 /** Cuts the gap in two by a page of it; text where the page contradicts what the mirror knows. */
-function cutGap(order: LocalOrder, list: ServerList, gap: Gap, page: number, ids: readonly number[]): Cut | string {
+function cutGap(order: LocalOrder, list: ServerList, gap: Gap, page: number, ids: readonly RecordKey[]): Cut | string {
   const expected = servedIn({ ...gap, firstPage: page, lastPage: page }, list);
   const shown = new Set(ids);
   if (ids.length !== expected || shown.size !== expected)
@@ -101,7 +102,12 @@ function cutGap(order: LocalOrder, list: ServerList, gap: Gap, page: number, ids
  * The ranks that a page takes up. Servers break ties by rules of their own, so records of the moment with which the page
  * begins or ends, and which it does not show, are taken to be on the pages beside it.
  */
-function placeOf(order: LocalOrder, gap: Gap, ids: readonly number[], shown: ReadonlySet<number>): RankRange | string {
+function placeOf(
+  order: LocalOrder,
+  gap: Gap,
+  ids: readonly RecordKey[],
+  shown: ReadonlySet<RecordKey>,
+): RankRange | string {
   const ranks: number[] = [];
   for (const id of ids) {
     const rank = order.rankOf(id);

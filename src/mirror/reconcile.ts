@@ -3,6 +3,7 @@
  * is known to live, shown in the same minute by a request of the same shape; and many rows never go at once. Section
  * "Deletions" of docs/architecture.md.
  */
+import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/counted.ts';
 import type { Page } from '../api/envelope.ts';
 import type { DayRange } from '../model/era.ts';
@@ -31,7 +32,7 @@ export interface RemovalPorts {
   readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'landmarks' | 'unseenIds'>;
   readonly clock: Clock;
   /** Asks the server for a record by itself. */
-  readonly look: (resource: ResourceName, id: number) => Promise<Look>;
+  readonly look: (resource: ResourceName, id: RecordKey) => Promise<Look>;
   /** The first page of the records of these days, asked for as walks ask. */
   readonly readDays: (days: DayRange) => Promise<Page>;
   readonly allowDeletions: boolean;
@@ -45,7 +46,7 @@ export interface RemovalPorts {
 export interface Suspicion {
   readonly window: Window;
   /** The rows that were not shown. */
-  readonly ids: readonly number[];
+  readonly ids: readonly RecordKey[];
   /** Whether the reading showed any record at all. */
   readonly showedSome: boolean;
   /** Whether there are records that no page shows, so that a suspect may be one of them. */
@@ -58,7 +59,7 @@ export interface Suspicion {
 
 /** What was found out about the suspects of one window. */
 interface Case extends Suspicion {
-  readonly absent: number[];
+  readonly absent: RecordKey[];
   alive: number;
   unclear: number;
 }
@@ -137,7 +138,7 @@ export class Removal {
   }
 
   /** Asks for each suspect, and for a control record between them, and deals with each window once all is known. */
-  async #ask(open: Set<Case>, suspects: ReadonlySet<number>): Promise<void> {
+  async #ask(open: Set<Case>, suspects: ReadonlySet<RecordKey>): Promise<void> {
     const { clock, look, resource } = this.#ports;
     const queue = [...open].flatMap((each) => each.ids.map((id) => ({ each, id, tried: 0 })));
     let absent: ((typeof queue)[number] & { readonly at: number })[] = [];
@@ -182,7 +183,7 @@ export class Removal {
   }
 
   /** Rows that are not suspected, newest and oldest first. */
-  #controls(resource: ResourceName, suspects: ReadonlySet<number>) {
+  #controls(resource: ResourceName, suspects: ReadonlySet<RecordKey>) {
     const { store } = this.#ports;
     const count = Math.min(suspects.size, 1_000) + 2;
     const rows = [...store.landmarks(resource, 'newest', count), ...store.landmarks(resource, 'oldest', count)];
@@ -190,7 +191,7 @@ export class Removal {
   }
 
   /** Whether a record that is known to live is shown, asked for as the suspects are. */
-  async #showsControl(suspects: ReadonlySet<number>): Promise<boolean> {
+  async #showsControl(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
     const { resource, look, allowDeletions } = this.#ports;
     let controls = this.#controls(resource, suspects).map(({ id }) => ({ resource, id }));
     if (controls.length === 0 && allowDeletions) {
@@ -207,7 +208,7 @@ export class Removal {
   }
 
   /** Whether days on which records are known to have been created show one, asked for as walks ask. */
-  async #showsDays(suspects: ReadonlySet<number>): Promise<boolean> {
+  async #showsDays(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
     const { store, resource, readDays, allowDeletions } = this.#ports;
     const [control] = this.#controls(resource, suspects);
     if (control === undefined) return allowDeletions;

@@ -4,7 +4,7 @@ import { recordIn } from '../api/envelope.ts';
 import { KeyRefused, NotFound, NotTheApi, PageTooLarge, RefusedInput, ServerFailed } from '../api/errors.ts';
 import { OperatorError } from '../model/errors.ts';
 import { markOf } from '../model/mark.ts';
-import { recordId, type ServedRecord } from '../model/records.ts';
+import { recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 
 /** The user that a key belongs to. */
@@ -33,7 +33,7 @@ export interface ServerContact {
   /** Whether all of its lists show nothing, as the server's own do while it is set up anew. */
   showsNothing(signal: AbortSignal): Promise<boolean>;
   /** Asks for one record. Throws where the server cannot be reached, or refuses the key altogether. */
-  look(resource: ResourceName, id: number, signal: AbortSignal): Promise<Look>;
+  look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
 }
 
 /** The part of the client that the engine asks. */
@@ -77,7 +77,7 @@ export function apiContact(client: AskedClient): ServerContact {
 export async function lookAtRecord(
   client: Pick<Client, 'list' | 'getUser'>,
   resource: ResourceName,
-  id: number,
+  id: RecordKey,
   signal: AbortSignal,
 ): Promise<Look> {
   return resource === 'users' ? lookAtUser(client, id, signal) : lookInList(client, resource, id, signal);
@@ -98,7 +98,7 @@ function ownerIn(body: unknown): Owner | null {
 }
 
 /** Users have no filter on their id, but a page of their own. */
-async function lookAtUser(client: Pick<Client, 'getUser'>, id: number, signal: AbortSignal): Promise<Look> {
+async function lookAtUser(client: Pick<Client, 'getUser'>, id: RecordKey, signal: AbortSignal): Promise<Look> {
   try {
     return lookAt(recordIn((await client.getUser(id, [], signal)).body), id);
   } catch (error) {
@@ -110,7 +110,7 @@ async function lookAtUser(client: Pick<Client, 'getUser'>, id: number, signal: A
 async function lookInList(
   client: Pick<Client, 'list'>,
   resource: Exclude<ResourceName, 'users'>,
-  id: number,
+  id: RecordKey,
   signal: AbortSignal,
 ): Promise<Look> {
   const { records, total } = await client.list(resource, { filters: [{ key: 'id', value: id }], paginate: 1 }, signal);
@@ -118,8 +118,8 @@ async function lookInList(
 }
 
 /** Where another record comes than the one asked for, filters are not kept to, and nothing is known. */
-function lookAt(record: ServedRecord | undefined, id: number): Look {
-  if (record === undefined || recordId(record) !== id) return { kind: 'unknown' };
+function lookAt(record: ServedRecord | undefined, id: RecordKey): Look {
+  if (record === undefined || recordKey(record) !== id) return { kind: 'unknown' };
   return { kind: 'found', createdAt: record['created_at'] };
 }
 

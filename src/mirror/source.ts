@@ -1,4 +1,5 @@
 /** What the sync engine asks of the server, in its own words, over the client. */
+import type { RecordKey } from '../model/records.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import type { Reading } from '../api/client.ts';
 import type { Page } from '../api/envelope.ts';
@@ -55,7 +56,7 @@ export interface Source {
   /** The days of the oldest and the newest record, as far as the server's order can be relied on. */
   extent(resource: ResourceName, capabilities: Capabilities, signal: AbortSignal): Promise<Extent>;
   /** Asks for one record by itself. Throws where the answer fails. */
-  look(resource: ResourceName, id: number, signal: AbortSignal): Promise<Look>;
+  look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
   /** The same source, which takes leave for each request that it sends. */
   within(gate: RequestGate): Source;
 }

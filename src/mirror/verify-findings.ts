@@ -1,8 +1,9 @@
 /** What a comparison of the mirror with the server has found: which records are in one alone, and which differ. */
+import type { RecordKey } from '../model/records.ts';
 import type { Comparison } from '../store/ports/verify-store.ts';
 
 export interface Difference {
-  readonly id: number;
+  readonly id: RecordKey;
   /** The columns whose value is another. */
   readonly fields: readonly string[];
 }
@@ -10,13 +11,13 @@ export interface Difference {
 /** Ids only: a mirror that has nothing in common with the server must still be told about in bounded memory. */
 export class Findings {
   /** On the server only. */
-  readonly missing = new Set<number>();
+  readonly missing = new Set<RecordKey>();
   /** In the mirror only. */
-  readonly extra = new Set<number>();
+  readonly extra = new Set<RecordKey>();
   /** In both, by id, with the columns that differ. */
-  readonly different = new Map<number, readonly string[]>();
+  readonly different = new Map<RecordKey, readonly string[]>();
   /** On the server, and kept out of the mirror on purpose. */
-  readonly hidden = new Set<number>();
+  readonly hidden = new Set<RecordKey>();
   readonly #lists = new Map<string, readonly string[]>();
 
   /** How many records are not as they are on the server. */
@@ -44,7 +45,7 @@ export class Findings {
   }
 
   /** Drops what was found of records that a later pass over the same pages did not show. */
-  keepSeen(seen: ReadonlySet<number>): void {
+  keepSeen(seen: ReadonlySet<RecordKey>): void {
     for (const id of this.missing) if (!seen.has(id)) this.missing.delete(id);
     for (const id of this.different.keys()) if (!seen.has(id)) this.different.delete(id);
   }
@@ -70,7 +71,7 @@ export class Findings {
   }
 
   /** Everything found, by id. */
-  listed(): { readonly missing: number[]; readonly extra: number[]; readonly different: Difference[] } {
+  listed(): { readonly missing: RecordKey[]; readonly extra: RecordKey[]; readonly different: Difference[] } {
     return {
       missing: inOrder(this.missing),
       extra: inOrder(this.extra),
@@ -79,6 +80,6 @@ export class Findings {
   }
 }
 
-function inOrder(ids: Iterable<number>): number[] {
-  return [...ids].sort((a, b) => a - b);
+function inOrder(ids: Iterable<RecordKey>): RecordKey[] {
+  return [...ids].sort((a, b) => (a < b ? -1 : 1));
 }

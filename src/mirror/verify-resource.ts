@@ -4,6 +4,7 @@ import { counted } from '../model/counted.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
+import type { RecordKey } from '../model/records.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Window } from '../store/ports/mirror-store.ts';
 import { storedCapabilities } from './capability-record.ts';
@@ -31,8 +32,8 @@ export interface ResourceVerdict {
   /** How many of them by numbers that leave room for a few records: the server's rules are not known exactly. */
   readonly rough_windows: number;
   readonly differing_windows: readonly DifferingCount[];
-  readonly missing: readonly number[];
-  readonly extra: readonly number[];
+  readonly missing: readonly RecordKey[];
+  readonly extra: readonly RecordKey[];
   readonly different: readonly Difference[];
   /** What could not be compared, and why. */
   readonly problem: string | null;

@@ -3,6 +3,7 @@
  * deletion moves records towards pages that are still to come, where reading forward would lose them. Section "Windows
  * and walks" of docs/architecture.md.
  */
+import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/counted.ts';
 import type { Page, Unreadable } from '../api/envelope.ts';
 import { countOf, wordsOf } from '../api/narrow.ts';
@@ -26,7 +27,7 @@ export interface WalkPorts {
 
 /** What passes over a list that held still have shown together. */
 interface Shown {
-  readonly seen: ReadonlySet<number>;
+  readonly seen: ReadonlySet<RecordKey>;
   readonly startedAt: Timestamp;
   readonly perPage: number;
   /** Whether a record came on two pages of one pass: then the order may have hidden another. */
@@ -43,7 +44,7 @@ export type Verdict =
   | {
       readonly kind: 'settled';
       readonly total: number;
-      readonly seen: ReadonlySet<number>;
+      readonly seen: ReadonlySet<RecordKey>;
       readonly startedAt: Timestamp;
       readonly surplus: number;
     }
@@ -51,7 +52,7 @@ export type Verdict =
   | {
       readonly kind: 'damaged';
       readonly total: number;
-      readonly seen: ReadonlySet<number>;
+      readonly seen: ReadonlySet<RecordKey>;
       readonly problem: string;
       readonly unreadable: readonly Unreadable[];
     }
@@ -75,7 +76,7 @@ type Size = Pick<Page, 'total' | 'lastPage' | 'perPage'> & { readonly entries: n
 class Pass {
   readonly #ports: WalkPorts;
   readonly #startedAt: number;
-  readonly #seen = new Set<number>();
+  readonly #seen = new Set<RecordKey>();
   readonly #unreadable: Unreadable[] = [];
   /** How old the oldest page was when it came, out of a cache in front of the server, ms. */
   #age = 0;

@@ -193,6 +193,6 @@ export function operationOf(name: OperationName): Operation {
 }
 
 /** The path with the user's id in its place. */
-export function pathOf(operation: Operation, user?: number): string {
+export function pathOf(operation: Operation, user?: number | bigint): string {
   return user === undefined ? operation.path : operation.path.replace('{user}', String(user));
 }

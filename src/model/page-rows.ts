@@ -2,7 +2,7 @@
  * Records of a page as a store takes them in, made where the page was parsed. Plain data: it passes from the thread that
  * reads to the one that writes.
  */
-import type { ServedRecord } from './records.ts';
+import type { ServedRecord, RecordKey } from './records.ts';
 import type { ResourceName } from './resources.ts';
 
 /** How a record departed from the reference. */
@@ -17,7 +17,7 @@ export interface PageRows {
   /** A JSON array with an array of cells for each record, in UTF-8; the store's own business beyond that. */
   readonly json: Uint8Array;
   /** Of each row. */
-  readonly ids: readonly number[];
+  readonly ids: readonly RecordKey[];
   /** Each one once. */
   readonly surprises: readonly Surprise[];
   /** Records without an id that they could be kept under. */

@@ -13,3 +13,36 @@ export function recordId(record: ServedRecord): number | undefined {
   const parsed = Number(id);
   return Number.isSafeInteger(parsed) ? parsed : undefined;
 }
+
+/** What a record is kept under: its id, as a bigint where a number would not be exact. */
+export type RecordKey = number | bigint;
+
+const largeInteger = /^-?[1-9]\d{15,18}$/;
+
+/** The record's id, up to the 64 bits that a database has for it; undefined where it has none that could be a key. */
+export function recordKey(record: ServedRecord): RecordKey | undefined {
+  const { id } = record;
+  if (typeof id !== 'bigint' && !(typeof id === 'string' && largeInteger.test(id))) return recordId(record);
+  const large = BigInt(id);
+  if (BigInt.asIntN(64, large) !== large) return undefined;
+  return Number.isSafeInteger(Number(large)) ? Number(large) : large;
+}
+
+/** As a database gives an integer that may be large. */
+export function keyOf(id: bigint): RecordKey {
+  return Number.isSafeInteger(Number(id)) ? Number(id) : id;
+}
+
+/** The keys as a JSON array. */
+export function keysJson(keys: readonly RecordKey[]): string {
+  return `[${keys.join(',')}]`;
+}
+
+/** The keys of a JSON array that `keysJson` has made. */
+export function keysIn(json: string): RecordKey[] {
+  if (!/\d{16}/.test(json)) return JSON.parse(json) as number[];
+  return json
+    .slice(1, -1)
+    .split(',')
+    .map((key) => keyOf(BigInt(key)));
+}

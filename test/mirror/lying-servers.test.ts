@@ -11,6 +11,7 @@ import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { verifyMirror } from '../support/verify.ts';
 
 type Report = Awaited<ReturnType<typeof sync>>;
 
@@ -266,5 +267,30 @@ describe('a shop that sleeps over the winter', () => {
     const { report } = await sync(sandbox, file, { pageSize: 50, mode: 'quick' });
     expect(report.resources.users).toMatchObject({ status: 'complete', inserted: 1 });
     expect(report.resources.users?.requests).toBeLessThanOrEqual(4);
+  });
+});
+
+describe('ids beyond 2^53', () => {
+  const offset = 2n ** 53n;
+
+  test('are kept with all their digits, and their records change and go like others', async () => {
+    const behaviour = { large_ids: true };
+    const shop = { users: 300, packages: 0, emails: 60, coupons: 0, behaviour } as const;
+    const { sandbox, file, first } = await mirrored(shop, { pageSize: 40 });
+    expect(first.report.status).toBe('complete');
+    expect(first.report.requests).toBeLessThanOrEqual(45);
+    const idsIn = (name: string) => rowsIn<string>(file, `SELECT CAST(id AS TEXT) FROM ${name} ORDER BY id`);
+    const idsOf = (name: ResourceName) =>
+      sandbox.control.dump(name).map(({ id }) => String(offset + BigInt(id as number)));
+    expect(idsIn('users')).toEqual(idsOf('users'));
+    expect(idsIn('emails')).toEqual(idsOf('emails'));
+    sandbox.control.remove('users', 17);
+    sandbox.control.remove('emails', 5);
+    sandbox.control.update('users', 18, { first_name: 'Other' });
+    const { report } = await sync(sandbox, file, { pageSize: 40 });
+    expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 1, updated: 1, inserted: 0 });
+    expect(idsIn('users')).toEqual(idsOf('users'));
+    expect(idsIn('emails')).toEqual(idsOf('emails'));
+    expect((await verifyMirror(sandbox, file, { deep: true })).error).toBeNull();
   });
 });

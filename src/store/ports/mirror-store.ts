@@ -4,7 +4,7 @@
  */
 import type { DayRange } from '../../model/era.ts';
 import type { PageRows } from '../../model/page-rows.ts';
-import type { ServedRecord } from '../../model/records.ts';
+import type { ServedRecord, RecordKey } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
 import type { RelationStore } from './relation-store.ts';
@@ -40,7 +40,7 @@ export interface RememberedPage {
   readonly total: number;
   readonly lastPage: number;
   readonly perPage: number;
-  readonly ids: readonly number[];
+  readonly ids: readonly RecordKey[];
   /** How many of its records are the window's own. */
   readonly owned: number;
   readonly lastCreatedAt: string | null;
@@ -106,7 +106,7 @@ export interface MirrorEvent {
 
 /** A row by which the server that it came from is recognised. */
 export interface StoredLandmark {
-  readonly id: number;
+  readonly id: RecordKey;
   readonly createdAt: string;
 }
 
@@ -172,10 +172,10 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   ): void;
 
   /** Ids of the window's rows that are not among the seen. */
-  unseenIds(window: DayRange & Pick<Window, 'resource'>, seen: ReadonlySet<number>): number[];
+  unseenIds(window: DayRange & Pick<Window, 'resource'>, seen: ReadonlySet<RecordKey>): RecordKey[];
   /** The resource's rows that were created on these days, or all where the range is one of everything. */
   rankedRows(resource: ResourceName, range: DayRange): RankedRows;
-  deleteRecords(run: string, resource: ResourceName, ids: readonly number[]): void;
+  deleteRecords(run: string, resource: ResourceName, ids: readonly RecordKey[]): void;
   /** Removes up to so many versions from the history that ended before the time; gives how many there were. */
   pruneHistory(resource: ResourceName, before: Timestamp, versions: number): number;
   /** Rows of the resource, all or those that a window of these days owns. */

@@ -1,14 +1,14 @@
 /** What verifying needs of a mirror: to compare and to count, and nothing that could change it. */
-import type { ServedRecord } from '../../model/records.ts';
+import type { ServedRecord, RecordKey } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { MirrorStore } from './mirror-store.ts';
 
 /** What the mirror holds for a record of the server. */
 export type Comparison =
   /** `hidden`: it is kept out on purpose. */
-  | { readonly kind: 'equal' | 'missing' | 'hidden'; readonly id: number }
+  | { readonly kind: 'equal' | 'missing' | 'hidden'; readonly id: RecordKey }
   /** Columns whose value is another: fields of the reference, or `_extra`. */
-  | { readonly kind: 'different'; readonly id: number; readonly fields: readonly string[] }
+  | { readonly kind: 'different'; readonly id: RecordKey; readonly fields: readonly string[] }
   /** Without an id there is nothing to compare it with. */
   | { readonly kind: 'unusable' };
 

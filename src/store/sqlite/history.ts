@@ -3,6 +3,7 @@
  * same transaction. Triggers do it, so that no path into a table can forget to; they belong to the connection, since
  * what counts as a change is a setting. Section "History" of docs/architecture.md.
  */
+import type { RecordKey } from '../../model/records.ts';
 import type { Database } from 'better-sqlite3';
 import { resourceNames, resourceOf, type Resource, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
@@ -72,12 +73,12 @@ export function deletionUndoer(
   database: Database,
   name: ResourceName,
   ignore: readonly string[],
-): (id: number) => boolean {
+): (id: RecordKey) => boolean {
   const resource = resourceOf(name);
   const history = historyTableOf(name);
   const table = quoteName(name);
   const cells = recordedColumns(resource).map((column) => `${versionCell('version', column)} AS ${quoteName(column)}`);
-  const find = database.prepare<[number], { version: number; since: string; firstSeen: string; differs: number }>(
+  const find = database.prepare<[bigint], { version: number; since: string; firstSeen: string; differs: number }>(
     `SELECT old.version, old.since, old."_first_seen_at" AS firstSeen,
        ${significantChange(resource, ignore)('old', 'live')} AS differs
      FROM (SELECT rowid AS version, change, valid_from AS since, ${cells.join(', ')} FROM ${history} AS version
@@ -86,15 +87,16 @@ export function deletionUndoer(
      WHERE old.change = 'deleted' AND julianday(old."created_at") = julianday(live."created_at")`,
   );
   const remove = database.prepare<[number]>(`DELETE FROM ${history} WHERE rowid = ?`);
-  const restore = database.prepare<[string, string, number]>(
+  const restore = database.prepare<[string, string, bigint]>(
     `UPDATE ${table} SET "_first_seen_at" = ?, "_changed_at" = ? WHERE "id" = ?`,
   );
-  const update = database.prepare<[number, number]>(
+  const update = database.prepare<[bigint, number]>(
     `UPDATE ${history} SET change = 'updated', valid_to = (SELECT "_changed_at" FROM ${table} WHERE "id" = ?)
      WHERE rowid = ?`,
   );
-  const seen = database.prepare<[string, number]>(`UPDATE ${table} SET "_first_seen_at" = ? WHERE "id" = ?`);
-  return (id) => {
+  const seen = database.prepare<[string, bigint]>(`UPDATE ${table} SET "_first_seen_at" = ? WHERE "id" = ?`);
+  return (key) => {
+    const id = BigInt(key);
     const found = find.get(id);
     if (found === undefined) return false;
     if (found.differs === 1) {

@@ -1,5 +1,6 @@
 /** Rows by their creation time, where it is one that can be compared. */
 import type { Database } from 'better-sqlite3';
+import { keyOf } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { StoredLandmark } from '../ports/mirror-store.ts';
 import { quoteName } from './schema.ts';
@@ -12,10 +13,11 @@ export type Landmarks = (order: 'newest' | 'oldest', count: number) => StoredLan
 /** Reads the resource's rows from either end of time. */
 export function landmarksIn(database: Database, resource: ResourceName): Landmarks {
   const select = (direction: 'ASC' | 'DESC') =>
-    database.prepare<[number], StoredLandmark>(
+    database.prepare<[number], { id: bigint; createdAt: string }>(
       `SELECT "id", "created_at" AS createdAt FROM ${quoteName(resource)} WHERE "created_at" GLOB '${usualForm}'
        ORDER BY "created_at" ${direction}, "id" ${direction} LIMIT ?`,
     );
   const ends = { newest: select('DESC'), oldest: select('ASC') };
-  return (order, count) => ends[order].all(count);
+  for (const each of Object.values(ends)) each.safeIntegers();
+  return (order, count) => ends[order].all(count).map(({ id, createdAt }) => ({ id: keyOf(id), createdAt }));
 }

@@ -5,7 +5,7 @@ import type { Database } from 'better-sqlite3';
 import { everything } from '../../model/era.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import type { Surprise } from '../../model/page-rows.ts';
-import type { ServedRecord } from '../../model/records.ts';
+import { keysJson, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../ports/mirror-store.ts';
@@ -76,7 +76,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           forgetPages: pageForgetter(database, name),
           undoDeletion: deletionUndoer(database, name, historyIgnore),
           /** What this process has removed. */
-          removed: new Set<number>(),
+          removed: new Set<RecordKey>(),
         },
       ] as const;
     }),
@@ -209,7 +209,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         const { forgetPages, remove, removed } = writerOf(resource);
         forgetPages(ids);
         for (const id of ids) removed.add(id);
-        const { changes } = remove.run(JSON.stringify(ids));
+        const { changes } = remove.run(keysJson(ids));
         addCounts(runner, run, resource, { deleted: changes });
       }),
     pruneHistory: (resource, before, versions) => step(() => prune(resource, before, versions)),

@@ -1,11 +1,12 @@
 /** The rows of a resource that a window owns, by their creation time. */
+import type { RecordKey } from '../../model/records.ts';
 import type { Database } from 'better-sqlite3';
 import { coverageOf, eraEnd, eraStart, type DayRange } from '../../model/era.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { quoteName } from './schema.ts';
 
 export interface OwnedRows {
-  ids(window: DayRange): number[];
+  ids(window: DayRange): RecordKey[];
   count(window: DayRange): number;
 }
 
@@ -18,10 +19,21 @@ export function ownedRows(database: Database, resource: ResourceName): OwnedRows
   const table = quoteName(resource);
   const select = (columns: string, where: string) =>
     database.prepare<string[], number>(`SELECT ${columns} FROM ${table} WHERE ${where}`).pluck();
+  // As numbers, where that is exact: bigints for millions of rows would cost as much again.
+  const exact = `"id" BETWEEN -${Number.MAX_SAFE_INTEGER} AND ${Number.MAX_SAFE_INTEGER}`;
+  const large = (where: string) =>
+    database
+      .prepare<string[], bigint>(`SELECT "id" FROM ${table} WHERE (${where}) AND NOT (${exact})`)
+      .pluck()
+      .safeIntegers();
   const statements = {
-    days: { ids: select('"id"', inDays), count: select('count(*)', inDays) },
-    outside: { ids: select('"id"', outside), count: select('count(*)', outside) },
-    everything: { ids: select('"id"', 'true'), count: select('count(*)', 'true') },
+    days: { ids: select('"id"', `(${inDays}) AND ${exact}`), large: large(inDays), count: select('count(*)', inDays) },
+    outside: {
+      ids: select('"id"', `(${outside}) AND ${exact}`),
+      large: large(outside),
+      count: select('count(*)', outside),
+    },
+    everything: { ids: select('"id"', exact), large: large('true'), count: select('count(*)', 'true') },
   };
   function bounds(window: DayRange): string[] {
     switch (coverageOf(window)) {
@@ -34,7 +46,12 @@ export function ownedRows(database: Database, resource: ResourceName): OwnedRows
     }
   }
   return {
-    ids: (window) => statements[coverageOf(window)].ids.all(...bounds(window)),
+    ids: (window) => {
+      const { ids, large: others } = statements[coverageOf(window)];
+      const found: RecordKey[] = ids.all(...bounds(window));
+      for (const id of others.iterate(...bounds(window))) found.push(id);
+      return found;
+    },
     count: (window) => statements[coverageOf(window)].count.get(...bounds(window)) ?? 0,
   };
 }

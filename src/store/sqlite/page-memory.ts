@@ -3,6 +3,7 @@
  * write. They stand for rows only together, as one settled walk left them; whatever else touches a row of the window
  * makes them forgotten, or a record that went from A to B and back to A would stay B here.
  */
+import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { outsideStart } from '../../model/era.ts';
 import type { RememberedPage, Window } from '../ports/mirror-store.ts';
@@ -23,7 +24,7 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
     total: row.total,
     lastPage: row.last_page,
     perPage: row.per_page,
-    ids: JSON.parse(row.ids) as number[],
+    ids: keysIn(row.ids),
     owned: row.owned,
     lastCreatedAt: row.last_created_at,
   }));
@@ -44,7 +45,7 @@ export function replacePages(runner: Runner, window: Window, pages: readonly Rem
         total: page.total,
         last_page: page.lastPage,
         per_page: page.perPage,
-        ids: JSON.stringify(page.ids),
+        ids: keysJson(page.ids),
         owned: page.owned,
         last_created_at: page.lastCreatedAt,
       }),
@@ -53,13 +54,13 @@ export function replacePages(runner: Runner, window: Window, pages: readonly Rem
 }
 
 /** A function that forgets the pages of every window that owns one of the rows. To be called before the rows change. */
-export function pageForgetter(database: Database, resource: ResourceName): (ids: readonly number[]) => void {
+export function pageForgetter(database: Database, resource: ResourceName): (ids: readonly RecordKey[]) => void {
   const forget = database.prepare<[string, string, string]>(`DELETE FROM mirror_pages WHERE resource = ?
     AND from_day IN (
       SELECT window.from_day FROM mirror_windows AS window JOIN ${quoteName(resource)} AS row
         ON window.from_day = '${outsideStart}' OR (row.created_at >= window.from_day AND row.created_at < window.to_day)
       WHERE window.resource = ? AND row.id IN (SELECT value FROM json_each(?)))`);
   return (ids) => {
-    forget.run(resource, resource, JSON.stringify(ids));
+    forget.run(resource, resource, keysJson(ids));
   };
 }

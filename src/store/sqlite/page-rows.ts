@@ -4,7 +4,7 @@
  */
 import type { PageRows, RowMaker, Surprise } from '../../model/page-rows.ts';
 import { resourceNames, resourceOf, type FieldType, type Resource, type ResourceName } from '../../model/resources.ts';
-import type { ServedRecord } from '../../model/records.ts';
+import type { ServedRecord, RecordKey } from '../../model/records.ts';
 import type { Cell } from './cell.ts';
 import { rowReader } from './record-row.ts';
 
@@ -69,7 +69,7 @@ function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => Pag
       const key = `${surprise.kind} ${surprise.subject}`;
       if (!surprises.has(key)) surprises.set(key, surprise);
     };
-    const ids: number[] = [];
+    const ids: RecordKey[] = [];
     const rows: JsonCell[][] = [];
     for (const record of records) {
       const plain = plainRow(record);

@@ -2,6 +2,7 @@
 import type { Database, Statement } from 'better-sqlite3';
 import type { PageRows } from '../../model/page-rows.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
+import { keysJson, type RecordKey } from '../../model/records.ts';
 import type { Resource } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { isReused, type Differs } from './history.ts';
@@ -55,11 +56,13 @@ export function pageUpsert(
     .prepare<[bigint, bigint], number>(`SELECT EXISTS (SELECT 1 FROM ${table} WHERE "id" BETWEEN ? AND ?)`)
     .pluck();
 
-  function countKnown(ids: readonly number[]): number {
+  function countKnown(ids: readonly RecordKey[]): number {
     if (ids.length === 0) return 0;
     // The ids of new records mostly follow each other, and one look tells that none is known.
-    const some = between.get(BigInt(Math.min(...ids)), BigInt(Math.max(...ids)));
-    return some === 1 ? (existing.get(JSON.stringify(ids)) ?? 0) : 0;
+    const least = ids.reduce((before, id) => (id < before ? id : before));
+    const most = ids.reduce((before, id) => (id > before ? id : before));
+    const some = between.get(BigInt(least), BigInt(most));
+    return some === 1 ? (existing.get(keysJson(ids)) ?? 0) : 0;
   }
 
   return ({ json, ids }, at) => {

@@ -1,11 +1,11 @@
 /** One record of a page as the cells of its row, with what was unexpected in its shape. */
 import type { Surprise } from '../../model/page-rows.ts';
 import type { Field, Resource } from '../../model/resources.ts';
-import { recordId, type ServedRecord } from '../../model/records.ts';
+import { recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import { cellOf, jsonText, type Cell, type Converted } from './cell.ts';
 
 export interface RecordRow {
-  readonly id: number;
+  readonly id: RecordKey;
   /** The document's fields in order, then `_extra`. */
   readonly cells: Cell[];
 }
@@ -32,7 +32,7 @@ export function rowReader(resource: Resource): (record: ServedRecord, report: Re
       cells.push(converted.cell);
     }
     cells.push(extrasOf(record, known, present, report));
-    const id = recordId(record);
+    const id = recordKey(record);
     if (id === undefined) {
       report({ kind: 'unusable_id', subject: jsonText(record['id'] ?? null), detail: jsonText(record) });
       return undefined;

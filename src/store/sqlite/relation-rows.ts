@@ -1,13 +1,14 @@
 /** Writing the related records of a page's parents: rows that did not change are not written, vanished ones go. */
 import type { Database } from 'better-sqlite3';
+import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import type { RelatedRow } from './related-record.ts';
 import type { RelatedKey } from './relation-schema.ts';
 import { quoteName } from './schema.ts';
 
 interface StoredKey {
-  readonly parent: number;
-  readonly key: string | number;
+  readonly parent: bigint;
+  readonly key: string | bigint;
 }
 
 /**
@@ -17,12 +18,13 @@ interface StoredKey {
 export function relationRows(
   database: Database,
   { table, parentColumn }: RelationTable,
-): (parents: ReadonlyMap<number, readonly RelatedRow[]>) => ReadonlySet<RelatedKey> {
+): (parents: ReadonlyMap<RecordKey, readonly RelatedRow[]>) => ReadonlySet<RelatedKey> {
   const name = quoteName(table);
   const parent = quoteName(parentColumn);
   const stored = database.prepare<[string], StoredKey>(
     `SELECT ${parent} AS parent, "_key" AS key FROM ${name} WHERE ${parent} IN (SELECT value FROM json_each(?))`,
   );
+  stored.safeIntegers();
   const remove = database.prepare(`DELETE FROM ${name} WHERE ${parent} = ? AND "_key" = ?`);
   const put = database.prepare(
     `INSERT INTO ${name} (${parent}, "_key", "id", "record") VALUES (?, ?, ?, ?)
@@ -33,8 +35,8 @@ export function relationRows(
     const wanted = new Map(
       Array.from(parents, ([id, rows]) => [id, new Set(rows.map(({ key }) => keyName(key)))] as const),
     );
-    for (const { parent: id, key } of stored.all(JSON.stringify([...parents.keys()]))) {
-      if (!(wanted.get(id)?.has(keyName(key)) ?? false)) remove.run(BigInt(id), bound(key));
+    for (const { parent: id, key } of stored.all(keysJson([...parents.keys()]))) {
+      if (!(wanted.get(keyOf(id))?.has(keyName(key)) ?? false)) remove.run(id, key);
     }
     const written = new Set<RelatedKey>();
     for (const [id, rows] of parents) {
@@ -50,8 +52,4 @@ export function relationRows(
 /** A place in a list and an id that reads the same are two keys. */
 function keyName(key: string | number | bigint): string {
   return typeof key === 'string' ? `id ${key}` : `place ${key}`;
-}
-
-function bound(key: string | number): string | bigint {
-  return typeof key === 'number' ? BigInt(key) : key;
 }

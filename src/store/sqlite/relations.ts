@@ -1,6 +1,6 @@
 /** Related records in the mirror: which are read, their tables, and what a page brings of them. */
 import type { Database } from 'better-sqlite3';
-import { recordId, type ServedRecord } from '../../model/records.ts';
+import { recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import { relationTable, type RelationTable } from '../../model/relations.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
@@ -122,12 +122,12 @@ export function relationsIn(database: Database, runner: Runner): Relations {
       if (session === undefined || session.asked.length === 0) return { records, write: () => {} };
       const found = session.asked.map((asked) => ({
         ...asked,
-        parents: new Map<number, RelatedRow[]>(),
+        parents: new Map<RecordKey, RelatedRow[]>(),
         absent: false,
       }));
       const plain = records.map((whole) => {
         const rest: Record<string, unknown> = { ...whole };
-        const id = recordId(whole);
+        const id = recordKey(whole);
         for (const each of found) {
           const { relation, parents } = each;
           const value = whole[relation.relation];

@@ -2,7 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Insertable } from 'kysely';
 import { eraEnd, eraStart, everything, outsideStart, type DayRange } from '../../model/era.ts';
-import { recordId, type ServedRecord } from '../../model/records.ts';
+import { recordId, type ServedRecord, type RecordKey } from '../../model/records.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
@@ -23,7 +23,7 @@ export interface Suppressions {
   readonly hides: (relation: RelationTable, related: unknown) => boolean;
   /** What the server has of it, in a window of these days or in all. */
   count(resource: ResourceName, range?: DayRange): number;
-  releaseUnseen(resource: ResourceName, window: DayRange, seen: ReadonlySet<number>): void;
+  releaseUnseen(resource: ResourceName, window: DayRange, seen: ReadonlySet<RecordKey>): void;
   /** Has the table read anew: only who holds the sync lock may change it, so once a run is enough. */
   reload(): void;
 }
@@ -116,7 +116,7 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
     },
     withoutTimes: (resource, pages) => {
       const ids = idsOf(resource);
-      return pages.map((page) => (ids.has(page.ids.at(-1) ?? NaN) ? { ...page, lastCreatedAt: null } : page));
+      return pages.map((page) => (ids.has(Number(page.ids.at(-1) ?? NaN)) ? { ...page, lastCreatedAt: null } : page));
     },
     hides: ({ resource, relation }, related) => {
       if (idsOf('users').size === 0 || !isObject(related)) return false;

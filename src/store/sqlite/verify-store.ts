@@ -1,6 +1,6 @@
 /** Verifying over an SQLite file, on connections that cannot write. Fills src/store/ports/verify-store.ts. */
 import type { Database } from 'better-sqlite3';
-import type { ServedRecord } from '../../model/records.ts';
+import type { RecordKey, ServedRecord } from '../../model/records.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Stretch, VerifyStore } from '../ports/verify-store.ts';
 import { usualForm } from './landmarks.ts';
@@ -25,8 +25,8 @@ export function openVerifyStore(file: string): VerifyStore {
     if (part === undefined) throw new Error(`no table for ${resource}`);
     return part;
   };
-  const isHidden = (resource: ResourceName, id: number, record: ServedRecord): boolean =>
-    store.suppressedIds(resource).has(id) ||
+  const isHidden = (resource: ResourceName, id: RecordKey, record: ServedRecord): boolean =>
+    store.suppressedIds(resource).has(Number(id)) ||
     (resource === 'emails' && ownersOf(record).some((owner) => store.suppressedIds('users').has(owner)));
   return {
     windows: (resource) => store.windows(resource),

@@ -118,7 +118,7 @@ describe('completions', () => {
     expect(await complete('admin-mirror --base-url ')).toEqual([]);
     expect(await complete('admin-mirror sync coup')).toEqual(['coupons']);
     expect(await complete('admin-mirror --json sync users --fu')).toEqual(['--full']);
-    expect(await complete('admin-mirror export --format=js')).toEqual(['jsonl']);
+    expect(await complete('admin-mirror export --format=js')).toEqual(['json', 'jsonl']);
     expect(await complete('admin-mirror bulk plan no')).toEqual(['notify']);
     expect(await complete('admin-mirror bulk plan balance sett')).toEqual(['settings.yaml']);
     expect(await complete('admin-mirror bulk run balance settings.yaml --rehe')).toEqual(['--rehearse']);

@@ -13,17 +13,7 @@ import { notePlan, planFile } from './plan.ts';
 import { type BulkPorts, fileOf, openBulk } from './world.ts';
 
 export async function runApply(context: CliContext, name: string, flags: SendFlags): Promise<void> {
-  const [{ withReleases }, { actionOf }, { batchOf }] = await Promise.all([
-    import('../../app.ts'),
-    import('../../bulk/actions.ts'),
-    import('../../bulk/check-plan.ts'),
-  ]);
-  await withReleases(async (releases) => {
-    const ports = await openBulk(context, releases);
-    const batch = batchOf(ports.journal, name);
-    ports.about(batch.batch);
-    await apply(context, ports, batch, actionOf(batch.action), flags);
-  });
+  await withBatch(context, name, (ports, batch, action) => apply(context, ports, batch, action, flags));
 }
 
 export async function runRun(
@@ -51,26 +41,32 @@ export async function runRun(
 }
 
 export async function runResume(context: CliContext, name: string, flags: SendFlags): Promise<void> {
-  const [{ withReleases }, { actionOf }, { batchOf, checkServer }] = await Promise.all([
-    import('../../app.ts'),
-    import('../../bulk/actions.ts'),
-    import('../../bulk/check-plan.ts'),
-  ]);
-  await withReleases(async (releases) => {
-    const ports = await openBulk(context, releases);
-    const batch = batchOf(ports.journal, name);
-    ports.about(batch.batch);
+  await withBatch(context, name, async (ports, batch, action) => {
     if (batch.state === 'planned') {
       throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
     }
+    const { checkServer } = await import('../../bulk/check-plan.ts');
     await checkServer(batch, ports.client, context.signal);
     const consent = { ...ports.rules, again: againOf(flags), approved: null };
-    await sendAndTell(context, ports, batch, actionOf(batch.action), flags, consent);
+    await sendAndTell(context, ports, batch, action, flags, consent);
   });
 }
 
 export async function runReconcile(context: CliContext, name: string, flags: SendFlags): Promise<void> {
-  const [{ withReleases }, { actionOf }, { batchOf, checkServer }] = await Promise.all([
+  await withBatch(context, name, async (ports, batch, action) => {
+    const { checkServer } = await import('../../bulk/check-plan.ts');
+    await checkServer(batch, ports.client, context.signal);
+    await sendAndTell(context, ports, batch, action, flags, null);
+  });
+}
+
+/** Runs the work with the batch of that name. Throws a UsageError where there is none. */
+async function withBatch(
+  context: CliContext,
+  name: string,
+  work: (ports: BulkPorts, batch: Batch, action: Action) => Promise<void>,
+): Promise<void> {
+  const [{ withReleases }, { actionOf }, { batchOf }] = await Promise.all([
     import('../../app.ts'),
     import('../../bulk/actions.ts'),
     import('../../bulk/check-plan.ts'),
@@ -79,8 +75,7 @@ export async function runReconcile(context: CliContext, name: string, flags: Sen
     const ports = await openBulk(context, releases);
     const batch = batchOf(ports.journal, name);
     ports.about(batch.batch);
-    await checkServer(batch, ports.client, context.signal);
-    await sendAndTell(context, ports, batch, actionOf(batch.action), flags, null);
+    await work(ports, batch, actionOf(batch.action));
   });
 }
 

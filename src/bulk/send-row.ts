@@ -80,7 +80,9 @@ function beforeMarks(sending: Sending, planned: Intent, seen: Sighting): RowEnd 
   // A person who said that it shall be sent again has been told what was known.
   if (batch.againReason !== null || batch.undoOf !== null) return undefined;
   const since = clock.now() - options.againWithinMs;
-  const foreign = others.find(({ token, at }) => (parseInstant(at) ?? Infinity) >= since && !journal.knowsToken(token));
+  const foreign = others.find(
+    ({ token, at }) => (parseInstant(at) ?? Infinity) >= since && !journal.knowsToken(planned.fingerprint ?? '', token),
+  );
   if (foreign === undefined) return undefined;
   return { state: 'planned', stop: unknownMark(planned, foreign.token) };
 }

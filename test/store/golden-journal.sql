@@ -106,8 +106,6 @@ CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at
 
 CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL;
 
-CREATE INDEX journal_token ON journal_intents (token) WHERE token IS NOT NULL;
-
 CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
   WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
   BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END;

@@ -315,8 +315,8 @@ export interface Journal extends ForgetJournal {
    * blocked rows of the batch are claimed. Nothing is changed where `decide` throws. No row becomes `sending` without it.
    */
   claim(batch: string, terms: ClaimTerms, decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[]): void;
-  /** Whether a row of this journal carries the token. */
-  knowsToken(token: string): boolean;
+  /** Whether a claimed row of this journal with that fingerprint carries the token. */
+  knowsToken(fingerprint: string, token: string): boolean;
   /** Marks the batch whose rows were found on the server although nobody sent them from here, or unmarks it. */
   setBehind(batch: string, why: string | null): void;
   /** The rows of the batch that another one takes back, or may, and which. */

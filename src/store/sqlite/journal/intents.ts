@@ -168,7 +168,12 @@ export function intentTable(database: Database) {
   const overApplied = database.prepare<[], { batch: string; row: number }>(
     "SELECT batch, row FROM journal_intents WHERE state = 'needs_human' AND discrepancy = 'over_applied' LIMIT 1",
   );
-  const token = database.prepare<[string], number>('SELECT 1 FROM journal_intents WHERE token = ?').pluck();
+  // By the index on fingerprints: a token of its own would make every plan dearer.
+  const token = database
+    .prepare<[string, string], number>(
+      'SELECT 1 FROM journal_intents WHERE fingerprint = ? AND token = ? AND claimed_at IS NOT NULL',
+    )
+    .pluck();
   const undone = database.prepare<[string], { row: number; batch: string }>(
     `SELECT undo_of_row AS row, batch FROM journal_intents
      WHERE undo_of = ? AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid')`,
@@ -246,7 +251,7 @@ export function intentTable(database: Database) {
     claim: (batch: string, at: Timestamp): void => void claim.run(at, batch),
     claimedSince: (since: Timestamp, apartFrom: string) => claimedSince.all(since, apartFrom),
     overApplied: () => overApplied.get(),
-    knowsToken: (text: string): boolean => token.get(text) !== undefined,
+    knowsToken: (fingerprint: string, text: string): boolean => token.get(fingerprint, text) !== undefined,
     undone: (batch: string): ReadonlyMap<number, string> =>
       new Map(undone.all(batch).map(({ row, batch: by }) => [row, by])),
   };

@@ -168,7 +168,7 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
         intents.claim(batch, at);
         batches.setState(batch, 'applying', at);
       }),
-    knowsToken: (token) => intents.knowsToken(token),
+    knowsToken: (fingerprint, token) => intents.knowsToken(fingerprint, token),
     setBehind: (batch, why) =>
       step(() => {
         batches.setBehind(batch, why);

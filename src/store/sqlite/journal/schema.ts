@@ -118,7 +118,6 @@ const claims: readonly string[] = [
   'CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL',
   'CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL',
   'CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL',
-  'CREATE INDEX journal_token ON journal_intents (token) WHERE token IS NOT NULL',
   // The database refuses to send what nobody has claimed, whatever the program thinks.
   `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
   WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL

@@ -1,26 +1,25 @@
 /** Reads windows until each is settled, cut into smaller ones, or left unsettled with the reason on record. */
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
-import type { Page } from '../api/envelope.ts';
-import { KeyRefused, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
+import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../api/errors.ts';
 import { countOf } from '../api/narrow.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { type Clock, type Day, secondMs } from '../model/time.ts';
+import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
 import { ContradictionError } from './contradiction.ts';
 import { findDeletions, isWorthSearching } from './find-deletions.ts';
-import { entriesOn, isRecalled, ownedOn } from './page-entries.ts';
 import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
 import { SpentError, type Allowance } from './allowance.ts';
 import type { Removal, Suspicion } from './reconcile.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
-import type { PageRequest, Source } from './source.ts';
-import { problemOf, type Verdict, walkWindow, type WalkPorts } from './walk.ts';
+import type { Source } from './source.ts';
+import { problemOf, type Verdict, walkWindow } from './walk.ts';
 import { insistOnWindow } from './whole-walk.ts';
+import { WindowPages } from './window-pages.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
 
 export interface VisitPorts {
@@ -48,11 +47,8 @@ export interface VisitPorts {
   readonly most: number;
 }
 
-/** Windows that may fail one after another before the resource is given up for this run. */
+/** Windows that may fail one after another before it is asked whether the server gives the list at all. */
 const failuresInARow = 3;
-
-/** Pages that came again are counted together: a commit for each would cost more than reading it did. */
-const samePagesAtOnce = 8;
 
 /** Whether the next window can only fail in the same way. */
 function isHopeless(error: unknown): boolean {
@@ -63,25 +59,24 @@ export class WindowVisitor {
   readonly #ports: VisitPorts;
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
+  readonly #pages: WindowPages;
   #extent: Promise<Extent> | undefined;
   #failures = 0;
   /** Records that cannot be read, by the first day of their window. */
   readonly #unreadable = new Map<Day, number>();
   /** The first days of windows whose requests failed. */
   readonly #failed = new Set<Day>();
-  #toldStale = false;
-  /** Records beyond which pages were seen to fail. */
-  #readable = Infinity;
   /** Whether the server has answered to a range of days in this run. */
   #rangesWork = false;
   /** Windows that were read whole and lack rows. */
   #suspicions: Suspicion[] = [];
   /** How the server failed on a range of days, while it has answered to none. */
-  #rangeFailure: ServerFailed | undefined;
+  #rangeFailure: OperatorError | undefined;
 
   constructor(ports: VisitPorts) {
     this.#ports = ports;
     this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
+    this.#pages = new WindowPages(ports, this.#signal);
   }
 
   /**
@@ -176,12 +171,27 @@ export class WindowVisitor {
       if (error instanceof ContradictionError && this.#ports.trusting) throw this.#end(error);
       this.#leave(window, null, error.message);
       this.#failed.add(window.from);
-      this.#failures += 1;
-      if (error instanceof ServerFailed && coverageOf(window) === 'days' && !this.#rangesWork) {
-        this.#rangeFailure = error;
-      }
-      if (isHopeless(error) || this.#failures >= failuresInARow) throw this.#end(error);
+      if (isPageFailure(error) && coverageOf(window) === 'days' && !this.#rangesWork) this.#rangeFailure = error;
+      if (await this.#isLost(error)) throw this.#end(error);
       return [];
+    }
+  }
+
+  /** Whether the other windows can only fail as this one did: the server, the key or the ranges are of no use any more. */
+  async #isLost(error: OperatorError): Promise<boolean> {
+    this.#failures += 1;
+    const { source, resource, capabilities, trusting } = this.#ports;
+    const ends = isHopeless(error);
+    if (ends && !isPageFailure(error)) return true;
+    if (!ends && this.#failures < failuresInARow) return false;
+    // No range has come yet: the server may have ranges no longer, which measuring tells at less cost.
+    if (trusting && this.#rangeFailure !== undefined) return true;
+    try {
+      await source.total(resource, null, capabilities, this.#signal);
+      this.#failures = 0;
+      return false;
+    } catch {
+      return true;
     }
   }
 
@@ -236,24 +246,18 @@ export class WindowVisitor {
       this.#conclude(window, isDone ? verdict : await this.#insist(window, verdict, memory), memory);
       return [];
     } finally {
-      this.#countSame(memory);
+      this.#pages.countSame(memory);
     }
-  }
-
-  #countSame(memory: PageMemory): void {
-    const { store, run, resource } = this.#ports;
-    const same = memory.takeSame();
-    if (same.pages > 0) store.recordSamePages(run, resource, same);
   }
 
   #walk(window: Window, most: number, memory: PageMemory): Promise<Verdict> {
     const { pageSize } = this.#ports.capabilities;
-    return walkWindow((size) => this.#walkPorts(window, size, memory), pageSize, most);
+    return walkWindow((size) => this.#pages.walkPorts(window, size, memory), pageSize, most);
   }
 
   #insist(window: Window, verdict: Verdict, memory: PageMemory): Promise<Verdict> {
     const { pageSize } = this.#ports.capabilities;
-    return insistOnWindow((size) => this.#walkPorts(window, size, memory), pageSize, verdict);
+    return insistOnWindow((size) => this.#pages.walkPorts(window, size, memory), pageSize, verdict);
   }
 
   #conclude(window: Window, verdict: Verdict, memory: PageMemory): void {
@@ -328,61 +332,9 @@ export class WindowVisitor {
     allowance.allow(resource, [{ from, to, records }], capabilities.pageSize);
   }
 
-  /** More requests, where the server was seen to make smaller pages only. */
-  #allowSmaller(): void {
-    const { allowance, resource, source } = this.#ports;
-    const size = source.readablePage(resource);
-    if (size < this.#readable) allowance.allow(resource, [], size);
-    this.#readable = size;
-  }
-
   #knownExtent(): Promise<Extent> {
     const { source, resource, capabilities } = this.#ports;
     this.#extent ??= source.extent(resource, capabilities, this.#signal);
     return this.#extent;
-  }
-
-  /** Puts on record, once, that a cache in front of the server answers in its place. */
-  #tellStale(page: Page): void {
-    const ageMs = Math.max(...(page.parts ?? [page]).map((part) => part.ageMs ?? 0));
-    // Some say that they have kept nothing.
-    if (ageMs === 0 || this.#toldStale) return;
-    this.#toldStale = true;
-    const { store, run, resource, source } = this.#ports;
-    const detail = `a cache in front of the server gave a page that was ${ageMs / secondMs} s old, though asked not to`;
-    store.recordEvent(run, { resource, kind: 'stale_page', subject: source.contact.address, detail });
-  }
-
-  #walkPorts(window: Window, paginate: number, memory: PageMemory): WalkPorts {
-    const { source, store, run, resource, capabilities, clock, progress } = this.#ports;
-    const range = askedRange(window, capabilities);
-    const request = (page: number): PageRequest => ({ page, paginate, range });
-    return {
-      clock,
-      pageSize: paginate,
-      expected: window.serverTotal,
-      surplus: this.#ports.surplus.of(window),
-      read: async (number) => {
-        const asked = request(number);
-        const wish = { known: memory.knownAt(asked), rowsOf: store.takesRows(resource) ? window : null };
-        const read = await source.page(resource, asked, capabilities, this.#signal, wish);
-        this.#tellStale(read);
-        this.#allowSmaller();
-        return memory.recognise(asked, read);
-      },
-      record: (page) => {
-        if (isRecalled(page)) {
-          if (memory.noteSame(request(page.page), page) >= samePagesAtOnce) this.#countSame(memory);
-          progress({ kind: 'page', resource, records: page.recalled.ids.length });
-          return 0;
-        }
-        const { records, content } = ownedOn(page, window);
-        memory.note(request(page.page), page, records);
-        const received = entriesOn(page).length;
-        const { unusable } = store.recordPage(run, window, content, received);
-        progress({ kind: 'page', resource, records: received });
-        return unusable;
-      },
-    };
   }
 }

@@ -2,6 +2,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { measureCapabilities } from '../../src/api/capabilities.ts';
+import { addDays, type Day } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { expectMirrored, sync, testClient } from '../support/mirror.ts';
 import { call } from '../sandbox/call.ts';
@@ -45,6 +46,19 @@ function pageSizeOf(file: string, resource: string): number {
   const value = database.prepare('SELECT value FROM mirror_capabilities WHERE resource = ?').pluck().get(resource);
   database.close();
   return (JSON.parse(String(value)) as { pageSize: number }).pageSize;
+}
+
+interface StoredWindow {
+  readonly from_day: string;
+  readonly state: string;
+  readonly server_total: number;
+}
+
+function windowsOf(file: string): StoredWindow[] {
+  const database = new SqliteDatabase(file, { readonly: true });
+  const windows = database.prepare('SELECT * FROM mirror_windows').all();
+  database.close();
+  return windows as StoredWindow[];
 }
 
 function eventsOf(file: string, kind: string): { resource: string; subject: string; detail: string }[] {
@@ -244,6 +258,70 @@ describe('a record that makes every page fail that it is on', () => {
     expect(error?.exitCode).toBe(5);
     expect(report.requests).toBeLessThan(800);
     expect(idsIn(file, 'users').length).toBeGreaterThan(800);
+  });
+});
+
+describe('a window that fails whatever is asked of it', () => {
+  test.each(['first', 'second'])('keeps its own reason in the %s run, and spoils no other', async (run) => {
+    const sandbox = await startSandbox(shop);
+    const file = `${temporaryFolder()}/mirror.db`;
+    const shape = { resources: ['users'], pageSize: 20, windowPages: 3, mode: 'full' } as const;
+    const { report: plain } = await sync(sandbox, file, shape);
+    const [window] = windowsOf(file).filter(({ server_total: total }) => total > 20);
+    const target = run === 'first' ? `${temporaryFolder()}/mirror.db` : file;
+    sandbox.control.insert('users', { created_at: `${window?.from_day}T12:00:00.000000Z` });
+    const path = new RegExp(`page=\\d+&.*date=${window?.from_day},`);
+    sandbox.control.faultNext({ fault: 'error_502', times: 10_000, match: { path } });
+    const { report, error } = await sync(sandbox, target, shape);
+    expect(error?.exitCode).toBe(5);
+    const { status, problem } = report.resources.users ?? {};
+    expect(status).toBe('partial');
+    expect(problem).toMatch(/^1 of \d+ windows of creation time are not settled: GET .*failed \(502\): Bad Gateway/);
+    expect(problem).not.toMatch(/no range of days/);
+    const unsettled = windowsOf(target).filter(({ state }) => state !== 'settled');
+    expect(unsettled).toHaveLength(1);
+    expect(report.requests).toBeLessThan(2 * plain.requests + 60);
+  });
+});
+
+describe('windows that fail one after another', () => {
+  const shape = { resources: ['users'], pageSize: 20, windowPages: 3, mode: 'full', concurrency: 1 } as const;
+
+  test.each(['error_502', 'html', 'reset_middle'] as const)(
+    'with %s leave the others to be read, while the server still gives its list',
+    async (fault) => {
+      const sandbox = await startSandbox(shop);
+      const file = `${temporaryFolder()}/mirror.db`;
+      const { report: plain } = await sync(sandbox, file, shape);
+      const days = windowsOf(file).slice(2, 8);
+      // Where the server's own days are not known exactly, a day more is asked for.
+      const paths = days.map(
+        ({ from_day: day }) => new RegExp(`page=\\d+&.*date=(?:${day}|${addDays(day as Day, -1)}),`),
+      );
+      sandbox.control.faultNext(paths.map((path) => ({ fault, times: 10_000, match: { path } })));
+      sandbox.control.update('users', 700, { balance: 77.25 });
+      const { report, error } = await sync(sandbox, file, shape);
+      expect(error?.exitCode).toBe(5);
+      expect(report.resources.users).toMatchObject({ status: 'partial', updated: 1 });
+      const unsettled = windowsOf(file).filter(({ state }) => state !== 'settled');
+      expect(unsettled.map(({ from_day: day }) => day)).toEqual(days.map(({ from_day: day }) => day));
+      expect(report.requests).toBeLessThan(plain.requests + days.length * 15);
+    },
+  );
+
+  test('end the resource where the server gives nothing any more', async () => {
+    const sandbox = await startSandbox(shop);
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file, shape);
+    let pages = 0;
+    const onEvent = ({ kind }: { readonly kind: string }) => {
+      pages += Number(kind === 'page');
+      if (pages === 5) sandbox.control.setBehaviour({ read_html: 1 });
+    };
+    const { report, error } = await sync(sandbox, file, { ...shape, onEvent });
+    expect(error?.exitCode).not.toBe(0);
+    // Each of the few reads that tell is tried eight times.
+    expect(report.requests).toBeLessThan(60);
   });
 });
 

@@ -1,0 +1,85 @@
+/** The pages of windows as a walk reads them: asked for, kept with the window's progress, and remembered. */
+import type { Page } from '../api/envelope.ts';
+import { secondMs } from '../model/time.ts';
+import type { Window } from '../store/ports/mirror-store.ts';
+import { entriesOn, isRecalled, ownedOn } from './page-entries.ts';
+import type { PageMemory } from './page-memory.ts';
+import { askedRange } from './range.ts';
+import type { PageRequest } from './source.ts';
+import type { WalkPorts } from './walk.ts';
+import type { VisitPorts } from './window-visitor.ts';
+
+/** Pages that came again are counted together: a commit for each would cost more than reading it did. */
+const samePagesAtOnce = 8;
+
+export class WindowPages {
+  readonly #ports: VisitPorts;
+  readonly #signal: AbortSignal;
+  #toldStale = false;
+  /** Records beyond which pages were seen to fail. */
+  #readable = Infinity;
+
+  constructor(ports: VisitPorts, signal: AbortSignal) {
+    this.#ports = ports;
+    this.#signal = signal;
+  }
+
+  /** What a walk of the window works with, in pages of that size. */
+  walkPorts(window: Window, paginate: number, memory: PageMemory): WalkPorts {
+    const { source, store, run, resource, capabilities, clock, progress, surplus } = this.#ports;
+    const range = askedRange(window, capabilities);
+    const request = (page: number): PageRequest => ({ page, paginate, range });
+    return {
+      clock,
+      pageSize: paginate,
+      expected: window.serverTotal,
+      surplus: surplus.of(window),
+      read: async (number) => {
+        const asked = request(number);
+        const wish = { known: memory.knownAt(asked), rowsOf: store.takesRows(resource) ? window : null };
+        const read = await source.page(resource, asked, capabilities, this.#signal, wish);
+        this.#tellStale(read);
+        this.#allowSmaller();
+        return memory.recognise(asked, read);
+      },
+      record: (page) => {
+        if (isRecalled(page)) {
+          if (memory.noteSame(request(page.page), page) >= samePagesAtOnce) this.countSame(memory);
+          progress({ kind: 'page', resource, records: page.recalled.ids.length });
+          return 0;
+        }
+        const { records, content } = ownedOn(page, window);
+        memory.note(request(page.page), page, records);
+        const received = entriesOn(page).length;
+        const { unusable } = store.recordPage(run, window, content, received);
+        progress({ kind: 'page', resource, records: received });
+        return unusable;
+      },
+    };
+  }
+
+  /** Puts on record what came again just as it was. */
+  countSame(memory: PageMemory): void {
+    const { store, run, resource } = this.#ports;
+    const same = memory.takeSame();
+    if (same.pages > 0) store.recordSamePages(run, resource, same);
+  }
+
+  /** Puts on record, once, that a cache in front of the server answers in its place. */
+  #tellStale(page: Page): void {
+    const ageMs = Math.max(...(page.parts ?? [page]).map((part) => part.ageMs ?? 0));
+    if (ageMs === 0 || this.#toldStale) return;
+    this.#toldStale = true;
+    const { store, run, resource, source } = this.#ports;
+    const detail = `a cache in front of the server gave a page that was ${ageMs / secondMs} s old, though asked not to`;
+    store.recordEvent(run, { resource, kind: 'stale_page', subject: source.contact.address, detail });
+  }
+
+  /** More requests, where the server was seen to make smaller pages only. */
+  #allowSmaller(): void {
+    const { allowance, resource, source } = this.#ports;
+    const size = source.readablePage(resource);
+    if (size < this.#readable) allowance.allow(resource, [], size);
+    this.#readable = size;
+  }
+}

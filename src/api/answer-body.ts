@@ -1,6 +1,6 @@
 /** The body of a 2xx as a value, and what an answer of any status says is wrong. Section "Errors" of docs/api.md. */
 import { contentTypeOf } from './answer-headers.ts';
-import { parseExactly } from './exact-json.ts';
+import { isTooDeep, parseExactly } from './exact-json.ts';
 import type { HttpAnswer } from './http.ts';
 
 /** A 2xx that holds no answer. A read is tried again; a write's outcome is unknown. */
@@ -38,6 +38,7 @@ export function isHtml(answer: Pick<HttpAnswer, 'body' | 'headers'>): boolean {
 export function bodyOf(answer: HttpAnswer): unknown {
   if (answer.body.length === 0) throw new UnreadableAnswer('the answer is empty');
   if (isHtml(answer)) throw new UnreadableAnswer('the answer is a web page', { html: true });
+  if (isTooDeep(answer.body)) throw new UnreadableAnswer('the answer is nested more than 1,000 levels deep');
   let body: unknown;
   try {
     body = parseExactly(answer.body);

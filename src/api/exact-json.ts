@@ -30,8 +30,15 @@ export function hasLongNumber(bytes: Uint8Array): boolean {
   return false;
 }
 
+/** An exponent of three digits, which may be more or less than a double can be, behind what a number stands behind. */
+const longExponent = /[:,[\s]-?\d[\d.]*e[+-]?\d{3}/i;
+
+/** Longer numbers stay text: to calculate with ten million digits takes a minute. */
+const mostDigits = 1_000;
+
 /** A number of the text: a double where that is exact, else a bigint, else the text itself. */
 function exactly(value: number, source: string): number | bigint | string {
+  if (source.length > mostDigits) return source;
   if (/^-?\d+$/.test(source)) return Number.isSafeInteger(value) ? value : BigInt(source);
   return Number.isFinite(value) && new Big(source).eq(new Big(String(value))) ? value : source;
 }
@@ -47,7 +54,7 @@ const reviveExactly: ReviverWithSource = (_, value, context) =>
  */
 export function parseExactly(bytes: Buffer): unknown {
   const text = bytes.toString('utf8');
-  if (!hasLongNumber(bytes)) return JSON.parse(text) as unknown;
+  if (!hasLongNumber(bytes) && !longExponent.test(text)) return JSON.parse(text) as unknown;
   return JSON.parse(text, reviveExactly as Parameters<typeof JSON.parse>[1]) as unknown;
 }
 
@@ -64,4 +71,31 @@ export function exactNumber(text: string): object {
 export function stringifyExactly(value: unknown, indent?: number): string {
   const replace = (_: string, each: unknown) => (typeof each === 'bigint' ? exactNumber(String(each)) : each);
   return JSON.stringify(value, replace, indent);
+}
+
+/** SQLite reads JSON of a thousand levels, and what writes it runs out of room at some thousands more. */
+const mostLevels = 1_000;
+
+/** Whether lists and objects stand in each other more deeply than can be kept. */
+export function isTooDeep(json: Buffer): boolean {
+  let depth = 0;
+  for (let at = 0; at < json.length; at += 1) {
+    const byte = json[at];
+    if (byte === quote) at = endOfText(json, at);
+    else if (byte === openList || byte === openObject) depth += 1;
+    else if (byte === closeList || byte === closeObject) depth -= 1;
+    if (depth > mostLevels) return true;
+  }
+  return false;
+}
+
+const [quote, stroke, openList, closeList, openObject, closeObject] = Buffer.from('"\\[]{}');
+
+function endOfText(json: Buffer, start: number): number {
+  for (let end = json.indexOf('"', start + 1); end !== -1; end = json.indexOf('"', end + 1)) {
+    let strokes = 0;
+    while (json[end - strokes - 1] === stroke) strokes += 1;
+    if (strokes % 2 === 0) return end;
+  }
+  return json.length;
 }

@@ -1,5 +1,6 @@
 /** A sheet's rows as instructions of an action, each with what is wrong with it. */
 import { counted } from '../model/counted.ts';
+import { ourColumns } from './results.ts';
 import { namesPassword } from '../model/secret-words.ts';
 import type { Action, Parameters } from './action.ts';
 import { actions } from './actions.ts';
@@ -36,7 +37,7 @@ export interface ReadRows {
 /** Reads every row; nothing is thrown for what stands in the cells. */
 export function readRows(sheet: Sheet, action: Action, options: ReadOptions): ReadRows {
   // Result files have columns of ours, so that one of them can be sent again as it is.
-  const ours = sheet.columns.filter((name) => name.startsWith('_')).map((name) => name.toLowerCase());
+  const ours = sheet.columns.map((name) => name.toLowerCase()).filter((name) => ourColumns.includes(name));
   // What the action itself has a column for names no user: a new user name is not the old one.
   const own = new Set(action.columns.map(({ name }) => name));
   const keys = action.target === 'user' ? keyRules.filter(({ name }) => !own.has(name)) : [];

@@ -15,7 +15,7 @@ import { type BatchReport, reportOf } from './report.ts';
 import { ownCells, type Table, type TableCell, tableFormats, type TableWriter } from './table.ts';
 
 /** Besides the columns of the file. */
-const ourColumns = [
+export const ourColumns: readonly string[] = [
   '_row',
   '_state',
   '_balance_before',

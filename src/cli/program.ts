@@ -163,7 +163,11 @@ function explain(context: CliContext, error: unknown): unknown {
 
 /** A file problem that no room has explained: at least what was called on which file, and what to do. */
 function fileError(error: unknown): OperatorError | undefined {
-  if (!(error instanceof Error) || !('syscall' in error)) return undefined;
+  if (!(error instanceof Error)) return undefined;
+  // A thread that could not be started says why in words alone.
+  const lacking = /^Worker initialization failure: (E[A-Z]+)/.exec(error.message)?.[1];
+  if (lacking !== undefined) return explainFileError(Object.assign(error, { code: lacking }), 'start', 'a thread');
+  if (!('syscall' in error)) return undefined;
   return explainFileError(error, String(error.syscall), 'path' in error ? String(error.path) : 'a file');
 }
 

@@ -52,11 +52,10 @@ function changedType(field: Field, { odd }: Converted): Surprise {
 function extrasOf(record: ServedRecord, known: ReadonlySet<string>, present: number, report: Report): string | null {
   const names = Object.keys(record);
   if (names.length === present) return null;
-  const extras: Record<string, unknown> = {};
-  for (const name of names) {
-    if (known.has(name)) continue;
-    extras[name] = record[name];
+  const unknown = names.filter((name) => !known.has(name));
+  for (const name of unknown) {
     report({ kind: 'unknown_field', subject: name, detail: 'not in the reference; kept in _extra' });
   }
-  return jsonText(extras);
+  // Not by assignment, to which `__proto__` means something else.
+  return jsonText(Object.fromEntries(unknown.map((name) => [name, record[name]])));
 }

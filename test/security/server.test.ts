@@ -1,0 +1,124 @@
+/** What a server may serve, out of malice or by mistake. Each is an event or a clear error, soon, and nothing is lost in silence. */
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { commandFile } from '../support/cli.ts';
+import { invoke } from '../support/invoke.ts';
+import { startOddServer } from '../support/odd-server.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const time = '2026-01-05T10:00:00.000000Z';
+const names = { username: 'u', first_name: 'A', last_name: 'B', created_at: time, updated_at: time };
+/** The JSON of a user, with more of it as raw text. */
+const user = (id: number, more = '') =>
+  `${JSON.stringify({ id, email: `u${id}@example.com`, ...names }).slice(0, -1)}${more}}`;
+
+/** Syncs five plain users and one that is odd; how that went, and what became of it. */
+async function syncOdd(odd: string | Buffer) {
+  const { url } = await startOddServer([...[1, 2, 3, 4, 5].map((id) => user(id)), odd]);
+  const folder = temporaryFolder();
+  const environment = {
+    ADMIN_MIRROR_BASE_URL: url,
+    ADMIN_MIRROR_API_KEY: 'key-of-the-odd-server',
+    ADMIN_MIRROR_API_ATTEMPTS: '1',
+  };
+  const started = performance.now();
+  const { code, stdout, stderr } = await invoke(['sync', 'users', '--json', '--quiet'], { folder, environment });
+  const milliseconds = performance.now() - started;
+  const ask = async (sql: string) => {
+    const asked = await invoke(['query', sql, '--format', 'json'], { folder });
+    return JSON.parse(asked.stdout) as Record<string, unknown>[];
+  };
+  const events = await ask('SELECT kind, subject, detail FROM mirror_events');
+  return { code, stdout, stderr, milliseconds, events, ask };
+}
+
+describe('a record', () => {
+  test.each([
+    ['lists', `,"data":${'['.repeat(200_000)}${']'.repeat(200_000)}`],
+    ['objects', `,"odd":${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}`],
+  ])('of 200,000 %s in each other leaves the others as they are, and is told of', async (_, more) => {
+    const { code, stdout, stderr, milliseconds, ask } = await syncOdd(user(9, more));
+    expect({ code, stderr }).toEqual({ code: 5, stderr: expect.not.stringContaining('bug') });
+    expect(stdout).toContain('1,000 levels');
+    expect(await ask('SELECT count(*) AS n FROM users')).toEqual([{ n: 5 }]);
+    expect(milliseconds).toBeLessThan(30_000);
+  });
+
+  test('with a number of five million digits is kept digit for digit, and soon', async () => {
+    const { code, milliseconds, ask } = await syncOdd(user(9, `,"odd":${'1'.repeat(5_000_000)}`));
+    expect(code).toBe(0);
+    expect(milliseconds).toBeLessThan(30_000);
+    expect(await ask("SELECT length(_extra ->> 'odd') AS digits FROM users WHERE id = 9")).toEqual([
+      { digits: 5_000_000 },
+    ]);
+  });
+
+  test.each(['1e999', '-1e999999999', '1e-999', '123456789012345678901234567890.5'])(
+    'with a number that no double holds is kept as it came: %s',
+    async (number) => {
+      const { code, ask } = await syncOdd(user(9, `,"odd":${number}`));
+      expect(code).toBe(0);
+      expect(await ask("SELECT _extra ->> 'odd' AS odd FROM users WHERE id = 9")).toEqual([{ odd: number }]);
+    },
+  );
+
+  test('with fields that mean something to a program of JavaScript keeps them, and tells of them', async () => {
+    const fields = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
+    const { code, events, ask } = await syncOdd(user(9, fields.map((name) => `,"${name}":{"admin":true}`).join('')));
+    expect(code).toBe(0);
+    const subjects = events.filter(({ kind }) => kind === 'unknown_field').map(({ subject }) => subject);
+    expect(new Set(subjects)).toEqual(new Set(fields));
+    const [row] = await ask('SELECT _extra FROM users WHERE id = 9');
+    for (const name of fields) expect(JSON.stringify(row)).toContain(name);
+  });
+
+  test('with names of 300 and of 100,000 characters, and with 50,000 fields, is kept', async () => {
+    const long = [300, 100_000].map((length) => `,"${'n'.repeat(length)}":1`);
+    const many = Array.from({ length: 50_000 }, (_, at) => `,"f${at}":${at}`);
+    const { code, milliseconds, ask } = await syncOdd(user(9, [...long, ...many].join('')));
+    expect(code).toBe(0);
+    expect(milliseconds).toBeLessThan(30_000);
+    expect(await ask('SELECT count(*) AS n FROM users, json_each(_extra) WHERE users.id = 9')).toEqual([{ n: 50_002 }]);
+  });
+});
+
+describe('a program that may open thirty files', () => {
+  test.each([
+    ['sync', '--quiet'],
+    ['query', 'SELECT count(*) FROM users'],
+    ['bulk', 'plan', 'balance', 'rows.csv'],
+  ])('says so, where that is too few: %s', (...argv) => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount\n1,add,5\n');
+    const script = `ulimit -n 30; exec "${process.execPath}" "${commandFile}" "$@"`;
+    const { PATH = '', HOME = '' } = process.env;
+    // Nothing listens there: what is wrong with the files comes first, and that nothing could be reached second.
+    const environment = {
+      ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9',
+      ADMIN_MIRROR_API_KEY: 'key-of-nobody',
+      ADMIN_MIRROR_API_ATTEMPTS: '1',
+    };
+    const { status, stderr } = spawnSync('bash', ['-c', script, 'bash', ...argv], {
+      cwd: folder,
+      encoding: 'utf8',
+      env: { PATH, HOME, ...environment },
+    });
+    expect(stderr).not.toMatch(/this is a bug/);
+    expect([2, 4]).toContain(status);
+  });
+});
+
+describe('a column of a sheet', () => {
+  test('that is called as no column of a sheet is told of, however it begins', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount,__proto__,constructor,_row\n1,add,5,x,y,2\n');
+    const { url } = await startOddServer([user(1)]);
+    const environment = { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: 'key-of-the-odd-server' };
+    const { stdout } = await invoke(['bulk', 'plan', 'balance', 'rows.csv', '--json'], { folder, environment });
+    expect(stdout).toContain('__proto__');
+    expect(stdout).toContain('constructor');
+    expect(stdout).not.toContain('_row');
+  });
+});

@@ -1,0 +1,40 @@
+/** A server whose users are records of raw JSON, whatever they hold; of all else it has nothing. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+
+/** @param records each the text, or the bytes, of one record; their ids must be told apart */
+export async function startOddServer(records: readonly (string | Buffer)[]): Promise<{ readonly url: string }> {
+  const server = createServer((request, response) => {
+    response.setHeader('content-type', 'application/json');
+    response.end(answerTo(request.url ?? '', records));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(
+    () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  );
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+function answerTo(path: string, records: readonly (string | Buffer)[]): Buffer {
+  const query = new URL(path, 'http://localhost').searchParams;
+  const shown = /\/users\?|\/users$/.test(path) && !path.includes('filter') ? records : [];
+  const size = Number(query.get('paginate') ?? 15);
+  const page = Number(query.get('page') ?? 1);
+  const here = shown.slice((page - 1) * size, page * size);
+  const { length: total } = shown;
+  const head = {
+    status: true,
+    current_page: page,
+    from: 1,
+    last_page: Math.max(1, Math.ceil(total / size)),
+    per_page: size,
+  };
+  const start = JSON.stringify({ ...head, to: total, total, links: [] }).slice(0, -1);
+  const parts = here.flatMap((record, at) => [Buffer.from(at === 0 ? '' : ','), Buffer.from(record)]);
+  return Buffer.concat([Buffer.from(`${start},"data":[`), ...parts, Buffer.from(']}')]);
+}

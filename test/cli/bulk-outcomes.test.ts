@@ -130,6 +130,23 @@ describe('a row that counts as not applied', () => {
   });
 });
 
+test('a row that was made twice stops its batch and all others, until somebody has decided about it', async () => {
+  const world = await oneRow('add,5,Credit', {}, 'commit_twice');
+  const { bulk, run, sandbox } = world;
+  const first = await run();
+  expect([first.code, first.stderr]).toEqual([8, expect.stringMatching(/was over-applied/)]);
+  const { name } = creditFile(world, 1, '7', 'other.csv');
+  for (const args of [
+    ['resume', first.batch],
+    ['run', 'balance', name, '--yes'],
+  ]) {
+    expect((await bulk(args)).code).toBe(8);
+  }
+  expect(made(sandbox)).toBe(2);
+  await bulk(['resolve', first.batch, '--row', '2', '--applied', '--reason', 'took 5.00 back by hand']);
+  expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(0);
+});
+
 describe('an id', () => {
   test('that was given to a stranger between plan and apply is not paid', async () => {
     const { sandbox, bulk, file } = await bulkWorld();

@@ -53,7 +53,10 @@ export async function showBulk({ context, sandbox, folder, shell, batch, say }: 
 
   await shell(0, 'bulk', 'results', name, '-o', results);
   say(`\nHow that row was settled, in ${results}/applied.csv: by the mark that its transaction carries.`);
-  const [head, ...lines] = readFileSync(join(folder, 'credit-results/applied.csv'), 'utf8').trimEnd().split('\n');
+  const [head, ...lines] = readFileSync(join(folder, 'credit-results/applied.csv'), 'utf8')
+    // Without the byte order mark before the first of them.
+    .trim()
+    .split('\n');
   const settled = lines.find((line) => line.includes(String(people[7]?.['email'])));
   say(`  ${head}\n  ${settled}`);
 

@@ -58,7 +58,9 @@ describe('the demo', () => {
     expect(story).toContain('invalid   row 6, amount: "12,00" is ambiguous');
     expect(story).toContain('rows      12: 11 applied, 1 unknown\n');
     expect(story).toContain('rows      12: 12 applied\n');
-    expect(story).toMatch(/^ {2}\S+@\S+,add,5\.00,Credit for the outage,9,applied,[\d.]+,[\d.]+,,token,$/m);
+    expect(story).toMatch(
+      /^ {2}\S+@\S+,add,5\.00,Credit for the outage,9,applied,[\d.]+,[\d.]+,,token,,,am:[a-z2-7]{12},\d+,[\d:.TZ-]+,\d+$/m,
+    );
     expect(story).toContain('error: this file was sent before');
     expect(readdirSync(join(folder, 'data/demo/credit-results')).sort()).toEqual([
       'applied.csv',

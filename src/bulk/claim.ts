@@ -118,6 +118,20 @@ function repeatsOf({ rows, repeats }: Pick<ClaimView, 'rows' | 'repeats'>): Repe
   });
 }
 
+/** What did the same as a write by hand, the last of it, in words; null where nothing did. */
+export function doneBefore(
+  journal: Pick<Journal, 'claimView'>,
+  fingerprint: string | null,
+  rules: Pick<Rules, 'againWithinMs'>,
+  clock: Clock,
+): string | null {
+  const row = { row: 0, user: null, fingerprint, plannedBefore: null, plannedAfter: null, claimedAt: null };
+  const before = journal
+    .claimView({ batch: '', fileHash: null, rowsDigest: '' }, [row], termsOf(rules, clock))
+    .repeats.at(-1);
+  return before === undefined ? null : `the same ${wordsOf(before)}`;
+}
+
 const mostNamed = 20;
 
 /** `row 3: the same for user 42 was applied on 2026-03-11 10:20, row 3 of batch 20260311-102000-k7qa`. */

@@ -132,18 +132,21 @@ async function openRecord(
   { id, body }: Call,
   releases: Releases,
 ): Promise<(send: () => Promise<Answer>, redact: (text: string) => string) => Promise<Answer>> {
-  const [{ openJournal }, { openWrite, recordedWrite }, { fingerprintOfWrite }] = await Promise.all([
+  const [{ openJournal }, { openWrite, recordedWrite }, { fingerprintOfWrite }, { doneBefore }] = await Promise.all([
     import('../app.ts'),
     import('../bulk/single-write.ts'),
     import('../bulk/fingerprint.ts'),
+    import('../bulk/claim.ts'),
   ]);
   const journal = await openJournal(context.settings(), systemClock, releases);
   const user = path.includes('{user}') ? id : null;
   // Of a password, not even that it is long.
   const shown = JSON.stringify('password' in body ? { ...body, password: '****' } : body);
   const write = { operation: name, user, body: shown, fingerprint: fingerprintOfWrite(name, user, body) };
-  const open = openWrite(journal, write);
-  if (open !== null) printWarning(context, open);
+  // Nothing keeps a person from doing it twice by hand, but nobody does it unknowingly.
+  const before =
+    openWrite(journal, write) ?? doneBefore(journal, write.fingerprint, context.settings().bulk, systemClock);
+  if (before !== null) printWarning(context, before);
   return (send, redact) => recordedWrite(journal, write, send, redact);
 }
 

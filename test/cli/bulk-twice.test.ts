@@ -131,6 +131,16 @@ describe('a row that was paid', () => {
     ]);
   });
 
+  test('is told of before the same is sent by hand', async () => {
+    const { command, a, batch } = await paid();
+    const byHand = ['users', 'update-balance', String(a), '--type', 'add', '--amount', '5', '--yes'];
+    const { code, stderr } = await command(byHand);
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringMatching(`warning: the same was applied on .*, row 2 of batch ${batch}`),
+    ]);
+  });
+
   test('and stands in applied.csv is refused for what the file says of it', async () => {
     const { sandbox, folder, bulk, batch } = await paid();
     await bulk(['results', batch, '-o', 'out']);

@@ -33,7 +33,7 @@ export function profileVariables(profiles: readonly FileProfile[]): string[] {
 
 /**
  * The profile in force, or why there is none that could be; undefined where the server outside of any profile is meant: where
- * there are no profiles, and where none was chosen and the file names an address outside of them.
+ * there are no profiles, and where none was chosen and an address is named outside of them.
  */
 export function chooseProfile(
   chosen: { readonly value: unknown; readonly origin: string } | undefined,

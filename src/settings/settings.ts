@@ -189,7 +189,7 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   }
   const common = new Map(file?.values.map((each) => [each.key, each]));
   const chosen = given.get('profile') ?? common.get('profile');
-  const hasServer = common.has('api.base_url');
+  const hasServer = common.has('api.base_url') || given.has('api.base_url');
   const from = { file: file === undefined ? `${name}, which is not there` : name, hasServer };
   const profile = chooseProfile(chosen, profiles, from);
   if (profile instanceof UsageError) problems.push(profile);

@@ -110,6 +110,13 @@ jobs:
     });
     expect(problems).toEqual([]);
     expect([settings?.profile, settings?.api.baseUrl]).toEqual([undefined, 'https://first.example.com']);
+    const environment = {
+      ADMIN_MIRROR_BASE_URL: 'https://first.example.com',
+      ADMIN_MIRROR_API_KEY: 'key-of-the-first',
+    };
+    const byVariable = read({ environment });
+    expect(byVariable.problems).toEqual([]);
+    expect(byVariable.settings).toMatchObject({ profile: undefined, api: { baseUrl: 'https://first.example.com' } });
     expect(settings?.store.mirror).toBe(join(folder, 'data/mirror.db'));
   });
 

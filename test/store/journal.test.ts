@@ -202,7 +202,13 @@ test('a person is taken out, and no byte is left, while amounts, outcomes and to
   const parameters = { type: 'add', amount: '5.00', description: 'For Zephyrine' };
   const token = 'am:abcdefghijkl';
   journal.addBatch(newBatch({ warnings: ['row 2: zq@quill.example has two rows'] }), [
-    newIntent(2, 7, { cells, parameters, token }),
+    newIntent(2, 7, {
+      cells,
+      parameters,
+      token,
+      notes: ['the status of the user is "banned"'],
+      plannedUsername: 'Zephyrine',
+    }),
     newIntent(3, 7, { cells, parameters, plannedAfter: 'zq@quill.example, balance 1.00' }),
     newIntent(4, 8, { cells: ['8', 'add', '1', 'from Zephyrine'] }),
   ]);
@@ -225,7 +231,7 @@ test('a person is taken out, and no byte is left, while amounts, outcomes and to
     fingerprint: null,
   });
   journal.endWrite(write, { state: 'done', httpStatus: 200, answer: '{"name":"Zephyrine"}', problem: null });
-  const texts = ['Zephyrine', 'zq@quill.example'];
+  const texts = ['Zephyrine', 'zq@quill.example', 'banned'];
   expect(textsIn(file, texts)).toEqual(texts);
   journal.forget({ id: 7, addresses: ['zq@quill.example'], texts });
   expect(textsIn(file, texts)).toEqual([]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { documentNames, filesUnder, headingsOf, sectionOf, textOf } from '../support/documents.ts';
+import { documentNames, filesUnder, headingsOf, sectionOf, testsNamedIn, textOf } from '../support/documents.ts';
 
 /** A file's words in one line: comment marks and line breaks are not part of what it says. */
 function wordsOf(path: string): string {
@@ -70,13 +70,24 @@ describe('the musts', () => {
   });
 
   test.each(items)('%s', (item) => {
-    const named = [...item.matchAll(/`(test\/[\w./-]+\.test\.ts)`((?:,? "[^"]+")+)/g)];
-    expect(named.length, 'names a test').toBeGreaterThan(0);
-    const missing = named.flatMap(([, file = '', titles = '']) =>
-      [...titles.matchAll(/"([^"]+)"/g)]
-        .filter(([, title = '']) => !textOf(file).includes(title))
-        .map(([, title]) => `${file}: ${title}`),
-    );
+    const { named, missing } = testsNamedIn(item);
+    expect(named, 'names a test').toBeGreaterThan(0);
+    expect(missing).toEqual([]);
+  });
+});
+
+describe('each threat of SECURITY.md', () => {
+  const rows = sectionOf('SECURITY.md', 'Threats')
+    .split('\n')
+    .filter((line) => line.startsWith('| ') && !/^\| (?:threat|---)/.test(line));
+
+  test('stands in a table', () => {
+    expect(rows.length).toBeGreaterThan(15);
+  });
+
+  test.each(rows)('has its test: %s', (row) => {
+    const { named, missing } = testsNamedIn(row);
+    expect(named).toBeGreaterThan(0);
     expect(missing).toEqual([]);
   });
 });

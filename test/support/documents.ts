@@ -9,6 +9,7 @@ export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 export const documentNames: readonly string[] = [
   'README.md',
   'CHANGELOG.md',
+  'SECURITY.md',
   ...readdirSync(join(projectFolder, 'docs'))
     .filter((name) => name.endsWith('.md'))
     .sort()
@@ -91,4 +92,13 @@ export function filesUnder(folder: string): string[] {
   return readdirSync(join(projectFolder, folder), { recursive: true, withFileTypes: true })
     .filter((each) => each.isFile())
     .map((each) => join(each.parentPath, each.name).slice(projectFolder.length).replace(/^\//, ''));
+}
+
+/** Tests that a text names as `test/some.test.ts` "a title", "another": how many, and those that there are none of. */
+export function testsNamedIn(text: string): { readonly named: number; readonly missing: readonly string[] } {
+  const named = [...text.matchAll(/`(test\/[\w./-]+\.test\.ts)`((?:,? "[^"]+")+)/g)].flatMap(
+    ([, file = '', titles = '']) => [...titles.matchAll(/"([^"]+)"/g)].map(([, title = '']) => ({ file, title })),
+  );
+  const missing = named.filter(({ file, title }) => !textOf(file).includes(title));
+  return { named: named.length, missing: missing.map(({ file, title }) => `${file}: ${title}`) };
 }

@@ -131,6 +131,7 @@ const driftWords: Readonly<Record<string, string>> = {
   unknown_field: 'fields that are not in it, kept in _extra',
   missing_field: 'fields that did not come, stored as null',
   changed_type: 'values of another type, kept as they came',
+  unreadable_text: 'text with bytes that are no UTF-8, kept as \uFFFD',
   relation_absent: 'related records that did not come',
 };
 

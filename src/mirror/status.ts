@@ -62,7 +62,13 @@ const shownRuns = 5;
 const shownEvents = 20;
 /** Each field drifts once in each way. */
 const shownDrift = 1_000;
-const driftKinds: readonly string[] = ['unknown_field', 'missing_field', 'changed_type', 'relation_absent'];
+const driftKinds: readonly string[] = [
+  'unknown_field',
+  'missing_field',
+  'changed_type',
+  'unreadable_text',
+  'relation_absent',
+];
 
 /** Reads the status; `fresh_as_of` is that of the stalest resource, null where one was never read whole. */
 export function mirrorStatus(store: MirrorStore): MirrorStatus {

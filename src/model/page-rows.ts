@@ -7,7 +7,7 @@ import type { ResourceName } from './resources.ts';
 
 /** How a record departed from the reference. */
 export interface Surprise {
-  readonly kind: 'unknown_field' | 'missing_field' | 'changed_type' | 'unusable_id';
+  readonly kind: 'unknown_field' | 'missing_field' | 'changed_type' | 'unreadable_text' | 'unusable_id';
   /** The field. */
   readonly subject: string;
   readonly detail: string;

@@ -84,6 +84,20 @@ describe('a record', () => {
   });
 });
 
+describe('text', () => {
+  test('that is no UTF-8 is kept as far as it can be read, and told of', async () => {
+    const bytes = Buffer.concat([
+      Buffer.from(user(9, ',"status":"a').slice(0, -1)),
+      Buffer.of(0xff, 0xc3, 0x28),
+      Buffer.from('b"}'),
+    ]);
+    const { code, events, ask } = await syncOdd(bytes);
+    expect(code).toBe(0);
+    expect(await ask('SELECT status FROM users WHERE id = 9')).toEqual([{ status: 'a\uFFFD\uFFFD(b' }]);
+    expect(events.filter(({ kind }) => kind === 'unreadable_text').map(({ subject }) => subject)).toEqual(['status']);
+  });
+});
+
 describe('a program that may open thirty files', () => {
   test.each([
     ['sync', '--quiet'],

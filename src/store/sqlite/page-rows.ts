@@ -6,10 +6,13 @@ import type { PageRows, RowMaker, Surprise } from '../../model/page-rows.ts';
 import { resourceNames, resourceOf, type FieldType, type Resource, type ResourceName } from '../../model/resources.ts';
 import type { ServedRecord, RecordKey } from '../../model/records.ts';
 import type { Cell } from './cell.ts';
-import { rowReader } from './record-row.ts';
+import { type Report, rowReader } from './record-row.ts';
 
 // Its bytes have memory of their own, not a piece of what many share: they can go to another thread without a copy.
 const encoder = new TextEncoder();
+
+/** What a decoder puts in the place of bytes that are no text. */
+const replaced = '\uFFFD';
 
 /** A value that `JSON.stringify` writes as the cell. */
 type JsonCell = string | number | null | object;
@@ -84,8 +87,17 @@ function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => Pag
       rows.push(row.cells.map(jsonCell));
     }
     const unusable = records.length - rows.length;
-    return { json: encoder.encode(JSON.stringify(rows)), ids, surprises: [...surprises.values()], unusable };
+    const json = JSON.stringify(rows);
+    if (json.includes(replaced)) reportReplaced(rows, report);
+    return { json: encoder.encode(json), ids, surprises: [...surprises.values()], unusable };
   };
+
+  function reportReplaced(rows: readonly JsonCell[][], report: Report): void {
+    for (const [at, name] of [...fields.map((field) => field.name), '_extra'].entries()) {
+      if (!rows.some((cells) => typeof cells[at] === 'string' && cells[at].includes(replaced))) continue;
+      report({ kind: 'unreadable_text', subject: name, detail: `bytes that are no UTF-8 are kept as ${replaced}` });
+    }
+  }
 }
 
 /** The rows of a page for this store. */

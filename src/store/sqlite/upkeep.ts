@@ -9,7 +9,14 @@ import { busyMs } from './file-kind.ts';
  * What tells how records depart from the reference is told once for each field and asked for for as long as the field is
  * there, so it does not age.
  */
-const lasting = ['unknown_field', 'missing_field', 'changed_type', 'relation_absent', 'relation_keys'];
+const lasting = [
+  'unknown_field',
+  'missing_field',
+  'changed_type',
+  'unreadable_text',
+  'relation_absent',
+  'relation_keys',
+];
 
 export function pruneRuns(database: Database, before: Timestamp, runs: number): number {
   const old = "SELECT run FROM mirror_runs WHERE started_at < ? AND status <> 'running' ORDER BY started_at LIMIT ?";

@@ -10,6 +10,7 @@ import type { LogLevel } from '../settings/kinds.ts';
 import type { CliContext } from './context.ts';
 import { openLogFile } from './log-file.ts';
 import { printWarning } from './output.ts';
+import { pasteable } from './pasteable.ts';
 import { screenOf } from './sieve.ts';
 
 /** Fields that never reach a log, wherever they stand in what is logged. */
@@ -27,7 +28,7 @@ export async function openLog(context: CliContext, fields: () => Fields = () => 
   const target = log.file === undefined ? await standardError(context) : fileTarget(context, log.file);
   const own = logTo({ write: (line) => target.write(harmless(context.redact(line))) }, log.level);
   const whole = logWith(own, () => ({ ...(profile !== undefined && { profile }), ...fields() }));
-  if (log.file !== undefined) context.atEnd((error) => tellEnd(whole, error));
+  if (log.file !== undefined) context.atEnd((error) => tellEnd(context, whole, error));
   return whole;
 }
 
@@ -56,10 +57,12 @@ function fileTarget(context: CliContext, path: string): DestinationStream {
 }
 
 /** Standard error tells a person why the command failed; a log that is apart from it must tell so, too. */
-function tellEnd(log: Log, error: unknown): void {
+function tellEnd(context: CliContext, log: Log, error: unknown): void {
   if (!(error instanceof Error)) return;
-  if (error instanceof OperatorError) log.error({ exit_code: error.exitCode, advice: error.advice }, error.message);
-  else log.error({ exit_code: 1, stack: error.stack }, error.message);
+  if (error instanceof OperatorError) {
+    const advice = error.advice === undefined ? undefined : pasteable(context, error.advice);
+    log.error({ exit_code: error.exitCode, advice }, error.message);
+  } else log.error({ exit_code: 1, stack: error.stack }, error.message);
 }
 
 async function standardError(context: CliContext): Promise<DestinationStream> {

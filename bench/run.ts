@@ -13,6 +13,7 @@ import { benchFirstSync } from './first-sync.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
 import { benchRankProbes } from './rank-probes.ts';
 import { benchReports } from './reports.ts';
+import { benchRequests, requestsWords } from './requests.ts';
 import { benchSnapshot } from './snapshot.ts';
 import { benchStart } from './start.ts';
 import { markdownTable } from './table.ts';
@@ -42,14 +43,18 @@ try {
     folder,
     [10, 5, 2.5, 1.25].map((part) => Math.round(users / part)),
   );
+  const requests = `## Requests\n\n${requestsWords}\n\n${await benchRequests(users, [15, 100, 1_000])}`;
   const slow = `## Reports that take longer than a second, and why\n\n${reports.slow}`;
-  process.stdout.write(`${table}\n\n${slow}\n\n${cost}\n`);
+  process.stdout.write(`${table}\n\n${slow}\n\n${cost}\n\n${requests}\n`);
   const [cpu] = cpus();
   const machine = `${cpus().length} × ${cpu?.model.trim() ?? 'unknown processor'}, Node ${process.versions.node}`;
   const head = `# What was measured\n\n${machine}; medians of ${pairs} runs, ours and the floor in turn. Made by \`npm run bench\`.\n`;
   const skipped =
     '## Rows that the server skips by OFFSET in a first sync\n\nOurs grow with the users, one walk over everything with their square.';
-  writeFileSync(new URL('results.md', import.meta.url), `${head}\n${table}\n\n${slow}\n\n${skipped}\n\n${cost}\n`);
+  writeFileSync(
+    new URL('results.md', import.meta.url),
+    `${head}\n${table}\n\n${slow}\n\n${skipped}\n\n${cost}\n\n${requests}\n`,
+  );
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

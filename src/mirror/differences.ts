@@ -13,6 +13,8 @@ export interface DifferencePorts {
   readonly capabilities: Capabilities;
   /** Records that the server counts in the days. */
   readonly count: (days: DayRange) => Promise<number>;
+  /** Windows that lack records, by their places in the whole list; undefined where it cannot be told. */
+  readonly locate: () => Promise<readonly Window[] | undefined>;
   /** Requests that may be sent. */
   readonly left: () => number;
 }
@@ -81,9 +83,10 @@ export async function findDifferences(ports: DifferencePorts, windows: readonly 
     sum += counted - (window.serverTotal ?? 0);
   };
   if (!addUp(ports.capabilities)) {
+    const located = await ports.locate();
     // Each by itself, where that can be afforded: else the next walks find what there is, the stalest windows first.
-    if (windows.length > ports.left()) return { windows: found, sum };
-    for (const window of windows) note(window, await ports.count(window));
+    const counted = located ?? (windows.length > ports.left() ? [] : windows);
+    for (const window of windows) if (counted.includes(window)) note(window, await ports.count(window));
     return { windows: found, sum };
   }
   for (const stretch of stretchesOf(windows).map((each) => new Stretch(ports, each))) {

@@ -69,7 +69,10 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
     forgetFutureReading(ports, resource);
     const stored = storedCapabilities(store, resource)?.capabilities;
     // Ranges may have seemed not to work only because there were too few records to show it.
-    if (stored === undefined || stored.ranges === 'none') {
+    // Where there was no record at all, there is none to measure by: the reading shows the first one.
+    const isBlank =
+      store.liveCount(resource) === 0 && store.windows(resource).every(({ serverTotal }) => serverTotal === 0);
+    if (stored === undefined || (stored.ranges === 'none' && !isBlank)) {
       return await readResource(ports, course, await measure(ports), false);
     }
     try {

@@ -52,7 +52,7 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
   for (let round = 0; round < rounds && !isStill && !isTold(); round += 1) {
     const before = { total, live };
     // A list that shows nothing at all has nothing to be searched.
-    if (total > 0) await readDiffering(ports, total - live);
+    if (total > 0) await readDiffering(ports, total, total - live);
     total = await visitor.total(null);
     live = store.accountedCount(resource);
     if (isTold() || live !== before.live || total !== before.total) continue;
@@ -95,7 +95,7 @@ function endOf(ports: SumPorts, total: number, live: number, isStill: boolean): 
  * Reads the windows that may hold the difference: those whose count is another now, and where these do not explain it,
  * those still open and those not settled.
  */
-async function readDiffering(ports: SumPorts, difference: number): Promise<void> {
+async function readDiffering(ports: SumPorts, total: number, difference: number): Promise<void> {
   const { visitor, store, resource, only, isOpen, surplus, capabilities, allowance } = ports;
   const asked = store
     .windows(resource)
@@ -108,6 +108,7 @@ async function readDiffering(ports: SumPorts, difference: number): Promise<void>
       surplus,
       capabilities,
       count: (days) => visitor.total(days),
+      locate: () => visitor.locateLosses(sealed, total),
       left: () => allowance.left(resource),
     },
     sealed,

@@ -3,7 +3,7 @@ import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../api/errors.ts';
 import { countOf } from '../api/narrow.ts';
-import { coverageOf, type DayRange } from '../model/era.ts';
+import { coverageOf, everything, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
@@ -13,6 +13,7 @@ import { findDeletions, isWorthSearching } from './find-deletions.ts';
 import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
+import { expectedProbes } from './rank-probe.ts';
 import { SpentError, type Allowance } from './allowance.ts';
 import type { Removal, Suspicion } from './reconcile.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
@@ -219,6 +220,32 @@ export class WindowVisitor {
     const text = `${window.from}..${window.to} is read whole: ${searched.problem}`;
     progress({ kind: 'notice', resource, text });
     return false;
+  }
+
+  /**
+   * The windows that lack records of the list, of which the server counts so many in all, found by the places of a few
+   * of them; undefined where only counting each window can tell.
+   */
+  async locateLosses(windows: readonly Window[], total: number): Promise<Window[] | undefined> {
+    const { store, source, resource, capabilities } = this.#ports;
+    const { pageSize } = capabilities;
+    const known = { pagesRead: 0, freshAsOf: null, problem: null };
+    const whole: Window = {
+      resource,
+      ...everything,
+      ...known,
+      state: 'settled',
+      serverTotal: store.liveCount(resource),
+    };
+    const lost = (whole.serverTotal ?? 0) - total;
+    if (!isWorthSearching(whole, total, capabilities)) return undefined;
+    if (windows.length <= expectedProbes(lost, Math.ceil(total / pageSize))) return undefined;
+    const read = (page: number) =>
+      source.page(resource, { page, paginate: pageSize, range: null }, capabilities, this.#signal);
+    const searched = await findDeletions({ store, read, pageSize }, whole, null, total);
+    if (searched.kind !== 'found') return undefined;
+    const ids = new Set(searched.lost);
+    return windows.filter((window) => store.unseenIds(window, new Set()).some((id) => ids.has(id)));
   }
 
   /** Settles a window that was read whole: at once, or when it is decided about the rows that were not shown. */

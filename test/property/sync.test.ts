@@ -4,12 +4,14 @@
  * `npm run soak` runs it some thousand times; PROPERTY_SEED=… runs what failed again, PROPERTY_SHRINK=1 looks for less
  * that fails.
  */
+import { existsSync } from 'node:fs';
 import { array, assert, asyncProperty, boolean, constantFrom, integer, option, record, subarray } from 'fast-check';
 import { expect, test } from 'vitest';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceOf, type ResourceName } from '../../src/model/resources.ts';
 import { dayMs, parseInstant } from '../../src/model/time.ts';
 import { defaultBehaviour } from '../../src/sandbox/behaviour.ts';
+import { OtherServerError } from '../../src/mirror/server-check.ts';
 import { openSandbox, type Behaviour, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -49,6 +51,30 @@ const switches: readonly Partial<Behaviour>[] = [
   { poisoned: 'users:2,users:11,emails:3,emails:4,emails:40', page_breaks_how: 'says_so' },
 ];
 
+/** What a server says for a while that is not so. */
+const lies: readonly Partial<Behaviour>[] = [
+  { empty_lists: 'users,emails' },
+  { empty_lists: 'users,emails', missing_users: true },
+  { missing_users: true },
+  { totals_more: 3 },
+  { totals_cap: 40 },
+  { totals_cached: 20 },
+];
+
+const honest: Partial<Behaviour> = {
+  empty_lists: '',
+  missing_users: false,
+  totals_more: 0,
+  totals_cap: 0,
+  totals_cached: 0,
+};
+
+/** The switches at once. A host that cannot make the only page that it gives has nothing to be mirrored. */
+function together<B extends Partial<Behaviour>>(before: B, switched: readonly Partial<Behaviour>[]): B {
+  const all = Object.assign(before, ...switched) as B;
+  return all.page_over === 'ignore' ? { ...all, page_breaks_over: 0 } : all;
+}
+
 const faults: Partial<Behaviour> = {
   read_error_500: 0.03,
   read_html: 0.03,
@@ -63,6 +89,8 @@ const step = record({
   /** Chance of a change of the server after each page. */
   churn: constantFrom(0, 0.2, 0.6),
   faults: boolean(),
+  /** Told from the first page of the run on, or from a later one, until its end. */
+  lie: option(record({ said: constantFrom(...lies), from: constantFrom(0, 1, 4) }), { freq: 4 }),
   /** Pages after which the run is stopped; beyond the last page it is not. */
   stopAfter: constantFrom(3, 9, 30, 10_000, 10_000),
   mode: constantFrom('default', 'quick', 'full'),
@@ -97,29 +125,35 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
   const { pageSize, windowPages, concurrency } = world;
   const shape = { resources: [resource], pageSize, windowPages, concurrency, clock } as const;
   let behaviour = sandbox.control.behaviour();
-  for (const { churn, faults: faulty, stopAfter, mode, changesBefore, days, switches } of world.steps) {
-    if (switches !== null) behaviour = Object.assign({}, defaultBehaviour, ...switches) as Behaviour;
+  for (const { churn, faults: faulty, lie, stopAfter, mode, changesBefore, days, switches } of world.steps) {
+    if (switches !== null) behaviour = together({ ...defaultBehaviour }, switches);
     clock.advance(days * dayMs);
     sandbox.control.advanceClock(days * dayMs);
     for (let count = 0; count < changesBefore; count += 1) history.maybe(1);
     sandbox.control.setBehaviour({ ...behaviour, ...(faulty ? faults : {}) });
     const stop = new AbortController();
     let pages = 0;
+    // Of what it has never seen a record, nobody can tell that it is hidden.
+    const isKnown = existsSync(file) && rowsOf(file, resource, ['id']).size > 0;
+    const tell = (): void => {
+      if (lie !== null && isKnown && pages === lie.from) sandbox.control.setBehaviour(lie.said);
+    };
+    tell();
     const onEvent: SyncTry['onEvent'] = ({ kind }) => {
       if (kind !== 'page') return;
       history.maybe(churn);
       pages += 1;
+      tell();
       if (pages === stopAfter) stop.abort(new InterruptedError('SIGINT'));
     };
-    const { report } = await sync(sandbox, file, {
-      ...shape,
-      mode,
-      requestsPerRun: world.budget,
-      signal: stop.signal,
-      onEvent,
+    const tried = { ...shape, mode, requestsPerRun: world.budget, signal: stop.signal, onEvent } as const;
+    // A server that shows none of its records may as well be another one: then nothing was changed.
+    const ended = await sync(sandbox, file, tried).catch((error: unknown) => {
+      if (error instanceof OtherServerError && lie !== null) return null;
+      throw error;
     });
-    sandbox.control.setBehaviour(behaviour);
-    expectTrue(sandbox, file, resource, history, report.resources[resource]);
+    sandbox.control.setBehaviour({ ...behaviour, ...honest });
+    if (ended !== null) expectTrue(sandbox, file, resource, history, ended.report.resources[resource]);
   }
   sandbox.control.setBehaviour({ poisoned: '' });
   const { report } = await sync(sandbox, file, { ...shape, allowDeletions: true });
@@ -162,7 +196,7 @@ test(
   async () => {
     await assert(
       asyncProperty(world, async (drawn) => {
-        const behaviour: Partial<Behaviour> = Object.assign({}, ...drawn.switches);
+        const behaviour = together({}, drawn.switches);
         const sandbox = await openSandbox({
           users: drawn.resource === 'users' ? drawn.size : 3,
           emails: drawn.resource === 'emails' ? drawn.size : 0,

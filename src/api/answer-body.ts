@@ -38,18 +38,24 @@ export function isHtml(answer: Pick<HttpAnswer, 'body' | 'headers'>): boolean {
 export function bodyOf(answer: HttpAnswer): unknown {
   if (answer.body.length === 0) throw new UnreadableAnswer('the answer is empty');
   if (isHtml(answer)) throw new UnreadableAnswer('the answer is a web page', { html: true });
-  if (isTooDeep(answer.body)) throw new UnreadableAnswer('the answer is nested more than 1,000 levels deep');
   let body: unknown;
   try {
     body = parseExactly(answer.body);
-  } catch {
+  } catch (error) {
+    // Out of room for its own calls.
+    if (error instanceof RangeError) throw tooDeep();
     // The parser's own message quotes the body, which may hold anything.
     throw new UnreadableAnswer('the answer is not whole, or not JSON');
   }
+  if (isTooDeep(body)) throw tooDeep();
   if (isRefusal(body)) {
     throw new UnreadableAnswer('the server reports a failure', { refusal: problemsIn(body) });
   }
   return body;
+}
+
+function tooDeep(): UnreadableAnswer {
+  return new UnreadableAnswer('the answer is nested more than 1,000 levels deep');
 }
 
 /** `{"success": false, …}`, under whatever status. */

@@ -6,6 +6,7 @@ import type { Capabilities } from '../api/capabilities.ts';
 import type { Page } from '../api/envelope.ts';
 import { everything, type DayRange } from '../model/era.ts';
 import type { RecordKey } from '../model/records.ts';
+import type { ResourceName } from '../model/resources.ts';
 import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 import { idsOn } from './page-entries.ts';
 import { reachOf } from './range.ts';
@@ -61,6 +62,30 @@ export async function findDeletions(
   const missing = new Set<RecordKey>(found.ids);
   const lost = store.unseenIds(window, new Set()).filter((id) => missing.has(id));
   return { kind: 'found', lost };
+}
+
+/**
+ * The windows that lack records of the whole list, found by the places of a few of them; undefined where only counting
+ * each window can tell, or costs less.
+ * @param total what the server counts in the list
+ */
+export async function findLosses(
+  ports: SearchPorts,
+  resource: ResourceName,
+  windows: readonly Window[],
+  total: number,
+  capabilities: Capabilities,
+): Promise<Window[] | undefined> {
+  const { store, pageSize } = ports;
+  const live = store.liveCount(resource);
+  const known = { pagesRead: 0, freshAsOf: null, problem: null };
+  const whole: Window = { resource, ...everything, ...known, state: 'settled', serverTotal: live };
+  if (!isWorthSearching(whole, total, capabilities)) return undefined;
+  if (windows.length <= expectedProbes(live - total, Math.ceil(total / pageSize))) return undefined;
+  const searched = await findDeletions(ports, whole, null, total);
+  if (searched.kind !== 'found') return undefined;
+  const lost = new Set(searched.lost);
+  return windows.filter((window) => store.unseenIds(window, new Set()).some((id) => lost.has(id)));
 }
 
 function undecided(problem: string): Searched {

@@ -9,8 +9,8 @@ import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
 import type { Source } from './source.ts';
 import { Findings } from './verify-findings.ts';
-import { problemOf, walkWindow, type WalkPorts } from './walk.ts';
-import { insistOnWindow } from './whole-walk.ts';
+import { problemOf, type WalkPorts } from './walk.ts';
+import { insistOnWindow, walkWindow } from './whole-walk.ts';
 
 export interface ComparePorts {
   readonly source: Pick<Source, 'page' | 'total'>;

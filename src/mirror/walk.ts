@@ -62,7 +62,7 @@ export type Verdict =
   /** `shown`: what was seen where all pages gave one total; without it, there is nothing to go on with. */
   | { readonly kind: 'unstable'; readonly total: number; readonly problem: string; readonly shown?: Shown };
 
-type Unstable = Extract<Verdict, { kind: 'unstable' }>;
+export type Unstable = Extract<Verdict, { kind: 'unstable' }>;
 
 /** Why a window is not settled, in words. */
 export function problemOf(verdict: Exclude<Verdict, { kind: 'settled' }>): string {
@@ -203,7 +203,7 @@ const aims = 3;
  * is read would pull another one onto it, and with one added meanwhile the total would not tell.
  * @param most records beyond which the window is too large to be walked and should be cut
  */
-async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict> {
+export async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict> {
   let end = Math.max(1, Math.ceil((ports.expected ?? 0) / ports.pageSize));
   let total = 0;
   for (let aim = 0; aim < aims; aim += 1) {
@@ -270,56 +270,4 @@ async function walkBack(pass: Pass, end: number, perPage: number): Promise<Verdi
     for (let number = end; number <= lastPage; number += 1) if ((await pass.take(number)).entries === 0) break;
   }
   return pass.verdict(perPage);
-}
-
-/** Times that a window is walked before it is cut, or left for another run. */
-const attempts = 3;
-
-/** Passes in a row without a new record, after which no other is expected. */
-const idlePasses = 4;
-
-/** What to walk with, for pages of that size. */
-export type PortsOf = (pageSize: number) => WalkPorts;
-
-/**
- * Walks the window until a walk is consistent, so many times at the most. Passes over a list that holds still are united:
- * where its order changes from request to request, each of them has the same chance to miss a record, so a few dozen
- * find the last one; and where two of them show the same records, there are no others to be shown.
- * @param before what earlier passes have shown, to go on from
- */
-export async function walkWindow(
-  portsOf: PortsOf,
-  pageSize: number,
-  most: number,
-  passes = attempts,
-  before?: Unstable,
-): Promise<Verdict> {
-  let verdict: Verdict = before ?? (await walkOnce(portsOf(pageSize), most));
-  for (let pass = 1; pass < passes && verdict.kind === 'unstable' && !isFinal(verdict); pass += 1) {
-    // Pages that end elsewhere show what hid between two of them.
-    const size: number = verdict.shown?.crossing && pass % 2 === 1 ? Math.max(1, Math.floor(pageSize * 0.7)) : pageSize;
-    const next = await walkOnce(portsOf(size), most);
-    verdict = next.kind === 'unstable' ? unite(verdict, next) : next;
-  }
-  return verdict;
-}
-
-/** Whether another pass would show nothing else. */
-function isFinal({ shown }: Unstable): boolean {
-  return shown !== undefined && shown.idle >= idlePasses;
-}
-
-function unite(before: Unstable, now: Unstable): Verdict {
-  const [a, b] = [before.shown, now.shown];
-  // Where records came or went, what was seen before no longer adds up with what is seen now.
-  if (a === undefined || b === undefined || before.total !== now.total) return now;
-  const { startedAt } = a;
-  const { total } = now;
-  const seen = a.seen.union(b.seen);
-  const isSame = seen.size === a.seen.size && seen.size === b.seen.size;
-  if (seen.size === total || (isSame && (!b.crossing || a.perPage !== b.perPage))) {
-    return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size };
-  }
-  const idle = seen.size > a.seen.size ? 0 : a.idle + 1;
-  return { ...now, shown: { ...b, seen, startedAt, crossing: a.crossing || b.crossing, idle } };
 }

@@ -3,23 +3,22 @@ import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../api/errors.ts';
 import { countOf } from '../api/narrow.ts';
-import { coverageOf, everything, type DayRange } from '../model/era.ts';
+import { coverageOf, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
 import { ContradictionError } from './contradiction.ts';
-import { findDeletions, isWorthSearching } from './find-deletions.ts';
+import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
 import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
-import { expectedProbes } from './rank-probe.ts';
 import { SpentError, type Allowance } from './allowance.ts';
 import type { Removal, Suspicion } from './reconcile.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
 import type { Source } from './source.ts';
-import { problemOf, type Verdict, walkWindow } from './walk.ts';
-import { insistOnWindow } from './whole-walk.ts';
+import { problemOf, type Verdict } from './walk.ts';
+import { insistOnWindow, walkWindow } from './whole-walk.ts';
 import { WindowPages } from './window-pages.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
 
@@ -222,30 +221,13 @@ export class WindowVisitor {
     return false;
   }
 
-  /**
-   * The windows that lack records of the list, of which the server counts so many in all, found by the places of a few
-   * of them; undefined where only counting each window can tell.
-   */
+  /** The windows that lack records of the list, of which the server counts so many in all; undefined where none can tell. */
   async locateLosses(windows: readonly Window[], total: number): Promise<Window[] | undefined> {
     const { store, source, resource, capabilities } = this.#ports;
     const { pageSize } = capabilities;
-    const known = { pagesRead: 0, freshAsOf: null, problem: null };
-    const whole: Window = {
-      resource,
-      ...everything,
-      ...known,
-      state: 'settled',
-      serverTotal: store.liveCount(resource),
-    };
-    const lost = (whole.serverTotal ?? 0) - total;
-    if (!isWorthSearching(whole, total, capabilities)) return undefined;
-    if (windows.length <= expectedProbes(lost, Math.ceil(total / pageSize))) return undefined;
     const read = (page: number) =>
       source.page(resource, { page, paginate: pageSize, range: null }, capabilities, this.#signal);
-    const searched = await findDeletions({ store, read, pageSize }, whole, null, total);
-    if (searched.kind !== 'found') return undefined;
-    const ids = new Set(searched.lost);
-    return windows.filter((window) => store.unseenIds(window, new Set()).some((id) => ids.has(id)));
+    return findLosses({ store, read, pageSize }, resource, windows, total, capabilities);
   }
 
   /** Settles a window that was read whole: at once, or when it is decided about the rows that were not shown. */

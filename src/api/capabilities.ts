@@ -88,7 +88,9 @@ export async function measureCapabilities(
     now: newest.serverTime ?? asked,
     seen: [...sightingsIn(newest), ...sightingsIn(oldest)],
   };
-  const ranges = await measureRanges(survey, survey.seen.length === 0 ? (known ?? before) : known, notes);
+  // A list that shows nothing, as in a deploy, says nothing against what was measured when it did.
+  if (survey.seen.length === 0 && before !== undefined) return before;
+  const ranges = await measureRanges(survey, known, notes);
   const rateLimit = client.rateLimit?.();
   // The `Date` header is cut to seconds: half a second is its mean error.
   const clockDifferenceMs =

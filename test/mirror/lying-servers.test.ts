@@ -51,6 +51,8 @@ describe('lists that are empty for a while', () => {
     ],
   ] as const)('%s take no row with them, and the run says so', async (_, lie) => {
     const { sandbox, file } = await mirrored(shop);
+    const measured = () => rowsIn<string>(file, "SELECT value FROM mirror_capabilities WHERE name = 'lists'");
+    const before = measured();
     sandbox.control.setBehaviour(lie);
     for (const mode of ['default', 'full', 'quick'] as const) {
       const liar = await sync(sandbox, file, { mode });
@@ -58,6 +60,7 @@ describe('lists that are empty for a while', () => {
       expect(liar.error?.exitCode).toBe(5);
     }
     expectMirrored(sandbox, file);
+    expect(measured()).toEqual(before);
     expect(new Set(eventsIn(file, 'absence_unproven'))).toEqual(new Set(lie.empty_lists.split(',')));
     sandbox.control.setChaos('calm');
     expect((await sync(sandbox, file)).report.status).toBe('complete');

@@ -5,7 +5,11 @@ import type { ExitCode } from './model/errors.ts';
 
 /** Runs the command line and ends the process with its exit code. Tests bring commands of their own. */
 export async function main(argv: readonly string[], rows?: readonly CommandRow[]): Promise<void> {
+  const answer: Answer = { counts: false, failure: undefined };
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    answer.failure ??= error;
+    // What was sent to a server decides how the command ends, and not whether anybody reads of it.
+    if (answer.counts) return;
     // The reader (`| head`) has what it wanted.
     if (error.code === 'EPIPE') process.exit(0);
     process.stderr.write(`error: could not write to standard output: ${error.message}\n`);
@@ -15,10 +19,17 @@ export async function main(argv: readonly string[], rows?: readonly CommandRow[]
   process.stderr.on('error', () => {});
   // Asked often and by scripts, so answered before anything else is loaded.
   if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) process.stdout.write(`${version()}\n`);
-  else process.exit(await runProcess(argv, rows));
+  else process.exit(await runProcess(argv, answer, rows));
 }
 
-async function runProcess(argv: readonly string[], rows?: readonly CommandRow[]): Promise<ExitCode> {
+/** What becomes of standard output. */
+interface Answer {
+  /** The command has begun to send: it goes on to its end, and its exit code counts. */
+  counts: boolean;
+  failure: NodeJS.ErrnoException | undefined;
+}
+
+async function runProcess(argv: readonly string[], answer: Answer, rows?: readonly CommandRow[]): Promise<ExitCode> {
   const [{ run }, { InterruptedError }, { bugText }, { SecretWords, withoutCredentials }, { harmless }] =
     await Promise.all([
       import('./cli/program.ts'),
@@ -61,10 +72,19 @@ async function runProcess(argv: readonly string[], rows?: readonly CommandRow[])
     folder: process.cwd(),
     secrets,
     events,
+    onSend: () => {
+      answer.counts = true;
+    },
   };
   const code = await run(argv, world, rows);
   await Promise.all([process.stdout, process.stderr].map((each) => new Promise((done) => each.write('', done))));
-  return code;
+  const { failure } = answer;
+  if (failure === undefined || failure.code === 'EPIPE') return code;
+  process.stderr.write(
+    `error: could not write to standard output: ${failure.message}\n` +
+      'What was asked for was sent all the same. Look at what became of it before you give the command again.\n',
+  );
+  return code === 0 ? 5 : code;
 }
 
 /**

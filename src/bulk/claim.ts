@@ -162,6 +162,8 @@ function wordsOf({ state, at, batch, row }: SentRow): string {
 const stateWords: Readonly<Partial<Record<SentRow['state'], string>>> = {
   applied: 'was applied',
   done: 'was applied',
+  refused: 'was refused, which nobody has checked,',
+  nothing_done: 'was put off by the server, which nobody has checked,',
   planned: 'was approved, and waits to be sent,',
   blocked: 'was approved, and waits to be sent,',
   not_applied: 'was sent and not found, which a late write can still change,',

@@ -1,17 +1,22 @@
-/** Whether the journal is the one that knows what was sent. Section "The journal" of docs/architecture.md. */
+/** Whether the journal is the one that knows what was sent. Section "Consent" of docs/architecture.md. */
 import { UsageError } from '../model/errors.ts';
-import type { SendingPorts } from './sending.ts';
+import type { RememberedJournal } from '../store/ports/journal-memory.ts';
+import type { Sending, SendingPorts } from './sending.ts';
 
-/** Throws a UsageError where the mirror remembers a batch that this journal does not have; nothing was sent then. */
+/** The journal as it is, to be remembered before a request goes out. */
+export function memoryOf({ journal, batch }: Pick<Sending, 'journal' | 'batch'>): RememberedJournal {
+  return { journal: journal.id, batch: batch.batch, steps: journal.lastStep() };
+}
+
+/** Throws a UsageError where the mirror remembers more than this journal holds; nothing was sent then. */
 export function checkMemory({ journal, memory }: Pick<SendingPorts, 'journal' | 'memory'>, accepted: boolean): void {
   const known = memory?.recall() ?? null;
   if (known === null || accepted) return;
   if (known.journal !== journal.id) {
     throw refused(`batches of this mirror were sent from another journal, the newest of them ${known.batch}`);
   }
-  const batch = journal.batch(known.batch);
-  if (batch === undefined || batch.appliedAt === null) {
-    throw refused(`this journal is older than the mirror: it does not know that batch ${known.batch} was sent`);
+  if (journal.lastStep() < known.steps) {
+    throw refused(`this journal is older than the mirror: it does not know all that was sent of batch ${known.batch}`);
   }
 }
 

@@ -50,7 +50,6 @@ export async function sendBatch(
       return ended(ports, batch, error);
     }
     const claimed = journal.batch(batch.batch) ?? batch;
-    ports.memory?.remember(journal.id, batch.batch);
     const stop = await new Run({ ...ports, batch: claimed, action, options }).all();
     return ended(ports, batch, stop);
   });

@@ -8,6 +8,7 @@ import type { Intent, IntentFields, IntentState } from '../store/ports/journal.t
 import type { Sighting } from './action.ts';
 import { type Outcome, send } from './answer.ts';
 import { journalBehind } from './claim.ts';
+import { memoryOf } from './journal-memory.ts';
 import { answeredState, checkStep } from './intent.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
 import { overApplied, settleRow } from './settle.ts';
@@ -47,6 +48,12 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
     problem: null,
   });
   if (!begun) return block(sending, planned, 'another write for the same user is open');
+  try {
+    sending.memory?.remember(memoryOf(sending));
+  } catch (error) {
+    if (error instanceof OperatorError) move(sending, planned, 'sending', 'planned', {}, 'nothing was sent');
+    throw error;
+  }
   const outcome = await send(client, request);
   if (outcome.kind === 'later') {
     const { httpStatus, error } = outcome;
@@ -78,7 +85,7 @@ function beforeMarks(sending: Sending, planned: Intent, seen: Sighting): RowEnd 
     return { state: 'planned', stop: journalBehind(batch.batch, why) };
   }
   // A person who said that it shall be sent again has been told what was known.
-  if (batch.againReason !== null || batch.undoOf !== null) return undefined;
+  if (batch.againReason !== null) return undefined;
   const since = clock.now() - options.againWithinMs;
   const foreign = others.find(
     ({ token, at }) => (parseInstant(at) ?? Infinity) >= since && !journal.knowsToken(planned.fingerprint ?? '', token),

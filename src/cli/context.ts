@@ -39,6 +39,8 @@ export interface CliContext {
   readonly color: (stream?: NodeJS.WriteStream) => boolean;
   /** Records the exit code of a command whose answer is already printed; the command goes on. */
   readonly exit: (code: ExitCode) => void;
+  /** To be called before the first write goes to a server: from then on the command ends as that did, whoever reads of it. */
+  readonly sends: () => void;
   /** Something that must stand in nothing that is printed or logged: a password that was given. */
   readonly keepSecret: (word: string) => void;
   /** The text without the key and what else is to be kept secret. */
@@ -61,6 +63,8 @@ export interface CliWorld {
   readonly folder: string;
   /** What the process has come to know and must not tell; where it is not given, the command's own. */
   readonly secrets?: SecretWords;
+  /** Called before the first write goes to a server. */
+  readonly onSend?: () => void;
   /** Dispatches `reopen` when log files are to be opened again. */
   readonly events?: EventTarget;
 }
@@ -122,6 +126,7 @@ export function createContext(
     exit: (next) => {
       code = next;
     },
+    sends: () => world.onSend?.(),
     keepSecret: (word) => secrets.add(word),
     redact: (text) => secrets.redact(text),
     onReopen: (open) => {

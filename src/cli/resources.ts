@@ -119,6 +119,7 @@ async function runOperation(
       noteProfile(context, doing);
     }
     const send = () => callOf(operation.name)(client, call);
+    if (record !== undefined) context.sends();
     const answer = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
     const { printAnswer } = await import('./answers.ts');
     printAnswer(context, answer);

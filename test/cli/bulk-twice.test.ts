@@ -1,12 +1,13 @@
 /** Nobody is paid twice: what people, two terminals and other files can do, as they do it. */
-import { copyFileSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { copyFileSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, type BulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';
-import { finished, startCli } from '../support/cli.ts';
+import { commandFile, finished, startCli } from '../support/cli.ts';
 import { enter } from '../support/dialogue.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { openTerminal } from '../support/terminal.ts';
@@ -84,6 +85,54 @@ describe('two terminals', () => {
   });
 });
 
+describe('whoever reads of it', () => {
+  test.each([
+    ['a batch', (world: BulkWorld) => ['bulk', 'run', 'balance', creditFile(world, 1).name, '--yes']],
+    [
+      'a write by hand',
+      ({ sandbox }: BulkWorld) => `users update-balance ${newUser(sandbox, 10)} --type add --amount 5 --yes`.split(' '),
+    ],
+  ])(
+    '%s that was sent does not end as if nothing had been sent, though its report cannot be written',
+    async (_, argsOf) => {
+      const world = await bulkWorld();
+      const { sandbox, folder, environment } = world;
+      const command = `exec "$0" "$@" > /dev/full`;
+      const { PATH = '', HOME = '' } = process.env;
+      const child = spawn('bash', ['-c', command, process.execPath, commandFile, ...argsOf(world)], {
+        cwd: folder,
+        env: { PATH, HOME, ...environment },
+      });
+      child.stdin.end();
+      const { code, stderr } = await finished(child);
+      expect([code, made(sandbox)]).toEqual([5, 1]);
+      expect(stderr).toMatch(/could not write to standard output/);
+    },
+  );
+});
+
+test('a batch that is taken back in two terminals at once is planned once, and the other says so', async () => {
+  const world = await bulkWorld({ latency: 30 });
+  const { bulk } = world;
+  const { batch } = (await bulk(['run', 'balance', creditFile(world, 2).name, '--yes', '--json'])).report();
+  const ends = await Promise.all([bulk(['undo', batch]), bulk(['undo', batch])]);
+  expect(ends.map(({ code }) => code).toSorted((a, b) => a - b)).toEqual([0, 2]);
+  expect(ends.map(({ stderr }) => stderr).join()).toMatch(/being taken back by another batch at this moment/);
+});
+
+test('a mirror that is harmed while somebody is asked is said so, and nothing is sent', async () => {
+  const world = await bulkWorld();
+  const { sandbox, folder, command } = world;
+  const { name } = creditFile(world, 2);
+  await command(['sync']);
+  const terminal = await atPrompt(world, ['run', 'balance', name]);
+  for (const end of ['', '-wal']) truncateSync(join(folder, 'data', `mirror.db${end}`));
+  terminal.type(`${total}${enter}`);
+  const { code, stdout } = await terminal.ended;
+  expect([code, made(sandbox)]).toEqual([2, 0]);
+  expect(stdout).not.toMatch(/bug in admin-mirror/);
+});
+
 describe('a row that was paid', () => {
   async function paid() {
     const world = await bulkWorld();
@@ -130,6 +179,18 @@ describe('a row that was paid', () => {
       expect.stringMatching(new RegExp(`row 2: the same for user ${user} .*by hand`)),
     ]);
   });
+
+  test.each(['commit_503', 'commit_429', 'commit_refused', 'commit_500'] as const)(
+    'by hand is named whatever the server said of it: %s',
+    async (fault) => {
+      const { sandbox, command, bulk, file } = await bulkWorld();
+      const user = newUser(sandbox, 10);
+      sandbox.control.faultNext({ fault, match: { method: 'PUT' } });
+      await command(['users', 'update-balance', String(user), '--type', 'add', '--amount', '5', '--yes']);
+      const { code } = await bulk(['run', 'balance', file(`${csv}${user},add,5.00,x\n`, 'hand.csv'), '--yes']);
+      expect([code, made(sandbox)]).toEqual([2, 1]);
+    },
+  );
 
   test('is told of before the same is sent by hand', async () => {
     const { command, a, batch } = await paid();
@@ -186,6 +247,47 @@ describe('a journal that is not the newest', () => {
     const { code, stderr } = await bulk(['run', 'balance', name, '--yes']);
     expect([code, stderr]).toEqual([2, expect.stringMatching(/were sent from another journal/)]);
     expect(made(sandbox)).toBe(2);
+  });
+
+  test('put back from a copy that was made in mid-run sends nothing, although the server shows no marks', async () => {
+    const world = await bulkWorld({ transactions: 'hidden' });
+    const { sandbox, folder, command, bulk, environment } = world;
+    const { name } = creditFile(world, 8);
+    await command(['sync']);
+    sandbox.control.setBehaviour({ latency: 40 });
+    const child = startCli(['bulk', 'run', 'balance', name, '--yes'], { folder, environment });
+    const ended = finished(child);
+    while (made(sandbox) < 3 && child.exitCode === null) await turn();
+    expect((await command(['backup', 'copies'])).code).toBe(0);
+    expect((await ended).code).toBe(0);
+    const [copy = ''] = readdirSync(join(folder, 'copies'));
+    for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
+    copyFileSync(join(folder, 'copies', copy, 'journal.db'), join(folder, 'data', 'journal.db'));
+    const [batch] = (JSON.parse((await bulk(['status', '--json'])).stdout) as { batches: BatchReport[] }).batches;
+    const resumed = await bulk(['resume', batch?.batch ?? '']);
+    expect([resumed.code, resumed.stderr]).toEqual([
+      expect.any(Number),
+      expect.stringMatching(/this journal is older than the mirror/),
+    ]);
+    expect(made(sandbox)).toBe(8);
+  });
+
+  test('takes nothing back a second time', async () => {
+    const world = await bulkWorld();
+    const { sandbox, folder, bulk } = world;
+    sandbox.control.advanceClock(Date.now() - sandboxNow);
+    const { name } = creditFile(world, 2);
+    const { batch } = (await bulk(['run', 'balance', name, '--yes', '--json'])).report();
+    const journal = join(folder, 'data', 'journal.db');
+    copyFileSync(journal, `${journal}.copy`);
+    for (const time of [1, 2]) {
+      const undo = (await bulk(['undo', batch, '--json'])).report();
+      const { code } = await bulk(['apply', undo.batch, '--approve', undo.hash]);
+      expect(code).toBe(time === 1 ? 0 : 8);
+      for (const end of ['-wal', '-shm']) rmSync(journal + end, { force: true });
+      copyFileSync(`${journal}.copy`, journal);
+    }
+    expect(made(sandbox)).toBe(4);
   });
 
   test('and is accepted by a person, still stops at a change with a mark that it does not know', async () => {

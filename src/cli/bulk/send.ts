@@ -205,6 +205,7 @@ export async function sendWatched(
   };
   signal.addEventListener('abort', drain, { once: true });
   const watch = openBulkWatch(context, surroundings.log, clock);
+  context.sends();
   let stop;
   try {
     const sending = { journal, memory, client, clock, sleep: realSleep, signal, progress: watch.progress };

@@ -281,6 +281,8 @@ export interface Journal extends ForgetJournal {
   /** Records that sending was approved, or what else happened to the batch, with the note. */
   recordStep(batch: string, row: number | null, kind: string, note: string | null): void;
   steps(batch: string): JournalStep[];
+  /** How many steps there are, of all batches: it only grows. */
+  lastStep(): number;
   setBatchState(batch: string, state: BatchState): void;
 
   /** In the order of the file; of some states, or all. */

@@ -1,7 +1,9 @@
 /** What an SQLite mirror remembers of the journal, beside what was measured of the server. */
 import { accessSync, constants } from 'node:fs';
+import type { Database } from 'better-sqlite3';
+import { explainFileError } from '../../model/file-error.ts';
 import { type Clock, timestampOf } from '../../model/time.ts';
-import type { JournalMemory } from '../ports/journal-memory.ts';
+import type { JournalMemory, RememberedJournal } from '../ports/journal-memory.ts';
 import { openMirrorFile, openMirrorForReading } from './open.ts';
 
 const name = 'journal';
@@ -12,25 +14,36 @@ export function openJournalMemory(file: string, clock: Clock): JournalMemory {
   const recall = reading
     .prepare<[string], string>("SELECT value FROM mirror_capabilities WHERE name = ? AND resource = ''")
     .pluck();
+  let writing: Database | undefined;
+
+  function explained<T>(doing: string, work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw explainFileError(error, `${doing} the mirror`, file) ?? error;
+    }
+  }
+
   return {
-    recall: () => {
-      const value = recall.get(name);
-      return value === undefined ? null : (JSON.parse(value) as ReturnType<JournalMemory['recall']>);
-    },
-    remember: (journal, batch) => {
-      if (!isWritable(file)) return;
-      const database = openMirrorFile(file, clock);
-      try {
-        database
+    recall: () =>
+      explained('read', () => {
+        const value = recall.get(name);
+        return value === undefined ? null : (JSON.parse(value) as RememberedJournal);
+      }),
+    remember: (newest) =>
+      explained('write to', () => {
+        if (writing === undefined && !isWritable(file)) return;
+        writing ??= openMirrorFile(file, clock);
+        writing
           .prepare(
             "INSERT OR REPLACE INTO mirror_capabilities (name, resource, value, measured_at) VALUES (?, '', ?, ?)",
           )
-          .run(name, JSON.stringify({ journal, batch }), timestampOf(clock.now()));
-      } finally {
-        database.close();
-      }
+          .run(name, JSON.stringify(newest), timestampOf(clock.now()));
+      }),
+    close: () => {
+      writing?.close();
+      reading.close();
     },
-    close: () => void reading.close(),
   };
 }
 

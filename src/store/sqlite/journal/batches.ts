@@ -79,6 +79,7 @@ export function batchTable(database: Database) {
   const steps = database.prepare<[string], JournalStep>(
     'SELECT at, row, kind, note FROM journal_steps WHERE batch = ? ORDER BY step',
   );
+  const lastStep = database.prepare<[], number | null>('SELECT max(step) FROM journal_steps').pluck();
   return {
     insert: (each: NewBatch, at: Timestamp): void => {
       const lists = [each.columns, each.problems, each.warnings, each.server].map((list) => JSON.stringify(list));
@@ -107,5 +108,6 @@ export function batchTable(database: Database) {
       addStep.run(at, batch, row, kind, note);
     },
     steps: (batch: string): JournalStep[] => steps.all(batch),
+    lastStep: (): number => lastStep.get() ?? 0,
   };
 }

@@ -195,15 +195,22 @@ export function intentTable(database: Database) {
   }
 
   return {
-    insert: (batch: string, undoOf: string | null, intents: Iterable<NewIntent>): void => {
+    /** False where a row is taken back by another batch already. */
+    insert: (batch: string, undoOf: string | null, intents: Iterable<NewIntent>): boolean => {
       let rows: unknown[][] = [];
-      for (const each of intents) {
-        rows.push(plannedCells(batch, undoOf, each));
-        if (rows.length < chunk) continue;
+      try {
+        for (const each of intents) {
+          rows.push(plannedCells(batch, undoOf, each));
+          if (rows.length < chunk) continue;
+          insert.run(JSON.stringify(rows));
+          rows = [];
+        }
         insert.run(JSON.stringify(rows));
-        rows = [];
+        return true;
+      } catch (error) {
+        if (isTaken(error)) return false;
+        throw error;
       }
-      insert.run(JSON.stringify(rows));
     },
     one: (batch: string, row: number): Intent | undefined => {
       const found = one.get(batch, row);

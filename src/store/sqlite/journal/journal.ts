@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
-import { FileError } from '../../../model/errors.ts';
+import { FileError, UsageError } from '../../../model/errors.ts';
 import { explainFileError } from '../../../model/file-error.ts';
 import { type Clock, systemClock, type Timestamp, timestampOf } from '../../../model/time.ts';
 import type { ClaimedRow, ClaimTerms, ClaimView, Journal, NewBatch } from '../../ports/journal.ts';
@@ -56,6 +56,12 @@ function replaced(file: string): FileError {
     advice:
       'Put the file back as it was. Do not plan or send anything before: nothing else knows what was sent, and what ' +
       'was under way may have been made.',
+  });
+}
+
+function takenBack(batch: string): UsageError {
+  return new UsageError(`rows of batch ${batch} are being taken back by another batch at this moment`, {
+    advice: 'See which one with `admin-mirror bulk status`.',
   });
 }
 
@@ -118,13 +124,14 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
     addBatch: (batch, rows) =>
       step(() => {
         batches.insert(batch, now());
-        intents.insert(batch.batch, batch.undoOf, rows);
+        if (!intents.insert(batch.batch, batch.undoOf, rows)) throw takenBack(batch.undoOf ?? '');
         if (batch.againReason !== null) batches.addStep(now(), batch.batch, null, 'again', batch.againReason);
       }),
     batch: (id) => batches.one(id),
     batches: () => batches.all(),
     recordStep: (batch, row, kind, note) => step(() => batches.addStep(now(), batch, row, kind, note)),
     steps: (batch) => batches.steps(batch),
+    lastStep: () => batches.lastStep(),
     setBatchState: (batch, state) => step(() => batches.setState(batch, state, now())),
 
     intents: (batch, states) => intents.walk(batch, states),

@@ -4,6 +4,13 @@ import type { Timestamp } from '../../../model/time.ts';
 import type { SentRow } from '../../ports/journal.ts';
 import { outward } from './intents.ts';
 
+/**
+ * Of a write by hand, after which nobody looks: whatever the answer said, it may have been made. Not where there was none,
+ * or none of the server's own business: a key that was refused, a user who is not there.
+ */
+const maybeMade =
+  "(state IN ('sending', 'done', 'unknown') OR (http_status IS NOT NULL AND http_status NOT IN (401, 403, 404)))";
+
 /** The statements; each belongs into a transaction of the caller. */
 export function repeatTable(database: Database) {
   // Without it, a plan of many rows would be looked up row by row in an index that has nothing.
@@ -18,7 +25,7 @@ export function repeatTable(database: Database) {
      WHERE ${outward} AND batch <> @apart AND coalesce(sent_at, claimed_at) >= @since
      UNION ALL
      SELECT fingerprint, NULL, NULL, at, at, state FROM prints JOIN journal_writes USING (fingerprint)
-     WHERE state IN ('sending', 'done', 'unknown') AND at >= @since
+     WHERE at >= @since AND ${maybeMade}
      ORDER BY at`,
   );
   return (fingerprints: readonly string[], since: Timestamp, apartFrom: string): SentRow[] =>

@@ -39,7 +39,8 @@ function ownCacheFolder() {
   try {
     const home = base && path.isAbsolute(base) ? base : path.join(homedir(), '.cache');
     const folder = path.join(home, 'admin-mirror');
-    files.mkdirSync(folder, { recursive: true, mode: 0o700 });
+    // One by one: where nothing can be made, as in /proc, making all at once never comes to an end.
+    for (const each of [home, folder]) if (!files.existsSync(each)) files.mkdirSync(each, 0o700);
     const real = files.realpathSync(folder);
     if ((files.statSync(real).mode & 0o077) !== 0) return undefined;
     // Who can write to a folder above it can put another one in its place.

@@ -52,6 +52,13 @@ describe('compiled code', () => {
     expect(readdirSync(own)).toEqual([]);
   });
 
+  test.each(['/proc', '/nonexistent', 'relative'])(
+    'is not kept where the home is %s, which hinders nothing',
+    async (HOME) => {
+      expect((await run({ HOME, XDG_CACHE_HOME: '' })).code).toBe(0);
+    },
+  );
+
   test.runIf(isRoot)('is not kept in a folder of another user, however it is protected', async () => {
     const caches = temporaryFolder();
     const own = foreignFolder(join(caches, 'admin-mirror'));

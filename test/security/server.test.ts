@@ -35,10 +35,8 @@ async function syncOdd(odd: string | Buffer) {
 }
 
 describe('a record', () => {
-  test.each([
-    ['lists', `,"data":${'['.repeat(200_000)}${']'.repeat(200_000)}`],
-    ['objects', `,"odd":${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}`],
-  ])('of 200,000 %s in each other leaves the others as they are, and is told of', async (_, more) => {
+  test('of 200,000 lists and objects in each other leaves the others as they are, and is told of', async () => {
+    const more = `,"odd":${'{"a":['.repeat(100_000)}1${']}'.repeat(100_000)}`;
     const { code, stdout, stderr, milliseconds, ask } = await syncOdd(user(9, more));
     expect({ code, stderr }).toEqual({ code: 5, stderr: expect.not.stringContaining('bug') });
     expect(stdout).toContain('1,000 levels');

@@ -23,6 +23,8 @@ import { moduleBeside } from './model/module.ts';
 import type { ResourceName } from './model/resources.ts';
 import { startThread } from './model/thread.ts';
 import { type Clock, systemClock } from './model/time.ts';
+import { OperatorError } from './model/errors.ts';
+import { runId } from './model/run-id.ts';
 import { version } from './model/version.ts';
 import { isLoopback } from './model/loopback.ts';
 import { networkOf, serverOf } from './settings/server.ts';
@@ -160,7 +162,10 @@ export async function openSync(
     );
 }
 
-/** The comparison of the mirror with the server, wired; the mirror is opened so that it cannot be written to. */
+/**
+ * The comparison of the mirror with the server, wired; while it compares, the mirror is opened so that it cannot be
+ * written to. Afterwards the windows that differ are put on record, so that the next sync compares them.
+ */
 export async function openVerify(
   surroundings: Surroundings,
   releases: Releases,
@@ -175,8 +180,32 @@ export async function openVerify(
   const client = await openApi(surroundings, releases);
   const source = apiSource(client, settings.api.pageSize, clock);
   const { concurrency } = settings.api;
-  return (request, progress) =>
-    verify({ source, store, clock, signal, progress, counts: () => client.counters }, { ...request, concurrency });
+  return async (request, progress) => {
+    const ports = { source, store, clock, signal, progress, counts: () => client.counters };
+    const result = await verify(ports, { ...request, concurrency });
+    if (result.differing.length > 0) await noteDifferences(surroundings, result, releases);
+    return result;
+  };
+}
+
+async function noteDifferences(
+  { settings, clock, log }: Surroundings,
+  { differing }: VerifyResult,
+  releases: Releases,
+): Promise<void> {
+  const [{ recordDifferences }, { openMirrorStore }] = await Promise.all([
+    import('./mirror/verify-record.ts'),
+    import('./store/sqlite/mirror-store.ts'),
+  ]);
+  try {
+    const { mirror } = settings.store;
+    const store = releases.add(openMirrorStore(mirror, clock, { historyIgnore: settings.history.ignore }));
+    recordDifferences(store, runId(clock), differing);
+  } catch (error) {
+    // A mirror that cannot be written to, or that a sync is writing, can be compared all the same.
+    if (!(error instanceof OperatorError)) throw error;
+    log.warn({}, `the next sync is not told what differs: ${error.message}; \`sync --full\` compares everything`);
+  }
 }
 
 /** What forgetting a person works on. Throws a FileError where there is no mirror. */

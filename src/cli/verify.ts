@@ -1,4 +1,4 @@
-/** `verify`: whether the mirror holds what the server has. Changes neither. */
+/** `verify`: whether the mirror holds what the server has. Changes no record of either. */
 import { Argument, type Command } from 'commander';
 import { counted } from '../model/counted.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
@@ -19,7 +19,7 @@ export function define(program: Command, context: CliContext): void {
     .command('verify')
     .description(
       'Compare the mirror with the server: the number of records by window of creation time, and the records themselves ' +
-        'where the numbers differ. Changes nothing, and may run beside a sync.\n' +
+        'where the numbers differ. Changes no record, and may run beside a sync; the next sync compares again what differs.\n' +
         'Ends with 0 where all is equal, 6 where anything differs, 5 where something could not be compared.',
     )
     .addArgument(

@@ -84,6 +84,7 @@ export const bookkeeping: readonly TableEntry[] = [
       column('ids TEXT', 'ids on the page, as JSON'),
       column('owned INTEGER', "how many of them are the window's own"),
       column('last_created_at TEXT?', 'creation time of the last record on the page'),
+      column('rows_sum INTEGER?', 'checksum of the window’s rows on the page; NULL: they are compared again'),
     ],
     example: 'SELECT resource, count(*) AS pages FROM mirror_pages GROUP BY resource',
   },

@@ -1,11 +1,12 @@
 /** What a run does with the windows it finds (pure). Section "What a run does" of docs/architecture.md. */
 import type { DayRange } from '../model/era.ts';
-import type { Timestamp } from '../model/time.ts';
+import type { Day, Timestamp } from '../model/time.ts';
 import type { Window } from '../store/ports/mirror-store.ts';
 
 export type Reason =
   | 'never read'
   | 'left unfinished'
+  | 'rows are not as they were read'
   | 'open: records may still be added'
   | 'read whole in each run'
   | 'asked for'
@@ -21,6 +22,8 @@ export type Mode = 'default' | 'quick' | 'full';
 
 export interface PlanInput {
   readonly windows: readonly Window[];
+  /** The first days of windows whose rows are not as they were read. */
+  readonly altered: ReadonlySet<Day>;
   /** Whether records may still be added to the window. */
   readonly isOpen: (window: Window) => boolean;
   readonly mode: Mode;
@@ -38,6 +41,7 @@ export interface PlanInput {
 function duty(window: Window, input: PlanInput): Reason | undefined {
   if (window.state === 'pending') return 'never read';
   if (window.state !== 'settled') return 'left unfinished';
+  if (input.altered.has(window.from)) return 'rows are not as they were read';
   if (input.only !== null || input.mode === 'full') return 'asked for';
   if (input.isOpen(window)) return 'open: records may still be added';
   return input.whole ? 'read whole in each run' : undefined;

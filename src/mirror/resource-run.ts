@@ -150,6 +150,7 @@ async function readResource(
   if (trusting) holdFreshness(store, resource);
   prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
   const planned = plannedSteps(store, resource, options, capabilities, seal, again ? startedAt : null);
+  distrustPages(ports, planned);
   const changing = resource === 'emails' && options.mode === 'default' && options.only === null;
   const steps = changing
     ? [...planned, ...(await unsentSteps(ports, capabilities, unreadBy(store, planned)))]
@@ -212,6 +213,24 @@ function keepReadablePage({ source, store, resource, run }: ResourcePorts, capab
   recordCapabilities(store, resource, { ...capabilities, pageSize });
 }
 
+/** Forgets the pages of windows that are to be compared row by row, and tells of rows that were changed outside of a sync. */
+function distrustPages({ store, run, resource, progress, options }: ResourcePorts, steps: readonly Step[]): void {
+  for (const { window, reason } of steps) {
+    const isAltered = reason === 'rows are not as they were read';
+    if (isAltered) {
+      const text = `rows of ${window.from}..${window.to} are not as they were read; they are compared with the server`;
+      progress({ kind: 'notice', resource, text });
+      store.recordEvent(run, {
+        resource,
+        kind: 'rows_altered',
+        subject: `${window.from}..${window.to} ${run}`,
+        detail: text,
+      });
+    }
+    if (isAltered || options.mode === 'full') store.forgetPages(window);
+  }
+}
+
 /** The windows of the resource that the steps leave unread. */
 function unreadBy(store: MirrorStore, steps: readonly Step[]): Window[] {
   const read = new Set(steps.map(({ window }) => window.from));
@@ -225,7 +244,7 @@ export function sealOf(clock: Clock, capabilities: Capabilities, { graceMs }: Sy
 
 /** The work of this run, in order. */
 export function plannedSteps(
-  store: Pick<MirrorStore, 'windows'>,
+  store: Pick<MirrorStore, 'windows' | 'alteredWindows'>,
   resource: ResourceName,
   options: SyncOptions,
   capabilities: Capabilities,
@@ -234,6 +253,7 @@ export function plannedSteps(
 ): Step[] {
   return planSteps({
     windows: store.windows(resource),
+    altered: new Set(store.alteredWindows(resource).map(({ from }) => from)),
     isOpen: (window) => isOpen(window, seal),
     mode: options.mode,
     whole: wholeResources.has(resource),

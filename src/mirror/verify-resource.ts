@@ -43,6 +43,8 @@ export interface VerifyEnd {
   readonly verdict: ResourceVerdict;
   /** What ended the comparison before its time, where something did. */
   readonly error: OperatorError | null;
+  /** Windows in which records differ. */
+  readonly differing: readonly Window[];
 }
 
 export type VerifyResourcePorts = Omit<ComparePorts, 'capabilities'> & {
@@ -59,6 +61,8 @@ class Course {
   readonly findings = new Findings();
   readonly counts: DifferingCount[] = [];
   readonly problems: string[] = [];
+  /** Windows in which records differ. */
+  readonly differing: Window[] = [];
   windows = 0;
   rough = 0;
   total: number | null = null;
@@ -86,7 +90,7 @@ export async function verifyResource(ports: VerifyResourcePorts): Promise<Verify
     error = signal.aborted ? null : (thrown as OperatorError);
     course.problems.push(signal.aborted ? 'interrupted' : (thrown as OperatorError).message);
   }
-  return { verdict: verdictOf(ports, course), error };
+  return { verdict: verdictOf(ports, course), error, differing: course.differing };
 }
 
 async function compareCounts(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
@@ -150,6 +154,7 @@ async function compareWindows(ports: Ports, windows: readonly Window[], course: 
         try {
           const { findings, problem } = await compareWindow(ports, window);
           course.findings.add(findings);
+          if (findings.size > 0) course.differing.push(window);
           if (problem !== null) course.problems.push(`${window.from}..${window.to}: ${problem}`);
         } catch (error) {
           if (isPassing(error) && !ports.signal.aborted) {

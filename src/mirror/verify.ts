@@ -6,6 +6,7 @@ import pLimit from 'p-limit';
 import { IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, earliest, timestampOf, type Timestamp } from '../model/time.ts';
+import type { Window } from '../store/ports/mirror-store.ts';
 import type { VerifyStore } from '../store/ports/verify-store.ts';
 import type { SyncProgress } from './progress.ts';
 import { sharedFailure } from './shared-failure.ts';
@@ -46,6 +47,8 @@ export interface VerifyResult {
   readonly report: VerifyReport;
   /** Why not everything could be compared; null where it was, or where differences were found. */
   readonly error: OperatorError | null;
+  /** Windows in which records differ: the next sync is to compare them. */
+  readonly differing: readonly Window[];
 }
 
 /** Compares the resources with the server. Only bugs are thrown; all else is in the result. */
@@ -73,7 +76,7 @@ export async function verify(ports: VerifyPorts, request: VerifyRequest): Promis
     fresh_as_of: earliest(verdicts.map((verdict) => verdict.fresh_as_of)),
     resources: Object.fromEntries(request.resources.map((name, index) => [name, verdicts[index]])),
   };
-  return { report, error: errorOf(ends, report.status, signal) };
+  return { report, error: errorOf(ends, report.status, signal), differing: ends.flatMap(({ differing }) => differing) };
 }
 
 function statusOf(verdicts: readonly ResourceVerdict[], signal: AbortSignal): VerifyReport['status'] {

@@ -4,6 +4,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { VerifyReport } from '../../src/mirror/verify.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
 import { finished, runCli, startCli } from '../support/cli.ts';
 import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -34,6 +35,29 @@ describe('verify', () => {
       expect(stdout).toMatch(/\nequal, \d+ requests\n$/);
       expect(stdout).not.toContain('as of');
     }
+  });
+
+  test('what it found is compared by the next sync, and a warning says where it cannot be noted', async () => {
+    const { folder, file, verify, sandbox } = await mirrored();
+    const damage = (): void => {
+      const database = new SqliteDatabase(file);
+      database.exec(`UPDATE users SET email = 'x' WHERE id = 9`);
+      database.close();
+    };
+    damage();
+    expect((await verify('--deep', '--quiet')).code).toBe(6);
+    const synced = await runCli(['sync', '--quick', '--json'], { folder, environment: environmentOf(sandbox) });
+    expect(synced.code).toBe(0);
+    expect(JSON.parse(synced.stdout)).toMatchObject({ status: 'complete', resources: { users: { updated: 1 } } });
+    expect((await verify('--deep', '--quiet')).code).toBe(0);
+    damage();
+    const store = openMirrorStore(file);
+    store.acquireLock('sync', 'another');
+    const busy = await verify('--deep');
+    store.releaseLock('sync', 'another');
+    store.close();
+    expect(busy.code).toBe(6);
+    expect(busy.stderr).toMatch(/the next sync is not told what differs: .*`.*sync --full` compares everything/);
   });
 
   test('ends with 6 and names what differs, twenty ids of each at most, and since when it may', async () => {

@@ -30,6 +30,7 @@ const windows = [sealedStale, sealedFresh, unfinished, unsettled, pending, open]
 function plan(input: Partial<PlanInput>): (readonly [from: string, reason: string])[] {
   return planSteps({
     windows,
+    altered: new Set(),
     isOpen: ({ to }) => to > seal,
     mode: 'default',
     whole: false,

@@ -154,6 +154,10 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   ): void;
   /** Forgets the pages of the window, whose rows are about to be written outside of a walk. */
   forgetPages(window: Window): void;
+  /** Windows whose rows are not as their last walk left them, or that `compareAgain` was told of. */
+  alteredWindows(resource: ResourceName): Window[];
+  /** From now on the windows of these days are among `alteredWindows`, until they were read. */
+  compareAgain(resource: ResourceName, days: DayRange): void;
   /** The emails that wait to be sent. */
   unsentEmails(): { readonly id: number; readonly createdAt: unknown }[];
   /** The pages of the window's last settled walk; none where it has been written to since, or was not settled. */

@@ -26,7 +26,10 @@ export function significantChange(resource: Resource, ignore: readonly string[])
     .map((name) => `'$.${quoteName(name.slice(extraPrefix.length)).replaceAll("'", "''")}'`);
   const extra = (row: string): string =>
     // Nothing left is the same as nothing there.
-    paths.length === 0 ? `${row}."_extra"` : `nullif(json_remove(${row}."_extra", ${paths.join(', ')}), '{}')`;
+    paths.length === 0
+      ? `${row}."_extra"`
+      : // Damage may have left no JSON, which is a difference, and nothing to stop for.
+        `iif(json_valid(${row}."_extra"), nullif(json_remove(${row}."_extra", ${paths.join(', ')}), '{}'), ${row}."_extra")`;
   return (old, next) =>
     [
       ...columns.map((name) => `${old}.${quoteName(name)} IS NOT ${next}.${quoteName(name)}`),
@@ -49,7 +52,11 @@ export function recordHistory(database: Database, ignore: readonly string[], now
   database.function('history_time', () => now());
   for (const name of resourceNames) {
     const resource = resourceOf(name);
-    const cells = recordedColumns(resource).map((column) => `'${column}', OLD.${quoteName(column)}`);
+    const cells = recordedColumns(resource).map((column) => {
+      const cell = `OLD.${quoteName(column)}`;
+      // Damage may have made bytes of a text, which JSON does not hold: the row must be put right all the same.
+      return `'${column}', iif(typeof(${cell}) = 'blob', CAST(${cell} AS TEXT), ${cell})`;
+    });
     const version = (change: string, end: string): string =>
       `INSERT INTO ${historyTableOf(name)} (id, change, valid_from, valid_to, record)
        VALUES (OLD."id", ${change}, OLD."_changed_at", ${end}, json_object(${cells.join(', ')}))`;

@@ -16,7 +16,7 @@ import type { Holder } from './holder.ts';
 import { mirrorLocks } from './mirror-locks.ts';
 import { openMirrorFile, openMirrorForReading } from './open.ts';
 import { ownedRows } from './owned-rows.ts';
-import { pageForgetter, readPages, replacePages } from './page-memory.ts';
+import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
 import { openRowMaker } from './page-rows.ts';
 import { pageUpsert } from './page-upsert.ts';
 import { rankedRows } from './ranked-rows.ts';
@@ -34,6 +34,9 @@ export interface MirrorOptions {
   /** Which process this is; tests play others. */
   readonly self?: () => Holder;
 }
+
+/** Stands for pages of which nothing is known, so that no rows fit them. */
+const unknownPage = { key: '', hash: '', total: 0, lastPage: 0, perPage: 0, ids: [], owned: 0, lastCreatedAt: null };
 
 /** Opens the mirror at `file`, making it where there is none. Throws `FileError`. The caller closes it. */
 export function openMirrorStore(
@@ -74,6 +77,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           ranked: rankedRows(database, resource),
           landmarks: landmarksIn(database, name),
           forgetPages: pageForgetter(database, name),
+          sums: rowSums(database, name),
           undoDeletion: deletionUndoer(database, name, historyIgnore),
           /** What this process has removed. */
           removed: new Set<RecordKey>(),
@@ -184,11 +188,21 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         addCounts(runner, run, resource, { received, unchanged: owned });
       }),
     forgetPages: (window) => step(() => replacePages(runner, window, [])),
+    alteredWindows: (resource) =>
+      readWindows(runner, resource).filter((window) => !writerOf(resource).sums.fit(window)),
+    compareAgain: (resource, days) =>
+      step(() => {
+        const touched = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
+        for (const window of touched) replacePages(runner, window, [unknownPage]);
+      }),
     unsentEmails: () => unsentEmails.all(),
     rememberedPages: (window) => readPages(runner, window),
     endWalk: (run, window, end) =>
       step(() => {
-        replacePages(runner, window, suppressions.withoutTimes(window.resource, end.pages ?? []));
+        const { sums } = writerOf(window.resource);
+        // Those of a first walk are compared once more before they are taken for granted: summing costs as much as reading.
+        const pages = window.state === 'settled' ? (end.pages ?? []) : [];
+        replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), sums.of);
         updateWindow(runner, window, {
           state: end.state,
           server_total: end.serverTotal,

@@ -63,6 +63,8 @@ export interface Tables {
     ids: string;
     owned: number;
     last_created_at: string | null;
+    /** Of the window's rows on it; null where they are to be compared again. */
+    rows_sum: number | null;
   };
   mirror_freshness: { resource: string; windows: number; unsettled: number; fresh_as_of: string | null };
   mirror_history: { resource: string; begins_at: string };

@@ -1,0 +1,20 @@
+/** What a comparison has found, put on record in the mirror for the next sync. */
+import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import { syncLock } from './run.ts';
+
+/**
+ * The next sync compares the windows row by row, whatever else it reads. Throws a LockHeldError while a sync goes on: it
+ * would not know of them.
+ */
+export function recordDifferences(
+  store: Pick<MirrorStore, 'acquireLock' | 'releaseLock' | 'compareAgain'>,
+  run: string,
+  differing: readonly Window[],
+): void {
+  store.acquireLock(syncLock, run, 'verify');
+  try {
+    for (const window of differing) store.compareAgain(window.resource, window);
+  } finally {
+    store.releaseLock(syncLock, run);
+  }
+}

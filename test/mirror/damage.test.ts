@@ -1,0 +1,125 @@
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { recordDifferences } from '../../src/mirror/verify-record.ts';
+import type { Window } from '../../src/store/ports/mirror-store.ts';
+import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { rowSums } from '../../src/store/sqlite/page-memory.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { verifyMirror } from '../support/verify.ts';
+
+const shape = { resources: ['users'], pageSize: 20, windowPages: 3 } as const;
+/** Only what is open, and what must be read. */
+const nothingStale = { ...shape, requestsPerRun: 0 } as const;
+
+/** A mirror of 600 users in windows of a few pages, read often enough that its pages are remembered. */
+async function mirrored() {
+  const sandbox = await startSandbox({ users: 600 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  for (let run = 0; run < 2; run += 1) {
+    const { report } = await sync(sandbox, file, shape);
+    expect(report.status).toBe('complete');
+  }
+  return { sandbox, file };
+}
+
+/** Changes rows behind the back of the program; gives their ids. A fixed seed, so that a failure can be repeated. */
+function damage(file: string, count: number): number[] {
+  let seed = 7;
+  const below = (bound: number): number => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+    return Math.floor((seed / 2 ** 31) * bound);
+  };
+  const database = new SqliteDatabase(file);
+  const sql = [
+    `UPDATE users SET email = 'x' || email WHERE id = ?`,
+    `UPDATE users SET first_name = char(unicode(first_name) + 1) || substr(first_name, 2) WHERE id = ?`,
+    `UPDATE users SET balance = '123456.78' WHERE id = ?`,
+    `UPDATE users SET last_name = NULL WHERE id = ?`,
+    `UPDATE users SET username = CAST(username AS BLOB) WHERE id = ?`,
+    `UPDATE users SET created_at = '2019-01-01T00:00:00.000000Z' WHERE id = ?`,
+    `UPDATE users SET _extra = '{"made_up": 1}' WHERE id = ?`,
+    `DELETE FROM users WHERE id = ?`,
+  ].map((each) => database.prepare<[number]>(each));
+  const ids = database.prepare<[], number>('SELECT id FROM users ORDER BY id').pluck().all();
+  const hit = new Set<number>();
+  while (hit.size < count) hit.add(ids[below(ids.length)] ?? 0);
+  for (const id of hit) sql[below(sql.length)]?.run(id);
+  database.close();
+  return [...hit];
+}
+
+/** Puts on record what a comparison has found, as the command does. */
+function note(file: string, differing: readonly Window[]): void {
+  const store = openMirrorStore(file);
+  recordDifferences(store, 'a-run', differing);
+  store.close();
+}
+
+/** Ids of rows that are not as the server has them. */
+async function wrongIn(file: string, sandbox: Parameters<typeof verifyMirror>[0]) {
+  const { report, differing } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'] });
+  const { missing = [], different = [], extra = [] } = report.resources.users ?? {};
+  const ids = new Set([...missing, ...extra, ...different.map(({ id }) => id)].map(Number));
+  return { ids, differing };
+}
+
+describe('100 damages that no sync made', () => {
+  test('are each found by `verify --deep`, and healed by the next sync, which is not complete before', async () => {
+    const { sandbox, file } = await mirrored();
+    const hit = damage(file, 100);
+    const { ids, differing } = await wrongIn(file, sandbox);
+    note(file, differing);
+    expect([...ids].sort((a, b) => a - b)).toEqual(hit.sort((a, b) => a - b));
+    const { report } = await sync(sandbox, file, nothingStale);
+    expect(report.status).toBe('complete');
+    expectMirrored(sandbox, file, ['users']);
+    expect((await wrongIn(file, sandbox)).ids.size).toBe(0);
+  });
+
+  test.each(['default', 'quick', 'full'] as const)('are healed by a %s sync that nobody told of them', async (mode) => {
+    const { sandbox, file } = await mirrored();
+    damage(file, 100);
+    const { report } = await sync(sandbox, file, { ...nothingStale, mode });
+    expect(report.status).toBe('complete');
+    expectMirrored(sandbox, file, ['users']);
+    const store = openMirrorStore(file);
+    expect(store.events(100, ['rows_altered']).length).toBeGreaterThan(5);
+    store.close();
+  });
+});
+
+test('a full sync compares every row, also where what is remembered of the pages fits a wrong one', async () => {
+  const { sandbox, file } = await mirrored();
+  const store = openMirrorStore(file);
+  const database = new SqliteDatabase(file);
+  const [id] = damage(file, 1);
+  const [window] = store.alteredWindows('users');
+  // As if the wrong row had been there when the page was remembered.
+  const page = database.prepare<[], { ids: string; rows_sum: number }>('SELECT * FROM mirror_pages').all();
+  const own = page.find(({ ids }) => (JSON.parse(ids) as number[]).includes(id ?? 0));
+  const wrong = rowSums(database, 'users').of(window as Window, own?.ids ?? '');
+  database.prepare('UPDATE mirror_pages SET rows_sum = ? WHERE ids = ?').run(wrong, own?.ids);
+  expect(store.alteredWindows('users')).toEqual([]);
+  store.close();
+  database.close();
+  expect((await sync(sandbox, file, shape)).report.resources.users?.updated).toBe(0);
+  const { report } = await sync(sandbox, file, { ...shape, mode: 'full' });
+  expect(report.resources.users?.updated).toBe(1);
+  expectMirrored(sandbox, file, ['users']);
+});
+
+test('a window that a comparison found to differ is read by the next sync, though nothing of it is remembered', async () => {
+  const sandbox = await startSandbox({ users: 600 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  await sync(sandbox, file, shape);
+  damage(file, 1);
+  expect((await sync(sandbox, file, nothingStale)).report.resources.users?.updated).toBe(0);
+  const { differing } = await wrongIn(file, sandbox);
+  expect(differing).toHaveLength(1);
+  note(file, differing);
+  const { report } = await sync(sandbox, file, nothingStale);
+  expect(report.resources.users).toMatchObject({ status: 'complete', updated: 1 });
+  expectMirrored(sandbox, file, ['users']);
+});

@@ -1,6 +1,6 @@
 /** The sync: brings the mirror up to date with the server, one run, under one lock. */
 import pLimit from 'p-limit';
-import { IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
+import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import type { Clock } from '../model/time.ts';
@@ -176,7 +176,9 @@ function statusOf(ends: readonly ResourceEnd[], signal: AbortSignal): RunStatus 
 function errorOf(ends: readonly ResourceEnd[], signal: AbortSignal): OperatorError | null {
   if (signal.aborted) return signal.reason instanceof OperatorError ? signal.reason : null;
   if (ends.every(({ status }) => status === 'complete')) return null;
-  const shared = sharedFailure(ends.map(({ error }) => error));
+  // A mirror that is damaged, or cannot be written to, is no fault of any server, and trying again does not help.
+  const ofFile = ends.map(({ error }) => error).find((error) => error instanceof FileError);
+  const shared = ofFile ?? sharedFailure(ends.map(({ error }) => error));
   if (shared !== undefined) return shared;
   const problems = ends.flatMap(({ problem }) => (problem === null ? [] : [problem]));
   return new IncompleteError(`the mirror is not complete: ${[...new Set(problems)].join('; ')}`, {

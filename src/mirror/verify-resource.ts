@@ -3,7 +3,7 @@ import type { LimitFunction } from 'p-limit';
 import { counted } from '../model/counted.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra } from '../model/era.ts';
-import { OperatorError } from '../model/errors.ts';
+import { FileError, OperatorError } from '../model/errors.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Window } from '../store/ports/mirror-store.ts';
@@ -171,8 +171,8 @@ async function compareWindows(ports: Ports, windows: readonly Window[], course: 
 
 /** Whether the next window may be compared although this one could not be. */
 function isPassing(error: unknown): error is OperatorError {
-  const final = error instanceof KeyRefused || error instanceof Unreachable || error instanceof NotTheApi;
-  return error instanceof OperatorError && !final;
+  const isFinal = [KeyRefused, Unreachable, NotTheApi, FileError].some((kind) => error instanceof kind);
+  return error instanceof OperatorError && !isFinal;
 }
 
 function verdictOf({ store, resource }: VerifyResourcePorts, course: Course): ResourceVerdict {

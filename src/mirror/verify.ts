@@ -3,7 +3,7 @@
  * docs/architecture.md.
  */
 import pLimit from 'p-limit';
-import { IncompleteError, OperatorError } from '../model/errors.ts';
+import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, earliest, timestampOf, type Timestamp } from '../model/time.ts';
 import type { Window } from '../store/ports/mirror-store.ts';
@@ -51,10 +51,11 @@ export interface VerifyResult {
   readonly differing: readonly Window[];
 }
 
-/** Compares the resources with the server. Only bugs are thrown; all else is in the result. */
+/** Compares the resources with the server. Only bugs and a damaged mirror are thrown; all else is in the result. */
 export async function verify(ports: VerifyPorts, request: VerifyRequest): Promise<VerifyResult> {
   const { clock, signal } = ports;
   const startedAt = timestampOf(clock.now());
+  if (request.deep) ports.store.checkSoundness();
   const limit = pLimit(request.concurrency);
   const ends = await Promise.all(
     request.resources.map(async (resource) => {
@@ -64,6 +65,9 @@ export async function verify(ports: VerifyPorts, request: VerifyRequest): Promis
       return end;
     }),
   );
+  // Nothing that a damaged mirror says of the server is worth telling.
+  const damage = ends.map(({ error }) => error).find((error) => error instanceof FileError);
+  if (damage !== undefined) throw damage;
   const verdicts = ends.map(({ verdict }) => verdict);
   const { requests, retries } = ports.counts();
   const report: VerifyReport = {

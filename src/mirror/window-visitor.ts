@@ -4,7 +4,7 @@ import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../api/errors.ts';
 import { countOf } from '../api/narrow.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
-import { OperatorError } from '../model/errors.ts';
+import { FileError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
@@ -52,7 +52,7 @@ const failuresInARow = 3;
 
 /** Whether the next window can only fail in the same way. */
 function isHopeless(error: unknown): boolean {
-  return [KeyRefused, Unreachable, NotTheApi, SpentError].some((kind) => error instanceof kind);
+  return [KeyRefused, Unreachable, NotTheApi, SpentError, FileError].some((kind) => error instanceof kind);
 }
 
 export class WindowVisitor {

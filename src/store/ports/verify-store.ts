@@ -22,6 +22,8 @@ export interface VerifyStore extends Pick<
   MirrorStore,
   'windows' | 'unseenIds' | 'liveCount' | 'accountedCount' | 'suppressedIds' | 'freshAsOf' | 'capability' | 'close'
 > {
+  /** Looks through the file itself, where it is not too large for that. Throws a FileError where it is damaged. */
+  checkSoundness(): void;
   /** Each record against its row as a sync would have stored it; in the order of the records. */
   compare(resource: ResourceName, records: readonly ServedRecord[]): Comparison[];
   /** Rows with a creation time of the usual form, in the stretch or at any time. */

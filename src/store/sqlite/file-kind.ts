@@ -2,9 +2,9 @@
  * SQLite files of ours: numbered, recorded changes of their schema. A file of a newer version, or of another program, is
  * refused and never changed.
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import SqliteDatabase, { type Database } from 'better-sqlite3';
+import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { refuseUnfit } from '../../model/read-file.ts';
@@ -78,6 +78,7 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
     if (!existsSync(file)) makeFile(file);
     const database = new SqliteDatabase(file, { timeout: busyMs });
     try {
+      tellDamage(kind, database, file);
       versionOf(kind, database, file);
       database.pragma('journal_mode = WAL');
       for (const pragma of pragmas) database.pragma(pragma);
@@ -106,12 +107,14 @@ export function openForReading(
   return guarded(kind, file, () => {
     let database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
     try {
+      tellDamage(kind, database, file);
       const version = versionOf(kind, database, file);
       if (version === 0) throw empty;
       if (version < kind.migrations.length) {
         database.close();
         openForWriting(kind, file, systemClock, []).close();
         database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
+        tellDamage(kind, database, file);
       }
       database.pragma('query_only = ON');
       return database;
@@ -142,12 +145,55 @@ function guarded<T>(kind: FileKind, file: string, open: () => T): T {
     refuseUnfit(file);
     return open();
   } catch (error) {
-    if (error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_CORRUPT')) {
-      throw new FileError(`the ${kind.name} ${file} is damaged (${error.code})`, {
-        advice: kind.damaged,
-        cause: error,
-      });
-    }
-    throw explainFileError(error, `open the ${kind.name}`, file) ?? error;
+    throw damageIn(kind, file, error) ?? explainFileError(error, `open the ${kind.name}`, file) ?? error;
   }
+}
+
+/** The error as one that names the file and the way back, where it says that the file is damaged. */
+function damageIn(kind: FileKind, file: string, error: unknown): FileError | undefined {
+  if (!(error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_CORRUPT'))) return undefined;
+  return new FileError(`the ${kind.name} ${file} is damaged (${error.code})`, { advice: kind.damaged, cause: error });
+}
+
+/** Has whatever is done over the connection tell damage as a FileError: a page may be met by any statement, at any time. */
+function tellDamage(kind: FileKind, database: Database, file: string): void {
+  const telling =
+    <Given extends unknown[], T>(doing: (...given: Given) => T) =>
+    (...given: Given): T => {
+      try {
+        return doing(...given);
+      } catch (error) {
+        throw damageIn(kind, file, error) ?? error;
+      }
+    };
+  const prepare = database.prepare.bind(database);
+  const prepareTelling = (sql: string): Statement => {
+    const statement = prepare(sql);
+    const iterate = statement.iterate.bind(statement);
+    return Object.assign(statement, {
+      run: telling(statement.run.bind(statement)),
+      get: telling(statement.get.bind(statement)),
+      all: telling(statement.all.bind(statement)),
+      iterate: telling((...given: unknown[]) => {
+        const rows = iterate(...given);
+        return Object.assign(rows, { next: telling(rows.next.bind(rows)) });
+      }),
+    });
+  };
+  Object.assign(database, {
+    prepare: telling(prepareTelling),
+    exec: telling(database.exec.bind(database)),
+    pragma: telling(database.pragma.bind(database)),
+  });
+}
+
+/** A file up to this size is looked through in about a second. */
+const checkedBytes = 1_000_000_000;
+
+/** Looks through the file where it is not too large for that. Throws a FileError where it is damaged. */
+export function checkSoundness(kind: FileKind, database: Database, file: string): void {
+  if (statSync(file).size > checkedBytes) return;
+  const found = String(database.pragma('quick_check(1)', { simple: true }));
+  if (found === 'ok') return;
+  throw new FileError(`the ${kind.name} ${file} is damaged: ${found.split('\n').join(' ')}`, { advice: kind.damaged });
 }

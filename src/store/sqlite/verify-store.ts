@@ -3,7 +3,9 @@ import type { Database } from 'better-sqlite3';
 import type { RecordKey, ServedRecord } from '../../model/records.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Stretch, VerifyStore } from '../ports/verify-store.ts';
+import { checkSoundness } from './file-kind.ts';
 import { usualForm } from './landmarks.ts';
+import { mirrorKind } from './migrations.ts';
 import { openMirrorStoreForReading } from './mirror-store.ts';
 import { openMirrorForReading } from './open.ts';
 import { recordComparison } from './record-comparison.ts';
@@ -29,6 +31,7 @@ export function openVerifyStore(file: string): VerifyStore {
     store.suppressedIds(resource).has(Number(id)) ||
     (resource === 'emails' && ownersOf(record).some((owner) => store.suppressedIds('users').has(owner)));
   return {
+    checkSoundness: () => checkSoundness(mirrorKind, database, file),
     windows: (resource) => store.windows(resource),
     unseenIds: (window, seen) => store.unseenIds(window, seen),
     liveCount: (resource, range) => store.liveCount(resource, range),

@@ -104,6 +104,7 @@ describe('a mirror that was just synced', () => {
     expect(Object.keys(store).sort()).toEqual([
       'accountedCount',
       'capability',
+      'checkSoundness',
       'close',
       'commitMark',
       'compare',

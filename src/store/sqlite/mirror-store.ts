@@ -202,7 +202,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         const { sums } = writerOf(window.resource);
         // Those of a first walk are compared once more before they are taken for granted: summing costs as much as reading.
         const pages = window.state === 'settled' ? (end.pages ?? []) : [];
-        replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), sums.of);
+        replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), (of, ids) => sums.of(of, ids));
         updateWindow(runner, window, {
           state: end.state,
           server_total: end.serverTotal,

@@ -49,8 +49,14 @@ export async function userByKey(options: LiveOptions, key: UserKey): Promise<Fou
   if (column === 'user_id') return userById(options, Number(value));
   const { client, userFields, signal } = options;
   try {
-    const page = await client.list('users', { filters: [{ key: column, value }], paginate: 15 }, signal);
-    const users = page.records.flatMap((record) => knownUser(record, userFields) ?? []);
+    const found = new Map<number, KnownUser>();
+    // A server may tell large letters from small ones; a person who types an address does not.
+    for (const wanted of new Set([value, value.toLowerCase()])) {
+      const page = await client.list('users', { filters: [{ key: column, value: wanted }], paginate: 15 }, signal);
+      for (const user of page.records.flatMap((record) => knownUser(record, userFields) ?? []))
+        found.set(user.id, user);
+    }
+    const users = [...found.values()];
     const same = users.filter((user) => keyText({ column, value: user[column] ?? '' }) === keyText(key));
     const [user, other] = same;
     if (other !== undefined) return `${several} the ${column} ${shown(value)}: ${idsOf(same)}`;

@@ -158,6 +158,13 @@ describe('an id', () => {
     expect([sent.code, sent.report().counts.skipped, made(sandbox)]).toEqual([5, 1, 0]);
   });
 
+  test('is found by an email in other letters than the server has', async () => {
+    const { sandbox, bulk, file } = await bulkWorld();
+    sandbox.control.update('users', newUser(sandbox, 10), { email: 'anna@example.com' });
+    const { code } = await bulk(['run', 'balance', file('email,type,amount\nAnna@Example.COM,add,5\n'), '--yes']);
+    expect([code, made(sandbox)]).toEqual([0, 1]);
+  });
+
   test('of one of two users with the email of the row is not chosen, although the mirror knows one', async () => {
     const { sandbox, command, bulk, file } = await bulkWorld();
     sandbox.control.update('users', newUser(sandbox, 10), { email: 'both@example.com' });

@@ -8,7 +8,7 @@ import { owns, type DayRange } from '../model/era.ts';
 import type { PageRows, RowMaker } from '../model/page-rows.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { ageOf } from './answer-headers.ts';
+import { ageOf, serverTimeOf } from './answer-headers.ts';
 import { pageOf, type Page } from './envelope.ts';
 import type { HttpAnswer } from './http.ts';
 
@@ -70,5 +70,7 @@ export function digestedPage(answer: HttpAnswer, wish: PageWish): Page {
   const { body: bytes, milliseconds } = answer;
   const ageMs = ageOf(answer.headers);
   const age = ageMs === undefined ? {} : { ageMs };
-  return { page: wish.page, total, lastPage, perPage, records: [], digest, bytes, milliseconds, ...age };
+  const sentAt = serverTimeOf(answer.headers);
+  const time = sentAt === undefined ? {} : { serverTime: sentAt + (ageMs ?? 0) };
+  return { page: wish.page, total, lastPage, perPage, records: [], digest, bytes, milliseconds, ...age, ...time };
 }

@@ -18,7 +18,7 @@ import type { Source } from './source.ts';
 
 /** @param pageSize records asked for on a page at the most; the server may give fewer */
 export function apiSource(client: Client, pageSize: number, clock: Clock): Source {
-  return sourceOver(client, pageSize, clock, new Map());
+  return sourceOver(client, pageSize, clock, new Map(), { ms: 0 });
 }
 
 /** The client, taking leave at the gate before each request, for the resource or for none. */
@@ -46,14 +46,20 @@ function sourceOver(
   pageSize: number,
   clock: Clock,
   asked: Map<ResourceName, number>,
+  ahead: { ms: number },
   gate?: RequestGate,
 ): Source {
   const resources = gated(client, gate, (resource) => resource);
   const count = (resource: ResourceName): void => void asked.set(resource, (asked.get(resource) ?? 0) + 1);
   // Everything the engine asks about a resource goes through these two, so that it is counted.
-  const list: Client['list'] = (resource, options, signal, reading) => {
+  const list: Client['list'] = async (resource, options, signal, reading) => {
     count(resource);
-    return resources.list(resource, options, signal, reading);
+    const page = await resources.list(resource, options, signal, reading);
+    if (page.serverTime !== undefined) {
+      // The header is cut to whole seconds, and was written halfway through the wait.
+      ahead.ms = Math.round(page.serverTime + 500 - (clock.now() - page.milliseconds / 2));
+    }
+    return page;
   };
   const getUser: Client['getUser'] = (...user) => {
     count('users');
@@ -100,7 +106,8 @@ function sourceOver(
 
   return {
     contact: apiContact(gated(client, gate, () => null)),
-    within: (given) => sourceOver(client, pageSize, clock, asked, given),
+    within: (given) => sourceOver(client, pageSize, clock, asked, ahead, given),
+    serverAheadMs: () => ahead.ms,
     requests: (resource) => asked.get(resource) ?? 0,
     measure: (resource, signal, before) => {
       reaches.delete(resource);

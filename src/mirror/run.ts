@@ -9,6 +9,7 @@ import type { MirrorStore, RunReport, RunStatus } from '../store/ports/mirror-st
 import type { SyncProgress } from './progress.ts';
 import { Allowance } from './allowance.ts';
 import { watchLog } from './log-watch.ts';
+import { noteClockDifference } from './clock-difference.ts';
 import { readIncludes, type Includes } from './includes.ts';
 import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
 import { checkServer, OtherServerError } from './server-check.ts';
@@ -73,6 +74,9 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     store.beginRun(run, 'sync', request.resources);
     const watched = watchDisk(bounded, request, run);
     const ends = await syncAll(watched, request, run, lost);
+    const difference = noteClockDifference(store, run, bounded.source.serverAheadMs());
+    const [resource] = request.resources;
+    if (difference !== undefined && resource !== undefined) ports.progress({ kind: 'notice', resource, text: difference });
     const error = errorOf([...ends.values()], watched.signal);
     const status = statusOf([...ends.values()], signal);
     const { requests, retries, byStatus } = ports.counts();

@@ -30,6 +30,8 @@ export interface Source {
    * @param before what was found out before, for what a list that shows nothing cannot tell
    */
   measure(resource: ResourceName, signal: AbortSignal, before?: Capabilities): Promise<Capabilities>;
+  /** By how much the server's clock was ahead of this machine's at the last page; below 0 behind, 0 where it does not tell. */
+  serverAheadMs(): number;
   /** Records beyond which pages of the resource were seen to fail; Infinity where none did. */
   readablePage(resource: ResourceName): number;
   /**

@@ -4,6 +4,7 @@ import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../api/errors.ts';
 import { countOf } from '../api/narrow.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
+import { byEarlierClock } from './clock-difference.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
@@ -270,12 +271,13 @@ export class WindowVisitor {
   }
 
   #conclude(window: Window, verdict: Verdict, memory: PageMemory): void {
-    const { store, run, resource, surplus } = this.#ports;
+    const { store, run, resource, surplus, source } = this.#ports;
     if (verdict.kind === 'damaged') return this.#concludeDamaged(window, verdict);
     if (verdict.kind !== 'settled') return this.#leave(window, verdict.total, problemOf(verdict));
-    const { total, seen, startedAt } = verdict;
+    const { total, seen } = verdict;
+    const freshAsOf = byEarlierClock(verdict.startedAt, source.serverAheadMs());
     store.releaseUnseen(window, seen);
-    const end = { state: 'settled', serverTotal: total, freshAsOf: startedAt, problem: null } as const;
+    const end = { state: 'settled', serverTotal: total, freshAsOf, problem: null } as const;
     this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: seen.size > 0 }, () => {
       store.endWalk(run, window, { ...end, pages: memory.pages() });
       surplus.note(window, verdict.surplus);

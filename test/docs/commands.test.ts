@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
 import { documentNames } from '../support/documents.ts';
 import { freePort } from '../support/free-port.ts';
+import { systemClock } from '../../src/model/time.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { makeClone, runShell, type ShellCommand, shellCommands } from '../support/shell-blocks.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -28,7 +29,7 @@ describe('the commands shown in', () => {
       .filter(isRunnable)
       .map((each) => ({ ...each, text: each.text.replaceAll(shownPort, port) }));
     // README starts a server of its own; what else is shown is for readers who have one.
-    const sandbox = document === 'README.md' ? undefined : await startSandbox({ users: 200 });
+    const sandbox = document === 'README.md' ? undefined : await startSandbox({ users: 200, now: systemClock.now });
     const server =
       sandbox === undefined ? {} : { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
     const folder = temporaryFolder();

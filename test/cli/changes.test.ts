@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { dayMs, hourMs, timestampOf, type Timestamp } from '../../src/model/time.ts';
+import { dayMs, hourMs, systemClock, timestampOf, type Timestamp } from '../../src/model/time.ts';
 import { runCli } from '../support/cli.ts';
 import { mirrorFile } from '../support/mirror-file.ts';
 import { sync } from '../support/mirror.ts';
@@ -163,7 +163,7 @@ describe('changes', () => {
 
 describe('the settings of the history', () => {
   test('reach the sync: what is ignored, and how long a version is kept', async () => {
-    const { control, url, key } = await startSandbox();
+    const { control, url, key } = await startSandbox({ now: systemClock.now });
     const folder = temporaryFolder();
     const server = { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key };
     const run = async (args: string, environment: Record<string, string> = {}) => {

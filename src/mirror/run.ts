@@ -76,7 +76,8 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const ends = await syncAll(watched, request, run, lost);
     const difference = noteClockDifference(store, run, bounded.source.serverAheadMs());
     const [resource] = request.resources;
-    if (difference !== undefined && resource !== undefined) ports.progress({ kind: 'notice', resource, text: difference });
+    if (difference !== undefined && resource !== undefined)
+      ports.progress({ kind: 'notice', resource, text: difference });
     const error = errorOf([...ends.values()], watched.signal);
     const status = statusOf([...ends.values()], signal);
     const { requests, retries, byStatus } = ports.counts();

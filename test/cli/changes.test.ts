@@ -163,7 +163,7 @@ describe('changes', () => {
 
 describe('the settings of the history', () => {
   test('reach the sync: what is ignored, and how long a version is kept', async () => {
-    const { control, url, key } = await startSandbox({ now: systemClock.now });
+    const { control, url, key } = await startSandbox({ now: () => systemClock.now() });
     const folder = temporaryFolder();
     const server = { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key };
     const run = async (args: string, environment: Record<string, string> = {}) => {

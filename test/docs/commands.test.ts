@@ -29,7 +29,8 @@ describe('the commands shown in', () => {
       .filter(isRunnable)
       .map((each) => ({ ...each, text: each.text.replaceAll(shownPort, port) }));
     // README starts a server of its own; what else is shown is for readers who have one.
-    const sandbox = document === 'README.md' ? undefined : await startSandbox({ users: 200, now: systemClock.now });
+    const sandbox =
+      document === 'README.md' ? undefined : await startSandbox({ users: 200, now: () => systemClock.now() });
     const server =
       sandbox === undefined ? {} : { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
     const folder = temporaryFolder();

@@ -7,14 +7,14 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 // The sandbox answers with its clock in `Date`, which is right here.
 test.each([
-  { wrongBy: 400 * dayMs, told: /^this machine's clock is 576000 min ahead of the server's/, heldBy: 400 * dayMs },
-  { wrongBy: 3 * minuteMs, told: /3 min ahead of/, heldBy: 3 * minuteMs },
-  { wrongBy: minuteMs, told: null, heldBy: minuteMs },
-  { wrongBy: 0, told: null, heldBy: 0 },
-  { wrongBy: -3 * minuteMs, told: /3 min behind/, heldBy: 0 },
+  { wrongBy: 400 * dayMs, told: "this machine's clock is 576000 min ahead of the server's", heldBy: 400 * dayMs },
+  { wrongBy: 3 * minuteMs, told: '3 min ahead of', heldBy: 3 * minuteMs },
+  { wrongBy: minuteMs, told: '', heldBy: minuteMs },
+  { wrongBy: 0, told: '', heldBy: 0 },
+  { wrongBy: -3 * minuteMs, told: '3 min behind', heldBy: 0 },
 ])('a clock that is wrong by $wrongBy ms makes nothing fresher than it is, and is told', async (drawn) => {
   const { wrongBy, told, heldBy } = drawn;
-  const sandbox = await startSandbox({ users: 30, now: systemClock.now });
+  const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
   const file = `${temporaryFolder()}/mirror.db`;
   const clock = { now: () => systemClock.now() + wrongBy };
   const before = clock.now();
@@ -22,13 +22,17 @@ test.each([
   const fresh = parseInstant(report.resources.users?.fresh_as_of) ?? 0;
   expect(Math.abs(fresh - (before - heldBy))).toBeLessThan(10_000);
   const store = openMirrorStore(file);
-  const events = store.events(10, ['clock_differs']).map(({ detail }) => detail);
+  const events = store
+    .events(10, ['clock_differs'])
+    .map(({ detail }) => detail ?? '')
+    .join('\n');
   store.close();
-  expect(events).toEqual(told === null ? [] : [expect.stringMatching(told)]);
+  expect(events).toContain(told);
+  expect(events === '').toBe(told === '');
 });
 
 test('a clock that was ahead and is put right makes nothing be read again, and the freshness was true all along', async () => {
-  const sandbox = await startSandbox({ users: 30, now: systemClock.now });
+  const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
   const file = `${temporaryFolder()}/mirror.db`;
   const ahead = { now: () => systemClock.now() + 400 * dayMs };
   await sync(sandbox, file, { resources: ['users'], clock: ahead });

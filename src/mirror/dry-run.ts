@@ -5,6 +5,7 @@ import type { MirrorStore } from '../store/ports/mirror-store.ts';
 import { storedCapabilities } from './capability-record.ts';
 import { pagesOf, type Reason } from './plan.ts';
 import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';
+import { Surplus } from './surplus.ts';
 
 export interface PlannedStep {
   readonly reason: Reason | 'first contact: everything is read' | 'count, and the windows that differ if it does';
@@ -47,10 +48,11 @@ function planResource(
   }
   const seal = sealOf(clock, capabilities, options);
   const byReason = new Map<Reason, { windows: number; requests: number }>();
-  for (const { window, reason } of plannedSteps(store, resource, options, capabilities, seal)) {
+  const surplus = new Surplus(store, resource);
+  for (const { window, reason } of plannedSteps(store, resource, options, capabilities, seal, surplus)) {
     const sum = byReason.get(reason) ?? { windows: 0, requests: 0 };
     sum.windows += 1;
-    sum.requests += pagesOf(window, capabilities.pageSize);
+    sum.requests += pagesOf(surplus.shownIn(window), capabilities.pageSize);
     byReason.set(reason, sum);
   }
   return [

@@ -36,6 +36,8 @@ export interface PlanInput {
   /** Pages that re-reading of old windows may cost. */
   readonly budget: number;
   readonly pageSize: number;
+  /** Records that the pages of a window show, as far as is known: what is only counted takes no request. */
+  readonly shownIn: (window: Window) => number;
 }
 
 function duty(window: Window, input: PlanInput): Reason | undefined {
@@ -47,9 +49,9 @@ function duty(window: Window, input: PlanInput): Reason | undefined {
   return input.whole ? 'read whole in each run' : undefined;
 }
 
-/** Requests that walking the window takes, as far as is known. */
-export function pagesOf(window: Pick<Window, 'serverTotal'>, pageSize: number): number {
-  return Math.max(1, Math.ceil((window.serverTotal ?? 0) / pageSize));
+/** Requests that walking so many records takes. */
+export function pagesOf(records: number, pageSize: number): number {
+  return Math.max(1, Math.ceil(records / pageSize));
 }
 
 /** The windows to walk, in order: those that must be, the open ones first, then the stalest that the budget allows. */
@@ -71,7 +73,7 @@ export function planSteps(input: PlanInput): Step[] {
   if (mode !== 'default') return due;
   let budget = input.budget;
   for (const window of rest.sort((a, b) => (a.freshAsOf ?? '').localeCompare(b.freshAsOf ?? ''))) {
-    budget -= pagesOf(window, pageSize);
+    budget -= pagesOf(input.shownIn(window), pageSize);
     if (budget < 0) break;
     due.push({ window, reason: 'least recently read' });
   }

@@ -47,6 +47,9 @@ export interface ResourceEnd {
 /** Small, and changed without a trace in their creation dates: read whole in each run. */
 const wholeResources: ReadonlySet<ResourceName> = new Set(['packages', 'coupons']);
 
+/** New records of one run that are no surprise, whatever the mirror holds. */
+const oddGrowth = 10_000;
+
 /** A merged window is left room to grow without being cut again. */
 const mergedShare = 0.5;
 
@@ -149,7 +152,7 @@ async function readResource(
 
   if (trusting) holdFreshness(store, resource);
   prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
-  const planned = plannedSteps(store, resource, options, capabilities, seal, again ? startedAt : null);
+  const planned = plannedSteps(store, resource, options, capabilities, seal, surplus, again ? startedAt : null);
   distrustPages(ports, planned);
   const changing = resource === 'emails' && options.mode === 'default' && options.only === null;
   const steps = changing
@@ -157,19 +160,23 @@ async function readResource(
     : planned;
   const read = steps.map(({ window }) => window);
   const unknown = read.filter(({ serverTotal }) => serverTotal === null);
-  const known = (windows: readonly Window[]) => windows.reduce((sum, { serverTotal }) => sum + (serverTotal ?? 0), 0);
+  const known = (windows: readonly Window[]) => windows.reduce((sum, window) => sum + surplus.shownIn(window), 0);
   // What was never counted holds what the other windows do not.
   const rest = unknown.length === 0 ? 0 : Math.max(0, (await visitor.total(null)) - known(store.windows(resource)));
-  ports.progress({ kind: 'expected', resource, records: known(read) + rest });
+  // Totals that windows were once told may have been wrong: there can be no more records than the list counts now.
+  const isOdd = known(read) + rest > 2 * store.liveCount(resource) + oddGrowth;
+  const mostRecords = isOdd ? await visitor.total(null) : Infinity;
+  ports.progress({ kind: 'expected', resource, records: Math.min(known(read) + rest, mostRecords) });
   const days = unknown.toSorted((a, b) => (a.from < b.from ? -1 : 1));
   allowance.allow(
     resource,
     [
       // How much of it each has is found out by cutting.
       ...days.slice(0, 1).map(({ from, to }) => ({ from, to: days.at(-1)?.to ?? to, records: rest })),
-      ...read.flatMap(({ from, to, serverTotal }) =>
-        serverTotal === null ? [] : [{ from, to, records: serverTotal }],
-      ),
+      ...read.flatMap((window) => {
+        const { from, to, serverTotal } = window;
+        return serverTotal === null ? [] : [{ from, to, records: Math.min(surplus.shownIn(window), mostRecords) }];
+      }),
     ],
     capabilities.pageSize,
   );
@@ -249,6 +256,7 @@ export function plannedSteps(
   options: SyncOptions,
   capabilities: Capabilities,
   seal: Day,
+  surplus: Surplus,
   readSince: Timestamp | null = null,
 ): Step[] {
   return planSteps({
@@ -261,6 +269,7 @@ export function plannedSteps(
     readSince,
     budget: options.requestsPerRun,
     pageSize: capabilities.pageSize,
+    shownIn: (window) => surplus.shownIn(window),
   });
 }
 

@@ -148,7 +148,7 @@ async function readOutside(
       `the windows show ${counted(live, 'record')} of ${resource} and the server counts ${total}`,
     );
   }
-  if (pagesOf({ serverTotal: total }, capabilities.pageSize) + 2 > allowance.left(resource)) return false;
+  if (pagesOf(total, capabilities.pageSize) + 2 > allowance.left(resource)) return false;
   store.resetWindows(resource, [outsideEra, ...windows]);
   await visitor.visitAll(store.windows(resource).filter((window) => coverageOf(window) === 'outside'));
   const outside = store.windows(resource).find((window) => coverageOf(window) === 'outside');

@@ -4,7 +4,7 @@
  */
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
 
 const name = 'surplus';
 
@@ -43,6 +43,11 @@ export class Surplus {
   /** Of a window; where nothing is known of that one, what all that are known have in common. */
   of(window: DayRange): number {
     return this.#windows.get(keyOf(window)) ?? this.#common();
+  }
+
+  /** Records of the window that its pages show, as far as is known: what is only counted takes no request and no room. */
+  shownIn(window: Pick<Window, 'from' | 'to' | 'serverTotal'>): number {
+    return Math.max(0, (window.serverTotal ?? 0) - Math.max(0, this.of(window)));
   }
 
   /** What the total of any range is off by, whatever its days. */

@@ -296,6 +296,15 @@ describe('an id that is used again', () => {
     await again({ mode: 'full' });
     expect(versionsIn(file, 'users').map(({ change }) => change)).toEqual(['updated']);
   });
+
+  test('is not one where a server comes to write its times in another zone, or with fractions', async () => {
+    const { control, file, again } = await begun();
+    const [first, second] = [7, 8].map((id) => String(rowIn(file, 'users', id)?.['created_at']));
+    control.update('users', 7, { created_at: first?.replace('.000000Z', '.437000Z') ?? '' });
+    control.update('users', 8, { created_at: new Date(Date.parse(second ?? '') + 5 * hourMs).toISOString() });
+    await again({ mode: 'full' });
+    expect(versionsIn(file, 'users').map(({ change }) => change)).toEqual(['updated', 'updated']);
+  });
 });
 
 describe('a record that comes again in the run that has removed it', () => {

@@ -226,6 +226,29 @@ describe('totals that count what no page shows', () => {
     },
   );
 
+  test.each([2_000, 100_000, 1_000_000_000])(
+    'that were %i too large for a night keep no later run from reading what has changed',
+    async (lie) => {
+      const sandbox = await startSandbox({ users: 300, emails: 50, behaviour: { page_max: 50 } });
+      const file = `${temporaryFolder()}/mirror.db`;
+      await sync(sandbox, file, tight);
+      sandbox.control.setBehaviour({ totals_more: lie });
+      await sync(sandbox, file, tight).catch(() => {});
+      sandbox.control.setBehaviour({ totals_more: 0 });
+      for (let id = 1; id <= 13; id += 1) sandbox.control.update('users', id * 20, { first_name: 'Changed' });
+      for (let night = 0; night < 3; night += 1) {
+        sandbox.control.advanceClock(dayMs);
+        await sync(sandbox, file);
+      }
+      expectMirrored(sandbox, file, ['users']);
+      const { report } = await sync(sandbox, file);
+      expect([report.status, Object.values(report.resources).map(({ problem }) => problem)]).toEqual([
+        'complete',
+        [null, null, null, null],
+      ]);
+    },
+  );
+
   test.each([
     ['are capped at 500', { totals_cap: 500 }],
     ['are remembered for 20 seconds', { totals_cached: 20 }],

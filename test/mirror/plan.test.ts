@@ -38,6 +38,7 @@ function plan(input: Partial<PlanInput>): (readonly [from: string, reason: strin
     readSince: null,
     budget: 1_000,
     pageSize: 1_000,
+    shownIn: ({ serverTotal }) => serverTotal ?? 0,
     ...input,
   }).map(({ window: { from }, reason }) => [from, reason] as const);
 }

@@ -37,12 +37,27 @@ export function significantChange(resource: Resource, ignore: readonly string[])
     ].join(' OR ');
 }
 
+/** By what people tell a record from others, besides its id. */
+const names: Readonly<Record<ResourceName, readonly string[]>> = {
+  users: ['username', 'email'],
+  packages: ['name'],
+  emails: ['receiver', 'subject'],
+  coupons: ['code'],
+};
+
 /**
- * Whether the row `next` is of another record than `old`, which had the same id: it was created at another time. Another
- * way to write the same time is no other one.
+ * Whether the row `next` is of another record than `old`, which had the same id: it was created at another time and goes by
+ * another name. A server that comes to write its times in another zone, or with fractions, has the same records.
  */
-export const isReused: Differs = (old, next) =>
-  `coalesce(julianday(${old}."created_at") <> julianday(${next}."created_at"), false)`;
+export function isReused(resource: ResourceName): Differs {
+  return (old, next) => {
+    const renamed = names[resource].map((name) => `${old}.${quoteName(name)} IS NOT ${next}.${quoteName(name)}`);
+    return (
+      `(coalesce(julianday(${old}."created_at") <> julianday(${next}."created_at"), false)` +
+      ` AND (${renamed.join(' OR ')}))`
+    );
+  };
+}
 
 /**
  * Has every change on this connection recorded.
@@ -60,10 +75,11 @@ export function recordHistory(database: Database, ignore: readonly string[], now
     const version = (change: string, end: string): string =>
       `INSERT INTO ${historyTableOf(name)} (id, change, valid_from, valid_to, record)
        VALUES (OLD."id", ${change}, OLD."_changed_at", ${end}, json_object(${cells.join(', ')}))`;
+    const reused = isReused(name)('OLD', 'NEW');
     database.exec(`
       CREATE TEMP TRIGGER ${name}_updated AFTER UPDATE ON main.${quoteName(name)}
-      WHEN ${significantChange(resource, ignore)('OLD', 'NEW')} OR ${isReused('OLD', 'NEW')}
-      BEGIN ${version(`CASE WHEN ${isReused('OLD', 'NEW')} THEN 'deleted' ELSE 'updated' END`, 'NEW."_changed_at"')}; END;
+      WHEN ${significantChange(resource, ignore)('OLD', 'NEW')} OR ${reused}
+      BEGIN ${version(`CASE WHEN ${reused} THEN 'deleted' ELSE 'updated' END`, 'NEW."_changed_at"')}; END;
 
       -- What is kept out of the mirror is kept out of its history.
       CREATE TEMP TRIGGER ${name}_deleted AFTER DELETE ON main.${quoteName(name)}

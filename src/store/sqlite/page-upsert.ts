@@ -22,7 +22,7 @@ function upsertSql(resource: Resource, significant: Differs): string {
   const cells = stored.map((_, index) => `value ->> ${index}`);
   const assignments = changing.map((name) => `${name} = excluded.${name}`);
   // A row's version begins where the one before it ended: what makes no version does not move its beginning.
-  const reused = isReused(table, 'excluded');
+  const reused = isReused(resource.name)(table, 'excluded');
   assignments.push(
     // A record that has the id of another one is seen for the first time.
     `"_first_seen_at" = CASE WHEN ${reused} THEN excluded."_first_seen_at" ELSE ${table}."_first_seen_at" END`,

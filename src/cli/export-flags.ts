@@ -39,7 +39,7 @@ export function formOf(flags: ExportFlags, file: string | undefined): FileForm {
     });
   }
   const format = flags.format ?? named?.format ?? 'csv';
-  const compression = compressionOf(flags, isPacked(format) ? null : (named?.compression ?? null));
+  const compression = compressionOf(flags, named?.compression ?? null);
   if (compression !== null && isPacked(format)) {
     throw new UsageError(
       `--${compression} is for csv, tsv, json and jsonl: a file of ${format} is compressed as it is`,

@@ -16,7 +16,14 @@ export interface StatusProblem {
 
 /** Everything that needs a person, the worst first; nothing where all is well. */
 export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): StatusProblem[] {
-  return [...batches(worker), ...staleness(worker), ...windows(mirror), ...lastRun(mirror), ...alerts(worker)];
+  return [
+    ...batches(worker),
+    ...staleness(worker),
+    ...unread(mirror),
+    ...windows(mirror),
+    ...lastRun(mirror),
+    ...alerts(worker),
+  ];
 }
 
 /** What `status --check` ends with. */
@@ -43,6 +50,15 @@ function staleness({ freshness }: WorkerStatus): StatusProblem[] {
   const names = Object.entries(resources).flatMap(([name, each]) => (each.is_fresh ? [] : [name]));
   const old = `the mirror is older than the ${limit} of worker.max_staleness${names.length === 0 ? '' : `: ${names.join(', ')}`}`;
   return [{ kind: 'stale', problem: problem ?? old, next: problem === null ? steps.sync : steps.doctor }];
+}
+
+/** What was never read whole, and has no window that says why. */
+function unread({ resources }: MirrorStatus): StatusProblem[] {
+  const names = Object.entries(resources).flatMap(([name, { fresh_as_of, open_problems }]) =>
+    fresh_as_of === null && open_problems.length === 0 ? [name] : [],
+  );
+  if (names.length === 0) return [];
+  return [{ kind: 'not_settled', problem: `never read whole: ${names.join(', ')}`, next: steps.sync }];
 }
 
 /** One for each resource and reason: a wrong total may keep a hundred windows open. */

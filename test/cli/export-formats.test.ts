@@ -75,6 +75,7 @@ describe('the format of an export', () => {
 
   test.each([
     [['--format', 'parquet', '--gzip'], '--gzip is for csv, tsv, json and jsonl'],
+    [['-o', 'users.xlsx.gz'], '--gzip is for csv, tsv, json and jsonl'],
     [['--format', 'xlsx', '--zstd'], '--zstd is for csv, tsv, json and jsonl'],
     [['--gzip', '--zstd'], 'give one of them'],
     [['--format', 'parquet', '--bom'], '--bom is for csv and tsv'],

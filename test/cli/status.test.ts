@@ -116,6 +116,17 @@ describe('status --check', () => {
     });
   });
 
+  test('ends with 5 where a resource was never read', async () => {
+    const sandbox = await startSandbox();
+    const folder = temporaryFolder();
+    const environment = { ...fresh, ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+    await invoke(['sync', 'users'], { folder, environment });
+    expect(await invoke(['status', '--check'], { folder, environment })).toMatchObject({
+      code: 5,
+      stdout: expect.stringMatching(/never read whole: packages, emails, coupons/),
+    });
+  });
+
   test('ends with 5 where the mirror is too old, and says what to do in words that can be pasted', async () => {
     const { folder } = await mirrored();
     const { code, stdout } = await invoke(['status', '--check', '--db', 'data/mirror.db'], { folder });

@@ -111,10 +111,10 @@ interface Repeat {
 
 /** Rows that do what was done already; of several times, the last. What was known when the row was claimed is none. */
 function repeatsOf({ rows, repeats }: Pick<ClaimView, 'rows' | 'repeats'>): Repeat[] {
-  const latest = new Map(repeats.map((each) => [each.fingerprint, each]));
+  const known = Map.groupBy(repeats, (each) => each.fingerprint);
   return rows.flatMap(({ row, user, fingerprint, claimedAt }) => {
-    const before = fingerprint === null ? undefined : latest.get(fingerprint);
-    return before === undefined || (claimedAt !== null && before.claimedAt <= claimedAt) ? [] : [{ row, user, before }];
+    const before = known.get(fingerprint ?? '')?.findLast((each) => claimedAt === null || each.claimedAt > claimedAt);
+    return before === undefined ? [] : [{ row, user, before }];
   });
 }
 

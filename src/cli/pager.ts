@@ -2,8 +2,9 @@
 import { Buffer } from 'node:buffer';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, constants } from 'node:fs';
+import { constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { mayAccess } from '../model/access.ts';
 import { writeToStream } from '../export/stream-output.ts';
 import { width } from '../export/text-width.ts';
 import { UsageError } from '../model/errors.ts';
@@ -65,18 +66,9 @@ function pagerCommand({ environment, stdout }: CliContext, wanted: boolean): str
   if (!wanted || !stdout.isTTY) return undefined;
   const chosen = environment['PAGER']?.trim();
   if (chosen !== undefined) return chosen === '' || chosen === 'cat' ? undefined : chosen;
-  return (environment['PATH'] ?? '').split(delimiter).some((folder) => isProgram(join(folder, 'less')))
+  return (environment['PATH'] ?? '').split(delimiter).some((folder) => mayAccess(join(folder, 'less'), constants.X_OK))
     ? 'less'
     : undefined;
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** What a shell ends with where there is no such program, or none that can be run. */

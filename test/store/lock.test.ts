@@ -174,7 +174,7 @@ test('the lock of a batch that was lost is noticed before the next step, and is 
   here.acquireLock('one');
   now += 6 * minuteMs;
   there.acquireLock('one');
-  expect(() => here.recordStep('one', null, 'test', null)).toThrow(
+  expect(() => here.setBatchState('one', 'stopped')).toThrow(
     /^the lock of batch one was lost to process \d+ on elsewhere/,
   );
   here.releaseLock('one');

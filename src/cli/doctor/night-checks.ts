@@ -1,8 +1,9 @@
 /** The doctor on what the nights need: jobs, where they write, the log, and who is told. Runs no job, sends nothing. */
-import { accessSync, constants } from 'node:fs';
+import { constants } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
 import { connect as connectPlain, type Socket } from 'node:net';
 import { connect as connectTls, createSecureContext, getCACertificates, TLSSocket } from 'node:tls';
+import { mayAccess } from '../../model/access.ts';
 import { mayBeProxied, type Network } from '../../api/network.ts';
 import { openReports } from '../../app.ts';
 import { dictionary } from '../../export/dictionary.ts';
@@ -106,20 +107,11 @@ function checkCommand(command: readonly string[] | undefined, folder: string, pa
   const places = program.includes('/')
     ? [isAbsolute(program) ? program : join(folder, program)]
     : path.split(delimiter).map((each) => join(each, program));
-  if (places.some(isProgram)) return [ok('alert command', program)];
+  if (places.some((place) => mayAccess(place, constants.X_OK))) return [ok('alert command', program)];
   const error = new UsageError(`the program ${program} is not there, or cannot be run`, {
     advice: 'Correct alerts.command or ADMIN_MIRROR_ALERTS_COMMAND.',
   });
   return [failed('alert command', error)];
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 const patienceMs = 8 * secondMs;

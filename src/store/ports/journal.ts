@@ -278,8 +278,6 @@ export interface Journal extends ForgetJournal {
   batch(id: string): Batch | undefined;
   /** Newest first. */
   batches(): Batch[];
-  /** Records that sending was approved, or what else happened to the batch, with the note. */
-  recordStep(batch: string, row: number | null, kind: string, note: string | null): void;
   steps(batch: string): JournalStep[];
   /** How many steps there are, of all batches: it only grows. */
   lastStep(): number;

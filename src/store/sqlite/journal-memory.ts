@@ -1,6 +1,7 @@
 /** What an SQLite mirror remembers of the journal, beside what was measured of the server. */
-import { accessSync, constants } from 'node:fs';
+import { constants } from 'node:fs';
 import type { Database } from 'better-sqlite3';
+import { mayAccess } from '../../model/access.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { type Clock, timestampOf } from '../../model/time.ts';
 import type { JournalMemory, RememberedJournal } from '../ports/journal-memory.ts';
@@ -32,7 +33,7 @@ export function openJournalMemory(file: string, clock: Clock): JournalMemory {
       }),
     remember: (newest) =>
       explained('write to', () => {
-        if (writing === undefined && !isWritable(file)) return;
+        if (writing === undefined && !mayAccess(file, constants.W_OK)) return;
         writing ??= openMirrorFile(file, clock);
         writing
           .prepare(
@@ -45,13 +46,4 @@ export function openJournalMemory(file: string, clock: Clock): JournalMemory {
       reading.close();
     },
   };
-}
-
-function isWritable(file: string): boolean {
-  try {
-    accessSync(file, constants.W_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

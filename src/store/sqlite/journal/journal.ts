@@ -129,7 +129,6 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
       }),
     batch: (id) => batches.one(id),
     batches: () => batches.all(),
-    recordStep: (batch, row, kind, note) => step(() => batches.addStep(now(), batch, row, kind, note)),
     steps: (batch) => batches.steps(batch),
     lastStep: () => batches.lastStep(),
     setBatchState: (batch, state) => step(() => batches.setState(batch, state, now())),

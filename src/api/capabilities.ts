@@ -18,7 +18,7 @@ import {
   rulesFrom,
   type Sighting,
 } from './range-evidence.ts';
-import type { RateLimit } from './rate-pace.ts';
+import type { RateLimit } from './rate.ts';
 
 export interface Capabilities {
   /** Most records on a page. */

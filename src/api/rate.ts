@@ -1,11 +1,11 @@
 /**
  * The gate that every request passes: so many at once as the server bears, and no faster than it allows. Concurrency
- * grows by one for every few good answers and is halved on 429, 503 and timeouts. Section "Requests" of
- * docs/architecture.md.
+ * grows by one for every few good responses and is halved on 429, 503 and timeouts. Time is passed in. Section "Requests"
+ * of docs/architecture.md.
  */
-import type { Clock } from '../model/time.ts';
+import { type Clock, secondMs } from '../model/time.ts';
+import { rateHeadersOf, waitAskedOf } from './answer-headers.ts';
 import type { HttpHeaders } from './http.ts';
-import { Pace, type RateLimit } from './rate-pace.ts';
 
 /** Waits; rejects with the signal's reason where it is aborted. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
@@ -45,11 +45,15 @@ export class ClosedForLong extends Error {
 export interface Gate {
   /** Resolves when a request may be sent. Rejects with the signal's reason, or with ClosedForLong. */
   enter(signal?: AbortSignal): Promise<Pass>;
-  /** The server's limit as far as it is known. */
+  /** The server's limit where it announces one. */
   limit(): RateLimit | undefined;
   /** Requests allowed at once at present. */
   allowed(): number;
   close(): void;
+}
+
+export interface RateLimit {
+  readonly limit: number;
 }
 
 interface Waiter {
@@ -58,8 +62,108 @@ interface Waiter {
 }
 
 const firstConcurrency = 2;
-/** Good answers for one more at once: slow enough that a limit nobody announced is not overrun by many. */
-const answersAStep = 8;
+/** Good responses for one more at once: slow enough that a limit nobody announced is not overrun by many. */
+const responsesAStep = 8;
+/** First and longest pause after a refusal that names none; doubled with each that follows soon. */
+const firstPauseMs = 250;
+const longestPauseMs = 30 * secondMs;
+/** A refusal comes soon after another one where fewer requests than this were taken between them. */
+const soon = 16;
+/** A refusal that asks for no wait at all still means "not now". */
+const leastWaitMs = 50;
+/** Requests that are late by less than this are not held back once more: timers are late by about a millisecond. */
+const latenessMs = 5;
+
+/**
+ * When the next request may be sent. Requests that are left, as announced (`X-RateLimit-Remaining`) or as counted between
+ * two refusals, go side by side. Beyond them one goes at a time, so that a window costs one refusal, which says how long to
+ * wait.
+ */
+class Pace {
+  readonly #spacingMs: number;
+  #nextEvenly = Number.NEGATIVE_INFINITY;
+  /** Nothing goes out before. */
+  #closedUntil = Number.NEGATIVE_INFINITY;
+  /** When the last refusal came; requests sent until then belong to it. */
+  #refusedAt = Number.NEGATIVE_INFINITY;
+  /** Refused, and none was taken since: one request at a time finds out. */
+  #isProbing = false;
+  #pauseMs = 0;
+  /** Taken since the last refusal, and between the last two. */
+  #taken = 0;
+  /** Responses of 503 in a row. */
+  #unavailable = 0;
+  /** What the server announces for a window. */
+  announced: number | undefined;
+  /** Requests left in the server's window, less what was sent since that was said; undefined while nothing is known. */
+  #left: number | undefined;
+  /** When the request went out whose response said so. */
+  #leftAsOf = Number.NEGATIVE_INFINITY;
+  /** When the server's window ends, where it says so. */
+  #windowEnd: number | undefined;
+
+  /** @param requestsPerSecond a limit of the operator's own, held evenly */
+  constructor(requestsPerSecond?: number) {
+    this.#spacingMs = requestsPerSecond === undefined ? 0 : secondMs / requestsPerSecond;
+  }
+
+  /** ms until a request may go; Infinity where that depends on the response to one under way. */
+  delay(now: number, underWay: number): number {
+    if (this.#windowEnd !== undefined && this.#windowEnd <= now) {
+      this.#windowEnd = undefined;
+      this.#left = undefined;
+    }
+    const isUsedUp = this.#left !== undefined && this.#left <= 0;
+    if ((this.#isProbing || isUsedUp) && underWay > 0) return Number.POSITIVE_INFINITY;
+    const windowEnd = isUsedUp && this.#windowEnd !== undefined ? this.#windowEnd : now;
+    return Math.max(now, this.#nextEvenly, this.#closedUntil, windowEnd) - now;
+  }
+
+  /** A request goes out. */
+  sent(now: number): void {
+    if (this.#spacingMs > 0) {
+      this.#nextEvenly = (now - this.#nextEvenly > latenessMs ? now : this.#nextEvenly) + this.#spacingMs;
+    }
+    if (this.#left !== undefined) this.#left -= 1;
+  }
+
+  /**
+   * A response came.
+   * @param sentAt when its request went out
+   * @param underWay requests still without a response
+   */
+  responded(now: number, sentAt: number, underWay: number, status: number, headers: HttpHeaders): void {
+    const { limit, remaining, resetInMs } = rateHeadersOf(headers, now);
+    const waitMs = waitAskedOf(headers, now);
+    if (limit !== undefined) this.announced = limit;
+    if (status === 429) return this.#refused(now, sentAt, waitMs);
+    this.#unavailable = status === 503 ? this.#unavailable + 1 : 0;
+    // One server of several may be down; when nobody else is there either, everybody waits.
+    if (this.#unavailable > 1 && waitMs !== undefined) this.#closedUntil = Math.max(this.#closedUntil, now + waitMs);
+    this.#taken += 1;
+    if (sentAt > this.#refusedAt) this.#isProbing = false;
+    if (resetInMs !== undefined) this.#windowEnd = now + resetInMs;
+    // Responses overtake each other; what the request sent last was told counts. Those under way may not be in it.
+    if (remaining !== undefined && sentAt >= this.#leftAsOf) {
+      this.#left = remaining - underWay;
+      this.#leftAsOf = sentAt;
+    }
+  }
+
+  #refused(now: number, sentAt: number, waitMs: number | undefined): void {
+    if (sentAt > this.#refusedAt) {
+      this.#pauseMs = this.#taken < soon ? Math.min(longestPauseMs, Math.max(firstPauseMs, this.#pauseMs * 2)) : 0;
+      // Counted where it is not announced. A count too small costs little: beyond it requests go on one at a time.
+      this.#left = this.announced === undefined ? this.#taken : undefined;
+      this.#taken = 0;
+      this.#windowEnd = undefined;
+      this.#isProbing = true;
+      this.#refusedAt = now;
+    }
+    const wait = Math.max(waitMs ?? (this.#pauseMs || firstPauseMs), this.#pauseMs, leastWaitMs);
+    this.#closedUntil = Math.max(this.#closedUntil, now + wait);
+  }
+}
 
 /** Opens the gate; it holds no timer while nobody waits. */
 export function openGate(options: GateOptions): Gate {
@@ -102,7 +206,7 @@ export function openGate(options: GateOptions): Gate {
     while (queue.length > 0 && underWay < Math.floor(allowed)) {
       const now = clock.now();
       const wait = pace.delay(now, underWay);
-      // An answer to a request under way will pump again.
+      // The response to a request under way will pump again.
       if (wait === Number.POSITIVE_INFINITY) return;
       if (wait > options.maxWaitMs) {
         for (const waiter of queue.splice(0)) waiter.refuse(new ClosedForLong(wait));
@@ -126,7 +230,7 @@ export function openGate(options: GateOptions): Gate {
         underWay -= 1;
         adapt(outcome, sentAt);
         if (outcome.kind === 'answer') {
-          pace.answered(clock.now(), sentAt, underWay, outcome.status, outcome.headers);
+          pace.responded(clock.now(), sentAt, underWay, outcome.status, outcome.headers);
         }
         pump();
       },
@@ -139,7 +243,7 @@ export function openGate(options: GateOptions): Gate {
       allowed = Math.max(1, allowed / 2);
       halvedAt = clock.now();
     } else if (outcome.kind === 'answer' && outcome.status < 400) {
-      allowed = Math.min(options.concurrency, allowed + 1 / answersAStep);
+      allowed = Math.min(options.concurrency, allowed + 1 / responsesAStep);
     }
   }
 
@@ -167,7 +271,7 @@ export function openGate(options: GateOptions): Gate {
         pump();
       });
     },
-    limit: () => pace.limit(),
+    limit: () => (pace.announced === undefined ? undefined : { limit: pace.announced }),
     allowed: () => Math.floor(allowed),
     close: disarm,
   };

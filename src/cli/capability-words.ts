@@ -36,5 +36,5 @@ function zoneName(minutes: number): string {
 
 function rateWords({ rate_limit: limit }: CapabilityStatus): string[] {
   if (limit === null) return [];
-  return [`${counted(limit.requests, 'request')} ${limit.seconds === null ? 'a window' : `in ${limit.seconds} s`}`];
+  return [`${counted(limit.requests, 'request')} a window`];
 }

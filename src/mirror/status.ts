@@ -18,8 +18,8 @@ export interface CapabilityStatus {
   readonly day_shift_minutes: Capabilities['dayShiftMinutes'];
   readonly sorts: Capabilities['sorts'];
   readonly clock_difference_ms: number | null;
-  /** Null where the server has named none and refused nothing. */
-  readonly rate_limit: { readonly requests: number; readonly seconds: number | null } | null;
+  /** Null where the server announces none. It never says how long a window is. */
+  readonly rate_limit: { readonly requests: number; readonly seconds: null } | null;
   readonly notes: readonly string[];
 }
 
@@ -122,7 +122,7 @@ export function describeCapabilities(capabilities: Capabilities, measuredAt: Tim
     sorts,
     clock_difference_ms: clockDifferenceMs ?? null,
     rate_limit:
-      rateLimit === undefined ? null : { requests: rateLimit.limit, seconds: rateLimit.windowSeconds ?? null },
+      rateLimit === undefined ? null : { requests: rateLimit.limit, seconds: null },
     notes,
   };
 }

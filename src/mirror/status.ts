@@ -121,8 +121,7 @@ export function describeCapabilities(capabilities: Capabilities, measuredAt: Tim
     day_shift_minutes: dayShiftMinutes,
     sorts,
     clock_difference_ms: clockDifferenceMs ?? null,
-    rate_limit:
-      rateLimit === undefined ? null : { requests: rateLimit.limit, seconds: null },
+    rate_limit: rateLimit === undefined ? null : { requests: rateLimit.limit, seconds: null },
     notes,
   };
 }

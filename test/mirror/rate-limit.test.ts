@@ -91,21 +91,24 @@ const servers: readonly (readonly [string, Partial<Behaviour>, number])[] = [
   ['never named', { rate_headers: false, retry_after: 'none' }, 0.15],
 ];
 
-test.each(servers)('a limit of 20 a second that is %s is used to 70 % and overrun a little', async (_, told, overrun) => {
-  const time = passingTime();
-  const sandbox = await startSandbox({
-    users,
-    now: () => time.clock.now(),
-    behaviour: { rate_limit: limit, rate_window: 1, ...told },
-  });
-  const file = `${temporaryFolder()}/mirror.db`;
-  const started = time.clock.now();
-  const { report } = await syncUsers(sandbox, file, time);
-  expect(report.status).toBe('complete');
-  expectMirrored(sandbox, file, ['users']);
-  const { byStatus, total } = sandbox.control.requests();
-  const seconds = (time.clock.now() - started) / secondMs;
-  expect(total).toBeGreaterThan(users / pageSize);
-  expect((byStatus['429'] ?? 0) / total).toBeLessThanOrEqual(overrun);
-  expect((byStatus['200'] ?? 0) / seconds).toBeGreaterThanOrEqual(0.7 * limit);
-});
+test.each(servers)(
+  'a limit of 20 a second that is %s is used to 70 % and overrun a little',
+  async (_, told, overrun) => {
+    const time = passingTime();
+    const sandbox = await startSandbox({
+      users,
+      now: () => time.clock.now(),
+      behaviour: { rate_limit: limit, rate_window: 1, ...told },
+    });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const started = time.clock.now();
+    const { report } = await syncUsers(sandbox, file, time);
+    expect(report.status).toBe('complete');
+    expectMirrored(sandbox, file, ['users']);
+    const { byStatus, total } = sandbox.control.requests();
+    const seconds = (time.clock.now() - started) / secondMs;
+    expect(total).toBeGreaterThan(users / pageSize);
+    expect((byStatus['429'] ?? 0) / total).toBeLessThanOrEqual(overrun);
+    expect((byStatus['200'] ?? 0) / seconds).toBeGreaterThanOrEqual(0.7 * limit);
+  },
+);

@@ -89,5 +89,11 @@ export async function spend(server: LimitedServer, requests: number) {
   const seconds = (clock.now() - started) / 1_000;
   // The first window's worth costs no time.
   const possible = (seconds * server.limit * 1_000) / server.windowMs + server.limit;
-  return { refusals: refused, refused: refused / (requests + refused), used: requests / possible, seconds, limit: gate.limit() };
+  return {
+    refusals: refused,
+    refused: refused / (requests + refused),
+    used: requests / possible,
+    seconds,
+    limit: gate.limit(),
+  };
 }

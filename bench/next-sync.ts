@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
-import type { RunReport } from '../src/store/ports/mirror-store.ts';
+import type { RunReport } from '../src/store/mirror-types.ts';
 import { measureCli, median } from './process.ts';
 import { startBenchSandbox, type BenchSandbox } from './sandbox.ts';
 import type { Row } from './table.ts';

@@ -5,13 +5,13 @@
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
-import { boundValues } from '../src/export/reports/parameters.ts';
-import type { Report } from '../src/export/reports/report.ts';
-import { loadReports } from '../src/export/reports/reports.ts';
+import { boundValues } from '../src/data/reports/parameters.ts';
+import type { Report } from '../src/data/reports/report.ts';
+import { loadReports } from '../src/data/reports/reports.ts';
 import { relationTable } from '../src/model/relations.ts';
 import { systemClock } from '../src/model/time.ts';
-import { openMirrorStore } from '../src/store/sqlite/mirror-store.ts';
-import type { BoundValues } from '../src/store/ports/reading.ts';
+import { openMirrorStore } from '../src/mirror/store/mirror-store.ts';
+import type { BoundValues } from '../src/store/reading-types.ts';
 import { measure, measureCli, median, root } from './process.ts';
 import { startBenchSandbox } from './sandbox.ts';
 import type { Row } from './table.ts';

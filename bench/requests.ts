@@ -13,7 +13,7 @@ import { runSync, type SyncRequest } from '../src/mirror/run.ts';
 import { resourceNames } from '../src/model/resources.ts';
 import { dayMs, hourMs, startOfDay, timestampOf, type Day } from '../src/model/time.ts';
 import { Random } from '../src/sandbox/random.ts';
-import { openMirrorStore } from '../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../src/mirror/store/mirror-store.ts';
 import { markdownTable, type Row } from './table.ts';
 
 const start = Date.parse('2023-03-11T00:00:00Z');

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
-import { openMirrorFile } from '../src/store/sqlite/open.ts';
+import { openMirrorFile } from '../src/store/open.ts';
 import { command, measure, measureCli, median, type Measured } from './process.ts';
 import { type BenchSandbox, startBenchSandbox } from './sandbox.ts';
 import type { Row } from './table.ts';

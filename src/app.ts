@@ -9,8 +9,8 @@ import type { MessagePort } from 'node:worker_threads';
 import type { Capabilities } from './api/capabilities.ts';
 import type { Client } from './api/client.ts';
 import type { Http, HttpOptions } from './api/http.ts';
-import type { ReadingProcess } from './export/reading-process.ts';
-import type { Reports } from './export/reports/reports.ts';
+import type { ReadingProcess } from './data/reading-process.ts';
+import type { Reports } from './data/reports/reports.ts';
 import type { ForgetPorts } from './mirror/forget.ts';
 import type { RunPlan } from './mirror/dry-run.ts';
 import type { SyncProgress } from './mirror/progress.ts';
@@ -29,12 +29,12 @@ import { version } from './model/version.ts';
 import { isLoopback } from './model/loopback.ts';
 import { networkOf, serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
-import type { CopySource, MirrorCopySource } from './store/ports/copies.ts';
-import type { Journal } from './store/ports/journal.ts';
-import type { JournalMemory } from './store/ports/journal-memory.ts';
-import type { ReadingStore, Snapshot } from './store/ports/reading.ts';
-import type { UserDirectory } from './store/ports/user-directory.ts';
-import type { WorkerStore } from './store/ports/worker-store.ts';
+import type { CopySource, MirrorCopySource } from './data/copy-types.ts';
+import type { Journal } from './journal/port.ts';
+import type { JournalMemory } from './bulk/journal-memory-types.ts';
+import type { ReadingStore, Snapshot } from './store/reading-types.ts';
+import type { UserDirectory } from './bulk/user-directory-types.ts';
+import type { WorkerStore } from './worker/store/store-types.ts';
 import type { WorkerStatus } from './worker/status.ts';
 import type { Watch, WatchPorts, WatchSettings } from './worker/watch.ts';
 import type { Worker, WorkerPorts } from './worker/worker.ts';
@@ -116,7 +116,7 @@ export async function openReader(port: MessagePort): Promise<void> {
   const [{ openHttp }, { serveHttp }, { openRowMaker }] = await Promise.all([
     import('./api/http.ts'),
     import('./api/remote-http.ts'),
-    import('./store/sqlite/page-rows.ts'),
+    import('./mirror/store/page-rows.ts'),
   ]);
   serveHttp(openHttp, port, openRowMaker());
 }
@@ -134,7 +134,7 @@ export async function openSync(
   const [{ apiSource }, { runSync }, { openMirrorStore }, { openRemoteHttp }] = await Promise.all([
     import('./mirror/api-source.ts'),
     import('./mirror/run.ts'),
-    import('./store/sqlite/mirror-store.ts'),
+    import('./mirror/store/mirror-store.ts'),
     import('./api/remote-http.ts'),
   ]);
   const { settings, clock, signal } = surroundings;
@@ -173,7 +173,7 @@ export async function openVerify(
   const [{ apiSource }, { verify }, { openVerifyStore }] = await Promise.all([
     import('./mirror/api-source.ts'),
     import('./mirror/verify.ts'),
-    import('./store/sqlite/verify-store.ts'),
+    import('./mirror/store/verify-store.ts'),
   ]);
   const { settings, clock, signal } = surroundings;
   const store = releases.add(openVerifyStore(settings.store.mirror));
@@ -195,7 +195,7 @@ async function noteDifferences(
 ): Promise<void> {
   const [{ recordDifferences }, { openMirrorStore }] = await Promise.all([
     import('./mirror/verify-record.ts'),
-    import('./store/sqlite/mirror-store.ts'),
+    import('./mirror/store/mirror-store.ts'),
   ]);
   try {
     const { mirror } = settings.store;
@@ -210,7 +210,7 @@ async function noteDifferences(
 
 /** What forgetting a person works on. Throws a FileError where there is no mirror. */
 export async function openForget(settings: Settings, clock: Clock, releases: Releases): Promise<ForgetPorts> {
-  const { openForgetStore } = await import('./store/sqlite/forget-store.ts');
+  const { openForgetStore } = await import('./mirror/store/forget-store.ts');
   const store = releases.add(openForgetStore(settings.store.mirror, clock));
   const { journal } = settings.store;
   const hasJournal = existsSync(journal) && statSync(journal).size > 0;
@@ -219,7 +219,7 @@ export async function openForget(settings: Settings, clock: Clock, releases: Rel
 
 /** The journal, made where there is none. Throws a FileError. */
 export async function openJournal(settings: Settings, clock: Clock, releases: Releases): Promise<Journal> {
-  const sqlite = await import('./store/sqlite/journal/journal.ts');
+  const sqlite = await import('./journal/journal.ts');
   return releases.add(sqlite.openJournal(settings.store.journal, clock));
 }
 
@@ -231,7 +231,7 @@ export async function openJournalForReading(
 ): Promise<Journal | undefined> {
   const { journal } = settings.store;
   if (!existsSync(journal)) return undefined;
-  const sqlite = await import('./store/sqlite/journal/journal.ts');
+  const sqlite = await import('./journal/journal.ts');
   return releases.add(sqlite.openJournalForReading(journal, clock));
 }
 
@@ -239,7 +239,7 @@ export async function openJournalForReading(
 export async function openDirectory(settings: Settings, releases: Releases): Promise<UserDirectory | null> {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;
-  const { openUserDirectory } = await import('./store/sqlite/user-directory.ts');
+  const { openUserDirectory } = await import('./bulk/user-directory.ts');
   return releases.add(openUserDirectory(mirror));
 }
 
@@ -251,7 +251,7 @@ export async function openJournalMemory(
 ): Promise<JournalMemory | null> {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;
-  const sqlite = await import('./store/sqlite/journal-memory.ts');
+  const sqlite = await import('./bulk/journal-memory-store.ts');
   return releases.add(sqlite.openJournalMemory(mirror, clock));
 }
 
@@ -263,7 +263,7 @@ export async function openPlan(
 ): Promise<RunPlan> {
   const [{ planRun }, { openMirrorStoreForReading }] = await Promise.all([
     import('./mirror/dry-run.ts'),
-    import('./store/sqlite/mirror-store.ts'),
+    import('./mirror/store/mirror-store.ts'),
   ]);
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   return planRun(store, systemClock, request.resources, {
@@ -277,7 +277,7 @@ export async function openPlan(
 export async function openStatus(settings: Settings, releases: Releases): Promise<MirrorStatus> {
   const [{ mirrorStatus }, { openMirrorStoreForReading }] = await Promise.all([
     import('./mirror/status.ts'),
-    import('./store/sqlite/mirror-store.ts'),
+    import('./mirror/store/mirror-store.ts'),
   ]);
   return mirrorStatus(releases.add(openMirrorStoreForReading(settings.store.mirror)));
 }
@@ -289,7 +289,7 @@ export async function openCapabilities(
 ): Promise<(resource: ResourceName) => CapabilityStatus | null> {
   const [{ capabilityStatus }, { openMirrorStoreForReading }] = await Promise.all([
     import('./mirror/status.ts'),
-    import('./store/sqlite/mirror-store.ts'),
+    import('./mirror/store/mirror-store.ts'),
   ]);
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   return (resource) => capabilityStatus(store, resource);
@@ -302,7 +302,7 @@ export async function openProbeRecord(
 ): Promise<(run: string, measured: ReadonlyMap<ResourceName, Capabilities>) => ResourceName[]> {
   const [{ recordProbe }, { openMirrorStore }] = await Promise.all([
     import('./mirror/probe-record.ts'),
-    import('./store/sqlite/mirror-store.ts'),
+    import('./mirror/store/mirror-store.ts'),
   ]);
   const store = releases.add(openMirrorStore(settings.store.mirror, clock));
   return (run, measured) => recordProbe(store, run, measured);
@@ -310,7 +310,7 @@ export async function openProbeRecord(
 
 /** The saved reports: those that come with the program, and the operator's own. Throws a FileError. */
 export async function openReports(settings: Settings): Promise<Reports> {
-  const { loadReports } = await import('./export/reports/reports.ts');
+  const { loadReports } = await import('./data/reports/reports.ts');
   // Beside src/ in a clone, beside dist/ in the package.
   const shipped = fileURLToPath(new URL('../reports/', import.meta.url));
   return loadReports({ shipped, own: settings.export.reports });
@@ -318,13 +318,13 @@ export async function openReports(settings: Settings): Promise<Reports> {
 
 /** A mirror with every table and without a record, to look at SQL against. The caller releases it. */
 export async function openBlank(): Promise<Snapshot> {
-  const { blankSnapshot } = await import('./store/sqlite/blank.ts');
+  const { blankSnapshot } = await import('./data/blank.ts');
   return blankSnapshot();
 }
 
 /** The mirror, for exports and queries. Throws a FileError where there is none to read. */
 export async function openReading(settings: Settings, releases: Releases): Promise<ReadingStore> {
-  const { openReadingStore } = await import('./store/sqlite/reading.ts');
+  const { openReadingStore } = await import('./store/reading.ts');
   return releases.add(openReadingStore(settings.store.mirror));
 }
 
@@ -333,13 +333,13 @@ export async function openReading(settings: Settings, releases: Releases): Promi
  * of a statement. It opens the file that it is told, and there throws a FileError where there is none to read.
  */
 export async function openReadingProcess(releases: Releases): Promise<ReadingProcess> {
-  const { ReadingProcess } = await import('./export/reading-process.ts');
-  return releases.add(new ReadingProcess(moduleBeside('./store/sqlite/reading', import.meta.url)));
+  const { ReadingProcess } = await import('./data/reading-process.ts');
+  return releases.add(new ReadingProcess(moduleBeside('./store/reading', import.meta.url)));
 }
 
 /** The mirror, to be copied; it need not be there yet. */
 export async function openMirrorToCopy(settings: Settings, clock: Clock = systemClock): Promise<MirrorCopySource> {
-  const { mirrorToCopy } = await import('./store/sqlite/copy-source.ts');
+  const { mirrorToCopy } = await import('./data/copy-source.ts');
   return mirrorToCopy(settings.store.mirror, clock);
 }
 
@@ -347,15 +347,15 @@ export async function openMirrorToCopy(settings: Settings, clock: Clock = system
 export async function openFilesToCopy(
   settings: Settings,
 ): Promise<{ readonly mirror: CopySource; readonly journal: CopySource }> {
-  const { journalToCopy } = await import('./store/sqlite/copy-source.ts');
+  const { journalToCopy } = await import('./data/copy-source.ts');
   return { mirror: await openMirrorToCopy(settings), journal: journalToCopy(settings.store.journal) };
 }
 
 /** What the worker of this mirror keeps, made where there is nothing yet. Throws a FileError. */
 export async function openWorkerStore(settings: Settings, clock: Clock, releases: Releases): Promise<WorkerStore> {
   const [sqlite, { workerFileOf }] = await Promise.all([
-    import('./store/sqlite/worker/store.ts'),
-    import('./store/sqlite/worker/schema.ts'),
+    import('./worker/store/store.ts'),
+    import('./worker/store/schema.ts'),
   ]);
   return releases.add(sqlite.openWorkerStore(workerFileOf(settings.store.mirror), clock));
 }
@@ -367,8 +367,8 @@ export async function openWorkerStoreForReading(
   releases: Releases,
 ): Promise<WorkerStore | undefined> {
   const [sqlite, { workerFileOf }] = await Promise.all([
-    import('./store/sqlite/worker/store.ts'),
-    import('./store/sqlite/worker/schema.ts'),
+    import('./worker/store/store.ts'),
+    import('./worker/store/schema.ts'),
   ]);
   const file = workerFileOf(settings.store.mirror);
   return existsSync(file) ? releases.add(sqlite.openWorkerStoreForReading(file, clock)) : undefined;
@@ -404,9 +404,9 @@ export async function openWatch(
     await Promise.all([
       import('./worker/watch.ts'),
       import('./worker/health/server.ts'),
-      import('./store/sqlite/worker/alerts.ts'),
-      import('./store/sqlite/health-store.ts'),
-      import('./store/sqlite/worker/schema.ts'),
+      import('./worker/store/alerts.ts'),
+      import('./worker/store/health.ts'),
+      import('./worker/store/schema.ts'),
       import('./worker/sleep.ts'),
     ]);
   const alertStore = releases.add(openAlertStore(workerFileOf(settings.store.mirror), clock));
@@ -441,9 +441,9 @@ export async function openWatch(
 export async function openWorkerStatus(settings: Settings, clock: Clock, releases: Releases): Promise<WorkerStatus> {
   const [{ workerStatus }, { openAlertStoreForReading }, { openHealthStore }, { workerFileOf }] = await Promise.all([
     import('./worker/status.ts'),
-    import('./store/sqlite/worker/alerts.ts'),
-    import('./store/sqlite/health-store.ts'),
-    import('./store/sqlite/worker/schema.ts'),
+    import('./worker/store/alerts.ts'),
+    import('./worker/store/health.ts'),
+    import('./worker/store/schema.ts'),
   ]);
   const store = await openWorkerStoreForReading(settings, clock, releases);
   const file = workerFileOf(settings.store.mirror);

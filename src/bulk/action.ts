@@ -6,7 +6,7 @@
 import type { Client } from '../api/client.ts';
 import type { Money } from '../model/money.ts';
 import type { OperationName } from '../model/operations.ts';
-import type { AnswerKind, Evidence } from '../store/ports/journal.ts';
+import type { AnswerKind, Evidence } from '../journal/port.ts';
 import type { RowReader } from './row-reader.ts';
 import type { ColumnRule } from './sheet/columns.ts';
 import type { UserKey } from './user-key.ts';

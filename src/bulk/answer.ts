@@ -11,7 +11,7 @@ import {
   WriteOutcomeUnknown,
 } from '../api/errors.ts';
 import type { OperatorError } from '../model/errors.ts';
-import type { AnswerKind } from '../store/ports/journal.ts';
+import type { AnswerKind } from '../journal/port.ts';
 import type { WriteRequest } from './action.ts';
 
 export type SendingClient = Pick<Client, 'sendExactly' | 'redact'>;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { readRegularFile } from '../model/read-file.ts';
-import type { Batch, Journal } from '../store/ports/journal.ts';
+import type { Batch, Journal } from '../journal/port.ts';
 import { keyOwner } from './key-owner.ts';
 import type { LiveClient } from './live-users.ts';
 import { limits } from './sheet/limits.ts';

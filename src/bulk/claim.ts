@@ -5,7 +5,7 @@
 import { counted } from '../model/counted.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
-import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../store/ports/journal.ts';
+import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../journal/port.ts';
 import { batchCapProblem, capAdvice, type Caps, noCaps } from './caps.ts';
 
 export interface Again {

@@ -3,7 +3,7 @@
  * asked for on the server, however many. Of those it knows, all are confirmed where that costs few requests, else a
  * part: each one is read again just before its write in any case. Section "Writing" of docs/architecture.md.
  */
-import type { UserDirectory } from '../store/ports/user-directory.ts';
+import type { UserDirectory } from './user-directory-types.ts';
 import type { KnownUser } from './action.ts';
 import { knownUser } from './known-user.ts';
 import {

@@ -2,7 +2,7 @@
  * The states of one row, from the plan to the verdict, and which step leads from which to which. Section "Writing" of
  * docs/architecture.md.
  */
-import type { AnswerKind, IntentState } from '../store/ports/journal.ts';
+import type { AnswerKind, IntentState } from '../journal/port.ts';
 
 export const intentStates = [
   'planned',

@@ -1,6 +1,6 @@
 /** Whether the journal is the one that knows what was sent. Section "Consent" of docs/architecture.md. */
 import { UsageError } from '../model/errors.ts';
-import type { RememberedJournal } from '../store/ports/journal-memory.ts';
+import type { RememberedJournal } from './journal-memory-types.ts';
 import type { Sending, SendingPorts } from './sending.ts';
 
 /** The journal as it is, to be remembered before a request goes out. */

@@ -3,8 +3,8 @@
  * "Settling" of docs/architecture.md.
  */
 import { LockHeldError } from '../model/errors.ts';
-import type { Batch, Intent, Journal } from '../store/ports/journal.ts';
-import type { UserDirectory } from '../store/ports/user-directory.ts';
+import type { Batch, Intent, Journal } from '../journal/port.ts';
+import type { UserDirectory } from './user-directory-types.ts';
 import { type BalanceParameters, sightingOf } from './actions/balance-sighting.ts';
 import { balance } from './actions/balance.ts';
 import { checkStep } from './intent.ts';

@@ -1,6 +1,6 @@
 /** What is approved, in one line of hexadecimal: another one where anything that would be sent is another. */
 import { createHash, hash } from 'node:crypto';
-import type { PlannedServer } from '../store/ports/journal.ts';
+import type { PlannedServer } from '../journal/port.ts';
 import type { PlannedRow } from './plan-rows.ts';
 
 interface Approved {

@@ -1,5 +1,5 @@
 /** What the runner tells whoever watches. */
-import type { IntentState } from '../store/ports/journal.ts';
+import type { IntentState } from '../journal/port.ts';
 
 export type BulkEvent =
   /** So many rows are to be sent in this run. */

@@ -1,7 +1,7 @@
 /** Whom a rehearsal needs: the users of the mirror that the rows are about, or that stand in the way of new ones. */
 import { recordId, type ServedRecord } from '../model/records.ts';
 import { resourceOf } from '../model/resources.ts';
-import type { UserDirectory } from '../store/ports/user-directory.ts';
+import type { UserDirectory } from './user-directory-types.ts';
 import type { Action } from './action.ts';
 import type { ReadRows } from './read-rows.ts';
 import { keyColumns } from './user-key.ts';

@@ -1,6 +1,6 @@
 /** A batch as `--json` tells it; the shape is part of the contract with scripts. */
 import { Big } from 'big.js';
-import type { Batch, BatchState, Journal, JournalProblem, RowChange } from '../store/ports/journal.ts';
+import type { Batch, BatchState, Journal, JournalProblem, RowChange } from '../journal/port.ts';
 import { changeBetween, changeOf } from './caps.ts';
 import { moneyText } from './decimal.ts';
 import { type Counts, countsOf } from './intent.ts';

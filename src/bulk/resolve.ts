@@ -1,6 +1,6 @@
 /** A person's word on a row whose outcome cannot be found out, or that shall be sent again. It is on record with its reason. */
 import { UsageError } from '../model/errors.ts';
-import type { Batch, IntentFields, IntentState, Journal } from '../store/ports/journal.ts';
+import type { Batch, IntentFields, IntentState, Journal } from '../journal/port.ts';
 import { checkStep, isOpen } from './intent.ts';
 
 export interface Resolution {

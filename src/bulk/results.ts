@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { explainFileError } from '../model/file-error.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { ownerAlone, writeDurableFile } from '../store/files/durable-file.ts';
-import type { Batch, Intent, Journal } from '../store/ports/journal.ts';
+import type { Batch, Intent, Journal } from '../journal/port.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
 import { manifestName, refuseChanged, sealedManifest, unchangedFiles } from './kept-results.ts';
 import { type BatchReport, reportOf } from './report.ts';

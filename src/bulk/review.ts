@@ -2,7 +2,7 @@
  * A plan to be read whole: every row with its user, the balance before and after, and what deserves a look. The same rows
  * go to the terminal, into `--json` and into a sheet.
  */
-import type { Batch, Intent, Journal } from '../store/ports/journal.ts';
+import type { Batch, Intent, Journal } from '../journal/port.ts';
 import { changeBetween } from './caps.ts';
 import { moneyText } from './decimal.ts';
 import { ownCells, type Table, type TableCell } from './table.ts';

@@ -5,7 +5,7 @@
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import { guardedText } from '../store/files/csv.ts';
-import type { Cell, ReadingStore, Row } from '../store/ports/reading.ts';
+import type { Cell, ReadingStore, Row } from '../store/reading-types.ts';
 import type { Action } from './action.ts';
 import { readRows } from './read-rows.ts';
 import type { ReadOptions } from './row-reader.ts';

@@ -5,7 +5,7 @@
 import { counted } from '../model/counted.ts';
 import { FileError, IncompleteError, KeyRefusedError, OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
-import type { Batch, Intent, IntentState, Journal } from '../store/ports/journal.ts';
+import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { Action } from './action.ts';
 import { claimRows, type Consent } from './claim.ts';
 import { countNameOf, isOpen } from './intent.ts';

@@ -4,7 +4,7 @@
  */
 import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { parseInstant, timestampOf } from '../model/time.ts';
-import type { Intent, IntentFields, IntentState } from '../store/ports/journal.ts';
+import type { Intent, IntentFields, IntentState } from '../journal/port.ts';
 import type { Sighting } from './action.ts';
 import { type Outcome, send } from './answer.ts';
 import { journalBehind } from './claim.ts';

@@ -2,10 +2,10 @@
 import type { Sleep } from '../api/rate.ts';
 import type { OperatorError } from '../model/errors.ts';
 import type { Clock } from '../model/time.ts';
-import type { Batch, Intent, IntentState, Journal } from '../store/ports/journal.ts';
+import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { Action, LookingClient, Target } from './action.ts';
 import type { SendingClient } from './answer.ts';
-import type { JournalMemory } from '../store/ports/journal-memory.ts';
+import type { JournalMemory } from './journal-memory-types.ts';
 import type { BulkProgress } from './progress.ts';
 
 export interface SendingPorts {

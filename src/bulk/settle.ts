@@ -4,7 +4,7 @@
  */
 import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { parseInstant, secondMs } from '../model/time.ts';
-import type { Intent, IntentState } from '../store/ports/journal.ts';
+import type { Intent, IntentState } from '../journal/port.ts';
 import type { Judgement, Sighting } from './action.ts';
 import { checkStep, openStates } from './intent.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';

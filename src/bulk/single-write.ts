@@ -1,7 +1,7 @@
 /** A write outside of any batch, recorded before its first byte and after its answer. Section "The journal" of docs/architecture.md. */
 import type { Answer } from '../api/errors.ts';
 import { KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
-import type { Journal, NewWrite, SentWrite, WriteEnd } from '../store/ports/journal.ts';
+import type { Journal, NewWrite, SentWrite, WriteEnd } from '../journal/port.ts';
 
 type WriteJournal = Pick<Journal, 'beginWrite' | 'endWrite' | 'writes' | 'openRow'>;
 

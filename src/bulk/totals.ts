@@ -1,6 +1,6 @@
 /** What the rows of a plan come to, type by type. */
 import { Big } from 'big.js';
-import type { Intent } from '../store/ports/journal.ts';
+import type { Intent } from '../journal/port.ts';
 import { decimalOf, moneyText } from './decimal.ts';
 
 export interface TypeTotal {

@@ -1,7 +1,7 @@
 /** The rows that take a batch back: each once, and only what was applied. They are planned like any others. */
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
-import type { Batch, Intent, Journal } from '../store/ports/journal.ts';
+import type { Batch, Intent, Journal } from '../journal/port.ts';
 import type { Action, Parameters } from './action.ts';
 import type { ReadRow, ReadRows } from './read-rows.ts';
 import { targetOf } from './sending.ts';

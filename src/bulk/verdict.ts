@@ -1,5 +1,5 @@
 /** From what was seen to the state that a row goes into. Pure. Section "Settling" of docs/architecture.md. */
-import type { AnswerKind, Discrepancy, Evidence, IntentState } from '../store/ports/journal.ts';
+import type { AnswerKind, Discrepancy, Evidence, IntentState } from '../journal/port.ts';
 import type { Judgement } from './action.ts';
 
 /** A row that was sent and whose outcome is open. */

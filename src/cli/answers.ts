@@ -2,7 +2,7 @@
 import { type ApiRecord, isRecord, type Page, recordIn } from '../api/envelope.ts';
 import type { Answer } from '../api/errors.ts';
 import { parseExactly, stringifyExactly } from '../api/exact-json.ts';
-import { writeToStream } from '../export/stream-output.ts';
+import { writeToStream } from '../data/stream-output.ts';
 import { IncompleteError } from '../model/errors.ts';
 import type { Resource } from '../model/resources.ts';
 import { harmless } from '../model/terminal-text.ts';

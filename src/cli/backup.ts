@@ -1,7 +1,7 @@
 /** `backup`: the mirror and the journal, copied and looked through, in a folder named by the time. */
 import { resolve } from 'node:path';
 import { InvalidArgumentError, type Command } from 'commander';
-import type { BackupReport } from '../export/backup.ts';
+import type { BackupReport } from '../data/backup.ts';
 import { systemClock } from '../model/time.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine } from './output.ts';
@@ -37,7 +37,7 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const settings = context.settings();
   const [{ openFilesToCopy }, { makeBackup }, { openShareWatch }] = await Promise.all([
     import('../app.ts'),
-    import('../export/backup.ts'),
+    import('../data/backup.ts'),
     import('./share-watch.ts'),
   ]);
   const folder = named === undefined ? settings.backup.folder : resolve(context.folder, named);

@@ -3,7 +3,7 @@ import { Argument, InvalidArgumentError, Option, type Command } from 'commander'
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { dayMs, systemClock, timestampOf } from '../model/time.ts';
-import { type QueryFormat, queryFormats } from '../export/formats.ts';
+import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './moment-flag.ts';
 import { printWarning } from './output.ts';
@@ -61,7 +61,7 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
   const { ignore } = context.settings().history;
   const [{ openReading, withReleases }, { changesChunks }] = await Promise.all([
     import('../app.ts'),
-    import('../export/changes-text.ts'),
+    import('../data/changes-text.ts'),
   ]);
   await withReleases(async (releases) => {
     const store = await openReading(context.settings(), releases);

@@ -7,7 +7,7 @@ import type { SyncEvent, SyncProgress } from '../mirror/progress.ts';
 import type { SyncRequest } from '../mirror/run.ts';
 import type { VerifyReport, VerifyRequest } from '../mirror/verify.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { RunReport } from '../store/ports/mirror-store.ts';
+import type { RunReport } from '../store/mirror-types.ts';
 
 type SyncJob = Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>;
 type VerifyJob = Omit<VerifyRequest, 'concurrency'>;

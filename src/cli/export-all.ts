@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
-import type { FileForm } from '../export/export.ts';
-import { isPacked } from '../export/formats.ts';
+import type { FileForm } from '../data/export.ts';
+import { isPacked } from '../data/formats.ts';
 import type { CliContext } from './context.ts';
 import { checkAll, type ExportFlags, formOf } from './export-flags.ts';
 import { removeOlder, targetOf } from './export-target.ts';
@@ -21,7 +21,7 @@ export async function exportAll(context: CliContext, what: string | undefined, f
   const target = targetOf(context, flags.output, flags.keep);
   const [{ openReading, withReleases }, { exportSet, manifestProgram }, { requireSpace }] = await Promise.all([
     import('../app.ts'),
-    import('../export/export-set.ts'),
+    import('../data/export-set.ts'),
     import('../store/files/disk-space.ts'),
   ]);
   const manifest = await withReleases(async (releases) => {

@@ -1,10 +1,10 @@
 /** The flags of `export`, read into what is to be written and how. */
 import { UsageError } from '../model/errors.ts';
 import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
-import type { FileForm } from '../export/export.ts';
-import { type Compression, exportFormats, type ExportFormat, formatOfName, isPacked } from '../export/formats.ts';
-import type { SourceRequest } from '../export/source.ts';
-import type { Mask, StatementPart } from '../store/ports/reading.ts';
+import type { FileForm } from '../data/export.ts';
+import { type Compression, exportFormats, type ExportFormat, formatOfName, isPacked } from '../data/formats.ts';
+import type { SourceRequest } from '../data/source.ts';
+import type { Mask, StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { namesOfFlag, readPseudonymKey } from './pseudonym-key.ts';
 import { isReport, reportRequest } from './report-request.ts';

@@ -2,8 +2,8 @@
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
-import { datedName, isDated } from '../export/dated-name.ts';
-import type { KeptNames } from '../export/keep-newest.ts';
+import { datedName, isDated } from '../data/dated-name.ts';
+import type { KeptNames } from '../data/keep-newest.ts';
 import type { CliContext } from './context.ts';
 import { printNote, printWarning } from './output.ts';
 
@@ -45,7 +45,7 @@ export async function removeOlder(
   of: KeptNames['of'],
 ): Promise<{ readonly removed?: readonly string[] }> {
   if (keep === undefined) return {};
-  const { keepNewest } = await import('../export/keep-newest.ts');
+  const { keepNewest } = await import('../data/keep-newest.ts');
   const { removed, left } = await keepNewest({ pattern, written: path, keep, of });
   for (const each of removed) printNote(context, `removed ${relative(context.folder, each)}`);
   for (const each of left)

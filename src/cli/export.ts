@@ -3,12 +3,12 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import { timestampOf } from '../model/time.ts';
-import { exportFormats, isPacked } from '../export/formats.ts';
+import { exportFormats, isPacked } from '../data/formats.ts';
 import type { Releases } from '../app.ts';
-import type { ExportRequest, ExportRun } from '../export/export.ts';
-import { isWhole } from '../export/selection.ts';
+import type { ExportRequest, ExportRun } from '../data/export.ts';
+import { isWhole } from '../data/selection.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { Mask } from '../store/ports/reading.ts';
+import type { Mask } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { type ExportFlags, formOf, maskOf, partOf, whatOf } from './export-flags.ts';
 import { removeOlder, targetOf } from './export-target.ts';
@@ -109,7 +109,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
       },
     );
     if (target === undefined) {
-      const { writeToStream } = await import('../export/stream-output.ts');
+      const { writeToStream } = await import('../data/stream-output.ts');
       await writeToStream(context.stdout, chunks, signal);
       return;
     }
@@ -134,8 +134,8 @@ async function openChunks(
   const { openReading, openReadingProcess } = await import('../app.ts');
   if ('relation' in request.what && isWhole(request.what)) {
     const [{ exportChunks }, { masked }] = await Promise.all([
-      import('../export/export.ts'),
-      import('../export/masked.ts'),
+      import('../data/export.ts'),
+      import('../data/masked.ts'),
     ]);
     return exportChunks(await masked(await openReading(settings, releases), mask), request, run);
   }

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { IncompleteError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
 import type { ForgetReceipt, UndoReceipt } from '../mirror/forget.ts';
-import type { TableCounts } from '../store/ports/forget-store.ts';
+import type { TableCounts } from '../store/forget-types.ts';
 import { askConsent } from './consent.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine, printNote } from './output.ts';

@@ -2,8 +2,8 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
-import { type QueryFormat, queryFormats } from '../export/formats.ts';
-import type { ReadingJob } from '../export/reading-job.ts';
+import { type QueryFormat, queryFormats } from '../data/formats.ts';
+import type { ReadingJob } from '../data/reading-job.ts';
 import { styleWord } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 import { toDuration } from './duration-flag.ts';

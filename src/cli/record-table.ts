@@ -1,5 +1,5 @@
 /** Records as a table: in a terminal as many columns as there is room for and long text cut, elsewhere everything. */
-import { cut, padEnd, padStart, width } from '../export/text-width.ts';
+import { cut, padEnd, padStart, width } from '../data/text-width.ts';
 import type { ApiRecord } from '../api/envelope.ts';
 import { stringifyExactly } from '../api/exact-json.ts';
 

@@ -1,7 +1,7 @@
 /** `export report:NAME --chart FILE`: the picture of a saved report. */
 import { resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
-import type { StatementPart } from '../store/ports/reading.ts';
+import type { StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printNote, printWarning } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';

@@ -2,8 +2,8 @@
 import { InvalidArgumentError } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
-import type { ReportRequest } from '../export/reports/run.ts';
-import type { StatementPart } from '../store/ports/reading.ts';
+import type { ReportRequest } from '../data/reports/run.ts';
+import type { StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { printNote } from './output.ts';
 
@@ -45,8 +45,8 @@ export async function reportRequest(
   if (flags.meta === true) throw new UsageError('--meta is for tables and views; a report has the columns that it has');
   const [{ openReports }, { reportNamed }, { assumptionsWith, boundValues }] = await Promise.all([
     import('../app.ts'),
-    import('../export/reports/reports.ts'),
-    import('../export/reports/parameters.ts'),
+    import('../data/reports/reports.ts'),
+    import('../data/reports/parameters.ts'),
   ]);
   const reports = await openReports(context.settings());
   const report = reportNamed(reports, what.slice(prefix.length));

@@ -1,7 +1,7 @@
 /** `reports`: which saved reports there are, and what each tells and asks. Needs no mirror. */
 import type { Command } from 'commander';
-import type { BrokenReport, Reports } from '../export/reports/reports.ts';
-import type { Report, ReportParameter } from '../export/reports/report.ts';
+import type { BrokenReport, Reports } from '../data/reports/reports.ts';
+import type { Report, ReportParameter } from '../data/reports/report.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine, printWarning } from './output.ts';
 
@@ -27,7 +27,7 @@ Examples:
 async function run(context: CliContext, name: string | undefined): Promise<void> {
   const [{ openReports }, { reportNamed }] = await Promise.all([
     import('../app.ts'),
-    import('../export/reports/reports.ts'),
+    import('../data/reports/reports.ts'),
   ]);
   const found = await openReports(context.settings());
   if (name !== undefined) {

@@ -4,9 +4,9 @@ import { existsSync } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { OperatorError } from '../model/errors.ts';
-import { type SchemaFormat, schemaFormats } from '../export/formats.ts';
-import type { InventoryTable } from '../export/inventory.ts';
-import type { Relation } from '../store/ports/reading.ts';
+import { type SchemaFormat, schemaFormats } from '../data/formats.ts';
+import type { InventoryTable } from '../data/inventory.ts';
+import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { paint, printNote, printWarning } from './output.ts';
 import { writePaged } from './pager.ts';
@@ -43,7 +43,7 @@ Examples:
 }
 
 async function run(context: CliContext, table: string | undefined, flags: SchemaFlags): Promise<void> {
-  const { inventory, inventoryOf } = await import('../export/inventory.ts');
+  const { inventory, inventoryOf } = await import('../data/inventory.ts');
   const file = context.settings().store.mirror;
   const all = inventory(await relationsIn(context, file));
   const shown = table === undefined ? all : [inventoryOf(all, table)];
@@ -65,13 +65,13 @@ async function textOf(
     case 'text':
       return tables.map((table) => `${linesOf(context, table).join('\n')}\n`).join('\n');
     case 'markdown': {
-      const { dictionaryMarkdown } = await import('../export/dictionary-markdown.ts');
+      const { dictionaryMarkdown } = await import('../data/dictionary-markdown.ts');
       return dictionaryMarkdown(tables);
     }
     case 'json':
       return jsonText({ file, tables });
     case 'datasette': {
-      const { datasetteMetadata } = await import('../export/datasette.ts');
+      const { datasetteMetadata } = await import('../data/datasette.ts');
       return jsonText(datasetteMetadata(basename(file, extname(file)), tables));
     }
   }

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { UsageError } from '../model/errors.ts';
-import type { CopyContents } from '../store/ports/copies.ts';
+import type { CopyContents } from '../data/copy-types.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
@@ -53,7 +53,7 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
   const pseudonyms = await pseudonymsOf(context, flags);
   const [{ openMirrorToCopy }, { makeSnapshot }, { openShareWatch }] = await Promise.all([
     import('../app.ts'),
-    import('../export/snapshot.ts'),
+    import('../data/snapshot.ts'),
     import('./share-watch.ts'),
   ]);
   const mirror = await openMirrorToCopy(settings);
@@ -73,7 +73,7 @@ async function pseudonymsOf(context: CliContext, flags: Flags) {
     throw new UsageError(`${other} is for copies with pseudonyms`, { advice: 'Add --anonymise.' });
   }
   const [{ anonymiser }, { namesOfFlag, readPseudonymKey }] = await Promise.all([
-    import('../export/anonymise.ts'),
+    import('../data/anonymise.ts'),
     import('./pseudonym-key.ts'),
   ]);
   const kept = flags.keepFields === undefined ? [] : namesOfFlag('--keep-fields', flags.keepFields);

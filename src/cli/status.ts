@@ -1,12 +1,12 @@
 /** `status`: how fresh the mirror is, how far it reaches, what happened last, what is wrong. */
 import { stripVTControlCharacters } from 'node:util';
 import type { Command } from 'commander';
-import { width } from '../export/text-width.ts';
+import { width } from '../data/text-width.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { counted } from '../model/counted.ts';
 import { systemClock, parseInstant } from '../model/time.ts';
-import type { MirrorEvent } from '../store/ports/mirror-store.ts';
+import type { MirrorEvent } from '../store/mirror-types.ts';
 import { capabilityWords } from './capability-words.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';

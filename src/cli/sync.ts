@@ -9,7 +9,7 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import { addDays, type Day, parseDay, systemClock } from '../model/time.ts';
 import type { Mode } from '../mirror/plan.ts';
-import type { ResourceReport, RunReport } from '../store/ports/mirror-store.ts';
+import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine, printWarning } from './output.ts';
 

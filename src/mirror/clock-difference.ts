@@ -3,7 +3,7 @@
  * Section "Windows and walks" of docs/architecture.md.
  */
 import { minuteMs, secondMs, timestampOf, type Timestamp } from '../model/time.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore } from '../store/mirror-types.ts';
 
 /** `Date` headers are cut to seconds, and answers take some time. */
 const noiseMs = 2 * secondMs;

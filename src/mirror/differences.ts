@@ -4,7 +4,7 @@
  */
 import type { Capabilities } from '../api/capabilities.ts';
 import type { DayRange } from '../model/era.ts';
-import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import type { Surplus } from './surplus.ts';
 
 export interface DifferencePorts {

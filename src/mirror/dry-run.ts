@@ -1,7 +1,7 @@
 /** What the next sync would do and what it would cost, told from the mirror alone: no request is sent. */
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock } from '../model/time.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore } from '../store/mirror-types.ts';
 import { storedCapabilities } from './capability-record.ts';
 import { pagesOf, type Reason } from './plan.ts';
 import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';

@@ -7,7 +7,7 @@ import type { Page } from '../api/envelope.ts';
 import { everything, type DayRange } from '../model/era.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { idsOn } from './page-entries.ts';
 import { reachOf } from './range.ts';
 import { expectedProbes, searchMissing, type Findings } from './rank-probe.ts';

@@ -4,7 +4,7 @@
  */
 import { UsageError } from '../model/errors.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
-import type { ForgetJournal, ForgetStore, TableCounts } from '../store/ports/forget-store.ts';
+import type { ForgetJournal, ForgetStore, TableCounts } from '../store/forget-types.ts';
 import { syncLock } from './run.ts';
 
 export interface ForgetPorts {

@@ -4,7 +4,7 @@
  * where the run is stopped on the way.
  */
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore } from '../store/mirror-types.ts';
 
 /** The view `mirror_freshness` reads this record, too. */
 const name = 'fresh_until_proven';

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { resourceNames } from '../model/resources.ts';
 import { timestampOf, type Clock } from '../model/time.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore } from '../store/mirror-types.ts';
 
 /** Versions that go in one step: some milliseconds, for which a reader's or another writer's turn can wait. */
 const versionsAStep = 1_000;

@@ -5,7 +5,7 @@
 import { KeyRefused, RefusedInput } from '../api/errors.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore } from '../store/mirror-types.ts';
 import type { ResourceEnd } from './resource-run.ts';
 import type { Source } from './source.ts';
 

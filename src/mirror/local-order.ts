@@ -1,7 +1,7 @@
 /** The mirror's records in the order in which the server is expected to list them, to be looked up by id (pure). */
 
 import type { RecordKey } from '../model/records.ts';
-import type { RankedRows } from '../store/ports/mirror-store.ts';
+import type { RankedRows } from '../store/mirror-types.ts';
 
 /** Half-open, in ranks. */
 export interface RankRange {

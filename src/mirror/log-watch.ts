@@ -4,7 +4,7 @@
  */
 import { bytesText } from '../model/bytes.ts';
 import { IncompleteError } from '../model/errors.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore } from '../store/mirror-types.ts';
 
 export interface LogWatchPorts {
   readonly store: Pick<MirrorStore, 'logBytes' | 'checkpoint' | 'recordEvent'>;

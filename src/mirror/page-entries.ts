@@ -3,7 +3,7 @@ import type { Page } from '../api/envelope.ts';
 import { owns, type DayRange } from '../model/era.ts';
 import type { PageRows } from '../model/page-rows.ts';
 import { recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
-import type { RememberedPage } from '../store/ports/mirror-store.ts';
+import type { RememberedPage } from '../store/mirror-types.ts';
 
 /** A page that came again just as it was; its records are those that the mirror holds. */
 export interface RecalledPage extends Page {

@@ -4,7 +4,7 @@
  */
 import type { Page } from '../api/envelope.ts';
 import type { KnownPage } from '../api/page-digest.ts';
-import type { RememberedPage } from '../store/ports/mirror-store.ts';
+import type { RememberedPage } from '../store/mirror-types.ts';
 import { createdAtOn, idsOn, type RecalledPage } from './page-entries.ts';
 import type { PageRequest } from './source.ts';
 

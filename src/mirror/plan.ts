@@ -1,7 +1,7 @@
 /** What a run does with the windows it finds (pure). Section "What a run does" of docs/architecture.md. */
 import type { DayRange } from '../model/era.ts';
 import type { Day, Timestamp } from '../model/time.ts';
-import type { Window } from '../store/ports/mirror-store.ts';
+import type { Window } from '../store/mirror-types.ts';
 
 export type Reason =
   | 'never read'

@@ -1,7 +1,7 @@
 /** Capabilities that were measured outside of a sync, put on record for the next one. */
 import type { Capabilities } from '../api/capabilities.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore } from '../store/mirror-types.ts';
 import { recordCapabilities } from './capability-record.ts';
 import { syncLock } from './run.ts';
 

@@ -6,7 +6,7 @@
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/counted.ts';
-import type { RankedRows } from '../store/ports/mirror-store.ts';
+import type { RankedRows } from '../store/mirror-types.ts';
 import { LocalOrder, type RankRange } from './local-order.ts';
 
 /** What was asked of the server's list, and has not changed since. */

@@ -9,7 +9,7 @@ import type { Page } from '../api/envelope.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { addDays, minuteMs, type Clock, type Day } from '../model/time.ts';
-import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { idsOn } from './page-entries.ts';
 import { ContradictionError } from './contradiction.ts';
 import type { Look } from './server-contact.ts';

@@ -6,7 +6,7 @@ import { coverageOf, everything, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { timestampOf, type Clock, type Day, type Timestamp } from '../model/time.ts';
-import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError } from './contradiction.ts';
 import { denyFreshness, grantFreshness, holdFreshness } from './held-freshness.ts';

@@ -5,7 +5,7 @@ import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import type { Clock } from '../model/time.ts';
 import { type FreeSpace, freeSpace } from '../store/files/disk-space.ts';
-import type { MirrorStore, RunReport, RunStatus } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, RunReport, RunStatus } from '../store/mirror-types.ts';
 import type { SyncProgress } from './progress.ts';
 import { Allowance } from './allowance.ts';
 import { watchLog } from './log-watch.ts';

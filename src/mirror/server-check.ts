@@ -5,7 +5,7 @@
 import { UsageError } from '../model/errors.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { parseInstant } from '../model/time.ts';
-import type { MirrorStore, StoredLandmark } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, StoredLandmark } from '../store/mirror-types.ts';
 import { forgetCapabilities, forgetReading } from './capability-record.ts';
 import {
   landmarkCount,

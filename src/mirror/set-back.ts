@@ -1,7 +1,7 @@
 /** A clock that was ahead when windows were read has given them times that are no longer true. */
 import type { ResourceName } from '../model/resources.ts';
 import { timestampOf, type Clock } from '../model/time.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore } from '../store/mirror-types.ts';
 import { forgetReading } from './capability-record.ts';
 
 export interface SetBackPorts {

@@ -2,7 +2,7 @@
 import type { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type FreeSpace, requireSpace } from '../store/files/disk-space.ts';
-import type { MirrorStore } from '../store/ports/mirror-store.ts';
+import type { MirrorStore } from '../store/mirror-types.ts';
 
 /** Of a record with its indices, where the mirror does not yet show how much it is. */
 const usualBytes = 1_500;

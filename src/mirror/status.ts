@@ -2,8 +2,8 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { earliest, type Timestamp } from '../model/time.ts';
-import type { LockOwner } from '../store/ports/lock.ts';
-import type { MirrorEvent, MirrorStore, RunReport } from '../store/ports/mirror-store.ts';
+import type { LockOwner } from '../store/lock-types.ts';
+import type { MirrorEvent, MirrorStore, RunReport } from '../store/mirror-types.ts';
 import { storedCapabilities } from './capability-record.ts';
 import { syncLock } from './run.ts';
 import { knownServer } from './server-check.ts';

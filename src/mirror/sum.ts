@@ -6,7 +6,7 @@ import { counted } from '../model/counted.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import { coverageOf, outsideEra, type DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import type { Allowance } from './allowance.ts';
 import { ContradictionError } from './contradiction.ts';
 import { addUp, findDifferences } from './differences.ts';

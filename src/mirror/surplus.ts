@@ -4,7 +4,7 @@
  */
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 
 const name = 'surplus';
 

@@ -6,7 +6,7 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import { owns } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
-import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import type { Step } from './plan.ts';
 import type { Source } from './source.ts';
 

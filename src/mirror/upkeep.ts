@@ -1,7 +1,7 @@
 /** What is done at the end of a run for the mirror itself: old records go, the log is folded in. */
 import { setImmediate } from 'node:timers/promises';
 import { timestampOf, type Timestamp } from '../model/time.ts';
-import type { MirrorStore, RunStatus } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, RunStatus } from '../store/mirror-types.ts';
 import { pruneHistory, type PrunePorts } from './history.ts';
 
 export interface Keep {

@@ -5,7 +5,7 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import type { DayRange } from '../model/era.ts';
 import { dayMs, hourMs, minuteMs, secondMs, startOfDay, timestampOf } from '../model/time.ts';
-import type { Stretch } from '../store/ports/verify-store.ts';
+import type { Stretch } from './store/verify-types.ts';
 
 export interface Bounds {
   readonly sure: Stretch;

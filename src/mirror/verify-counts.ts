@@ -2,7 +2,7 @@
 import { coverageOf } from '../model/era.ts';
 import type { Day } from '../model/time.ts';
 import type { LimitFunction } from 'p-limit';
-import type { Window } from '../store/ports/mirror-store.ts';
+import type { Window } from '../store/mirror-types.ts';
 import { askedRange } from './range.ts';
 import { countedStretches } from './verify-bounds.ts';
 import type { ComparePorts } from './verify-window.ts';

@@ -1,5 +1,5 @@
 /** What a comparison has found, put on record in the mirror for the next sync. */
-import type { MirrorStore, Window } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { syncLock } from './run.ts';
 
 /**

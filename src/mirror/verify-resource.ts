@@ -6,7 +6,7 @@ import { coverageOf, outsideEra } from '../model/era.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Window } from '../store/ports/mirror-store.ts';
+import type { Window } from '../store/mirror-types.ts';
 import { storedCapabilities } from './capability-record.ts';
 import {
   countWindows,

@@ -1,7 +1,7 @@
 /** The pages of windows as a walk reads them: asked for, kept with the window's progress, and remembered. */
 import type { Page } from '../api/envelope.ts';
 import { secondMs } from '../model/time.ts';
-import type { Window } from '../store/ports/mirror-store.ts';
+import type { Window } from '../store/mirror-types.ts';
 import { entriesOn, isRecalled, ownedOn } from './page-entries.ts';
 import type { PageMemory } from './page-memory.ts';
 import { askedRange } from './range.ts';

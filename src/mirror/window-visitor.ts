@@ -8,7 +8,7 @@ import { byEarlierClock } from './clock-difference.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
-import type { MirrorStore, NewWindow, Window } from '../store/ports/mirror-store.ts';
+import type { MirrorStore, NewWindow, Window } from '../store/mirror-types.ts';
 import { ContradictionError } from './contradiction.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
 import { PageMemory } from './page-memory.ts';

@@ -1,7 +1,7 @@
 /** The cutting of creation time into windows (pure). Section "Windows and walks" of docs/architecture.md. */
 import { coverageOf, eraEnd, eraStart, type DayRange } from '../model/era.ts';
 import { addDays, dayOf, daysBetween, type Day } from '../model/time.ts';
-import type { NewWindow, Window } from '../store/ports/mirror-store.ts';
+import type { NewWindow, Window } from '../store/mirror-types.ts';
 
 /** The first day that is not sealed. Days before it can lose records, not gain any. */
 export function sealDay(serverNow: number, graceMs: number): Day {

@@ -4,7 +4,7 @@
  */
 import type { Job } from '../model/job.ts';
 import { dayMs, minuteMs, parseInstant } from '../model/time.ts';
-import type { JobProgress, JobRun } from '../store/ports/worker-store.ts';
+import type { JobProgress, JobRun } from './store/store-types.ts';
 import { jitterOf } from './jitter.ts';
 import type { Occurrences } from './occurrences.ts';
 

@@ -1,7 +1,7 @@
 /** What the worker tells of itself while it works, for logs, alerts and measures; and what it can be asked at any time. */
 import type { OperatorError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
-import type { JobRun, NewJobRun } from '../store/ports/worker-store.ts';
+import type { JobRun, NewJobRun } from './store/store-types.ts';
 
 export type WorkerEvent =
   | { readonly kind: 'started'; readonly jobs: readonly Job[] }

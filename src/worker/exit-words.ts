@@ -1,5 +1,5 @@
 /** What the end of a job means, in our own words: README.md, "Exit codes", has the numbers. */
-import type { RunOutcome } from '../store/ports/worker-store.ts';
+import type { RunOutcome } from './store/store-types.ts';
 
 const codes: Readonly<Record<number, string>> = {
   1: 'met a bug in admin-mirror',

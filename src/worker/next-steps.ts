@@ -1,5 +1,5 @@
 /** What to do next about what is wrong, for alerts and for `status`: a command in backquotes, as one would type it. */
-import type { RunOutcome } from '../store/ports/worker-store.ts';
+import type { RunOutcome } from './store/store-types.ts';
 
 export const steps = {
   doctor: 'Next: `admin-mirror doctor` says what is wrong and where to set it',

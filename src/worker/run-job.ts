@@ -1,7 +1,7 @@
 /** Runs the command of one job to its end and says what became of it. */
 import type { Job } from '../model/job.ts';
 import { durationText } from '../model/time.ts';
-import type { JobRunEnd, NewJobRun, RunOutcome } from '../store/ports/worker-store.ts';
+import type { JobRunEnd, NewJobRun, RunOutcome } from './store/store-types.ts';
 
 /** How a command ended. */
 export interface CommandEnd {

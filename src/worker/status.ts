@@ -1,10 +1,10 @@
 /** What `status` tells besides the mirror's own: the worker and its jobs, whether the mirror is fresh enough, what is open. */
 import type { Job } from '../model/job.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
-import type { AlertStore, ProblemKind } from '../store/ports/alert-store.ts';
-import type { HealthStore, OpenBatch } from '../store/ports/health-store.ts';
-import type { LockOwner } from '../store/ports/lock.ts';
-import type { RunOutcome, WorkerStore } from '../store/ports/worker-store.ts';
+import type { AlertStore, ProblemKind } from './store/alert-types.ts';
+import type { HealthStore, OpenBatch } from './store/health-types.ts';
+import type { LockOwner } from '../store/lock-types.ts';
+import type { RunOutcome, WorkerStore } from './store/store-types.ts';
 import { nextTime } from './decide.ts';
 import { type Freshness, freshnessOf } from './health/freshness.ts';
 import { occurrencesOf } from './occurrences.ts';

@@ -3,7 +3,7 @@ import { LockHeldError, OperatorError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
 import { runId } from '../model/run-id.ts';
 import { type Clock, secondMs } from '../model/time.ts';
-import type { JobRunEnd, NewJobRun, WorkerStore } from '../store/ports/worker-store.ts';
+import type { JobRunEnd, NewJobRun, WorkerStore } from './store/store-types.ts';
 import { type Decision, decide, type JobState, nextTime, type ScheduledJob } from './decide.ts';
 import type { JobView, WorkerEvent, WorkerView } from './events.ts';
 import { occurrencesOf } from './occurrences.ts';

@@ -12,7 +12,7 @@ import { undoRows } from '../../src/bulk/undo.ts';
 import { tableWriter } from '../../src/cli/bulk/table-file.ts';
 import { systemClock } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { Batch, Journal } from '../../src/store/ports/journal.ts';
+import type { Batch, Journal } from '../../src/journal/port.ts';
 import { bulkClient, intentsOf, newUser, openRules, plan, send, sheetOf } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';

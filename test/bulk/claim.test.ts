@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { checkNotRepeated } from '../../src/bulk/claim.ts';
 import { timestampOf } from '../../src/model/time.ts';
-import type { SentRow } from '../../src/store/ports/journal.ts';
+import type { SentRow } from '../../src/journal/port.ts';
 
 const at = (minute: number) => timestampOf(Date.UTC(2026, 2, 11, 10, minute));
 

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
 import { minuteMs } from '../../src/model/time.ts';
 import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { IntentState, Journal } from '../../src/store/ports/journal.ts';
+import type { IntentState, Journal } from '../../src/journal/port.ts';
 import {
   bulkClient,
   intentsOf,

@@ -5,7 +5,7 @@ import { resolveRow } from '../../src/bulk/resolve.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { AnswerKind, IntentFields, IntentState, Journal } from '../../src/store/ports/journal.ts';
+import type { AnswerKind, IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { bulkClient, newUser, plan, send, type Sent, sheetOf } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { openSandbox } from '../../src/sandbox/sandbox.ts';
-import type { RunReport } from '../../src/store/ports/mirror-store.ts';
+import type { RunReport } from '../../src/store/mirror-types.ts';
 import { runCli } from '../support/cli.ts';
 import { expectMirrored } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';

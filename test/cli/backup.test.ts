@@ -11,11 +11,11 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { BackupReport } from '../../src/export/backup.ts';
-import { makeBackup } from '../../src/export/backup.ts';
-import type { CopySource } from '../../src/store/ports/copies.ts';
-import { journalToCopy, mirrorToCopy } from '../../src/store/sqlite/copy-source.ts';
-import { openMirrorFile } from '../../src/store/sqlite/open.ts';
+import type { BackupReport } from '../../src/data/backup.ts';
+import { makeBackup } from '../../src/data/backup.ts';
+import type { CopySource } from '../../src/data/copy-types.ts';
+import { journalToCopy, mirrorToCopy } from '../../src/data/copy-source.ts';
+import { openMirrorFile } from '../../src/store/open.ts';
 import { invoke } from '../support/invoke.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { insertRows, madeUpUsers } from '../support/mirror-file.ts';

@@ -4,7 +4,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { VerifyReport } from '../../src/mirror/verify.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { finished, runCli, startCli } from '../support/cli.ts';
 import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openAlertStore } from '../../src/store/sqlite/worker/alerts.ts';
+import { openAlertStore } from '../../src/worker/store/alerts.ts';
 import { runCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { sync } from '../support/mirror.ts';

@@ -3,8 +3,8 @@
  * event of a socket. Started by bulk-kill.test.ts; prints how many moments there were where it lives to the end.
  */
 import { subscribe } from 'node:diagnostics_channel';
-import type { Journal } from '../../src/store/ports/journal.ts';
-import { openJournal } from '../../src/store/sqlite/journal/journal.ts';
+import type { Journal } from '../../src/journal/port.ts';
+import { openJournal } from '../../src/journal/journal.ts';
 import { bulkClient, send } from '../support/bulk.ts';
 
 export interface ChildTask {

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { RunReport } from '../../src/store/ports/mirror-store.ts';
+import type { RunReport } from '../../src/store/mirror-types.ts';
 import { finished, runCli, startCli } from '../support/cli.ts';
 import { expectMirrored } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';

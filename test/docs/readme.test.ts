@@ -5,8 +5,8 @@ import { describe, expect, test } from 'vitest';
 import { commands } from '../../src/cli/commands.ts';
 import { createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
-import { mirrorColumns } from '../../src/store/sqlite/schema.ts';
-import { dictionary } from '../../src/export/dictionary.ts';
+import { mirrorColumns } from '../../src/store/schema.ts';
+import { dictionary } from '../../src/data/dictionary.ts';
 import type { ExitCode } from '../../src/model/errors.ts';
 import {
   blocksOf,

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { columnTypes, parameterTypes, type Report } from '../../src/export/reports/report.ts';
-import { checkReport } from '../../src/export/reports/check.ts';
-import { blankSnapshot } from '../../src/store/sqlite/blank.ts';
+import { columnTypes, parameterTypes, type Report } from '../../src/data/reports/report.ts';
+import { checkReport } from '../../src/data/reports/check.ts';
+import { blankSnapshot } from '../../src/data/blank.ts';
 import { blocksOf, projectFolder, sectionOf, tableRows, textOf } from '../support/documents.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { reportsIn, runReport } from '../support/reports.ts';

@@ -3,7 +3,7 @@ import type { Capabilities } from '../../src/api/capabilities.ts';
 import { recordCapabilities, storedCapabilities } from '../../src/mirror/capability-record.ts';
 import { eraEnd, eraStart } from '../../src/model/era.ts';
 import { timestampOf } from '../../src/model/time.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 type Rules = Pick<Capabilities, 'ranges' | 'rangeEnd' | 'dayShiftMinutes'>;

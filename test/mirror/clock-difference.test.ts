@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { dayMs, minuteMs, parseInstant, systemClock } from '../../src/model/time.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

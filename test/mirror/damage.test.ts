@@ -1,9 +1,9 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { recordDifferences } from '../../src/mirror/verify-record.ts';
-import type { Window } from '../../src/store/ports/mirror-store.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
-import { rowSums } from '../../src/store/sqlite/page-memory.ts';
+import type { Window } from '../../src/store/mirror-types.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
+import { rowSums } from '../../src/mirror/store/page-memory.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { resourceOf } from '../../src/model/resources.ts';
 import { dayMs, parseInstant } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { RunReport } from '../../src/store/ports/mirror-store.ts';
+import type { RunReport } from '../../src/store/mirror-types.ts';
 import { rowsOf, textOf } from '../property/server-history.ts';
 import { commandFile, finished, runCli, startCli, type CliResult } from '../support/cli.ts';
 import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';

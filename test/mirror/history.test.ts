@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { ResourceName } from '../../src/model/resources.ts';
 import { dayMs, hourMs, timestampOf, type Clock, type Timestamp } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { tableRows, withSnapshot } from '../support/history.ts';
 import { sync, type SyncTry } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';

@@ -8,7 +8,7 @@ import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts';
 import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { verifyMirror } from '../support/verify.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Day, Timestamp } from '../../src/model/time.ts';
 import { planSteps, type PlanInput } from '../../src/mirror/plan.ts';
-import type { Window } from '../../src/store/ports/mirror-store.ts';
+import type { Window } from '../../src/store/mirror-types.ts';
 
 const seal = '2026-11-19';
 

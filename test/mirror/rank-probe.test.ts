@@ -8,7 +8,7 @@ import { askedRange } from '../../src/mirror/range.ts';
 import { hourMs, systemClock } from '../../src/model/time.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { expectMirrored, sync, testClient, type SyncTry } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -10,7 +10,7 @@ import { runSync, type SyncResult } from '../../src/mirror/run.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { hourMs, secondMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { virtualTime, type VirtualTime } from '../api/support/virtual-time.ts';
 import { expectMirrored } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';

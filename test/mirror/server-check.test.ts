@@ -6,7 +6,7 @@ import { knownServer } from '../../src/mirror/server-check.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts';
-import { openMirrorStoreForReading } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

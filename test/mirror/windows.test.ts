@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { eraEnd, eraStart, everything, outsideEra, owns } from '../../src/model/era.ts';
 import { addDays, type Day, type Timestamp } from '../../src/model/time.ts';
 import { firstWindows, isOpen, mergeWindows, sealDay, splitDay, splitWindow } from '../../src/mirror/windows.ts';
-import type { Window } from '../../src/store/ports/mirror-store.ts';
+import type { Window } from '../../src/store/mirror-types.ts';
 
 const day = (text: string) => text as Day;
 

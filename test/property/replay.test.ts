@@ -6,7 +6,7 @@ import { runSync } from '../../src/mirror/run.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { restore, watched, withoutEnd, type Checkpoint } from '../support/checkpoints.ts';
 import { expectMirrored, sync, testClient } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';

@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url';
 import SqliteDatabase from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { placeDurableFile } from '../../src/store/files/durable-file.ts';
-import type { CopyRun } from '../../src/store/ports/copies.ts';
-import { checkCopy, copyFile } from '../../src/store/sqlite/copy.ts';
-import { mirrorKind } from '../../src/store/sqlite/migrations.ts';
-import { openMirrorFile, openMirrorForReading } from '../../src/store/sqlite/open.ts';
+import type { CopyRun } from '../../src/data/copy-types.ts';
+import { checkCopy, copyFile } from '../../src/data/copy.ts';
+import { mirrorKind } from '../../src/store/migrations.ts';
+import { openMirrorFile, openMirrorForReading } from '../../src/store/open.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

@@ -2,8 +2,8 @@ import { parse } from 'csv-parse/sync';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { csvLines, type CsvStyle } from '../../src/store/files/csv.ts';
-import { stringifiedLines } from '../../src/export/csv-stringified.ts';
-import type { Cell } from '../../src/store/ports/reading.ts';
+import { stringifiedLines } from '../../src/data/csv-stringified.ts';
+import type { Cell } from '../../src/store/reading-types.ts';
 
 const comma: CsvStyle = { delimiter: ',', guard: true };
 const tab: CsvStyle = { delimiter: '\t', guard: true };

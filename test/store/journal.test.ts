@@ -1,11 +1,11 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { IntentState, Journal } from '../../src/store/ports/journal.ts';
-import { openJournal, openJournalForReading } from '../../src/store/sqlite/journal/journal.ts';
+import type { IntentState, Journal } from '../../src/journal/port.ts';
+import { openJournal, openJournalForReading } from '../../src/journal/journal.ts';
 import { timestampOf } from '../../src/model/time.ts';
-import { journalVersion } from '../../src/store/sqlite/journal/schema.ts';
-import { openMirrorFile } from '../../src/store/sqlite/open.ts';
+import { journalVersion } from '../../src/journal/schema.ts';
+import { openMirrorFile } from '../../src/store/open.ts';
 import { textsIn } from '../support/forget.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -6,9 +6,9 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { hourMs, minuteMs, secondMs, timestampOf } from '../../src/model/time.ts';
-import { type Holder, isAlive, thisProcess } from '../../src/store/sqlite/holder.ts';
-import { openJournal } from '../../src/store/sqlite/journal/journal.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { type Holder, isAlive, thisProcess } from '../../src/store/holder.ts';
+import { openJournal } from '../../src/journal/journal.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import type { LockTask } from '../support/lock-child.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

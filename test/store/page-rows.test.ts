@@ -2,8 +2,8 @@ import SqliteDatabase from 'better-sqlite3';
 import { assert, bigInt, double, jsonValue, object, oneof, property, record, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { resourceOf } from '../../src/model/resources.ts';
-import { cellOf, type Cell } from '../../src/store/sqlite/cell.ts';
-import { jsonCell, openRowMaker } from '../../src/store/sqlite/page-rows.ts';
+import { cellOf, type Cell } from '../../src/store/cell.ts';
+import { jsonCell, openRowMaker } from '../../src/mirror/store/page-rows.ts';
 
 const int64 = bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const { fields } = resourceOf('users');

@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import { countNameOf, countsOf } from '../../src/bulk/intent.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { Journal } from '../../src/store/ports/journal.ts';
+import type { Journal } from '../../src/journal/port.ts';
 import { intentsOf, madeWith, type Sent, sendsTo } from './bulk.ts';
 
 /**

@@ -15,8 +15,8 @@ import type { OperatorError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { Batch, Intent, Journal } from '../../src/store/ports/journal.ts';
-import type { UserDirectory } from '../../src/store/ports/user-directory.ts';
+import type { Batch, Intent, Journal } from '../../src/journal/port.ts';
+import type { UserDirectory } from '../../src/bulk/user-directory-types.ts';
 
 export const columns = ['user_id', 'type', 'amount', 'description', 'expected_balance'] as const;
 

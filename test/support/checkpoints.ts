@@ -2,7 +2,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import type { MirrorStore } from '../../src/store/ports/mirror-store.ts';
+import type { MirrorStore } from '../../src/store/mirror-types.ts';
 
 export interface Checkpoint {
   /** After which of the store's steps. */

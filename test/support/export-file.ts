@@ -1,11 +1,11 @@
 /** Exports in this process, into a file of their own. */
 import { join } from 'node:path';
-import type { FileForm } from '../../src/export/export.ts';
-import { exportChunks } from '../../src/export/export.ts';
-import { masked } from '../../src/export/masked.ts';
-import type { SourceRequest } from '../../src/export/source.ts';
+import type { FileForm } from '../../src/data/export.ts';
+import { exportChunks } from '../../src/data/export.ts';
+import { masked } from '../../src/data/masked.ts';
+import type { SourceRequest } from '../../src/data/source.ts';
 import { writeDurableFile } from '../../src/store/files/durable-file.ts';
-import { openReadingStore } from '../../src/store/sqlite/reading.ts';
+import { openReadingStore } from '../../src/store/reading.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export interface ExportedFile {

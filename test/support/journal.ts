@@ -1,8 +1,8 @@
 /** A real journal in a folder of its own, and rows for it. */
 import { onTestFinished } from 'vitest';
 import type { Clock } from '../../src/model/time.ts';
-import type { Journal, NewBatch, NewIntent } from '../../src/store/ports/journal.ts';
-import { openJournal } from '../../src/store/sqlite/journal/journal.ts';
+import type { Journal, NewBatch, NewIntent } from '../../src/journal/port.ts';
+import { openJournal } from '../../src/journal/journal.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 

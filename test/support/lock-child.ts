@@ -4,8 +4,8 @@
  */
 import { createInterface } from 'node:readline';
 import { OperatorError } from '../../src/model/errors.ts';
-import { type Holder, thisProcess } from '../../src/store/sqlite/holder.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { type Holder, thisProcess } from '../../src/store/holder.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 
 export interface LockTask {
   readonly file: string;

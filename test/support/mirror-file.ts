@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { resourceOf, type ResourceName } from '../../src/model/resources.ts';
-import { openMirrorFile } from '../../src/store/sqlite/open.ts';
-import { quoteName } from '../../src/store/sqlite/schema.ts';
+import { openMirrorFile } from '../../src/store/open.ts';
+import { quoteName } from '../../src/store/schema.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export type StoredValue = string | bigint | number | null;

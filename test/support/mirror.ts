@@ -11,7 +11,7 @@ import { resourceNames, resourceOf, type Field, type ResourceName } from '../../
 import { hourMs, systemClock, type Clock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { FreeSpace } from '../../src/store/files/disk-space.ts';
-import { openMirrorStore } from '../../src/store/sqlite/mirror-store.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 
 export interface SyncTry extends Partial<SyncRequest> {
   readonly clock?: Clock;

@@ -1,9 +1,9 @@
 /** A worker in time that passes only when everybody waits, over a real file, with commands that take as long as they are told. */
 import { onTestFinished } from 'vitest';
 import { minuteMs, type Clock } from '../../src/model/time.ts';
-import { openWorkerStore } from '../../src/store/sqlite/worker/store.ts';
+import { openWorkerStore } from '../../src/worker/store/store.ts';
 import type { Job } from '../../src/model/job.ts';
-import type { WorkerStore } from '../../src/store/ports/worker-store.ts';
+import type { WorkerStore } from '../../src/worker/store/store-types.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import type { CommandEnd } from '../../src/worker/run-job.ts';
 import { openWorker, type Worker } from '../../src/worker/worker.ts';

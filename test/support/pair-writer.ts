@@ -2,7 +2,7 @@
  * A process that moves money between users of a mirror, two rows in each transaction and the count of them in a third
  * place, until it is stopped. Argument: the file. Says "writing" once it does.
  */
-import { openMirrorFile } from '../../src/store/sqlite/open.ts';
+import { openMirrorFile } from '../../src/store/open.ts';
 
 const [file = ''] = process.argv.slice(2);
 const database = openMirrorFile(file);

@@ -4,7 +4,7 @@ import type { Source } from '../../src/mirror/source.ts';
 import { verify, type VerifyRequest, type VerifyResult } from '../../src/mirror/verify.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openVerifyStore } from '../../src/store/sqlite/verify-store.ts';
+import { openVerifyStore } from '../../src/mirror/store/verify-store.ts';
 import { testClient } from './mirror.ts';
 
 export interface VerifyTry extends Partial<VerifyRequest> {

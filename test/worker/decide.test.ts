@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Job } from '../../src/model/job.ts';
 import { dayMs, minuteMs, timestampOf } from '../../src/model/time.ts';
-import type { JobRun, RunOutcome } from '../../src/store/ports/worker-store.ts';
+import type { JobRun, RunOutcome } from '../../src/worker/store/store-types.ts';
 import { type Decision, decide, type JobState, nextTime } from '../../src/worker/decide.ts';
 import { jitterOf } from '../../src/worker/jitter.ts';
 import { occurrencesOf } from '../../src/worker/occurrences.ts';

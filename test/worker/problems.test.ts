@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { hourMs, minuteMs, timestampOf } from '../../src/model/time.ts';
-import type { Alert, Problem } from '../../src/store/ports/alert-store.ts';
-import type { OpenBatch, ResourceHealth } from '../../src/store/ports/health-store.ts';
-import type { JobRun, RunOutcome } from '../../src/store/ports/worker-store.ts';
+import type { Alert, Problem } from '../../src/worker/store/alert-types.ts';
+import type { OpenBatch, ResourceHealth } from '../../src/worker/store/health-types.ts';
+import type { JobRun, RunOutcome } from '../../src/worker/store/store-types.ts';
 import { alertsAfter, calmMs, decideAlerts } from '../../src/worker/alerts/decide.ts';
 import { type Facts, problemsOf } from '../../src/worker/alerts/problems.ts';
 import { freshnessOf } from '../../src/worker/health/freshness.ts';

@@ -5,7 +5,7 @@
  */
 import { Big } from 'big.js';
 import { counted } from '../../model/counted.ts';
-import type { AnswerKind } from '../../store/ports/journal.ts';
+import type { AnswerKind } from '../../journal/port.ts';
 import type { Judgement, Target } from '../action.ts';
 import { moneyText } from '../decimal.ts';
 import type { BalanceParameters, BalanceSighting } from './balance-sighting.ts';

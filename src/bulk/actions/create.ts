@@ -1,5 +1,5 @@
 /** `create`: makes users. They are looked for by email and user name before and after; there is no place for a token. */
-import type { AnswerKind } from '../../store/ports/journal.ts';
+import type { AnswerKind } from '../../journal/port.ts';
 import { recordId } from '../../model/records.ts';
 import type { ApiRecord } from '../../api/envelope.ts';
 import {

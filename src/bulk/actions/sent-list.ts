@@ -3,7 +3,7 @@
  * of the new ones is the row's. Pure. Section "Settling" of docs/architecture.md.
  */
 import type { ApiRecord } from '../../api/envelope.ts';
-import type { AnswerKind } from '../../store/ports/journal.ts';
+import type { AnswerKind } from '../../journal/port.ts';
 import type { Judgement, Marks, Sighting, Target } from '../action.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
 import { nameOf, textOf, textsOf } from './user-with.ts';

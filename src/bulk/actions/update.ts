@@ -1,5 +1,5 @@
 /** `update`: changes names, user names and languages. What became of it is told by the fields themselves. */
-import type { AnswerKind } from '../../store/ports/journal.ts';
+import type { AnswerKind } from '../../journal/port.ts';
 import {
   type Action,
   type Judgement,

@@ -5,7 +5,7 @@ import type { BatchReport } from '../../bulk/report.ts';
 import type { TableFormat } from '../../bulk/table.ts';
 import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
-import type { Batch, Journal } from '../../store/ports/journal.ts';
+import type { Batch, Journal } from '../../journal/port.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printWarning } from '../output.ts';
 import { printRows, wholePlan } from './review.ts';

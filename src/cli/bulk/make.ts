@@ -85,7 +85,7 @@ async function write(context: CliContext, path: string | undefined, text: Iterab
     for (const piece of text) yield Buffer.from(piece);
   }
   if (path === undefined) {
-    const { writeToStream } = await import('../../export/stream-output.ts');
+    const { writeToStream } = await import('../../data/stream-output.ts');
     await writeToStream(context.stdout, chunks(), context.signal);
     return 0;
   }

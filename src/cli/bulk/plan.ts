@@ -5,7 +5,7 @@ import type { BatchReport } from '../../bulk/report.ts';
 import type { Action } from '../../bulk/action.ts';
 import type { PlanPorts, PlanSource } from '../../bulk/plan.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
-import type { Batch, Journal } from '../../store/ports/journal.ts';
+import type { Batch, Journal } from '../../journal/port.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';

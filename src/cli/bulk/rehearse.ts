@@ -13,7 +13,7 @@ import { systemClock } from '../../model/time.ts';
 import type { Sandbox } from '../../sandbox/sandbox.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { partialName, removeStale } from '../../store/files/partial-name.ts';
-import type { Batch } from '../../store/ports/journal.ts';
+import type { Batch } from '../../journal/port.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';

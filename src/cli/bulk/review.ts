@@ -4,7 +4,7 @@ import { extname, resolve } from 'node:path';
 import type { ReviewRow } from '../../bulk/review.ts';
 import { type TableFormat, tableFormats } from '../../bulk/table.ts';
 import { UsageError } from '../../model/errors.ts';
-import type { Batch, Journal } from '../../store/ports/journal.ts';
+import type { Batch, Journal } from '../../journal/port.ts';
 import type { CliContext } from '../context.ts';
 import { printNote, printWarning } from '../output.ts';
 import { refuseOwnFiles } from '../own-files.ts';

@@ -4,7 +4,7 @@ import type { Action } from '../../bulk/action.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { BatchReport } from '../../bulk/report.ts';
 import type { Consent } from '../../bulk/claim.ts';
-import type { Batch, Journal } from '../../store/ports/journal.ts';
+import type { Batch, Journal } from '../../journal/port.ts';
 import { askConsent, noteProfile } from '../consent.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';

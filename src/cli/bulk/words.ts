@@ -4,9 +4,9 @@ import { countNames } from '../../bulk/intent.ts';
 import type { BatchReport } from '../../bulk/report.ts';
 import type { TypeTotal } from '../../bulk/totals.ts';
 import { reviewRow } from '../../bulk/review.ts';
-import { tableText } from '../../export/text-table.ts';
-import type { Intent } from '../../store/ports/journal.ts';
-import type { Row } from '../../store/ports/reading.ts';
+import { tableText } from '../../data/text-table.ts';
+import type { Intent } from '../../journal/port.ts';
+import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
 import { paint } from '../output.ts';
 

@@ -3,8 +3,8 @@ import { resolve } from 'node:path';
 import type { Releases, Surroundings } from '../../app.ts';
 import type { Client } from '../../api/client.ts';
 import type { PlanPorts } from '../../bulk/plan.ts';
-import type { Batch, Journal } from '../../store/ports/journal.ts';
-import type { JournalMemory } from '../../store/ports/journal-memory.ts';
+import type { Batch, Journal } from '../../journal/port.ts';
+import type { JournalMemory } from '../../bulk/journal-memory-types.ts';
 import { systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 

@@ -6,8 +6,8 @@ import { connect as connectTls, createSecureContext, getCACertificates, TLSSocke
 import { mayAccess } from '../../model/access.ts';
 import { mayBeProxied, type Network } from '../../api/network.ts';
 import { openReports } from '../../app.ts';
-import { dictionary } from '../../export/dictionary.ts';
-import { formatOfName } from '../../export/formats.ts';
+import { dictionary } from '../../data/dictionary.ts';
+import { formatOfName } from '../../data/formats.ts';
 import { counted } from '../../model/counted.ts';
 import { UnreachableError, UsageError } from '../../model/errors.ts';
 import type { Job } from '../../model/job.ts';

@@ -3,10 +3,10 @@ import { existsSync } from 'node:fs';
 import { openBlank, openReading, openReports, withReleases } from '../../app.ts';
 import { FileError, OperatorError } from '../../model/errors.ts';
 import type { RelationTable } from '../../model/relations.ts';
-import { checkReport } from '../../export/reports/check.ts';
-import { switchOn } from '../../export/reports/needs.ts';
+import { checkReport } from '../../data/reports/check.ts';
+import { switchOn } from '../../data/reports/needs.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Snapshot } from '../../store/ports/reading.ts';
+import type { Snapshot } from '../../store/reading-types.ts';
 import { type Check, failed, ok, warn } from './check.ts';
 
 const name = 'reports';

@@ -1,7 +1,7 @@
 /** What the worker does, in the log. */
 import type { Log } from '../../model/log.ts';
 import { parseInstant, secondMs, timestampOf } from '../../model/time.ts';
-import type { JobRun } from '../../store/ports/worker-store.ts';
+import type { JobRun } from '../../worker/store/store-types.ts';
 import type { WorkerEvent } from '../../worker/events.ts';
 
 /** Writes each event of the worker to the log. */

@@ -4,7 +4,7 @@
  * rows of a query.
  */
 import { Buffer } from 'node:buffer';
-import type { Cell, Row } from '../ports/reading.ts';
+import type { Cell, Row } from '../reading-types.ts';
 
 export interface CsvStyle {
   readonly delimiter: ',' | '\t';

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { OperatorError } from '../../model/errors.ts';
 import type { Log } from '../../model/log.ts';
 import { type Clock, parseInstant, timestampOf } from '../../model/time.ts';
-import type { Alert, AlertBook, AlertStore, Channel, Message, Problem } from '../../store/ports/alert-store.ts';
+import type { Alert, AlertBook, AlertStore, Channel, Message, Problem } from '../store/alert-types.ts';
 import { type Channels, type Delivery, deliverOnce, dueMessage } from './courier.ts';
 import { alertsAfter, type AlertStep, decideAlerts } from './decide.ts';
 import { payloadOf, type Sender } from './message.ts';

@@ -1,7 +1,7 @@
 /** Brings messages to their receivers, those of one channel in their order, and says of each what became of it. */
 import type { Log } from '../../model/log.ts';
 import { type Clock, dayMs, parseInstant, timestampOf } from '../../model/time.ts';
-import type { Channel, Message } from '../../store/ports/alert-store.ts';
+import type { Channel, Message } from '../store/alert-types.ts';
 import { type AlertPayload, pauseAfter } from './message.ts';
 
 /** Delivers one message once; rejects with an Error that says why it could not, without secrets. */

@@ -4,7 +4,7 @@
  * comes and goes, and is then over only when it has kept away for hours: so it may blink as it likes.
  */
 import { dayMs, hourMs, parseInstant, timestampOf } from '../../model/time.ts';
-import type { Alert, Problem } from '../../store/ports/alert-store.ts';
+import type { Alert, Problem } from '../store/alert-types.ts';
 
 /** One that comes back within this time after it was over has never really gone. */
 export const calmMs = 6 * hourMs;

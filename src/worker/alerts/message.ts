@@ -1,6 +1,6 @@
 /** What is sent of an alert, and when it is tried again. docs/worker.md, "Alerts", explains every field. */
 import { hourMs, minuteMs, secondMs, type Timestamp } from '../../model/time.ts';
-import type { Alert } from '../../store/ports/alert-store.ts';
+import type { Alert } from '../store/alert-types.ts';
 
 /** Where an alert comes from. */
 export interface Sender {

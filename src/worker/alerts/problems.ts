@@ -6,9 +6,9 @@
 import { outcomeOfExit } from '../exit-words.ts';
 import type { JobView } from '../events.ts';
 import { durationText, parseInstant, secondMs } from '../../model/time.ts';
-import type { Problem, ProblemKind } from '../../store/ports/alert-store.ts';
-import type { JournalHealth, Look, MirrorHealth } from '../../store/ports/health-store.ts';
-import type { JobRun } from '../../store/ports/worker-store.ts';
+import type { Problem, ProblemKind } from '../store/alert-types.ts';
+import type { JournalHealth, Look, MirrorHealth } from '../store/health-types.ts';
+import type { JobRun } from '../store/store-types.ts';
 import { counted } from '../../model/counted.ts';
 import { nextStepOf, steps } from '../next-steps.ts';
 import type { Freshness } from '../health/freshness.ts';

@@ -1,7 +1,7 @@
 /** How old the mirror is, and whether that is too old: pure functions of what was read of it and of the time. */
 import type { ResourceName } from '../../model/resources.ts';
 import { parseInstant, secondMs, type Timestamp } from '../../model/time.ts';
-import type { Look, MirrorHealth } from '../../store/ports/health-store.ts';
+import type { Look, MirrorHealth } from '../store/health-types.ts';
 
 export interface ResourceFreshness {
   readonly fresh_as_of: Timestamp | null;

@@ -4,10 +4,10 @@
  */
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { parseInstant, secondMs } from '../../model/time.ts';
-import type { Alert } from '../../store/ports/alert-store.ts';
-import type { JournalHealth, Look, MirrorHealth } from '../../store/ports/health-store.ts';
-import type { RunReport } from '../../store/ports/mirror-store.ts';
-import type { JobRun } from '../../store/ports/worker-store.ts';
+import type { Alert } from '../store/alert-types.ts';
+import type { JournalHealth, Look, MirrorHealth } from '../store/health-types.ts';
+import type { RunReport } from '../../store/mirror-types.ts';
+import type { JobRun } from '../store/store-types.ts';
 import type { Delivery } from '../alerts/courier.ts';
 import { latenessOf } from '../alerts/problems.ts';
 import type { WorkerEvent, WorkerView } from '../events.ts';

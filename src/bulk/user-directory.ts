@@ -1,0 +1,46 @@
+/** Users of an SQLite mirror by id, email or user name, many at once. */
+import { relationTable } from '../model/relations.ts';
+import { resourceOf } from '../model/resources.ts';
+import type { ServedRecord } from '../model/records.ts';
+import type { Timestamp } from '../model/time.ts';
+import type { UserDirectory } from './user-directory-types.ts';
+import { openMirrorForReading } from '../store/open.ts';
+import { quoteName } from '../store/schema.ts';
+
+/** Keys that one statement looks for. */
+const batch = 20_000;
+
+/** Opens an existing mirror to find users in it. Throws `FileError` where there is none. The caller closes it. */
+export function openUserDirectory(file: string): UserDirectory {
+  const database = openMirrorForReading(file);
+  const freshAsOf = database
+    .prepare<[], string | null>("SELECT fresh_as_of FROM mirror_freshness WHERE resource = 'users'")
+    .pluck()
+    .get();
+  const table = relationTable('users', 'balance_transactions').table;
+  const transactions = database.prepare('SELECT 1 FROM sqlite_schema WHERE name = ?').get(table)
+    ? database.prepare<[number], string>(`SELECT record FROM ${quoteName(table)} WHERE user_id = ?`).pluck()
+    : undefined;
+  const known = resourceOf('users').fields.map(({ name }) => name);
+  return {
+    freshAsOf: (freshAsOf ?? null) as Timestamp | null,
+    find: (column, values, fields) => {
+      const wanted = ['id', 'username', 'email', 'balance', ...fields.filter((name) => known.includes(name))];
+      const columns = [...new Set(wanted)].map(quoteName).join(', ');
+      // There is no index on addresses and names: one pass over the table finds any number of them.
+      const sql =
+        column === 'id'
+          ? `SELECT ${columns} FROM users WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`
+          : `SELECT ${columns} FROM users WHERE lower(${column}) IN (SELECT value FROM json_each(?))`;
+      const statement = database.prepare<[string], ServedRecord>(sql);
+      if (column !== 'id') return statement.all(JSON.stringify(values.map((value) => value.toLowerCase())));
+      const found: ServedRecord[] = [];
+      for (let at = 0; at < values.length; at += batch) {
+        found.push(...statement.all(JSON.stringify(values.slice(at, at + batch))));
+      }
+      return found;
+    },
+    transactions: (user) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),
+    close: () => void database.close(),
+  };
+}

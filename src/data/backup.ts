@@ -1,0 +1,220 @@
+/**
+ * Backups: the mirror and the journal together in a folder named by the time, which appears whole or not at all. Section
+ * "Copies" of docs/architecture.md says why the mirror comes first.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream, existsSync } from 'node:fs';
+import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
+import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
+import { version } from '../model/version.ts';
+import { syncFile, syncFolder } from '../store/files/durable-file.ts';
+import { isRunning } from '../store/files/partial-name.ts';
+import { requireSpace } from '../store/files/disk-space.ts';
+import type { CopyRun, CopySource } from './copy-types.ts';
+
+/** Whose a backup is: those of others, who may keep theirs in the same folder, are never removed. */
+export interface BackupOwner {
+  /** null where the settings have no profile. */
+  readonly profile: string | null;
+  /** The files that were copied, as absolute paths. */
+  readonly mirror: string;
+  readonly journal: string;
+}
+
+export interface BackupRequest {
+  readonly folder: string;
+  readonly profile: string | null;
+  /** Backups to be left there, this one included; undefined where none is removed. */
+  readonly keep: number | undefined;
+}
+
+export interface BackedUpFile {
+  readonly file: string;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+export interface BackupReport {
+  readonly folder: string;
+  readonly made_at: Timestamp;
+  readonly mirror: BackedUpFile | null;
+  readonly journal: BackedUpFile | null;
+  readonly of: BackupOwner;
+  /** Names of the older backups that were removed: this owner's alone. */
+  readonly removed: readonly string[];
+  /** Names of folders that look like older backups and do not say that they are this owner's. */
+  readonly not_ours: readonly string[];
+  /** What could not be backed up, and why. */
+  readonly problems: readonly string[];
+}
+
+export interface BackupPorts {
+  readonly mirror: CopySource;
+  readonly journal: CopySource;
+  readonly clock: Clock;
+  readonly run: CopyRun;
+}
+
+/**
+ * Makes a backup. Where one of the two files cannot be copied, the other one is backed up all the same, nothing older is
+ * removed, and the error says what is missing. Throws a FileError where nothing could be.
+ */
+export async function makeBackup(
+  ports: BackupPorts,
+  { folder, keep, profile }: BackupRequest,
+): Promise<{ readonly report: BackupReport; readonly error: OperatorError | null }> {
+  const { clock, run } = ports;
+  const sources = [ports.mirror, ports.journal].filter((source) => source.size() !== undefined);
+  if (sources.length === 0) {
+    throw new FileError(
+      `there is nothing to back up: neither ${ports.mirror.file} nor ${ports.journal.file} is there`,
+      {
+        advice: 'Check the paths; `admin-mirror config` shows where they come from.',
+      },
+    );
+  }
+  const of: BackupOwner = { profile, mirror: ports.mirror.file, journal: ports.journal.file };
+  const madeAt = timestampOf(clock.now());
+  const name = freeName(folder, nameOf(madeAt));
+  const final = join(folder, name);
+  const temporary = join(folder, `.${name}.${process.pid}${suffix}`);
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await removeLeft(folder);
+    requireSpace(
+      'make a backup',
+      folder,
+      sources.reduce((sum, source) => sum + (source.size() ?? 0), 0),
+    );
+    const made = await copyAll(sources, temporary, run);
+    const none = { removed: [], not_ours: [] };
+    const report = { folder: final, made_at: madeAt, of, ...made.files, ...none, problems: made.problems };
+    await writeManifest(temporary, report);
+    run.signal.throwIfAborted();
+    await rename(temporary, final);
+    await syncFolder(folder);
+    const complete = made.problems.length === 0;
+    const older = complete && keep !== undefined ? await removeOlder(folder, { name, of, keep }) : none;
+    return { report: { ...report, ...older }, error: complete ? null : incomplete(final, made.problems) };
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true });
+    const ofSystem = error instanceof Error && 'syscall' in error;
+    throw (ofSystem ? explainFileError(error, 'write the backup to', folder) : undefined) ?? error;
+  }
+}
+
+function incomplete(folder: string, problems: readonly string[]): IncompleteError {
+  return new IncompleteError(`the backup ${folder} is not whole: ${problems.join('; ')}`, {
+    advice: 'Older backups were left as they are.',
+  });
+}
+
+/** One after the other, in the order given: what a later one holds was done after an earlier one was copied, or before. */
+async function copyAll(sources: readonly CopySource[], temporary: string, run: CopyRun) {
+  await mkdir(temporary, { mode: 0o700 });
+  const files: Record<'mirror' | 'journal', BackedUpFile | null> = { mirror: null, journal: null };
+  const problems: string[] = [];
+  let lost: unknown;
+  const total = sources.reduce((sum, source) => sum + (source.size() ?? 0), 0);
+  let before = 0;
+  for (const source of sources) {
+    const size = source.size() ?? 0;
+    const from = before;
+    const progress = (share: number): void => run.progress((from + share * size) / Math.max(1, total));
+    try {
+      const file = join(temporary, `${source.name}.db`);
+      await source.copy(file, { signal: run.signal, progress }, 'whole');
+      await syncFile(file);
+      const name = source.name === 'journal' ? 'journal' : 'mirror';
+      files[name] = { file: `${source.name}.db`, bytes: (await stat(file)).size, sha256: await hashOf(file) };
+    } catch (error) {
+      run.signal.throwIfAborted();
+      if (!(error instanceof OperatorError)) throw error;
+      lost ??= error;
+      problems.push(error.message);
+      await rm(join(temporary, `${source.name}.db`), { force: true });
+    }
+    before += size;
+  }
+  if (files.mirror === null && files.journal === null) throw lost;
+  return { files, problems };
+}
+
+async function hashOf(file: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), hash);
+  return hash.digest('hex');
+}
+
+async function writeManifest(folder: string, { made_at, of, mirror, journal, problems }: BackupReport): Promise<void> {
+  const manifest = { made_at, version: version(), of, mirror, journal, problems };
+  const file = join(folder, manifestName);
+  await writeFile(file, `${JSON.stringify(manifest, undefined, 2)}\n`, { mode: 0o600 });
+  await syncFile(file);
+  await syncFolder(folder);
+}
+
+const manifestName = 'manifest.json';
+const suffix = '.partial';
+
+/** `20261121T021500Z`, in UTC: sorts by time, and every file system can hold it. */
+function nameOf(at: Timestamp): string {
+  return `${at.slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
+}
+
+/** Another one may have been made in the same second. */
+function freeName(folder: string, name: string): string {
+  for (let count = 1; ; count += 1) {
+    const tried = count === 1 ? name : `${name}-${count}`;
+    if (!existsSync(join(folder, tried))) return tried;
+  }
+}
+
+const backupName = /^\d{8}T\d{6}Z(?:-\d+)?$/;
+
+/** Removes the oldest of the owner's; each under another name first, so that one half removed does not pass for a backup. */
+async function removeOlder(
+  folder: string,
+  { name: made, of, keep }: { readonly name: string; readonly of: BackupOwner; readonly keep: number },
+): Promise<Pick<BackupReport, 'removed' | 'not_ours'>> {
+  // Not by its name: where the clock was set back, the one just made has the oldest.
+  const others = (await readdir(folder)).filter((name) => backupName.test(name) && name !== made).sort();
+  const isOurs = others.map((name) => isSameOwner(ownerOf(join(folder, name)), of));
+  const ours = others.filter((_, index) => isOurs[index]);
+  const removed = ours.slice(0, Math.max(0, ours.length - (keep - 1)));
+  for (const name of removed) {
+    const leaving = join(folder, `.${name}.removed${suffix}`);
+    await rename(join(folder, name), leaving);
+    await rm(leaving, { recursive: true, force: true });
+  }
+  return { removed, not_ours: others.filter((_, index) => !isOurs[index]) };
+}
+
+/** Whose the backup is, by its manifest; undefined where it does not say. */
+function ownerOf(backup: string): unknown {
+  try {
+    const manifest: unknown = JSON.parse(readRegularFile(join(backup, manifestName)).bytes.toString('utf8'));
+    return (manifest as { readonly of?: unknown } | null)?.of;
+  } catch {
+    return undefined;
+  }
+}
+
+function isSameOwner(owner: unknown, { profile, mirror, journal }: BackupOwner): boolean {
+  const { ...found } = (owner ?? {}) as Partial<BackupOwner>;
+  return found.profile === profile && found.mirror === mirror && found.journal === journal;
+}
+
+/** Removes what backups that were killed have left; another that is under way holds its own process's name. */
+async function removeLeft(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const [, owner] = /^\.\d{8}T\d{6}Z(?:-\d+)?\.(\d+|removed)\.partial$/.exec(name) ?? [];
+    if (owner === undefined || (owner !== 'removed' && isRunning(Number(owner)))) continue;
+    await rm(join(folder, name), { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,135 @@
+/** Who changed what between two times, field by field: the changes of the mirror's rows, told one by one as they came. */
+import { type ResourceName, resourceOf } from '../model/resources.ts';
+import type { Timestamp } from '../model/time.ts';
+import type { Cell, ChangeSpan, RecordChange, Row, Snapshot } from '../store/reading-types.ts';
+import { jsonCell, mayHoldJson } from './jsonl.ts';
+
+/** A value before or after a change, for a table and for a JSON document. */
+export interface ToldValue {
+  readonly cell: Cell;
+  readonly json: string;
+}
+
+export interface FieldChange {
+  /** A field of the reference, or `_extra.name` for another. */
+  readonly field: string;
+  readonly old: ToldValue;
+  readonly new: ToldValue;
+}
+
+export interface ToldChange {
+  readonly at: Timestamp;
+  readonly resource: ResourceName;
+  readonly id: bigint;
+  /** By what a person knows the record: a username, a code, a subject, a name; null where it has none. */
+  readonly label: string | null;
+  readonly change: RecordChange['kind'];
+  /** Of an insertion what came, of a deletion what went: fields that were or are null are left out. */
+  readonly fields: readonly FieldChange[];
+}
+
+export interface ChangesRequest {
+  readonly resources: readonly ResourceName[];
+  readonly span: ChangeSpan;
+  /** Fields whose changes are not told. */
+  readonly ignore: readonly string[];
+}
+
+/** The field by which a person knows a record. */
+const labelFields: Readonly<Record<ResourceName, string>> = {
+  users: 'username',
+  packages: 'name',
+  emails: 'subject',
+  coupons: 'code',
+};
+
+/** Every change in the order of time; a change of ignored fields alone is none. */
+export function* changesOf(snapshot: Snapshot, request: ChangesRequest): Generator<ToldChange> {
+  const sources = request.resources.map((resource) => told(snapshot, resource, request));
+  try {
+    const heads = sources.map((source) => source.next());
+    for (;;) {
+      let first: ToldChange | undefined;
+      let index = -1;
+      for (const [each, head] of heads.entries()) {
+        if (head.done === true || (first !== undefined && first.at <= head.value.at)) continue;
+        first = head.value;
+        index = each;
+      }
+      const source = sources[index];
+      if (first === undefined || source === undefined) return;
+      yield first;
+      heads[index] = source.next();
+    }
+  } finally {
+    // Whoever stops in the middle leaves no statement open.
+    for (const source of sources) source.return(undefined);
+  }
+}
+
+/** What the operator should know of the span: resources whose history does not reach back to its beginning. */
+export function reachWarnings(snapshot: Pick<Snapshot, 'historyReach'>, request: ChangesRequest): string[] {
+  return request.resources.flatMap((resource) => {
+    const { beginsAt } = snapshot.historyReach(resource);
+    if (beginsAt === null || request.span.from >= beginsAt) return [];
+    return [`the history of ${resource} begins at ${beginsAt}; what changed before that is not known`];
+  });
+}
+
+function* told(snapshot: Snapshot, resource: ResourceName, { span, ignore }: ChangesRequest): Generator<ToldChange> {
+  const fieldsOf = comparison(resource, ignore);
+  const names = resourceOf(resource).fields.map(({ name }) => name);
+  const labelAt = names.indexOf(labelFields[resource]);
+  for (const { at, id, kind, before, after } of snapshot.changes(resource, span)) {
+    const fields = fieldsOf(before, after);
+    if (kind === 'updated' && fields.length === 0) continue;
+    const label = (after ?? before)?.[labelAt] ?? null;
+    yield { at, resource, id, label: label === null ? null : String(label), change: kind, fields };
+  }
+}
+
+const nothing: ToldValue = { cell: null, json: 'null' };
+
+function comparison(
+  resource: ResourceName,
+  ignore: readonly string[],
+): (before: Row | null, after: Row | null) => FieldChange[] {
+  const columns = resourceOf(resource).fields.map(({ name }) => ({ name, embedded: embeds(resource, name) }));
+  const ignored = new Set(ignore);
+  return (before, after) => {
+    const changes: FieldChange[] = [];
+    const compare = (field: string, old: ToldValue, next: ToldValue): void => {
+      if (old.json !== next.json && !ignored.has(field)) changes.push({ field, old, new: next });
+    };
+    for (const [index, { name, embedded }] of columns.entries()) {
+      compare(name, valueOf(before?.[index] ?? null, embedded), valueOf(after?.[index] ?? null, embedded));
+    }
+    const [olds, news] = [before, after].map((row) => extrasOf(row?.[columns.length] ?? null));
+    for (const name of new Set([...(olds?.keys() ?? []), ...(news?.keys() ?? [])])) {
+      compare(`_extra.${name}`, olds?.get(name) ?? nothing, news?.get(name) ?? nothing);
+    }
+    return changes;
+  };
+}
+
+function embeds(resource: ResourceName, name: string): boolean {
+  return mayHoldJson({ name, table: resource, origin: name });
+}
+
+function valueOf(cell: Cell, embedded: boolean): ToldValue {
+  return { cell, json: jsonCell(cell, embedded) };
+}
+
+/** The fields of `_extra`, their numbers with all the digits that were served. */
+function extrasOf(cell: Cell): ReadonlyMap<string, ToldValue> {
+  if (typeof cell !== 'string') return new Map();
+  const exact = (_key: string, value: unknown, context?: { readonly source?: string }): unknown =>
+    typeof value === 'number' && context?.source !== undefined ? JSON.rawJSON(context.source) : value;
+  const extras = JSON.parse(cell, exact) as Record<string, unknown>;
+  return new Map(
+    Object.entries(extras).map(([name, value]) => {
+      const json = JSON.stringify(value);
+      return [name, { cell: typeof value === 'string' ? value : value === null ? null : json, json }];
+    }),
+  );
+}

@@ -1,0 +1,73 @@
+/**
+ * From rows to the bytes of a format, piece by piece. What is to be done is plain data, so that a thread can be told; a
+ * file is the pieces in their order, with what its format puts around them.
+ */
+import type { ResultColumn, Row } from '../store/reading-types.ts';
+import type { ColumnFacts } from './column-facts.ts';
+import type { ColumnKind } from './column-kind.ts';
+import type { TextFormat } from './formats.ts';
+import type { RowGroup } from './parquet/group.ts';
+import type { ParquetType } from './parquet/types.ts';
+
+export interface TextStyle {
+  readonly format: TextFormat;
+  /** Text cells as they are, without the guard against formulas. */
+  readonly raw: boolean;
+}
+
+export type Encoding =
+  | { readonly kind: 'text'; readonly style: TextStyle }
+  | { readonly kind: 'parquet'; readonly types: readonly ParquetType[] }
+  | { readonly kind: 'xlsx'; readonly kinds: readonly ColumnKind[]; readonly sheetRows: number }
+  /** No bytes: only what the values are. */
+  | { readonly kind: 'facts'; readonly kinds: readonly ColumnKind[] };
+
+/** What was made of some rows in a row. */
+export interface EncodedPiece {
+  readonly bytes: Uint8Array;
+  readonly rows: number;
+  /** Parquet: what the footer says of the row groups in the bytes, as if the file began with them. */
+  readonly groups?: readonly RowGroup[];
+  /** Excel: cells whose text was too long, and how wide the columns should be. */
+  readonly cut?: number;
+  readonly widths?: readonly number[];
+  readonly facts?: readonly ColumnFacts[];
+  /** Parquet: of each column, values that it could not hold whole. */
+  readonly strays?: readonly ColumnStrays[];
+}
+
+export interface ColumnStrays {
+  /** Of another type, or out of its bounds: null in the column. */
+  nulled: number;
+  /** With more places than the column has. */
+  rounded: number;
+}
+
+/** Rows go in by batches; what was made of them comes out when it is asked for. */
+export interface RowEncoder {
+  /** @param first the place of the first row in the whole result, from 0 */
+  readonly add: (rows: readonly Row[], first: number) => void;
+  readonly take: () => EncodedPiece;
+}
+
+/** Rows that go into a piece where the format gains from many at once: a row group of Parquet is read side by side. */
+const manyRows = 10_000;
+
+/** How many rows a piece should hold, at most; undefined where a single batch does as well. */
+export function rowsOfPiece({ kind }: Encoding): number | undefined {
+  return kind === 'parquet' || kind === 'facts' ? manyRows : undefined;
+}
+
+/** The encoder; loads what its format needs. */
+export async function openEncoder(encoding: Encoding, columns: readonly ResultColumn[]): Promise<RowEncoder> {
+  switch (encoding.kind) {
+    case 'text':
+      return (await import('./text-lines.ts')).textEncoder(encoding.style, columns);
+    case 'parquet':
+      return (await import('./parquet/group.ts')).groupEncoder(encoding.types, columns);
+    case 'xlsx':
+      return (await import('./xlsx/rows.ts')).sheetEncoder(encoding.kinds, columns, encoding.sheetRows);
+    case 'facts':
+      return (await import('./column-facts.ts')).factsEncoder(encoding.kinds);
+  }
+}

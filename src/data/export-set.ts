@@ -1,0 +1,143 @@
+/**
+ * Every table of the mirror as files of one folder, all from one state of it, with a manifest that says what is in each.
+ * Section "Exports" of docs/architecture.md.
+ */
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { relationTables } from '../model/relations.ts';
+import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
+import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { version } from '../model/version.ts';
+import { writeDurableFile } from '../store/files/durable-file.ts';
+import { type FolderManifest, writeDurableFolder } from '../store/files/durable-folder.ts';
+import type { ReadingStore, Relation, Snapshot } from '../store/reading-types.ts';
+import { type ExportRun, fileChunks, type FileForm } from './export.ts';
+import { type Compression, compressionEndings, type ExportFormat } from './formats.ts';
+import { analystViews } from './dictionary-views.ts';
+import { inventory, type InventoryTable } from './inventory.ts';
+import { openTeam, type ReadingTeam } from './reading-team.ts';
+import { readsMuch, sourceOf, type SourceRequest } from './source.ts';
+
+export const manifestProgram = 'admin-mirror';
+
+export interface SetManifest extends FolderManifest {
+  readonly program: typeof manifestProgram;
+  readonly version: string;
+  /** The moment of the state that all files are of. */
+  readonly snapshot_at: Timestamp;
+  readonly files: readonly SetFile[];
+}
+
+export interface SetFile {
+  readonly table: string;
+  readonly file: string;
+  readonly format: ExportFormat;
+  readonly compression: Compression | null;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+  /** With the types of the data dictionary. */
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  /** Of the resource that the table belongs to; null where it was never read whole, and of what belongs to none. */
+  readonly fresh_as_of: Timestamp | null;
+}
+
+export interface SetRequest {
+  /** Made where it is not there. */
+  readonly folder: string;
+  readonly form: FileForm;
+  /** Also the columns that the mirror keeps for itself, whose names begin with `_`. */
+  readonly meta: boolean;
+  /** Told the name of each file before anything is written; throws where it must not be. */
+  readonly check: (file: string) => void;
+  readonly threads?: number;
+}
+
+/** Writes the set. Throws a FileError where the folder cannot be written; what was in it then stays as it was. */
+export async function exportSet(
+  store: ReadingStore,
+  request: SetRequest,
+  run: ExportRun & { readonly clock: Clock },
+): Promise<SetManifest> {
+  const { folder, form, meta, threads } = request;
+  const asked = (table: string): SourceRequest => ({ relation: table, meta });
+  const wantsThreads = (snapshot: Snapshot) =>
+    tablesOf(snapshot.relations()).some(({ name }) => readsMuch(snapshot, asked(name)));
+  const team = await openTeam(store, wantsThreads, { threads, signal: run.signal });
+  try {
+    const head = { program: manifestProgram, version: version(), snapshot_at: timestampOf(run.clock.now()) } as const;
+    const tables = tablesOf(team.snapshot.relations());
+    for (const { name } of tables) request.check(fileName(name, form));
+    const fill = async (stage: string): Promise<SetManifest> => {
+      const files: SetFile[] = [];
+      for (const table of tables)
+        files.push(await writeTable(team, table, { stage, form, what: asked(table.name) }, run));
+      return { ...head, files };
+    };
+    return await writeDurableFolder(folder, manifestProgram, fill, run.signal);
+  } finally {
+    await team.release();
+  }
+}
+
+/**
+ * What is data: all that this program makes, but of its own bookkeeping freshness alone, and not the views that count what
+ * stands in the tables beside them.
+ */
+function tablesOf(relations: readonly Relation[]): readonly InventoryTable[] {
+  return inventory(relations).filter(
+    ({ name, in_file: inFile, columns }) =>
+      inFile === true &&
+      (!name.startsWith('mirror_') || name === 'mirror_freshness') &&
+      !analystViews.some((view) => view.name === name) &&
+      columns.some(({ source }) => source !== 'file'),
+  );
+}
+
+function fileName(table: string, { format, compression }: FileForm): string {
+  return `${table}.${format}${compression === null ? '' : compressionEndings[compression]}`;
+}
+
+async function writeTable(
+  team: ReadingTeam,
+  { name, columns: described }: InventoryTable,
+  { stage, form, what }: { readonly stage: string; readonly form: FileForm; readonly what: SourceRequest },
+  run: ExportRun,
+): Promise<SetFile> {
+  const onWarning = (warning: string) => run.onWarning?.(`${name}: ${warning}`);
+  const source = sourceOf(team, what, onWarning);
+  const digest = createHash('sha256');
+  let rows = 0;
+  const onRows = (more: number) => {
+    rows += more;
+    run.onRows(more);
+  };
+  async function* hashed(): AsyncGenerator<Uint8Array> {
+    for await (const chunk of fileChunks(source, form, { ...run, onRows, onWarning })) {
+      digest.update(chunk);
+      yield chunk;
+    }
+  }
+  const file = fileName(name, form);
+  const bytes = await writeDurableFile(join(stage, file), hashed(), run.signal);
+  const types = new Map(described.map((column) => [column.name, column.type]));
+  const resource = resourceBehind(name);
+  return {
+    table: name,
+    file,
+    format: form.format,
+    compression: form.compression,
+    rows,
+    bytes,
+    sha256: digest.digest('hex'),
+    columns: source.columns.map((column) => ({ name: column.name, type: types.get(column.name) ?? 'any' })),
+    fresh_as_of: resource === undefined ? null : (team.snapshot.freshness().get(resource) ?? null),
+  };
+}
+
+/** The resource whose records, earlier versions or related records the table holds. */
+function resourceBehind(table: string): ResourceName | undefined {
+  const related = relationTables.find((each) => each.table === table || each.view === table);
+  if (related !== undefined) return related.resource;
+  return isResourceName(table) ? table : resourceNames.find((name) => table === `${name}_history`);
+}

@@ -1,0 +1,91 @@
+/**
+ * Exports: rows of the mirror as a file of some format, all from one state of it, never held whole. A large table is
+ * read on several threads, range by range, and comes out in the same bytes as on one.
+ */
+import { Buffer } from 'node:buffer';
+import type { ReadingStore } from '../store/reading-types.ts';
+import { distinct } from './distinct.ts';
+import type { FileRun } from './file-run.ts';
+import type { Compression, ExportFormat, TextFormat } from './formats.ts';
+import { openTeam } from './reading-team.ts';
+import { readsMuch, type RowSource, sourceOf, type SourceRequest } from './source.ts';
+
+/** How rows are written. */
+export interface FileForm {
+  readonly format: ExportFormat;
+  /** Text cells of CSV and TSV as they are, without the guard against formulas. */
+  readonly raw: boolean;
+  /** Of a text format; the others are compressed in themselves. */
+  readonly compression: Compression | null;
+  /** Begins CSV and TSV with a byte order mark, by which some spreadsheets know UTF-8. */
+  readonly bom: boolean;
+}
+
+export interface ExportRequest {
+  readonly what: SourceRequest;
+  readonly form: FileForm;
+  /** Threads that read a large table, at most; 2 unless told or where there are fewer processors. */
+  readonly threads?: number;
+}
+
+export type ExportRun = Omit<FileRun, 'onWarning'> & Partial<Pick<FileRun, 'onWarning'>>;
+
+/**
+ * The bytes of the export, in pieces. Throws a UsageError before the first of them for a table, column or SQL that the
+ * mirror does not know or that would do more than read, and later where the SQL fails on the data.
+ */
+export async function* exportChunks(
+  store: ReadingStore,
+  { what, form, threads }: ExportRequest,
+  run: ExportRun,
+): AsyncGenerator<Uint8Array> {
+  const team = await openTeam(store, (snapshot) => readsMuch(snapshot, what), { threads, signal: run.signal });
+  try {
+    yield* fileChunks(sourceOf(team, what, run.onWarning), form, run);
+  } finally {
+    await team.release();
+  }
+}
+
+/** The bytes of a file of the source's rows. */
+export async function* fileChunks(source: RowSource, form: FileForm, run: ExportRun): AsyncGenerator<Uint8Array> {
+  const { signal, onRows, onWarning = () => {} } = run;
+  switch (form.format) {
+    case 'parquet': {
+      const { parquetChunks } = await import('./parquet/file.ts');
+      yield* parquetChunks(source, { signal, onRows, onWarning });
+      return;
+    }
+    case 'xlsx': {
+      const { xlsxChunks } = await import('./xlsx/file.ts');
+      yield* xlsxChunks(source, { signal, onRows, onWarning });
+      return;
+    }
+    case 'csv':
+    case 'tsv':
+    case 'json':
+    case 'jsonl': {
+      const lines = textChunks(source, { ...form, format: form.format }, run);
+      const text = form.format === 'json' ? (await import('./jsonl.ts')).jsonArray(lines) : lines;
+      if (form.compression === null) yield* text;
+      else yield* (await import('./compress.ts')).compressed(text, form.compression);
+    }
+  }
+}
+
+async function* textChunks(
+  source: RowSource,
+  { format, raw, bom }: FileForm & { readonly format: TextFormat },
+  run: ExportRun,
+): AsyncGenerator<Uint8Array> {
+  const { header } = await import('./text-lines.ts');
+  const style = { format, raw };
+  const { columns } = source;
+  if (format === 'json' || format === 'jsonl') distinct(columns);
+  yield Buffer.from(`${bom ? '\uFEFF' : ''}${await header(style, columns)}`);
+  for await (const piece of source.pieces({ kind: 'text', style })) {
+    run.onRows(piece.rows);
+    run.signal.throwIfAborted();
+    yield piece.bytes;
+  }
+}

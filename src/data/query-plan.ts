@@ -1,0 +1,93 @@
+/** How SQLite would run a statement: its own plan as a tree, with a word where that costs. Runs nothing. */
+import { Buffer } from 'node:buffer';
+import type { ReadingStore, Row } from '../store/reading-types.ts';
+
+export type PlanFormat = 'text' | 'json';
+
+interface Step {
+  readonly id: number;
+  readonly parent: number;
+  /** In the words of SQLite: https://sqlite.org/eqp.html */
+  readonly detail: string;
+}
+
+/** A step with what belongs to it; the form of the answer under `--json`. */
+export interface PlanStep {
+  readonly detail: string;
+  /** What the step costs; null where there is nothing to say of it. */
+  readonly note: string | null;
+  readonly steps: readonly PlanStep[];
+}
+
+export interface QueryPlan {
+  readonly steps: readonly PlanStep[];
+  /** Tables, by the names that the statement gives them, of which every row is read. */
+  readonly read_whole: readonly string[];
+}
+
+/** The plan, in one piece. Throws a UsageError for SQL that SQLite refuses or that would do more than read. */
+export async function* planChunks(store: ReadingStore, sql: string, format: PlanFormat): AsyncGenerator<Uint8Array> {
+  const snapshot = store.snapshot();
+  try {
+    // An EXPLAIN of the operator's own must not be explained once more.
+    const statement = sql.replace(/^\s*EXPLAIN\s+(?:QUERY\s+PLAN\s+)?/i, '');
+    const result = snapshot.query(`EXPLAIN QUERY PLAN ${statement}`);
+    const plan = planOf([...result.batches(() => 1_000)].flat().map(stepOf));
+    yield Buffer.from(format === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : planText(plan));
+  } finally {
+    snapshot.release();
+  }
+}
+
+function stepOf([id, parent, , detail]: Row): Step {
+  return { id: Number(id), parent: Number(parent), detail: String(detail) };
+}
+
+function planOf(steps: readonly Step[]): QueryPlan {
+  const under = (parent: number): PlanStep[] =>
+    steps
+      .filter((step) => step.parent === parent)
+      .map(({ id, detail }) => ({ detail, note: noteOn(detail), steps: under(id) }));
+  // What the statement itself has put together is no table, however much of it is read.
+  const own = new Set(steps.map(({ detail }) => /^(?:MATERIALIZE|CO-ROUTINE) (\S+)$/.exec(detail)?.[1]));
+  const whole = steps
+    .filter(({ detail }) => noteOn(detail) === everyRow)
+    .map(({ detail }) => detail.split(' ')[1] ?? '')
+    .filter((name) => !own.has(name) && !name.startsWith('('));
+  return { steps: under(0), read_whole: [...new Set(whole)] };
+}
+
+const everyRow = 'reads every row';
+
+/** Patterns of SQLite's words, the first that fits. */
+const notes: readonly (readonly [RegExp, string | null])[] = [
+  [/^SCAN (?:\d+ )?CONSTANT ROWS?$|^SCAN \S+ VIRTUAL TABLE/, null],
+  [/^SCAN \S+ USING COVERING INDEX/, 'reads the whole index, and not the table'],
+  [/^SCAN /, everyRow],
+  [/^SEARCH \S+ USING AUTOMATIC /, 'by an index that is made anew each time, from every row'],
+  // The least or greatest value of a column; where an index has it, SQLite names the index.
+  [/^SEARCH \S+$/, everyRow],
+  [/^USE TEMP B-TREE FOR (?:LAST|RIGHT) /, 'sorts rows that come partly in order'],
+  [/^USE TEMP B-TREE FOR ORDER BY/, 'sorts, and gives nothing before all is read'],
+  [/^USE TEMP B-TREE FOR /, 'sorts'],
+  [/^CORRELATED /, 'done anew for each row'],
+];
+
+function noteOn(detail: string): string | null {
+  return notes.find(([pattern]) => pattern.test(detail))?.[1] ?? null;
+}
+
+function planText({ steps, read_whole }: QueryPlan): string {
+  const end = read_whole.length === 0 ? 'No table is read whole.' : `Every row is read of: ${read_whole.join(', ')}.`;
+  return `${treeOf(steps, '')}\n${end}\n`;
+}
+
+function treeOf(steps: readonly PlanStep[], indent: string): string {
+  return steps
+    .map(({ detail, note, steps: below }, index) => {
+      const isLast = index === steps.length - 1;
+      const line = `${indent}${isLast ? '└─' : '├─'} ${detail}${note === null ? '' : ` (${note})`}\n`;
+      return line + treeOf(below, `${indent}${isLast ? '   ' : '│  '}`);
+    })
+    .join('');
+}

@@ -1,0 +1,72 @@
+/** Queries: one statement of the operator's that reads, its rows as a table, CSV, TSV, JSON or JSON lines. */
+import { Buffer } from 'node:buffer';
+import { setImmediate } from 'node:timers/promises';
+import type { ReadingStore, Row, Rows } from '../store/reading-types.ts';
+import { header, resultLines } from './text-lines.ts';
+import type { QueryFormat, TextFormat } from './formats.ts';
+import { jsonArray } from './jsonl.ts';
+import { tableText } from './text-table.ts';
+
+const batchRows = () => 200;
+
+/** Lines of a table that are printed at a time. */
+const heldLines = 200;
+
+export interface QueryRequest {
+  readonly sql: string;
+  readonly format: QueryFormat;
+  /** Columns of the terminal that a table is to fit in; without it, every value is whole. */
+  readonly room?: number | undefined;
+}
+
+/** What the query prints, in pieces. Throws a UsageError for SQL that fails or would do more than read. */
+export async function* queryChunks(
+  store: ReadingStore,
+  { sql, format, room }: QueryRequest,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const snapshot = store.snapshot();
+  try {
+    const chunks = chunksOf(snapshot.query(sql), format, room);
+    for await (const chunk of format === 'json' ? jsonArray(chunks) : chunks) {
+      signal.throwIfAborted();
+      yield chunk;
+    }
+  } finally {
+    snapshot.release();
+  }
+}
+
+async function* chunksOf(result: Rows, format: QueryFormat, room: number | undefined): AsyncGenerator<Uint8Array> {
+  const texts = format === 'table' ? tables(result, room) : lines(result, format);
+  for await (const text of texts) {
+    yield Buffer.from(text);
+    // SQLite works on this thread: signals are heard between two batches.
+    await setImmediate();
+  }
+}
+
+async function* lines({ columns, batches }: Rows, format: TextFormat): AsyncGenerator<string> {
+  const style = { format, raw: false };
+  const write = await resultLines(style, columns);
+  yield await header(style, columns);
+  for (const rows of batches(batchRows)) yield write(rows);
+}
+
+function* tables({ columns, batches }: Rows, room: number | undefined): Generator<string> {
+  let text = '';
+  let held = 0;
+  for (const line of tableText(columns, oneByOne(batches(batchRows)), room)) {
+    text += `${line}\n`;
+    held += 1;
+    if (held < heldLines) continue;
+    yield text;
+    text = '';
+    held = 0;
+  }
+  yield text;
+}
+
+function* oneByOne(batches: Iterable<Row[]>): Generator<Row> {
+  for (const rows of batches) yield* rows;
+}

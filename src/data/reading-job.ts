@@ -1,0 +1,74 @@
+/** What a process that reads the mirror is asked to do, and what it tells: plain data, all of it. */
+import type { Failure } from '../model/failure.ts';
+import type { Mask, ReadingModule, ReadingStore } from '../store/reading-types.ts';
+import type { ExportRequest } from './export.ts';
+import { masked } from './masked.ts';
+import type { ChartJob } from './query-chart.ts';
+import type { QueryRequest } from './query.ts';
+import type { PlanFormat } from './query-plan.ts';
+
+export type ReadingJob =
+  | { readonly kind: 'query'; readonly request: QueryRequest }
+  | { readonly kind: 'plan'; readonly sql: string; readonly format: PlanFormat }
+  | ({ readonly kind: 'chart' } & ChartJob)
+  | { readonly kind: 'export'; readonly request: ExportRequest; readonly mask?: Mask | undefined };
+
+/** What the process is sent, once. */
+export interface ReadingTask {
+  readonly file: string;
+  readonly job: ReadingJob;
+}
+
+/** What it says beside the bytes. */
+export type ReadingNews =
+  | { readonly kind: 'rows'; readonly rows: number }
+  | { readonly kind: 'warning'; readonly text: string }
+  /** The last of it; the failure is null where the answer is whole. */
+  | { readonly kind: 'end'; readonly failure: Failure | null };
+
+/** The bytes of the answer. Throws what the job throws. */
+export async function* jobChunks(
+  { openReadingStore }: ReadingModule,
+  { file, job }: ReadingTask,
+  tell: (news: ReadingNews) => void,
+): AsyncGenerator<Uint8Array> {
+  const store = openReadingStore(file);
+  try {
+    yield* await chunksOf(store, job, tell);
+  } finally {
+    store.close();
+  }
+}
+
+/** Nobody stops a job from within its process: the process itself is ended. */
+const { signal } = new AbortController();
+
+async function chunksOf(
+  store: ReadingStore,
+  job: ReadingJob,
+  tell: (news: ReadingNews) => void,
+): Promise<AsyncIterable<Uint8Array>> {
+  const onWarning = (text: string): void => tell({ kind: 'warning', text });
+  switch (job.kind) {
+    case 'query': {
+      const { queryChunks } = await import('./query.ts');
+      return queryChunks(store, job.request, signal);
+    }
+    case 'plan': {
+      const { planChunks } = await import('./query-plan.ts');
+      return planChunks(store, job.sql, job.format);
+    }
+    case 'chart': {
+      const { chartChunks } = await import('./query-chart.ts');
+      return chartChunks(store, job, onWarning);
+    }
+    case 'export': {
+      const { exportChunks } = await import('./export.ts');
+      return exportChunks(await masked(store, job.mask), job.request, {
+        signal,
+        onRows: (rows) => tell({ kind: 'rows', rows }),
+        onWarning,
+      });
+    }
+  }
+}

@@ -1,0 +1,65 @@
+/** Whether a report is what its header says: the doctor's questions. */
+import { OperatorError } from '../../model/errors.ts';
+import type { RelationTable } from '../../model/relations.ts';
+import type { Snapshot } from '../../store/reading-types.ts';
+import { missingNeeds } from './needs.ts';
+import type { Report } from './report.ts';
+
+export interface ReportCheck {
+  readonly problems: readonly string[];
+  /** Related records that it needs and the mirror does not hold; none where there is no mirror. */
+  readonly off: readonly RelationTable[];
+}
+
+/**
+ * Looks at the report without running it.
+ * @param mirror the mirror at hand, where there is one
+ * @param blank a mirror with every table, for reports whose tables are not in the other
+ */
+export function checkReport(report: Report, mirror: Snapshot | undefined, blank: Snapshot): ReportCheck {
+  const missing = mirror === undefined ? [] : missingNeeds(report, mirror);
+  const off = missing.flatMap(({ relation }) => relation ?? []);
+  const unknown = (mirror === undefined ? missingNeeds(report, blank) : missing)
+    .filter(({ relation }) => relation === null)
+    .map(
+      ({ table }) => `it needs ${table}, which ${mirror === undefined ? 'no mirror has' : 'the mirror does not have'}`,
+    );
+  if (unknown.length > 0) return { problems: unknown, off };
+  try {
+    const facts = (mirror === undefined || off.length > 0 ? blank : mirror).describe(report.sql);
+    const declared = report.parameters.map(({ name }) => name);
+    return {
+      problems: [
+        ...without(facts.parameters, declared).map(
+          (name) => `the SQL asks for :${name}, which the header does not declare`,
+        ),
+        ...without(declared, facts.parameters).map((name) => `the parameter ${name} is declared and nowhere used`),
+        ...columnProblems(
+          report.columns.map(({ name }) => name),
+          facts.columns,
+        ),
+      ],
+      off,
+    };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { problems: [error.message], off };
+  }
+}
+
+function without(names: readonly string[], known: readonly string[]): string[] {
+  return names.filter((name) => !known.includes(name));
+}
+
+function columnProblems(declared: readonly string[], present: readonly string[]): string[] {
+  const lacking = without(declared, present).map(
+    (name) => `the column ${name} is declared, and the SQL does not give it`,
+  );
+  const more = without(present, declared).map(
+    (name) => `the SQL gives the column ${name}, which the header does not declare`,
+  );
+  if (lacking.length > 0 || more.length > 0) return [...lacking, ...more];
+  return declared.join() === present.join()
+    ? []
+    : [`the columns come as ${present.join(', ')}, and are declared in another order`];
+}

@@ -1,0 +1,142 @@
+/**
+ * Where rows come from: a table read by ranges, a selection of one, or a statement. Whatever it is, it gives its columns
+ * and, as often as it is asked, all of its rows in order as pieces of a format.
+ */
+import { setImmediate } from 'node:timers/promises';
+import type { Relation, ResultColumn, Rows } from '../store/reading-types.ts';
+import { checkAsOf } from './as-of.ts';
+import { type ColumnKind, declaredKinds } from './column-kind.ts';
+import { type EncodedPiece, type Encoding, openEncoder, rowsOfPiece } from './encoding.ts';
+import { readInOrder } from './range-pool.ts';
+import { openRangeReader } from './range-reader.ts';
+import type { TaskRange } from './range-task.ts';
+import { readingPace, type ReadingPace, weightOfRows } from './reading-pace.ts';
+import { isLarge, type ReadingTeam } from './reading-team.ts';
+import { type ReportRequest, reportRows } from './reports/run.ts';
+import { isWhole, resolveSelection, type TableRequest } from './selection.ts';
+
+/** A table or view, what one statement of the operator's gives, or a saved report. */
+export type SourceRequest = TableRequest | { readonly sql: string } | ReportRequest;
+
+export interface RowSource {
+  /** What a person calls it: the table's or report's name, or `query`. */
+  readonly name: string;
+  readonly columns: readonly ResultColumn[];
+  /** What each column is declared to hold; undefined of what a statement computes. */
+  readonly kinds: readonly (Exclude<ColumnKind, 'open'> | undefined)[];
+  /** @param most rows that the piece whose first row is at that place may have; without it as the encoding likes */
+  readonly pieces: (encoding: Encoding, most?: (first: number) => number) => AsyncIterable<EncodedPiece>;
+}
+
+/** Whether more threads than one pay for it. Throws a UsageError where the mirror has no such table or column. */
+export function readsMuch(snapshot: ReadingTeam['snapshot'], request: SourceRequest): boolean {
+  if (!('relation' in request)) return false;
+  const { relation } = resolveSelection(snapshot, request);
+  return isWhole(request) && relation.rangeColumn !== null && isLarge(snapshot, relation);
+}
+
+/** Throws a UsageError for what the mirror does not know, or SQL that would do more than read. */
+export function sourceOf(
+  team: ReadingTeam,
+  request: SourceRequest,
+  onWarning: (warning: string) => void = () => {},
+): RowSource {
+  const { snapshot } = team;
+  if ('sql' in request) return rowsSource('query', snapshot.query(request.sql));
+  if ('report' in request) {
+    const { name, columns } = request.report;
+    return rowsSource(name, reportRows(snapshot, request, onWarning), { report: columns });
+  }
+  const { relation, selection } = resolveSelection(snapshot, request);
+  const { asOf } = selection;
+  const warning = asOf === undefined ? undefined : checkAsOf(snapshot, relation.name, asOf);
+  if (warning !== undefined) onWarning(warning);
+  if (isWhole(request) && relation.rangeColumn !== null) return tableSource(team, relation, selection.columns);
+  return rowsSource(relation.name, snapshot.select(selection), { relation: relation.name });
+}
+
+/** Rows that come one after the other. */
+export function rowsSource(
+  name: string,
+  { columns, batches }: Rows,
+  declared: Parameters<typeof declaredKinds>[1] = {},
+): RowSource {
+  return {
+    name,
+    columns,
+    kinds: declaredKinds(columns, declared),
+    pieces: async function* pieces(encoding, most) {
+      const encoder = await openEncoder(encoding, columns);
+      const enough = rowsOfPiece(encoding) ?? 1;
+      const pace = readingPace();
+      let first = 0;
+      let held = 0;
+      // A piece of many rows ends where one of a range would, so that the bytes are the same.
+      const wanted = () => Math.min(pace.rows(), enough > 1 ? enough - held : Infinity, most?.(first) ?? Infinity);
+      for (const batch of batches(wanted)) {
+        pace.add({ weight: weightOfRows(batch), rows: batch.length });
+        encoder.add(batch, first);
+        first += batch.length;
+        held += batch.length;
+        if (held >= enough) {
+          yield encoder.take();
+          held = 0;
+        }
+        // Signals are heard between two batches.
+        await setImmediate();
+      }
+      if (held > 0) yield encoder.take();
+    },
+  };
+}
+
+/** A table by ranges of its ids, on all threads at once. */
+function tableSource(team: ReadingTeam, relation: Relation, names: readonly string[]): RowSource {
+  const { snapshot, threads } = team;
+  const { columns } = snapshot.selectRanges(relation, names);
+  return {
+    name: relation.name,
+    columns,
+    kinds: declaredKinds(columns, { relation: relation.name }),
+    pieces: async function* pieces(encoding, most) {
+      const task = { relation, columns: names, encoding };
+      const pace = readingPace();
+      const ranges = taskRanges(team, relation, (first) =>
+        Math.min(rowsOfPiece(encoding) ?? pace.rows(), most?.(first) ?? Infinity),
+      );
+      if (threads.length > 0) {
+        await Promise.all(threads.map((thread) => thread.ask({ task })));
+        yield* paced(readInOrder(ranges, threads), pace);
+        return;
+      }
+      const read = await openRangeReader(snapshot, task);
+      for (const range of ranges) {
+        const piece = read(range);
+        pace.add(weighed(piece));
+        yield piece;
+        await setImmediate();
+      }
+    },
+  };
+}
+
+function* taskRanges(team: ReadingTeam, relation: Relation, rows: (first: number) => number): Generator<TaskRange> {
+  let wanted = 0;
+  let first = 0;
+  const ranges = team.snapshot.ranges(relation, () => (wanted = rows(first)));
+  for (const range of ranges) {
+    yield { range, rows: wanted, first };
+    first += wanted;
+  }
+}
+
+async function* paced(pieces: AsyncIterable<EncodedPiece>, pace: ReadingPace): AsyncGenerator<EncodedPiece> {
+  for await (const piece of pieces) {
+    pace.add(weighed(piece));
+    yield piece;
+  }
+}
+
+function weighed({ bytes, rows }: EncodedPiece) {
+  return { weight: bytes.length, rows };
+}

@@ -1,0 +1,88 @@
+/** A result as a table for a person: numbers to the right, text cut to the terminal alone, nothing that could move the cursor. */
+import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
+import { plainText } from '../store/files/csv.ts';
+import { cut, padEnd, padStart, width } from './text-width.ts';
+
+/** What is left of a column where many share a narrow terminal: enough to tell its values apart. */
+const narrowest = 10;
+
+/** Between two columns. */
+const between = '  ';
+
+/** Rows that the widths are taken from; in a terminal, later ones are cut to them. */
+const measuredRows = 200;
+
+/**
+ * The lines of the table, heading first, each without its line break. Holds no more rows than are needed for the widths.
+ * @param room columns of the terminal: the widest cells give way first, and where all are narrow a line is longer; left
+ *   out where nothing is to be cut, and a wider value that comes late stands out
+ */
+export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>, room?: number): Generator<string> {
+  const source = rows[Symbol.iterator]();
+  const first: Row[] = [];
+  while (first.length < measuredRows) {
+    const next = source.next();
+    if (next.done === true) break;
+    first.push(next.value);
+  }
+  // What is longer than some lines is cut in any case.
+  const most = room === undefined ? Infinity : 4 * Math.max(narrowest, room);
+  const texts = (row: Row) => columns.map((_, index) => shown(row[index] ?? null, most));
+  const layout = columns.map(({ name }, index) => {
+    const cells = first.map((row) => shown(row[index] ?? null, most));
+    const right =
+      first.some((row) => isNumber(row[index] ?? null)) && first.every((row) => !isText(row[index] ?? null));
+    const wanted = Math.max(width(visible(name, most)), ...cells.map(width));
+    return { name, right, width: wanted };
+  });
+  if (room !== undefined) narrow(layout, room);
+  const line = (texts: readonly string[]) =>
+    texts
+      .map((text, index) => {
+        const column = layout[index];
+        if (column === undefined) return text;
+        // A number with its end cut off is another number.
+        if (column.right) return padStart(text, column.width);
+        return padEnd(room === undefined ? text : cut(text, column.width), column.width);
+      })
+      .join(between)
+      .trimEnd();
+  yield line(layout.map(({ name }) => visible(name, most)));
+  yield layout.map((column) => '-'.repeat(column.width)).join(between);
+  for (const row of first) yield line(texts(row));
+  for (let next = source.next(); next.done !== true; next = source.next()) yield line(texts(next.value));
+}
+
+/** Takes columns from the widest of text until the line fits or none can give more. */
+function narrow(layout: { readonly right: boolean; width: number }[], room: number): void {
+  const texts = layout.filter(({ right }) => !right);
+  const length = () => layout.reduce((sum, column) => sum + column.width, between.length * (layout.length - 1));
+  for (let over = length() - room; over > 0; over = length() - room) {
+    const [first, second] = texts.toSorted((a, b) => b.width - a.width);
+    if (first === undefined || first.width <= narrowest) return;
+    // Down to the next one at once; columns of one width give way together.
+    const floor = Math.max(narrowest, Math.min(second?.width ?? 0, first.width - 1));
+    first.width = Math.max(floor, first.width - over);
+  }
+}
+
+function isNumber(cell: Cell): boolean {
+  return typeof cell === 'number' || typeof cell === 'bigint';
+}
+
+function isText(cell: Cell): boolean {
+  return cell !== null && !isNumber(cell);
+}
+
+function shown(cell: Cell, most: number): string {
+  if (cell === null) return '';
+  return typeof cell === 'string' ? visible(cell, most) : plainText(cell);
+}
+
+/** One line, and no control characters: data must not be able to command the terminal. A joiner of emoji stays. */
+function visible(text: string, most: number): string {
+  return text
+    .slice(0, most)
+    .toWellFormed()
+    .replaceAll(/[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\u200D]+/gv, (run) => (/[\n\r\t]/.test(run) ? ' ' : ''));
+}

@@ -1,0 +1,340 @@
+/**
+ * What sending needs of the journal: batches, their rows as intents, and every write sent. Every method that changes
+ * something is one durable step: it is on the disk when it returns, or has not happened. Section "Writing" of
+ * docs/architecture.md.
+ */
+import type { Timestamp } from '../model/time.ts';
+import type { ForgetJournal } from '../store/forget-types.ts';
+import type { LockOwner } from '../store/lock-types.ts';
+
+/**
+ * `planned`: to be sent. `sending`: the request may be on its way. `acknowledged`: the server reported success, and that
+ * was not looked at yet. `rejected`: refused, and looked at. `unknown`: it may have happened. `applied`: it did.
+ * `not_applied`: it is proven that it did not. `needs_human`: what is seen fits neither. `blocked`: an earlier row of the
+ * same user is open. `skipped`: not sent, for the reason on record. `invalid`: never to be sent.
+ */
+export type IntentState =
+  | 'planned'
+  | 'sending'
+  | 'acknowledged'
+  | 'rejected'
+  | 'unknown'
+  | 'applied'
+  | 'not_applied'
+  | 'needs_human'
+  | 'blocked'
+  | 'skipped'
+  | 'invalid';
+
+/** `planned`: nothing was sent; `applying`: a process is at it, or died at it; `stopped`: there is more to do; `done`. */
+export type BatchState = 'planned' | 'applying' | 'stopped' | 'done';
+
+/**
+ * What an answer says: `accepted`: success; `refused`: the server looked at it and said no; `lost`: nothing that could be
+ * relied on.
+ */
+export type AnswerKind = 'accepted' | 'refused' | 'lost';
+
+/** What a verdict rests on, the strongest first. */
+export type Evidence = 'token' | 'record' | 'balance' | 'answer' | 'person';
+
+/**
+ * What an applied row left behind that does not fit: `balance`: the balance is not what the row should leave, and what is
+ * shown does not explain it; `over_applied`: the write was made more than once.
+ */
+export type Discrepancy = 'balance' | 'over_applied';
+
+export interface JournalProblem {
+  readonly row: number;
+  readonly column: string | null;
+  readonly problem: string;
+}
+
+/** The server that a batch was planned for. */
+export interface PlannedServer {
+  readonly address: string;
+  readonly keyMark: string;
+  /** Id of the user behind the key; null where the server does not tell. */
+  readonly owner: string | null;
+}
+
+export interface NewBatch {
+  readonly batch: string;
+  readonly action: string;
+  /** As it was named; null where the rows did not come from a file. */
+  readonly file: string | null;
+  readonly fileBytes: number | null;
+  /** SHA-256 of the file, in hexadecimal. */
+  readonly fileHash: string | null;
+  /** What is approved: another one where anything of the plan is another. */
+  readonly hash: string;
+  /** The same for two batches that would send the same rows, whatever the file. */
+  readonly rowsDigest: string;
+  readonly rows: number;
+  readonly net: string;
+  readonly columns: readonly string[];
+  readonly problems: readonly JournalProblem[];
+  readonly warnings: readonly string[];
+  readonly server: PlannedServer;
+  /** The batch whose rows these take back. */
+  readonly undoOf: string | null;
+  /** Why rows that were sent before shall be sent again. */
+  readonly againReason: string | null;
+}
+
+export interface Batch extends NewBatch {
+  readonly state: BatchState;
+  readonly createdAt: Timestamp;
+  /** When its sending was first approved. */
+  readonly appliedAt: Timestamp | null;
+  readonly finishedAt: Timestamp | null;
+  /** Why the journal counts as older than the server, until the batch is reconciled; null where it does not. */
+  readonly behind: string | null;
+}
+
+export interface NewIntent {
+  readonly row: number;
+  readonly state: 'planned' | 'invalid';
+  /** Whose open write keeps others back: `user:42`, or what a new user will be known by; null of an invalid row. */
+  readonly subject: string | null;
+  readonly user: number | null;
+  /** What the row named its user by, which must still be the user's: `email:anna@example.com`; null for an id. */
+  readonly key: string | null;
+  /** Goes out with the request; null of an invalid row. */
+  readonly token: string | null;
+  /** The same for two rows that would do the same to the same user; null of an invalid row. */
+  readonly fingerprint: string | null;
+  /** The user as the plan found it; null where there is none, or nothing was shown. */
+  readonly plannedEmail: string | null;
+  readonly plannedUsername: string | null;
+  /** The action's parameters; null of an invalid row. */
+  readonly parameters: Readonly<Record<string, unknown>> | null;
+  /** The cells of the file, in the order of the batch's columns. */
+  readonly cells: readonly string[];
+  readonly plannedBefore: string | null;
+  readonly plannedAfter: string | null;
+  readonly problem: string | null;
+  /** What deserves a look before it is approved, in words. */
+  readonly notes: readonly string[];
+  /** The row of the batch `undoOf` that this one takes back. */
+  readonly undoOfRow: number | null;
+}
+
+export interface Intent extends Omit<NewIntent, 'state'> {
+  readonly batch: string;
+  readonly state: IntentState;
+  /** When somebody consented to its sending; null where nobody has. */
+  readonly claimedAt: Timestamp | null;
+  /** How often it went into `sending`. */
+  readonly attempts: number;
+  readonly sentAt: Timestamp | null;
+  /** The exact body that was sent. */
+  readonly body: string | null;
+  /** What was seen of the user just before the write, as the action keeps it. */
+  readonly seenBefore: unknown;
+  readonly before: string | null;
+  readonly after: string | null;
+  readonly answerKind: AnswerKind | null;
+  readonly httpStatus: number | null;
+  /** The answer as it came, cut to a bound; null where none came. */
+  readonly answer: string | null;
+  readonly evidence: Evidence | null;
+  /** Id of the record that the write left on the server, such as a transaction; null where none was seen. */
+  readonly recordId: string | null;
+  readonly discrepancy: Discrepancy | null;
+}
+
+/** What changes with a step; what is left out stays. */
+export interface IntentFields {
+  readonly sentAt?: Timestamp;
+  readonly body?: string;
+  readonly seenBefore?: unknown;
+  readonly before?: string | null;
+  readonly after?: string | null;
+  readonly answerKind?: AnswerKind | null;
+  readonly httpStatus?: number | null;
+  readonly answer?: string | null;
+  readonly evidence?: Evidence | null;
+  readonly problem?: string | null;
+  readonly recordId?: string | null;
+  readonly discrepancy?: Discrepancy | null;
+}
+
+/** One step of one row. */
+export interface Move {
+  readonly batch: string;
+  readonly row: number;
+  readonly from: IntentState;
+  readonly to: IntentState;
+  readonly fields?: IntentFields;
+  /** For the record of steps; a person's reason among others. */
+  readonly note?: string;
+}
+
+/** A step as it was recorded. */
+export interface JournalStep {
+  readonly at: Timestamp;
+  readonly row: number | null;
+  /** The new state, or what else was done: `approved`, `resolved`, `again`. */
+  readonly kind: string;
+  readonly note: string | null;
+}
+
+/**
+ * A row of another batch, or a write by hand, that does the same and was applied, may have been, or is about to be. A row
+ * that is proven not applied is among them: its write may still be made late.
+ */
+export interface SentRow {
+  readonly fingerprint: string;
+  /** Null of a write by hand. */
+  readonly batch: string | null;
+  readonly row: number | null;
+  /** When it was sent, or claimed where it was not sent yet. */
+  readonly at: Timestamp;
+  /** When somebody consented to it. */
+  readonly claimedAt: Timestamp;
+  readonly state: IntentState | WriteState;
+}
+
+/** A row that a claim would let go out. */
+export interface ClaimedRow {
+  readonly row: number;
+  readonly user: number | null;
+  readonly fingerprint: string | null;
+  readonly plannedBefore: string | null;
+  readonly plannedAfter: string | null;
+  /** Null where nobody has consented to the row yet. */
+  readonly claimedAt: Timestamp | null;
+}
+
+/** What a claim is decided on, read in its transaction. */
+export interface ClaimView {
+  /** Planned or blocked rows of the batch. */
+  readonly rows: readonly ClaimedRow[];
+  /** Other batches with the same file or the same rows, of which a row was sent or claimed. */
+  readonly like: readonly Batch[];
+  /** Rows and writes elsewhere that do the same as one of `rows`, since the time that the terms name. */
+  readonly repeats: readonly SentRow[];
+  /** All other rows that were claimed within the day, and were not refused or left out since. */
+  readonly claimedToday: readonly Pick<ClaimedRow, 'plannedBefore' | 'plannedAfter'>[];
+  /** A batch whose rows stand on the server although this journal never sent them. */
+  readonly behind: Batch | undefined;
+  /** A row that was made more than once, and that nobody has decided about. */
+  readonly overApplied: { readonly batch: string; readonly row: number } | undefined;
+}
+
+/** The balances of one row; of other actions, text that is no amount. */
+export type RowChange = Pick<
+  Intent,
+  'state' | 'subject' | 'plannedBefore' | 'plannedAfter' | 'before' | 'after' | 'discrepancy'
+>;
+
+/** For the record of steps: `approved`, `again`. */
+export interface ClaimNote {
+  readonly kind: string;
+  readonly note: string;
+}
+
+export interface ClaimTerms {
+  /** Since when rows that did the same are repeats. */
+  readonly repeatsSince: Timestamp;
+  /** Since when claimed rows count for the day. */
+  readonly daySince: Timestamp;
+}
+
+/** A write outside of any batch. */
+export interface NewWrite {
+  readonly operation: string;
+  readonly user: number | null;
+  /** JSON text; a password is not in it. */
+  readonly body: string;
+  /** The fingerprint of a row that would do the same; null where no row could. */
+  readonly fingerprint: string | null;
+}
+
+/** `nothing_done`: it is certain that the server did nothing, as where it asked to come back later. */
+export type WriteState = 'sending' | 'done' | 'refused' | 'nothing_done' | 'unknown';
+
+export interface WriteEnd {
+  readonly state: Exclude<WriteState, 'sending'>;
+  readonly httpStatus: number | null;
+  readonly answer: string | null;
+  readonly problem: string | null;
+}
+
+export interface SentWrite extends Omit<NewWrite, 'fingerprint'> {
+  readonly write: number;
+  readonly at: Timestamp;
+  readonly state: WriteState;
+  readonly httpStatus: number | null;
+  readonly problem: string | null;
+}
+
+export interface Journal extends ForgetJournal {
+  /** Made with the file, and in no other: by it a mirror knows the journal that its batches are in. */
+  readonly id: string;
+  /** The plan, whole or not at all. */
+  addBatch(batch: NewBatch, intents: Iterable<NewIntent>): void;
+  batch(id: string): Batch | undefined;
+  /** Newest first. */
+  batches(): Batch[];
+  steps(batch: string): JournalStep[];
+  /** How many steps there are, of all batches: it only grows. */
+  lastStep(): number;
+  setBatchState(batch: string, state: BatchState): void;
+
+  /** In the order of the file; of some states, or all. */
+  intents(batch: string, states?: readonly IntentState[]): IteratorObject<Intent, undefined>;
+  /** What each valid row would change, and did: all that the totals of a batch need. */
+  changes(batch: string): Iterable<RowChange>;
+  /** What each row asks for, in the order of the file: all that a sum needs. */
+  parameters(batch: string): Iterable<Pick<Intent, 'parameters'>>;
+  intent(batch: string, row: number): Intent | undefined;
+  counts(batch: string): Readonly<Partial<Record<IntentState, number>>>;
+  /** The open row of that subject, in whatever batch. */
+  openRow(subject: string): { readonly batch: string; readonly row: number; readonly state: IntentState } | undefined;
+
+  /**
+   * One step of one row. False where the row would become open while another one of its subject is: nothing was
+   * changed then. Throws where the row is not in the state `from`: a bug, or two processes at one batch.
+   */
+  move(move: Move): boolean;
+  /** Rows left `sending` by a process that died become `unknown`; blocked rows whose subject is free `planned`. */
+  takeUp(batch: string): { readonly interrupted: number; readonly freed: number };
+
+  /** What a claim of those rows, stored already or not, would be decided on. */
+  claimView(
+    batch: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
+    rows: readonly ClaimedRow[],
+    terms: ClaimTerms,
+  ): ClaimView;
+  /** The planned and blocked rows of the batch. */
+  claimable(batch: string): ClaimedRow[];
+  /**
+   * The one way to a send: in one transaction over the whole journal, `decide` looks at what there is, and the planned and
+   * blocked rows of the batch are claimed. Nothing is changed where `decide` throws. No row becomes `sending` without it.
+   */
+  claim(batch: string, terms: ClaimTerms, decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[]): void;
+  /** Whether a claimed row of this journal with that fingerprint carries the token. */
+  knowsToken(fingerprint: string, token: string): boolean;
+  /** Marks the batch whose rows were found on the server although nobody sent them from here, or unmarks it. */
+  setBehind(batch: string, why: string | null): void;
+  /** The rows of the batch that another one takes back, or may, and which. */
+  undoneRows(batch: string): ReadonlyMap<number, string>;
+
+  /** A write outside of any batch, before its first byte; gives its number. */
+  beginWrite(write: NewWrite): number;
+  endWrite(write: number, end: WriteEnd): void;
+  /** Newest first. */
+  writes(limit: number): SentWrite[];
+
+  /**
+   * Takes the lock of the batch for this process, from a dead holder if need be. Throws LockHeldError; so does every later
+   * step once another process has taken it.
+   */
+  acquireLock(batch: string): void;
+  releaseLock(batch: string): void;
+  /** The living holder. */
+  lockOwner(batch: string): LockOwner | undefined;
+  close(): void;
+}

@@ -1,0 +1,142 @@
+/** The journal's tables. What stands in them cannot be read again from anywhere: see docs/architecture.md, "The journal". */
+import type { FileKind } from '../store/file-kind.ts';
+import { lockColumns } from '../store/lock.ts';
+
+const firstSchema: readonly string[] = [
+  `CREATE TABLE journal_batches (
+  batch TEXT PRIMARY KEY,
+  action TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('planned', 'applying', 'stopped', 'done')),
+  file TEXT,
+  file_bytes INTEGER,
+  file_hash TEXT,
+  hash TEXT NOT NULL,
+  rows_digest TEXT NOT NULL,
+  rows INTEGER NOT NULL,
+  net TEXT NOT NULL,
+  columns TEXT NOT NULL,
+  problems TEXT NOT NULL,
+  warnings TEXT NOT NULL,
+  server TEXT NOT NULL,
+  undo_of TEXT,
+  again_reason TEXT,
+  created_at TEXT NOT NULL,
+  applied_at TEXT,
+  finished_at TEXT
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE journal_intents (
+  batch TEXT NOT NULL REFERENCES journal_batches (batch),
+  row INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('planned', 'sending', 'acknowledged', 'rejected', 'unknown', 'applied',
+    'not_applied', 'needs_human', 'blocked', 'skipped', 'invalid')),
+  subject TEXT,
+  user INTEGER,
+  key TEXT,
+  token TEXT,
+  fingerprint TEXT,
+  parameters TEXT,
+  cells TEXT NOT NULL,
+  planned_before TEXT,
+  planned_after TEXT,
+  problem TEXT,
+  undo_of TEXT,
+  undo_of_row INTEGER,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  sent_at TEXT,
+  body TEXT,
+  seen_before TEXT,
+  before TEXT,
+  after TEXT,
+  answer_kind TEXT CHECK (answer_kind IN ('accepted', 'refused', 'lost')),
+  http_status INTEGER,
+  answer TEXT,
+  evidence TEXT,
+  PRIMARY KEY (batch, row)
+) STRICT, WITHOUT ROWID`,
+  // One open write for each user, in whatever batch: the database refuses a second one, whatever the program thinks.
+  `CREATE UNIQUE INDEX journal_open_subject ON journal_intents (subject)
+  WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human')`,
+  // A row is taken back once.
+  `CREATE UNIQUE INDEX journal_undone_row ON journal_intents (undo_of, undo_of_row)
+  WHERE undo_of IS NOT NULL AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid')`,
+  // Rows that were sent, or may have been, by what they did.
+  `CREATE INDEX journal_sent_fingerprint ON journal_intents (fingerprint)
+  WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human', 'applied')`,
+  `CREATE TABLE journal_steps (
+  step INTEGER PRIMARY KEY,
+  at TEXT NOT NULL,
+  batch TEXT NOT NULL REFERENCES journal_batches (batch),
+  row INTEGER,
+  kind TEXT NOT NULL,
+  note TEXT
+) STRICT`,
+  'CREATE INDEX journal_steps_batch ON journal_steps (batch, row)',
+  `CREATE TABLE journal_writes (
+  write INTEGER PRIMARY KEY,
+  at TEXT NOT NULL,
+  operation TEXT NOT NULL,
+  user INTEGER,
+  body TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('sending', 'done', 'refused', 'nothing_done', 'unknown')),
+  ended_at TEXT,
+  http_status INTEGER,
+  answer TEXT,
+  problem TEXT
+) STRICT`,
+  `CREATE TABLE journal_locks (
+  batch TEXT PRIMARY KEY,
+  ${lockColumns}
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE journal_migrations (
+  version INTEGER PRIMARY KEY,
+  applied_at TEXT NOT NULL
+) STRICT`,
+];
+
+/** Consent claims rows; what a plan found is kept; what a look found is named; the file knows itself again. */
+const claims: readonly string[] = [
+  'ALTER TABLE journal_batches ADD COLUMN behind TEXT',
+  'ALTER TABLE journal_intents ADD COLUMN claimed_at TEXT',
+  // Whom the plan found: an id may be given to another user before the row goes out.
+  'ALTER TABLE journal_intents ADD COLUMN planned_email TEXT',
+  'ALTER TABLE journal_intents ADD COLUMN planned_username TEXT',
+  'ALTER TABLE journal_intents ADD COLUMN record_id TEXT',
+  'ALTER TABLE journal_intents ADD COLUMN discrepancy TEXT',
+  'ALTER TABLE journal_writes ADD COLUMN fingerprint TEXT',
+  'CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID',
+  'INSERT INTO journal_identity (id) VALUES (lower(hex(randomblob(16))))',
+  // A payment is its user, kind and amount; the description made the same payment look like another one.
+  `UPDATE journal_intents SET fingerprint = 'balance ' || subject || ' ' || (parameters ->> 'type') || ' ' ||
+    (parameters ->> 'amount') WHERE fingerprint IS NOT NULL AND parameters ->> 'amount' IS NOT NULL
+  AND batch IN (SELECT batch FROM journal_batches WHERE action = 'balance')`,
+  `UPDATE journal_writes SET fingerprint = 'balance user:' || user || ' ' || (body ->> 'type') || ' ' ||
+    printf('%.2f', body ->> 'amount') WHERE operation = 'users.update-balance' AND json_valid(body)`,
+  `UPDATE journal_intents SET claimed_at = (
+    SELECT applied_at FROM journal_batches WHERE journal_batches.batch = journal_intents.batch)
+  WHERE state <> 'invalid'`,
+  'DROP INDEX journal_sent_fingerprint',
+  'CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL',
+  'CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL',
+  'CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL',
+  // The database refuses to send what nobody has claimed, whatever the program thinks.
+  `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
+  WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
+  BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END`,
+];
+
+/** What of a row deserved a look when it was planned. */
+const notes: readonly string[] = ['ALTER TABLE journal_intents ADD COLUMN notes TEXT'];
+
+/** What a journal file is. */
+export const journalKind: FileKind = {
+  name: 'journal',
+  // "ajnl"
+  applicationId: 0x61_6a_6e_6c,
+  migrations: [firstSchema, claims, notes],
+  migrationTable: 'journal_migrations',
+  lockTable: 'journal_locks',
+  places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
+  damaged: 'Put back the last copy of it, and send nothing before you know what was sent since: nothing else knows.',
+};
+
+export const journalVersion = journalKind.migrations.length;

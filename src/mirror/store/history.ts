@@ -1,0 +1,167 @@
+/**
+ * Writing the history: whatever replaces or removes a row puts the row as it was into the resource's history, in the
+ * same transaction. Triggers do it, so that no path into a table can forget to; they belong to the connection, since
+ * what counts as a change is a setting. Section "History" of docs/architecture.md.
+ */
+import type { RecordKey } from '../../model/records.ts';
+import type { Database } from 'better-sqlite3';
+import { resourceNames, resourceOf, type Resource, type ResourceName } from '../../model/resources.ts';
+import type { Timestamp } from '../../model/time.ts';
+import { historyTableOf, quoteName, recordedColumns } from '../../store/schema.ts';
+import { build, type Runner } from '../../store/tables.ts';
+import { versionCell } from '../../store/as-of.ts';
+
+/** Names a field that the reference does not know, where one is to be ignored: `_extra.last_ip`. */
+const extraPrefix = '_extra.';
+
+/** Whether the row `next` differs from `old` in more than what is ignored, in SQL; both are names of rows. */
+export type Differs = (old: string, next: string) => string;
+
+/** @param ignore fields whose change alone is none; those of other resources say nothing of this one */
+export function significantChange(resource: Resource, ignore: readonly string[]): Differs {
+  const ignored = new Set(ignore);
+  const columns = resource.fields.map(({ name }) => name).filter((name) => name !== 'id' && !ignored.has(name));
+  const paths = ignore
+    .filter((name) => name.startsWith(extraPrefix))
+    .map((name) => `'$.${quoteName(name.slice(extraPrefix.length)).replaceAll("'", "''")}'`);
+  const extra = (row: string): string =>
+    // Nothing left is the same as nothing there.
+    paths.length === 0
+      ? `${row}."_extra"`
+      : // Damage may have left no JSON, which is a difference, and nothing to stop for.
+        `iif(json_valid(${row}."_extra"), nullif(json_remove(${row}."_extra", ${paths.join(', ')}), '{}'), ${row}."_extra")`;
+  return (old, next) =>
+    [
+      ...columns.map((name) => `${old}.${quoteName(name)} IS NOT ${next}.${quoteName(name)}`),
+      `${extra(old)} IS NOT ${extra(next)}`,
+    ].join(' OR ');
+}
+
+/** By what people tell a record from others, besides its id. */
+const names: Readonly<Record<ResourceName, readonly string[]>> = {
+  users: ['username', 'email'],
+  packages: ['name'],
+  emails: ['receiver', 'subject'],
+  coupons: ['code'],
+};
+
+/**
+ * Whether the row `next` is of another record than `old`, which had the same id: it was created at another time and goes by
+ * another name. A server that comes to write its times in another zone, or with fractions, has the same records.
+ */
+export function isReused(resource: ResourceName): Differs {
+  return (old, next) => {
+    const renamed = names[resource].map((name) => `${old}.${quoteName(name)} IS NOT ${next}.${quoteName(name)}`);
+    return (
+      `(coalesce(julianday(${old}."created_at") <> julianday(${next}."created_at"), false)` +
+      ` AND (${renamed.join(' OR ')}))`
+    );
+  };
+}
+
+/**
+ * Has every change on this connection recorded.
+ * @param now the time of the step at hand: the end of a version that a deletion ends
+ */
+export function recordHistory(database: Database, ignore: readonly string[], now: () => Timestamp): void {
+  database.function('history_time', () => now());
+  for (const name of resourceNames) {
+    const resource = resourceOf(name);
+    const cells = recordedColumns(resource).map((column) => {
+      const cell = `OLD.${quoteName(column)}`;
+      // Damage may have made bytes of a text, which JSON does not hold: the row must be put right all the same.
+      return `'${column}', iif(typeof(${cell}) = 'blob', CAST(${cell} AS TEXT), ${cell})`;
+    });
+    const version = (change: string, end: string): string =>
+      `INSERT INTO ${historyTableOf(name)} (id, change, valid_from, valid_to, record)
+       VALUES (OLD."id", ${change}, OLD."_changed_at", ${end}, json_object(${cells.join(', ')}))`;
+    const reused = isReused(name)('OLD', 'NEW');
+    database.exec(`
+      CREATE TEMP TRIGGER ${name}_updated AFTER UPDATE ON main.${quoteName(name)}
+      WHEN ${significantChange(resource, ignore)('OLD', 'NEW')} OR ${reused}
+      BEGIN ${version(`CASE WHEN ${reused} THEN 'deleted' ELSE 'updated' END`, 'NEW."_changed_at"')}; END;
+
+      -- What is kept out of the mirror is kept out of its history.
+      CREATE TEMP TRIGGER ${name}_deleted AFTER DELETE ON main.${quoteName(name)}
+      WHEN NOT EXISTS (SELECT 1 FROM mirror_suppressions WHERE resource = '${name}' AND id = OLD."id")
+      BEGIN ${version("'deleted'", 'history_time()')}; END`);
+  }
+}
+
+/**
+ * A function that takes back the deletion of a record that came again, the same one, while the same run went on: it was
+ * never gone. Its version goes, or becomes one that an update ended. Tells whether it did.
+ */
+export function deletionUndoer(
+  database: Database,
+  name: ResourceName,
+  ignore: readonly string[],
+): (id: RecordKey) => boolean {
+  const resource = resourceOf(name);
+  const history = historyTableOf(name);
+  const table = quoteName(name);
+  const cells = recordedColumns(resource).map((column) => `${versionCell('version', column)} AS ${quoteName(column)}`);
+  const find = database.prepare<[bigint], { version: number; since: string; firstSeen: string; differs: number }>(
+    `SELECT old.version, old.since, old."_first_seen_at" AS firstSeen,
+       ${significantChange(resource, ignore)('old', 'live')} AS differs
+     FROM (SELECT rowid AS version, change, valid_from AS since, ${cells.join(', ')} FROM ${history} AS version
+           WHERE version.id = ? ORDER BY rowid DESC LIMIT 1) AS old
+     JOIN ${table} AS live ON live."id" = old."id"
+     WHERE old.change = 'deleted' AND julianday(old."created_at") = julianday(live."created_at")`,
+  );
+  const remove = database.prepare<[number]>(`DELETE FROM ${history} WHERE rowid = ?`);
+  const restore = database.prepare<[string, string, bigint]>(
+    `UPDATE ${table} SET "_first_seen_at" = ?, "_changed_at" = ? WHERE "id" = ?`,
+  );
+  const update = database.prepare<[bigint, number]>(
+    `UPDATE ${history} SET change = 'updated', valid_to = (SELECT "_changed_at" FROM ${table} WHERE "id" = ?)
+     WHERE rowid = ?`,
+  );
+  const seen = database.prepare<[string, bigint]>(`UPDATE ${table} SET "_first_seen_at" = ? WHERE "id" = ?`);
+  return (key) => {
+    const id = BigInt(key);
+    const found = find.get(id);
+    if (found === undefined) return false;
+    if (found.differs === 1) {
+      update.run(id, found.version);
+      seen.run(found.firstSeen, id);
+    } else {
+      remove.run(found.version);
+      restore.run(found.firstSeen, found.since, id);
+    }
+    return true;
+  };
+}
+
+/** From now on the history of these resources can tell what was, where it does not already reach further back. */
+export function beginHistory(runner: Runner, resources: readonly ResourceName[], at: Timestamp): void {
+  if (resources.length === 0) return;
+  runner.run(
+    build
+      .insertInto('mirror_history')
+      .values(resources.map((resource) => ({ resource, begins_at: at })))
+      .onConflict((conflict) => conflict.column('resource').doNothing()),
+  );
+}
+
+/** A function that removes up to so many versions that ended before the time; gives how many there were. */
+export function historyPruner(
+  database: Database,
+): (resource: ResourceName, before: Timestamp, versions: number) => number {
+  const removals = new Map(
+    resourceNames.map((name) => {
+      const table = historyTableOf(name);
+      const old = `SELECT rowid FROM ${table} WHERE valid_to < ? ORDER BY valid_to LIMIT ?`;
+      return [name, database.prepare<[string, number]>(`DELETE FROM ${table} WHERE rowid IN (${old})`)] as const;
+    }),
+  );
+  // A state before the end of a version that is gone can no longer be told.
+  const raise = database.prepare<[string, string]>(
+    'UPDATE mirror_history SET begins_at = max(begins_at, ?) WHERE resource = ?',
+  );
+  return (resource, before, versions) => {
+    const changes = removals.get(resource)?.run(before, versions).changes ?? 0;
+    if (changes > 0) raise.run(before, resource);
+    return changes;
+  };
+}

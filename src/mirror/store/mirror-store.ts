@@ -1,0 +1,309 @@
+/** The sync engine's store over an SQLite file. */
+import { statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Database } from 'better-sqlite3';
+import { everything } from '../../model/era.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import type { Surprise } from '../../model/page-rows.ts';
+import { keysJson, type RecordKey, type ServedRecord } from '../../model/records.ts';
+import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
+import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
+import type { MirrorEvent, MirrorStore } from '../../store/mirror-types.ts';
+import { lateIndices } from '../../store/analyst-schema.ts';
+import { beginHistory, deletionUndoer, historyPruner, recordHistory, significantChange } from './history.ts';
+import { landmarksIn } from './landmarks.ts';
+import type { Holder } from '../../store/holder.ts';
+import { mirrorLocks } from '../../store/mirror-locks.ts';
+import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
+import { ownedRows } from './owned-rows.ts';
+import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
+import { openRowMaker } from './page-rows.ts';
+import { pageUpsert } from './page-upsert.ts';
+import { rankedRows } from './ranked-rows.ts';
+import { relationsIn, type RelationSurprise } from '../../store/relations.ts';
+import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
+import { quoteName } from '../../store/schema.ts';
+import { build, Runner } from '../../store/tables.ts';
+import { suppressionsIn } from './suppressions.ts';
+import { pruneEvents, pruneRuns, upkeepOf } from './upkeep.ts';
+import { advanceWindow, readWindows, replaceWindows, resetWalks, resetWindows, updateWindow } from './window-table.ts';
+
+export interface MirrorOptions {
+  /** Fields whose change alone makes no version in the history; `_extra.name` for one that the reference does not know. */
+  readonly historyIgnore: readonly string[];
+  /** Which process this is; tests play others. */
+  readonly self?: () => Holder;
+}
+
+/** Stands for pages of which nothing is known, so that no rows fit them. */
+const unknownPage = { key: '', hash: '', total: 0, lastPage: 0, perPage: 0, ids: [], owned: 0, lastCreatedAt: null };
+
+/** Opens the mirror at `file`, making it where there is none. Throws `FileError`. The caller closes it. */
+export function openMirrorStore(
+  file: string,
+  clock: Clock = systemClock,
+  options: MirrorOptions = { historyIgnore: [] },
+): MirrorStore {
+  return mirrorStore(openMirrorFile(file, clock), file, clock, options);
+}
+
+/** Opens an existing mirror to be looked at; its steps that write fail. Throws `FileError`. The caller closes it. */
+export function openMirrorStoreForReading(file: string, clock: Clock = systemClock): MirrorStore {
+  return mirrorStore(openMirrorForReading(file), file, clock, { historyIgnore: [] });
+}
+
+function mirrorStore(database: Database, file: string, clock: Clock, options: MirrorOptions): MirrorStore {
+  const { historyIgnore } = options;
+  const runner = new Runner(database);
+  const locks = mirrorLocks(database, clock, options.self);
+  const now = (): Timestamp => timestampOf(clock.now());
+  // What one step removes ends at one time.
+  let stepAt = now();
+  if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
+  const prune = historyPruner(database);
+  const makeRows = openRowMaker();
+  const relations = relationsIn(database, runner);
+  const suppressions = suppressionsIn(database, runner);
+  const writers = new Map(
+    resourceNames.map((name) => {
+      const resource = resourceOf(name);
+      const table = quoteName(name);
+      return [
+        name,
+        {
+          upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore)),
+          remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
+          owned: ownedRows(database, name),
+          ranked: rankedRows(database, resource),
+          landmarks: landmarksIn(database, name),
+          forgetPages: pageForgetter(database, name),
+          sums: rowSums(database, name),
+          undoDeletion: deletionUndoer(database, name, historyIgnore),
+          /** What this process has removed. */
+          removed: new Set<RecordKey>(),
+        },
+      ] as const;
+    }),
+  );
+  const unsentEmails = database.prepare<[], { id: number; createdAt: unknown }>(
+    `SELECT "id", "created_at" AS "createdAt" FROM emails WHERE "is_sent" = 0`,
+  );
+  // A drift that every record shows is one event: the table is not asked again for what this process has written.
+  const reported = new Set<string>();
+
+  function writerOf(resource: ResourceName) {
+    const writer = writers.get(resource);
+    if (writer === undefined) throw new Error(`no table for ${resource}`);
+    return writer;
+  }
+
+  function writeEvent(run: string, event: Omit<MirrorEvent, 'at'>): void {
+    runner.run(
+      build
+        .insertInto('mirror_events')
+        .values({ at: now(), run, ...event })
+        .onConflict((conflict) => conflict.columns(['resource', 'kind', 'subject']).doNothing()),
+    );
+  }
+
+  function writeSurprise(run: string, resource: ResourceName, surprise: Surprise | RelationSurprise): void {
+    const key = `${resource} ${surprise.kind} ${surprise.subject}`;
+    if (reported.has(key)) return;
+    reported.add(key);
+    writeEvent(run, { resource, ...surprise });
+  }
+
+  /** The rows of what may be kept, and what is left to be written once they are. */
+  function rowsFrom(resource: ResourceName, records: readonly ServedRecord[]) {
+    const wanted = suppressions.filter(resource, records, now());
+    const page = relations.split(resource, wanted, suppressions.hides);
+    return { rows: makeRows(resource, page.records), writeRelated: page.write };
+  }
+
+  /** A full disk or a lost file is told as such. */
+  function told<T>(writing: () => T): T {
+    try {
+      return writing();
+    } catch (error) {
+      throw explainFileError(error, 'write to the mirror', file) ?? error;
+    }
+  }
+
+  const whole = <T>(doing: () => T): T => told(() => database.transaction(doing).immediate());
+
+  /** One step: all of it, or none; and none where the lock was lost. */
+  function step<T>(doing: () => T): T {
+    stepAt = now();
+    return whole(() => {
+      locks.guard();
+      return doing();
+    });
+  }
+
+  return {
+    acquireLock: (name, run, command = name) => whole(() => locks.acquire(name, run, command)),
+    releaseLock: (name, run) => whole(() => locks.release(name, run)),
+    lockOwner: (name) => locks.owner(name),
+    beginRun: (run, command, resources) =>
+      step(() => {
+        suppressions.reload();
+        insertRun(runner, run, command, now(), resources);
+        beginHistory(runner, resources, now());
+      }),
+    finishResource: (run, resource, report) => {
+      step(() => updateRunResource(runner, run, resource, report));
+      const late = report.status === 'complete' ? lateIndices[resource] : [];
+      for (const index of late ?? []) step(() => database.exec(index));
+    },
+    finishRun: (run, end) => step(() => updateRun(runner, run, { ...end, finished_at: now() })),
+    runs: (limit) => readRuns(runner, limit),
+
+    windows: (resource) => readWindows(runner, resource),
+    replaceWindows: (resource, windows) => step(() => replaceWindows(runner, resource, windows)),
+    resetWindows: (resource, windows) => step(() => resetWindows(runner, resource, windows)),
+    beginWalk: (run, window) =>
+      step(() => {
+        // Rows of a walk that was not settled are of several moments: no page stands for them.
+        if (window.state !== 'settled') replacePages(runner, window, []);
+        updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null });
+      }),
+    takesRows: (resource) => suppressions.none(resource) && !relations.asked(resource),
+    recordPage: (run, window, page, received) =>
+      step(() => {
+        const { upsert, removed, undoDeletion } = writerOf(window.resource);
+        const report = (surprise: Surprise | RelationSurprise) => writeSurprise(run, window.resource, surprise);
+        const { rows, writeRelated } =
+          'json' in page ? { rows: page, writeRelated: null } : rowsFrom(window.resource, page);
+        for (const surprise of rows.surprises) report(surprise);
+        const counts = upsert(rows, now());
+        const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));
+        if (back.length > 0) addCounts(runner, run, window.resource, { deleted: -back.length, inserted: -back.length });
+        writeRelated?.(report);
+        advanceWindow(runner, window);
+        addCounts(runner, run, window.resource, { ...counts, received });
+        return { ...counts, unusable: rows.unusable };
+      }),
+    recordSamePages: (run, resource, { received, owned }) =>
+      step(() => {
+        addCounts(runner, run, resource, { received, unchanged: owned });
+      }),
+    forgetPages: (window) => step(() => replacePages(runner, window, [])),
+    alteredWindows: (resource) =>
+      readWindows(runner, resource).filter((window) => !writerOf(resource).sums.fit(window)),
+    compareAgain: (resource, days) =>
+      step(() => {
+        const touched = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
+        for (const window of touched) replacePages(runner, window, [unknownPage]);
+      }),
+    unsentEmails: () => unsentEmails.all(),
+    rememberedPages: (window) => readPages(runner, window),
+    endWalk: (run, window, end) =>
+      step(() => {
+        const { sums } = writerOf(window.resource);
+        // Those of a first walk are compared once more before they are taken for granted: summing costs as much as reading.
+        const pages = window.state === 'settled' ? (end.pages ?? []) : [];
+        replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), (of, ids) => sums.of(of, ids));
+        updateWindow(runner, window, {
+          state: end.state,
+          server_total: end.serverTotal,
+          problem: end.problem,
+          run,
+          // A walk that failed takes nothing from what an earlier one has shown.
+          ...(end.freshAsOf === null ? {} : { fresh_as_of: end.freshAsOf }),
+        });
+      }),
+
+    unseenIds: (window, seen) =>
+      writerOf(window.resource)
+        .owned.ids(window)
+        .filter((id) => !seen.has(id)),
+    rankedRows: (resource, range) => writerOf(resource).ranked(range),
+    deleteRecords: (run, resource, ids) =>
+      step(() => {
+        const { forgetPages, remove, removed } = writerOf(resource);
+        forgetPages(ids);
+        for (const id of ids) removed.add(id);
+        const { changes } = remove.run(keysJson(ids));
+        addCounts(runner, run, resource, { deleted: changes });
+      }),
+    pruneHistory: (resource, before, versions) => step(() => prune(resource, before, versions)),
+    liveCount: (resource, range) => writerOf(resource).owned.count(range ?? everything),
+    accountedCount: (resource, range) =>
+      writerOf(resource).owned.count(range ?? everything) + suppressions.count(resource, range),
+    suppressedIds: (resource) => suppressions.ids(resource),
+    releaseUnseen: (window, seen) => {
+      if (suppressions.ids(window.resource).size === 0) return;
+      step(() => suppressions.releaseUnseen(window.resource, window, seen));
+    },
+
+    includedRelations: (resource) => relations.included(resource),
+    includeRelations: (resource, names) =>
+      step(() => {
+        if (relations.include(resource, names, now())) resetWalks(runner, resource);
+      }),
+    abandonRelations: (resource) => step(() => relations.abandon(resource)),
+
+    freshAsOf: (resource) => {
+      const query = build.selectFrom('mirror_freshness').select('fresh_as_of').where('resource', '=', resource);
+      return (runner.first(query)?.fresh_as_of ?? null) as Timestamp | null;
+    },
+    capability: (name, resource) => {
+      const row = runner.first(
+        build.selectFrom('mirror_capabilities').selectAll().where('name', '=', name).where('resource', '=', resource),
+      );
+      return row === undefined
+        ? undefined
+        : { value: JSON.parse(row.value) as unknown, measuredAt: row.measured_at as Timestamp };
+    },
+    recordCapability: (name, resource, value) =>
+      step(() =>
+        runner.run(
+          build
+            .insertInto('mirror_capabilities')
+            .values({ name, resource, value: JSON.stringify(value), measured_at: now() })
+            .onConflict((conflict) =>
+              conflict.columns(['name', 'resource']).doUpdateSet((row) => ({
+                value: row.ref('excluded.value'),
+                measured_at: row.ref('excluded.measured_at'),
+              })),
+            ),
+        ),
+      ),
+    forgetCapability: (name, resource) =>
+      step(() =>
+        runner.run(build.deleteFrom('mirror_capabilities').where('name', '=', name).where('resource', '=', resource)),
+      ),
+    landmarks: (resource, order, count) => writerOf(resource).landmarks(order, count),
+    recordEvent: (run, event) => step(() => writeEvent(run, event)),
+    events: (limit, kinds) =>
+      runner
+        .all(
+          build
+            .selectFrom('mirror_events')
+            .selectAll()
+            .$if(kinds !== undefined, (query) => query.where('kind', 'in', kinds ?? []))
+            .orderBy('event', 'desc')
+            .limit(limit),
+        )
+        .map(({ at, resource, kind, subject, detail }) => ({
+          at: at as Timestamp,
+          resource: resource as ResourceName | null,
+          kind,
+          subject,
+          detail,
+        })),
+
+    pruneRuns: (before, runs) => step(() => pruneRuns(database, before, runs)),
+    pruneEvents: (before, events) => step(() => pruneEvents(database, before, events)),
+    ...upkeepOf(database, file, told),
+    footprint: () => ({
+      folder: dirname(file),
+      bytes: statSync(file).size,
+      records: resourceNames.reduce((sum, name) => sum + writerOf(name).owned.count(everything), 0),
+    }),
+    close: () => {
+      locks.close();
+      database.close();
+    },
+  };
+}

@@ -1,0 +1,57 @@
+/** The rows of a resource that a window owns, by their creation time. */
+import type { RecordKey } from '../../model/records.ts';
+import type { Database } from 'better-sqlite3';
+import { coverageOf, eraEnd, eraStart, type DayRange } from '../../model/era.ts';
+import type { ResourceName } from '../../model/resources.ts';
+import { quoteName } from '../../store/schema.ts';
+
+export interface OwnedRows {
+  ids(window: DayRange): RecordKey[];
+  count(window: DayRange): number;
+}
+
+// The same rule as owns() of the model, in SQL. Timestamps in ISO 8601 compare as text; other types sort apart from text.
+const inDays = `typeof("created_at") = 'text' AND "created_at" >= ? AND "created_at" < ?`;
+const outside = `"created_at" IS NULL OR NOT (${inDays})`;
+
+/** Reads of one resource's rows by window. */
+export function ownedRows(database: Database, resource: ResourceName): OwnedRows {
+  const table = quoteName(resource);
+  const select = (columns: string, where: string) =>
+    database.prepare<string[], number>(`SELECT ${columns} FROM ${table} WHERE ${where}`).pluck();
+  // As numbers, where that is exact: bigints for millions of rows would cost as much again.
+  const exact = `"id" BETWEEN -${Number.MAX_SAFE_INTEGER} AND ${Number.MAX_SAFE_INTEGER}`;
+  const large = (where: string) =>
+    database
+      .prepare<string[], bigint>(`SELECT "id" FROM ${table} WHERE (${where}) AND NOT (${exact})`)
+      .pluck()
+      .safeIntegers();
+  const statements = {
+    days: { ids: select('"id"', `(${inDays}) AND ${exact}`), large: large(inDays), count: select('count(*)', inDays) },
+    outside: {
+      ids: select('"id"', `(${outside}) AND ${exact}`),
+      large: large(outside),
+      count: select('count(*)', outside),
+    },
+    everything: { ids: select('"id"', exact), large: large('true'), count: select('count(*)', 'true') },
+  };
+  function bounds(window: DayRange): string[] {
+    switch (coverageOf(window)) {
+      case 'days':
+        return [window.from, window.to];
+      case 'outside':
+        return [eraStart, eraEnd];
+      case 'everything':
+        return [];
+    }
+  }
+  return {
+    ids: (window) => {
+      const { ids, large: others } = statements[coverageOf(window)];
+      const found: RecordKey[] = ids.all(...bounds(window));
+      for (const id of others.iterate(...bounds(window))) found.push(id);
+      return found;
+    },
+    count: (window) => statements[coverageOf(window)].count.get(...bounds(window)) ?? 0,
+  };
+}

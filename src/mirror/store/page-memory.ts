@@ -1,0 +1,114 @@
+/**
+ * The pages of a window's last walk by the hash of their bytes: a page that comes again just as it was has nothing to
+ * write. They stand for rows only together, as one settled walk left them; whatever else touches a row of the window
+ * makes them forgotten, or a record that went from A to B and back to A would stay B here. A sum over the rows finds what
+ * nobody told us of: a row that was changed by hand, a byte that was flipped on the disk.
+ */
+import { crc32 } from 'node:zlib';
+import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
+import { resourceOf, type ResourceName } from '../../model/resources.ts';
+import { coverageOf, outsideStart } from '../../model/era.ts';
+import type { RememberedPage, Window } from '../../store/mirror-types.ts';
+import { quoteName } from '../../store/schema.ts';
+import { build, type Runner } from '../../store/tables.ts';
+import SqliteDatabase, { type Database } from 'better-sqlite3';
+
+/** The pages of the window's last settled walk. */
+export function readPages(runner: Runner, window: Window): RememberedPage[] {
+  const query = build
+    .selectFrom('mirror_pages')
+    .selectAll()
+    .where('resource', '=', window.resource)
+    .where('from_day', '=', window.from);
+  return runner.all(query).map((row) => ({
+    key: row.page,
+    hash: row.hash,
+    total: row.total,
+    lastPage: row.last_page,
+    perPage: row.per_page,
+    ids: keysIn(row.ids),
+    owned: row.owned,
+    lastCreatedAt: row.last_created_at,
+  }));
+}
+
+/** Sums over rows, for one connection. */
+export interface RowSums {
+  /** Of the rows with these ids that the window owns. */
+  of(window: Window, ids: string): number | null;
+  /** Whether each remembered page of the window has the rows that it was remembered with. */
+  fit(window: Window): boolean;
+}
+
+/** @param database a connection, which learns to sum */
+export function rowSums(database: Database, resource: ResourceName): RowSums {
+  // Sums of each row's own sum, so that the order of rows is all the same.
+  const step = (sum: number, row: unknown): number => sum + crc32(String(row));
+  database.aggregate<number>('rows_sum', { start: 0, step, deterministic: true });
+  const cells = [...resourceOf(resource).fields.map(({ name }) => name), '_extra'].map(quoteName);
+  const sum = `SELECT rows_sum(json_array(${cells.join(', ')})) FROM ${quoteName(resource)} WHERE id IN (SELECT value FROM json_each(?))`;
+  const all = database.prepare<[string], number>(sum).pluck();
+  // A neighbour's row that a wide range shows as well may change without this window.
+  const owned = database
+    .prepare<[string, string, string], number>(`${sum} AND created_at >= ? AND created_at < ?`)
+    .pluck();
+  const pages = database.prepare<[string, string], { ids: string; sum: number | null }>(
+    'SELECT ids, rows_sum AS sum FROM mirror_pages WHERE resource = ? AND from_day = ?',
+  );
+  const of = (window: Window, ids: string): number | null =>
+    (coverageOf(window) === 'days' ? owned.get(ids, window.from, window.to) : all.get(ids)) ?? null;
+  return {
+    of,
+    fit: (window) => {
+      try {
+        return pages.all(resource, window.from).every(({ ids, sum }) => sum !== null && sum === of(window, ids));
+      } catch (error) {
+        // A cell that has become bytes, which no record holds.
+        if (error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_ERROR') return false;
+        throw error;
+      }
+    },
+  };
+}
+
+/** Puts the pages in the place of those that were remembered; none forgets them. */
+export function replacePages(
+  runner: Runner,
+  window: Window,
+  pages: readonly RememberedPage[],
+  sumOf: RowSums['of'] = () => null,
+): void {
+  runner.run(
+    build.deleteFrom('mirror_pages').where('resource', '=', window.resource).where('from_day', '=', window.from),
+  );
+  for (const page of pages) {
+    const ids = keysJson(page.ids);
+    runner.run(
+      build.insertInto('mirror_pages').values({
+        resource: window.resource,
+        from_day: window.from,
+        page: page.key,
+        hash: page.hash,
+        total: page.total,
+        last_page: page.lastPage,
+        per_page: page.perPage,
+        ids,
+        owned: page.owned,
+        last_created_at: page.lastCreatedAt,
+        rows_sum: sumOf(window, ids),
+      }),
+    );
+  }
+}
+
+/** A function that forgets the pages of every window that owns one of the rows. To be called before the rows change. */
+export function pageForgetter(database: Database, resource: ResourceName): (ids: readonly RecordKey[]) => void {
+  const forget = database.prepare<[string, string, string]>(`DELETE FROM mirror_pages WHERE resource = ?
+    AND from_day IN (
+      SELECT window.from_day FROM mirror_windows AS window JOIN ${quoteName(resource)} AS row
+        ON window.from_day = '${outsideStart}' OR (row.created_at >= window.from_day AND row.created_at < window.to_day)
+      WHERE window.resource = ? AND row.id IN (SELECT value FROM json_each(?)))`);
+  return (ids) => {
+    forget.run(resource, resource, keysJson(ids));
+  };
+}

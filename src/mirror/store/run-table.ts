@@ -1,0 +1,95 @@
+/** The tables of runs: what each sync asked, received and changed. */
+import { sql } from 'kysely';
+import { resourceNames, type ResourceName } from '../../model/resources.ts';
+import type { Timestamp } from '../../model/time.ts';
+import type { PageCounts, ResourceReport, RunEnd, RunReport } from '../../store/mirror-types.ts';
+import { build, type Runner } from '../../store/tables.ts';
+
+/** Records a run as begun. Runs found `running` were left so by a process that died: we hold the lock now. */
+export function insertRun(
+  runner: Runner,
+  run: string,
+  command: string,
+  at: Timestamp,
+  resources: readonly ResourceName[],
+): void {
+  runner.run(build.updateTable('mirror_runs').set({ status: 'killed' }).where('status', '=', 'running'));
+  runner.run(build.insertInto('mirror_runs').values({ run, command, status: 'running', started_at: at }));
+  for (const resource of resources) {
+    runner.run(build.insertInto('mirror_run_resources').values({ run, resource, status: 'running' }));
+  }
+}
+
+export function addCounts(runner: Runner, run: string, resource: ResourceName, counts: Partial<PageCounts>): void {
+  runner.run(
+    build
+      .updateTable('mirror_run_resources')
+      .set((row) => ({
+        received: row('received', '+', counts.received ?? 0),
+        inserted: row('inserted', '+', counts.inserted ?? 0),
+        updated: row('updated', '+', counts.updated ?? 0),
+        deleted: row('deleted', '+', counts.deleted ?? 0),
+        unchanged: row('unchanged', '+', counts.unchanged ?? 0),
+      }))
+      .where('run', '=', run)
+      .where('resource', '=', resource),
+  );
+}
+
+export function updateRunResource(
+  runner: Runner,
+  run: string,
+  resource: ResourceName,
+  report: Omit<ResourceReport, keyof PageCounts>,
+): void {
+  runner.run(
+    build.updateTable('mirror_run_resources').set(report).where('run', '=', run).where('resource', '=', resource),
+  );
+}
+
+export function updateRun(
+  runner: Runner,
+  run: string,
+  { answers, ...end }: RunEnd & { readonly finished_at: Timestamp },
+): void {
+  const values = { ...end, answers: JSON.stringify(answers) };
+  runner.run(build.updateTable('mirror_runs').set(values).where('run', '=', run));
+}
+
+/** The last runs, newest first. */
+export function readRuns(runner: Runner, limit: number): RunReport[] {
+  const runs = runner.all(
+    // In the order in which they were begun, whatever the clock said: it may have been set back between two.
+    build
+      .selectFrom('mirror_runs')
+      .selectAll()
+      .orderBy(sql`rowid`, 'desc')
+      .limit(limit),
+  );
+  return runs.map((row) => ({
+    run: row.run,
+    status: row.status,
+    started_at: row.started_at as Timestamp,
+    finished_at: row.finished_at as Timestamp | null,
+    requests: row.requests,
+    retries: row.retries,
+    answers: JSON.parse(row.answers) as Record<string, number>,
+    resources: readResources(runner, row.run),
+  }));
+}
+
+function readResources(runner: Runner, run: string): Partial<Record<ResourceName, ResourceReport>> {
+  const rows = new Map(
+    runner
+      .all(build.selectFrom('mirror_run_resources').selectAll().where('run', '=', run))
+      .map(({ run: _run, resource, ...report }) => [resource, report]),
+  );
+  const reports: Partial<Record<ResourceName, ResourceReport>> = {};
+  // In the order of the reference, whatever order the table has.
+  for (const resource of resourceNames) {
+    const report = rows.get(resource);
+    if (report === undefined) continue;
+    reports[resource] = { ...report, live: report.live ?? 0, fresh_as_of: report.fresh_as_of as Timestamp | null };
+  }
+  return reports;
+}

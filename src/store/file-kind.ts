@@ -1,0 +1,199 @@
+/**
+ * SQLite files of ours: numbered, recorded changes of their schema. A file of a newer version, or of another program, is
+ * refused and never changed.
+ */
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
+import { FileError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { refuseUnfit } from '../model/read-file.ts';
+import { type Clock, systemClock, timestampOf } from '../model/time.ts';
+
+export interface FileKind {
+  /** `mirror`, as messages call it. */
+  readonly name: string;
+  /** Kept in `PRAGMA application_id`: tells it from other SQLite files. */
+  readonly applicationId: number;
+  /** Statement lists by version, from 1 on. Released ones are never edited: a change is a new one at the end. */
+  readonly migrations: readonly (readonly string[])[];
+  /** Where the changes are recorded. */
+  readonly migrationTable: string;
+  /** Who is writing stands there. */
+  readonly lockTable: string;
+  /** Where to name another file: `--db, ADMIN_MIRROR_DB or store.mirror`. */
+  readonly places: string;
+  /** What to do where the file is damaged. */
+  readonly damaged: string;
+}
+
+/** How long a statement waits for another process's transaction; ours last milliseconds. */
+export const busyMs = 10_000;
+
+/** The file's version, 0 where nothing was ever made in it. Throws `FileError` for a newer file or one of another program. */
+export function versionOf(kind: FileKind, database: Database, file: string): number {
+  const version = Number(database.pragma('user_version', { simple: true }));
+  const application = Number(database.pragma('application_id', { simple: true }));
+  const objects = Number(database.prepare('SELECT count(*) FROM sqlite_schema').pluck().get());
+  if (objects > 0 && application !== kind.applicationId) {
+    throw new FileError(
+      `${file} is an SQLite database, but not a ${kind.name} made by this program; it was left as it is`,
+      { advice: `Name another file with ${kind.places}.` },
+    );
+  }
+  const known = kind.migrations.length;
+  if (version > known) {
+    const [flag = ''] = kind.places.split(',');
+    throw new FileError(
+      `the ${kind.name} ${file} has version ${version}; this program knows up to ${known} and left it as it is`,
+      { advice: `Use the newer admin-mirror that made it, or name another file with ${flag}.` },
+    );
+  }
+  return version;
+}
+
+/** Brings the file to this program's version, one transaction a step. */
+function migrate(kind: FileKind, database: Database, file: string, clock: Clock): void {
+  for (let version = versionOf(kind, database, file); version < kind.migrations.length; version += 1) {
+    const step = database.transaction(() => {
+      // Another process may have taken this step while we waited for the write lock.
+      if (versionOf(kind, database, file) !== version) return;
+      for (const statement of kind.migrations[version] ?? []) database.exec(statement);
+      database
+        .prepare(`INSERT INTO ${kind.migrationTable} (version, applied_at) VALUES (?, ?)`)
+        .run(version + 1, timestampOf(clock.now()));
+      database.pragma(`application_id = ${kind.applicationId}`);
+      database.pragma(`user_version = ${version + 1}`);
+    });
+    step.immediate();
+  }
+}
+
+/**
+ * Opens the file for writing in WAL mode, and makes it with mode 0600 where it does not exist. The caller closes it.
+ * @param pragmas set before anything is written
+ */
+export function openForWriting(kind: FileKind, file: string, clock: Clock, pragmas: readonly string[]): Database {
+  return guarded(kind, file, () => {
+    if (!existsSync(file)) makeFile(file);
+    const database = new SqliteDatabase(file, { timeout: busyMs });
+    try {
+      tellDamage(kind, database, file);
+      versionOf(kind, database, file);
+      database.pragma('journal_mode = WAL');
+      for (const pragma of pragmas) database.pragma(pragma);
+      migrate(kind, database, file, clock);
+      return database;
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  });
+}
+
+/**
+ * Opens an existing file for reading only, after it was brought to this program's version where it is older. The caller
+ * closes it. Throws `FileError`, `absent` where there is none.
+ * @param patienceMs how long a statement waits for a file that is locked
+ */
+export function openForReading(
+  kind: FileKind,
+  file: string,
+  absent: FileError,
+  empty: FileError,
+  patienceMs = busyMs,
+): Database {
+  if (!existsSync(file)) throw absent;
+  return guarded(kind, file, () => {
+    let database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
+    try {
+      tellDamage(kind, database, file);
+      const version = versionOf(kind, database, file);
+      if (version === 0) throw empty;
+      if (version < kind.migrations.length) {
+        database.close();
+        openForWriting(kind, file, systemClock, []).close();
+        database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
+        tellDamage(kind, database, file);
+      }
+      database.pragma('query_only = ON');
+      return database;
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  });
+}
+
+/** By us rather than by SQLite, so that it is private from its first byte; -wal and -shm take its mode over. */
+function makeFile(file: string): void {
+  const folder = dirname(file);
+  mkdirSync(folder, { recursive: true });
+  closeSync(openSync(file, 'a', 0o600));
+  try {
+    // The name of a file is in its folder: without this, a loss of power could take the whole file.
+    const handle = openSync(folder, 'r');
+    fsyncSync(handle);
+    closeSync(handle);
+  } catch {
+    // Some systems have no such thing as syncing a folder.
+  }
+}
+
+function guarded<T>(kind: FileKind, file: string, open: () => T): T {
+  try {
+    refuseUnfit(file);
+    return open();
+  } catch (error) {
+    throw damageIn(kind, file, error) ?? explainFileError(error, `open the ${kind.name}`, file) ?? error;
+  }
+}
+
+/** The error as one that names the file and the way back, where it says that the file is damaged. */
+function damageIn(kind: FileKind, file: string, error: unknown): FileError | undefined {
+  if (!(error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_CORRUPT'))) return undefined;
+  return new FileError(`the ${kind.name} ${file} is damaged (${error.code})`, { advice: kind.damaged, cause: error });
+}
+
+/** Has whatever is done over the connection tell damage as a FileError: a page may be met by any statement, at any time. */
+function tellDamage(kind: FileKind, database: Database, file: string): void {
+  const telling =
+    <Given extends unknown[], T>(doing: (...given: Given) => T) =>
+    (...given: Given): T => {
+      try {
+        return doing(...given);
+      } catch (error) {
+        throw damageIn(kind, file, error) ?? error;
+      }
+    };
+  const prepare = database.prepare.bind(database);
+  const prepareTelling = (sql: string): Statement => {
+    const statement = prepare(sql);
+    const iterate = statement.iterate.bind(statement);
+    return Object.assign(statement, {
+      run: telling(statement.run.bind(statement)),
+      get: telling(statement.get.bind(statement)),
+      all: telling(statement.all.bind(statement)),
+      iterate: telling((...given: unknown[]) => {
+        const rows = iterate(...given);
+        return Object.assign(rows, { next: telling(rows.next.bind(rows)) });
+      }),
+    });
+  };
+  Object.assign(database, {
+    prepare: telling(prepareTelling),
+    exec: telling(database.exec.bind(database)),
+    pragma: telling(database.pragma.bind(database)),
+  });
+}
+
+/** A file up to this size is looked through in about a second. */
+const checkedBytes = 1_000_000_000;
+
+/** Looks through the file where it is not too large for that. Throws a FileError where it is damaged. */
+export function checkSoundness(kind: FileKind, database: Database, file: string): void {
+  if (statSync(file).size > checkedBytes) return;
+  const found = String(database.pragma('quick_check(1)', { simple: true }));
+  if (found === 'ok') return;
+  throw new FileError(`the ${kind.name} ${file} is damaged: ${found.split('\n').join(' ')}`, { advice: kind.damaged });
+}

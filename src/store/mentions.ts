@@ -1,0 +1,44 @@
+/** Finding a person in text: names and addresses as whole words, however JSON or a URL spells them. */
+import { isObject } from './related-record.ts';
+
+const word = '[\\p{L}\\p{N}_]';
+
+/** Stands where a text told of someone who was forgotten. */
+export const takenOut = '(taken out: it told of someone who was forgotten)';
+
+/** A function that tells whether a text holds one of these, whatever the case. */
+export function mentionsOf(texts: readonly string[]): (text: unknown) => boolean {
+  const spellings = texts.flatMap((text) => [
+    text,
+    JSON.stringify(text).slice(1, -1),
+    encodeURIComponent(text.toWellFormed()),
+  ]);
+  const distinct = [...new Set(spellings.filter((text) => text.trim() !== ''))];
+  if (distinct.length === 0) return () => false;
+  const any = distinct.map((text) => text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')).join('|');
+  const pattern = new RegExp(`(?<!${word})(?:${any})(?!${word})`, 'iu');
+  return (text) => typeof text === 'string' && pattern.test(text);
+}
+
+/** A function that tells whether one of these addresses stands in a field such as a receiver. */
+export function addressesIn(addresses: readonly string[]): (field: unknown) => boolean {
+  const wanted = new Set(addresses.map((address) => address.toLowerCase()));
+  // Also as `Name <address>`, and one of several.
+  return (field) =>
+    typeof field === 'string' &&
+    field
+      .toLowerCase()
+      .split(/[\s,;<>"]+/)
+      .some((part) => wanted.has(part));
+}
+
+/** The text as an object; undefined where it is none. */
+export function parsedObject(text: unknown): Readonly<Record<string, unknown>> | undefined {
+  if (typeof text !== 'string') return undefined;
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return isObject(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}

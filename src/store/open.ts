@@ -1,0 +1,40 @@
+/** Opening the mirror file: created private, in WAL mode, brought to this program's version. */
+import type { Database } from 'better-sqlite3';
+import { FileError } from '../model/errors.ts';
+import { systemClock, type Clock } from '../model/time.ts';
+import { openForReading, openForWriting } from './file-kind.ts';
+import { mirrorKind } from './migrations.ts';
+
+/** Marks a copy with pseudonyms in `mirror_capabilities`: records of a server must not be mixed into it. */
+export const anonymousMark = 'anonymised';
+
+const pragmas = [
+  // With WAL, NORMAL keeps the file consistent through a power loss; the last commits may be gone, and the next run
+  // reads those windows again because their state went with them.
+  'synchronous = NORMAL',
+  'foreign_keys = ON',
+  // KiB; windows are written one stretch of ids after another, so a larger cache than this was not found to help.
+  'cache_size = -8000',
+  // A log that one long transaction or reader has blown up is cut back to this where it begins anew.
+  'journal_size_limit = 64000000',
+];
+
+/** Opens the file for writing, and makes it with mode 0600 where it does not exist. The caller closes it. */
+export function openMirrorFile(file: string, clock: Clock = systemClock): Database {
+  const database = openForWriting(mirrorKind, file, clock, pragmas);
+  const mark = database.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();
+  if (mark.get(anonymousMark) === undefined) return database;
+  database.close();
+  throw new FileError(`${file} is a copy with pseudonyms in it; nothing is written to it`, {
+    advice: `Name the mirror itself with ${mirrorKind.places}.`,
+  });
+}
+
+/** Opens an existing mirror for reading only. Throws `FileError` where there is none. The caller closes it. */
+export function openMirrorForReading(file: string): Database {
+  const absent = new FileError(`there is no mirror at ${file}`, {
+    advice: `Run \`admin-mirror sync\` first, or name the file with ${mirrorKind.places}.`,
+  });
+  const empty = new FileError(`the mirror ${file} is empty`, { advice: 'Run `admin-mirror sync` first.' });
+  return openForReading(mirrorKind, file, absent, empty);
+}

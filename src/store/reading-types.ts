@@ -1,0 +1,162 @@
+/** What exports and queries need of a mirror: consistent reads, and nothing that could change it. */
+import type { ResourceName } from '../model/resources.ts';
+import type { Timestamp } from '../model/time.ts';
+
+/** A value of a row: whole numbers are always bigint, so that none is rounded; number is a floating-point value. */
+export type Cell = string | bigint | number | Uint8Array | null;
+
+export type Row = readonly Cell[];
+
+export interface RelationColumn {
+  readonly name: string;
+  /** As declared; empty where nothing is. */
+  readonly type: string;
+  readonly notNull: boolean;
+}
+
+export interface Relation {
+  readonly name: string;
+  readonly kind: 'table' | 'view';
+  readonly columns: readonly RelationColumn[];
+  /** The column of whole numbers that identifies a row and by which ranges can be read; null where there is none. */
+  readonly rangeColumn: string | null;
+}
+
+/** A column of a result; `table` and `origin` say where it was read from, null where it was computed. */
+export interface ResultColumn {
+  readonly name: string;
+  readonly table: string | null;
+  readonly origin: string | null;
+  /** Pseudonyms stand in it, in the place of whatever it held. */
+  readonly isMasked?: true;
+}
+
+/** A table or view, or a part of it. */
+export interface Selection {
+  readonly relation: string;
+  readonly columns: readonly string[];
+  /** The operator's own SQL condition. */
+  readonly where?: string;
+  /** The operator's own SQL order; without it, rows come by the range column where there is one. */
+  readonly order?: string;
+  /** The relation, which is a resource's table, as the mirror knew it then; what the condition asks of others, too. */
+  readonly asOf?: Timestamp;
+}
+
+/** Values of a statement's named parameters, by name without the colon. */
+export type BoundValues = Readonly<Record<string, string | bigint | number | null>>;
+
+/** A part of a statement's rows. */
+export interface StatementPart {
+  /** Of the result, in this order; all without it. */
+  readonly columns?: readonly string[];
+  readonly where?: string;
+  readonly order?: string;
+  /** Every resource's table as the mirror knew it then. */
+  readonly asOf?: Timestamp;
+}
+
+/** What can be told of a statement without running it. */
+export interface StatementFacts {
+  readonly columns: readonly string[];
+  /** Without the colon, each once. */
+  readonly parameters: readonly string[];
+}
+
+/** How far back the history of a resource reaches. */
+export interface HistoryReach {
+  /** Every state from then on can be told; null where nothing was ever read. */
+  readonly beginsAt: Timestamp | null;
+  /** When the resource had been read whole for the first time; null where it never was. */
+  readonly wholeAt: Timestamp | null;
+}
+
+/** Both ends belong to it. */
+export interface ChangeSpan {
+  readonly from: Timestamp;
+  readonly to: Timestamp;
+  /** Only changes of this record. */
+  readonly id?: bigint;
+}
+
+/** What happened to a record; the cells are those of the reference's fields, in their order, then `_extra`. */
+export interface RecordChange {
+  readonly at: Timestamp;
+  readonly id: bigint;
+  readonly kind: 'inserted' | 'updated' | 'deleted';
+  /** Null of what was inserted. */
+  readonly before: Row | null;
+  /** Null of what was deleted. */
+  readonly after: Row | null;
+}
+
+/** Both ends belong to it. */
+export interface IdRange {
+  readonly from: bigint;
+  readonly to: bigint;
+}
+
+export interface Rows {
+  readonly columns: readonly ResultColumn[];
+  /** All rows in order, at most `rows` at a time, which is asked before each batch; no batch is empty. */
+  readonly batches: (rows: () => number) => IterableIterator<Row[]>;
+}
+
+export interface RangedRows {
+  readonly columns: readonly ResultColumn[];
+  /** The rows of the range, in order, all at once. */
+  readonly rowsIn: (range: IdRange) => Row[];
+}
+
+/**
+ * The mirror as it was at one moment, whatever is written meanwhile. Every method throws a UsageError, with the
+ * database's own words, where the operator's SQL is at fault or would do more than read.
+ */
+export interface Snapshot {
+  /** Tables first, then views, each by name; without the database's own. */
+  readonly relations: () => readonly Relation[];
+  readonly select: (selection: Selection) => Rows;
+  /** The relation, which has a range column, to be read range by range. */
+  readonly selectRanges: (relation: Relation, columns: readonly string[]) => RangedRows;
+  /**
+   * Splits the whole line of ids, or the range, at the end of every `rows` rows; `rows` is asked for before each range.
+   */
+  readonly ranges: (relation: Relation, rows: () => number, within?: IdRange) => IterableIterator<IdRange>;
+  /** The `fresh_as_of` of each resource; null where it was never read whole. */
+  readonly freshness: () => ReadonlyMap<ResourceName, Timestamp | null>;
+  readonly historyReach: (resource: ResourceName) => HistoryReach;
+  /** What happened to the resource's records, in the order of time. */
+  readonly changes: (resource: ResourceName, span: ChangeSpan) => IterableIterator<RecordChange>;
+  /** One statement of the operator's. Values are bound: nothing in them is ever read as SQL. */
+  readonly query: (sql: string, values?: BoundValues, part?: StatementPart) => Rows;
+  readonly describe: (sql: string) => StatementFacts;
+  readonly release: () => void;
+}
+
+export interface ReadingStore {
+  readonly source: ReadingSource;
+  /** The state at this moment; the caller releases it. */
+  readonly snapshot: () => Snapshot;
+  /** Differs between two calls exactly where something was committed to the mirror between them. */
+  readonly commitMark: () => number;
+  readonly close: () => void;
+}
+
+/** How another thread opens the same store: `import(module)`, a ReadingModule, and there `openReadingStore(file)`. */
+export interface ReadingSource {
+  readonly module: string;
+  readonly file: string;
+  /** What the other thread, too, is to put pseudonyms in the place of. */
+  readonly mask?: Mask;
+}
+
+/** Columns in which pseudonyms stand for what is there. */
+export interface Mask {
+  readonly columns: readonly string[];
+  /** What the pseudonyms follow from. */
+  readonly secret: Uint8Array;
+}
+
+export interface ReadingModule {
+  readonly openReadingStore: (file: string) => ReadingStore;
+}

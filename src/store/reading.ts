@@ -1,0 +1,292 @@
+/** Reading a mirror file: snapshots on connections of their own that cannot write. Fills src/store/reading-types.ts. */
+import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
+import { UsageError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { suggestion } from '../model/nearest.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { Timestamp } from '../model/time.ts';
+import type {
+  BoundValues,
+  IdRange,
+  RangedRows,
+  ReadingStore,
+  Relation,
+  ResultColumn,
+  Row,
+  Rows,
+  Selection,
+  Snapshot,
+  StatementFacts,
+  StatementPart,
+} from './reading-types.ts';
+import { withTablesAsOf } from './as-of.ts';
+import { changesIn, historyReach } from './changes.ts';
+import { openMirrorForReading } from './open.ts';
+import { quoteName } from './schema.ts';
+import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-text.ts';
+
+/** Opens the mirror for reading only. Throws a FileError where there is none, or none that this program knows. */
+export function openReadingStore(file: string): ReadingStore {
+  const watch = openMirrorForReading(file);
+  return {
+    source: { module: import.meta.url, file },
+    snapshot: () => snapshotOf(openMirrorForReading(file), file),
+    commitMark: () => Number(watch.pragma('data_version', { simple: true })),
+    close: () => void watch.close(),
+  };
+}
+
+/** A snapshot over a connection of its own, which it closes when it is released. */
+export function snapshotOf(database: Database, file: string): Snapshot {
+  const guard = guardOf(file);
+  guard(() => database.exec('BEGIN'));
+  // The state is fixed by the first read, not by BEGIN.
+  const known = guard(() => relationsOf(database));
+  return {
+    relations: () => known,
+    select: (selection) => {
+      const rows = rowsOf(prepare(database, selectSql(selection, known), known, guard), guard);
+      // Of a table that is made up of rows and versions, SQLite does not say where a column comes from.
+      return selection.asOf === undefined ? rows : { ...rows, columns: columnsAsOf(selection) };
+    },
+    selectRanges: (relation, columns) => rangedRowsOf(database, relation, columns, guard),
+    ranges: (relation, rows, within = wholeLine) => rangesOf(database, relation, rows, within, guard),
+    freshness: () => guard(() => freshnessOf(database)),
+    historyReach: (resource) => guard(() => historyReach(database, resource)),
+    changes: (resource, span) => guarded(changesIn(database, resource, span), guard),
+    query: (sql, values = {}, part = {}) => {
+      checkStatement(sql, Object.keys(values));
+      return rowsOf(prepare(database, partSql(sql, part), known, guard, values), guard);
+    },
+    describe: (sql) => describe(database, sql, known, guard),
+    release: () => void database.close(),
+  };
+}
+
+interface ColumnFact {
+  readonly name: string;
+  readonly type: string;
+  readonly notnull: number;
+  readonly pk: number;
+}
+
+function relationsOf(database: Database): Relation[] {
+  const list = database
+    .prepare<[], { name: string; type: string; wr: number }>(
+      `SELECT name, type, wr FROM pragma_table_list
+       WHERE schema = 'main' AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+       ORDER BY type, name`,
+    )
+    .all();
+  const columnsOf = database.prepare<[string], ColumnFact>(
+    'SELECT name, type, "notnull", pk FROM pragma_table_info(?)',
+  );
+  return list.map(({ name, type, wr }) => {
+    const columns = columnsOf.all(name);
+    const keys = columns.filter(({ pk }) => pk > 0);
+    const key = keys.length === 1 && wr === 0 && keys[0]?.type.toUpperCase() === 'INTEGER' ? keys[0].name : null;
+    return {
+      name,
+      kind: type === 'view' ? 'view' : 'table',
+      columns: columns.map((column) => ({
+        name: column.name,
+        // For a view SQLite makes one up.
+        type: type === 'view' ? '' : column.type,
+        notNull: column.notnull === 1,
+      })),
+      rangeColumn: key,
+    };
+  });
+}
+
+function selectSql(selection: Selection, relations: readonly Relation[]): string {
+  const { relation, columns, where, order, asOf } = selection;
+  if (where !== undefined) checkFragment(where, '--where');
+  if (order !== undefined) checkFragment(order, '--order');
+  const id = relations.find(({ name }) => name === relation)?.rangeColumn ?? null;
+  const sorted = order ?? (id === null ? undefined : quoteName(id));
+  // Line breaks end a comment at the end of a fragment.
+  return [
+    ...(asOf === undefined ? [] : [withTablesAsOf(asOf)]),
+    `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation)}`,
+    ...(where === undefined ? [] : [`WHERE (${where}\n)`]),
+    ...(sorted === undefined ? [] : [`ORDER BY ${sorted}`]),
+  ].join('\n');
+}
+
+function columnsAsOf({ relation, columns }: Selection): ResultColumn[] {
+  return columns.map((name) => ({ name, table: relation, origin: name }));
+}
+
+/** The part of the statement's rows as a statement around it; the statement itself where all is wanted. */
+function partSql(sql: string, { columns, where, order, asOf }: StatementPart): string {
+  if (where !== undefined) checkFragment(where, '--where');
+  if (order !== undefined) checkFragment(order, '--order');
+  if ((columns ?? where ?? order ?? asOf) === undefined) return sql;
+  return [
+    ...(asOf === undefined ? [] : [withTablesAsOf(asOf)]),
+    `SELECT ${columns?.map(quoteName).join(', ') ?? '*'} FROM (\n${withoutEnd(sql)}\n)`,
+    ...(where === undefined ? [] : [`WHERE (${where}\n)`]),
+    ...(order === undefined ? [] : [`ORDER BY ${order}`]),
+  ].join('\n');
+}
+
+function describe(database: Database, sql: string, known: readonly Relation[], guard: Guard): StatementFacts {
+  const parameters = parametersIn(sql).map((text) => text.slice(1));
+  checkStatement(sql, parameters);
+  const statement = guard(() => database.prepare<unknown[], Row>(sql), known);
+  refuseWriting(statement);
+  return { columns: statement.columns().map(({ name }) => name), parameters };
+}
+
+function refuseWriting(statement: Statement<unknown[], Row>): void {
+  // What SQLite itself says of the statement: it gives rows, and writes nothing.
+  if (statement.reader && statement.readonly) return;
+  throw new UsageError('only statements that read are run here', {
+    advice: 'The mirror is written by `sync` alone.',
+  });
+}
+
+function prepare(
+  database: Database,
+  sql: string,
+  known: readonly Relation[],
+  guard: Guard,
+  values: BoundValues = {},
+): Statement<[], Row> {
+  const statement = guard(() => database.prepare<unknown[], Row>(sql), known);
+  refuseWriting(statement);
+  const bound = Object.keys(values).length === 0 ? statement : statement.bind(values);
+  return (bound as unknown as Statement<[], Row>).raw(true).safeIntegers(true);
+}
+
+function columnsOf(statement: Pick<Statement, 'columns'>): ResultColumn[] {
+  return statement.columns().map(({ name, table, column }) => ({ name, table, origin: column }));
+}
+
+function rowsOf(statement: Statement<[], Row>, guard: Guard): Rows {
+  return {
+    columns: columnsOf(statement),
+    batches: function* batches(wanted) {
+      const rows = statement.iterate();
+      try {
+        for (;;) {
+          const size = wanted();
+          const batch = guard(() => take(rows, size));
+          if (batch.length > 0) yield batch;
+          if (batch.length < size) return;
+        }
+      } finally {
+        rows.return?.();
+      }
+    },
+  };
+}
+
+function* guarded<T>(source: IterableIterator<T>, guard: Guard): IterableIterator<T> {
+  try {
+    for (;;) {
+      const next = guard(() => source.next());
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    source.return?.();
+  }
+}
+
+function take(rows: IterableIterator<Row>, size: number): Row[] {
+  const batch: Row[] = [];
+  while (batch.length < size) {
+    const next = rows.next();
+    if (next.done === true) break;
+    batch.push(next.value);
+  }
+  return batch;
+}
+
+/** Ranges read each page once, in order: 16 MB of cache for every thread's connection would hold what nobody asks for again. */
+function keepFewPages(database: Database): void {
+  database.pragma('cache_size = -2000');
+}
+
+function rangeName(relation: Relation): string {
+  if (relation.rangeColumn === null) throw new Error(`${relation.name} has no column to read ranges by`);
+  return quoteName(relation.rangeColumn);
+}
+
+function rangedRowsOf(database: Database, relation: Relation, columns: readonly string[], guard: Guard): RangedRows {
+  const id = rangeName(relation);
+  keepFewPages(database);
+  const statement = database
+    .prepare<[bigint, bigint], Row>(
+      `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation.name)}
+       WHERE ${id} BETWEEN ? AND ? ORDER BY ${id}`,
+    )
+    .raw(true)
+    .safeIntegers(true);
+  // Far quicker than stepping row by row; a range is small enough to be held.
+  return { columns: columnsOf(statement), rowsIn: ({ from, to }) => guard(() => statement.all(from, to)) };
+}
+
+const wholeLine: IdRange = { from: -(2n ** 63n), to: 2n ** 63n - 1n };
+
+function* rangesOf(
+  database: Database,
+  relation: Relation,
+  rows: () => number,
+  within: IdRange,
+  guard: Guard,
+): IterableIterator<IdRange> {
+  const id = rangeName(relation);
+  keepFewPages(database);
+  const end = database
+    .prepare<[bigint, bigint, number], bigint>(
+      `SELECT ${id} FROM ${quoteName(relation.name)} WHERE ${id} BETWEEN ? AND ? ORDER BY ${id} LIMIT 1 OFFSET ?`,
+    )
+    .pluck(true)
+    .safeIntegers(true);
+  for (let { from } = within; ;) {
+    const to = guard(() => end.get(from, within.to, rows() - 1)) ?? within.to;
+    yield { from, to };
+    if (to === within.to) return;
+    from = to + 1n;
+  }
+}
+
+function freshnessOf(database: Database): ReadonlyMap<ResourceName, Timestamp | null> {
+  const rows = database
+    .prepare<[], { resource: ResourceName; fresh_as_of: Timestamp | null }>(
+      'SELECT resource, fresh_as_of FROM mirror_freshness',
+    )
+    .all();
+  return new Map(rows.map(({ resource, fresh_as_of }) => [resource, fresh_as_of]));
+}
+
+type Guard = <T>(run: () => T, known?: readonly Relation[]) => T;
+
+// What SQLite says against a statement; any other code is about the file or the disk.
+const ofStatement = new Set(['SQLITE_ERROR', 'SQLITE_AUTH', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH', 'SQLITE_READONLY']);
+
+/** Runs something and turns what SQLite throws into an error for the operator: a UsageError in SQLite's own words, or a FileError. */
+function guardOf(file: string): Guard {
+  return (run, known = []) => {
+    try {
+      return run();
+    } catch (error) {
+      if (!(error instanceof SqliteDatabase.SqliteError)) throw error;
+      if (!ofStatement.has(error.code)) throw explainFileError(error, 'read the mirror', file) ?? error;
+      const advice = adviceOn(error.message, known);
+      throw new UsageError(`SQLite refused the SQL: ${error.message}`, { advice, cause: error });
+    }
+  };
+}
+
+function adviceOn(message: string, known: readonly Relation[]): string | undefined {
+  const [, what, path] = /^no such (table|column): (\S+)/.exec(message) ?? [];
+  if (path === undefined || known.length === 0) return undefined;
+  const name = (path.split('.').at(-1) ?? path).replaceAll('"', '');
+  const relations = known.map((each) => each.name);
+  const columns = known.flatMap((each) => each.columns.map((column) => column.name));
+  return suggestion(name, what === 'table' ? relations : [...new Set(columns)]);
+}

@@ -1,0 +1,61 @@
+/**
+ * SQL of the tables of related records, which are made when a relation is first asked for, and of their flat views. See
+ * docs/architecture.md, "The mirror file".
+ */
+import type { RelationTable } from '../model/relations.ts';
+import { quoteName } from './schema.ts';
+
+/** A key of a related record; null stands for records that are no objects, which have no keys. */
+export type RelatedKey = string | null;
+
+/** Columns of a view are bounded by SQLite; what has more keys than this is a dictionary and no record. */
+export const mostFlatKeys = 1_000;
+
+export function relationTableSql({ resource, table, parentColumn }: RelationTable): string {
+  return `CREATE TABLE IF NOT EXISTS ${quoteName(table)} (
+  ${quoteName(parentColumn)} INTEGER NOT NULL REFERENCES ${quoteName(resource)} ("id") ON DELETE CASCADE,
+  "id" ANY,
+  "record" TEXT NOT NULL,
+  "_key" ANY NOT NULL,
+  PRIMARY KEY (${quoteName(parentColumn)}, "_key")
+) STRICT`;
+}
+
+/** The statements that put the view with these keys in the place of the one before. */
+export function flatViewSql({ table, view, parentColumn }: RelationTable, keys: readonly RelatedKey[]): string {
+  // SQLite tells column names apart without regard to case.
+  const taken = new Set([parentColumn.toLowerCase()]);
+  const columns = keys.slice(0, mostFlatKeys).map((key) => `${valueSql(key)} AS ${quoteName(freeName(key, taken))}`);
+  return `DROP VIEW IF EXISTS ${quoteName(view)};
+CREATE VIEW ${quoteName(view)} AS
+SELECT
+  ${[quoteName(parentColumn), ...columns].join(',\n  ')}
+FROM ${quoteName(table)}`;
+}
+
+function freeName(key: RelatedKey, taken: Set<string>): string {
+  const name = key === null ? 'value' : key.replaceAll('\0', '') || 'empty';
+  for (let count = 1; ; count += 1) {
+    const tried = count === 1 ? name : `${name}_${count}`;
+    if (taken.has(tried.toLowerCase())) continue;
+    taken.add(tried.toLowerCase());
+    return tried;
+  }
+}
+
+// Readable in a path of any SQLite; how others are escaped there differs between its versions.
+const plainKey = /^[^"\\\p{Cc}]+$/u;
+
+function valueSql(key: RelatedKey): string {
+  if (key === null) return `CASE WHEN json_type("record") <> 'object' THEN json_extract("record", '$') END`;
+  if (plainKey.test(key)) return `json_extract("record", ${textSql(`$."${key}"`)})`;
+  return `(SELECT value FROM json_each("record") WHERE json_type("record") = 'object' AND key = ${textSql(key)})`;
+}
+
+/** Text as SQL writes it, which has no way to write a NUL. */
+function textSql(text: string): string {
+  return text
+    .split('\0')
+    .map((part) => `'${part.replaceAll("'", "''")}'`)
+    .join(' || char(0) || ');
+}

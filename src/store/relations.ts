@@ -1,0 +1,190 @@
+/** Related records in the mirror: which are read, their tables, and what a page brings of them. */
+import type { Database } from 'better-sqlite3';
+import { recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
+import { relationTable, type RelationTable } from '../model/relations.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { Timestamp } from '../model/time.ts';
+import { relatedList, relatedRows, type RelatedRow } from './related-record.ts';
+import { relationRows } from './relation-rows.ts';
+import { flatViewSql, mostFlatKeys, relationTableSql, type RelatedKey } from './relation-schema.ts';
+import { build, type Runner } from './tables.ts';
+
+/** Something about a relation that the operator should hear of. */
+export interface RelationSurprise {
+  readonly kind: 'relation_absent' | 'relation_keys';
+  readonly subject: string;
+  readonly detail: string;
+}
+
+export interface SplitPage {
+  /** The records without what was asked for with them. */
+  readonly records: readonly ServedRecord[];
+  /** Writes the related records; their parents are in the mirror by now. */
+  readonly write: (report: (surprise: RelationSurprise) => void) => void;
+}
+
+export interface Relations {
+  included(resource: ResourceName): string[];
+  /** Begins to read these and no others; true where one of them was not read before. */
+  include(resource: ResourceName, names: readonly string[], at: Timestamp): boolean;
+  abandon(resource: ResourceName): void;
+  /** Whether pages of the resource come with related records. */
+  asked(resource: ResourceName): boolean;
+  /** @param hides whether a related record must not be in the mirror */
+  split(
+    resource: ResourceName,
+    records: readonly ServedRecord[],
+    hides: (relation: RelationTable, related: unknown) => boolean,
+  ): SplitPage;
+}
+
+interface Asked {
+  readonly relation: RelationTable;
+  readonly put: ReturnType<typeof relationRows>;
+}
+
+interface Session {
+  readonly asked: readonly Asked[];
+  /** Answers may come without what was asked for: the server has refused it. */
+  abandoned: boolean;
+}
+
+export function relationsIn(database: Database, runner: Runner): Relations {
+  const sessions = new Map<ResourceName, Session>();
+
+  function included(resource: ResourceName): string[] {
+    const query = build
+      .selectFrom('mirror_relations')
+      .select('relation')
+      .where('resource', '=', resource)
+      .where('included', '=', 1);
+    return runner.all(query).map(({ relation }) => relation);
+  }
+
+  function exclude(resource: ResourceName): void {
+    runner.run(build.updateTable('mirror_relations').set({ included: 0 }).where('resource', '=', resource));
+  }
+
+  /** Makes the relation's table where there is none, and notes that pages come with it from now on. */
+  function open(relation: RelationTable, at: Timestamp): void {
+    if (flatKeys(runner, relation) === undefined) {
+      database.exec(relationTableSql(relation));
+      database.exec(flatViewSql(relation, []));
+    }
+    const row = { resource: relation.resource, relation: relation.relation, table_name: relation.table, included: 1 };
+    runner.run(
+      build
+        .insertInto('mirror_relations')
+        .values({ ...row, keys: '[]', since: at })
+        .onConflict((conflict) => conflict.columns(['resource', 'relation']).doUpdateSet({ included: 1 })),
+    );
+  }
+
+  /** Lets the view grow by the keys that it does not have yet. */
+  function grow(
+    relation: RelationTable,
+    keys: ReadonlySet<RelatedKey>,
+    report: (each: RelationSurprise) => void,
+  ): void {
+    if (keys.size === 0) return;
+    const known = flatKeys(runner, relation) ?? [];
+    const fresh = [...keys].filter((key) => !known.includes(key));
+    if (fresh.length === 0 || known.length >= mostFlatKeys) return;
+    const grown = [...known, ...fresh];
+    setFlatKeys(database, runner, relation, grown.slice(0, mostFlatKeys));
+    if (grown.length > mostFlatKeys) {
+      const detail = `more than ${mostFlatKeys} keys: the others are in ${relation.table} alone`;
+      report({ kind: 'relation_keys', subject: relation.relation, detail });
+    }
+  }
+
+  return {
+    included,
+    include: (resource, names, at) => {
+      const before = new Set(included(resource));
+      exclude(resource);
+      const asked = names.map((name) => {
+        const relation = relationTable(resource, name);
+        open(relation, at);
+        return { relation, put: relationRows(database, relation) };
+      });
+      sessions.set(resource, { asked, abandoned: false });
+      return names.some((name) => !before.has(name));
+    },
+    abandon: (resource) => {
+      exclude(resource);
+      const session = sessions.get(resource);
+      if (session !== undefined) session.abandoned = true;
+    },
+    asked: (resource) => (sessions.get(resource)?.asked.length ?? 0) > 0,
+    split: (resource, records, hides) => {
+      const session = sessions.get(resource);
+      if (session === undefined || session.asked.length === 0) return { records, write: () => {} };
+      const found = session.asked.map((asked) => ({
+        ...asked,
+        parents: new Map<RecordKey, RelatedRow[]>(),
+        absent: false,
+      }));
+      const plain = records.map((whole) => {
+        const rest: Record<string, unknown> = { ...whole };
+        const id = recordKey(whole);
+        for (const each of found) {
+          const { relation, parents } = each;
+          const value = whole[relation.relation];
+          delete rest[relation.relation];
+          if (value === undefined) each.absent = true;
+          else if (id !== undefined) {
+            parents.set(id, relatedRows(relatedList(value).filter((related) => !hides(relation, related))));
+          }
+        }
+        return rest;
+      });
+      return {
+        records: plain,
+        write: (report) => {
+          for (const { relation, parents, put, absent } of found) {
+            grow(relation, put(parents), report);
+            if (!absent || session.abandoned) continue;
+            const detail = 'asked for, and absent from the answer; what the mirror has of it was left as it was';
+            report({ kind: 'relation_absent', subject: relation.relation, detail });
+          }
+        },
+      };
+    },
+  };
+}
+
+/** Every relation that was ever read, and has a table. */
+export function relationsRead(runner: Runner): RelationTable[] {
+  return runner
+    .all(build.selectFrom('mirror_relations').select(['resource', 'relation']))
+    .map(({ resource, relation }) => relationTable(resource, relation));
+}
+
+/** The keys of which the relation's view has columns; undefined where it was never read. */
+export function flatKeys(runner: Runner, { resource, relation }: RelationTable): RelatedKey[] | undefined {
+  const query = build
+    .selectFrom('mirror_relations')
+    .select('keys')
+    .where('resource', '=', resource)
+    .where('relation', '=', relation);
+  const row = runner.first(query);
+  return row === undefined ? undefined : (JSON.parse(row.keys) as RelatedKey[]);
+}
+
+/** Records the keys and makes the view anew with a column for each. */
+export function setFlatKeys(
+  database: Database,
+  runner: Runner,
+  relation: RelationTable,
+  keys: readonly RelatedKey[],
+): void {
+  runner.run(
+    build
+      .updateTable('mirror_relations')
+      .set({ keys: JSON.stringify(keys) })
+      .where('resource', '=', relation.resource)
+      .where('relation', '=', relation.relation),
+  );
+  database.exec(flatViewSql(relation, keys));
+}

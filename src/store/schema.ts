@@ -1,0 +1,192 @@
+/**
+ * The mirror file's tables, written from the resource descriptors.
+ *
+ * Columns are declared `ANY` in STRICT tables: the one declaration under which SQLite converts nothing, so that a value
+ * of an unexpected type stays as it came ("007" in an integer field is not turned into 7). See docs/architecture.md,
+ * "The mirror file".
+ */
+import { type Resource, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
+import { analystSchema } from './analyst-schema.ts';
+import { lockColumns } from './lock.ts';
+
+/** Columns that the mirror adds to each resource's own. */
+export const mirrorColumns = ['_extra', '_first_seen_at', '_changed_at'] as const;
+
+/** An SQL name in quotes: `order` is a field of packages. */
+export function quoteName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** The table of a resource's earlier versions. */
+export function historyTableOf(resource: ResourceName): string {
+  return `${resource}_history`;
+}
+
+/**
+ * The columns of a version's `record`: all that a row has but `_changed_at`, which is the version's `valid_from`. JSON of
+ * SQLite's own making gives every cell back as it was: integers with all their digits, 5.0 apart from 5, text as text (of a zero,
+ * the sign is lost, which no reader can see).
+ */
+export function recordedColumns(resource: Resource): string[] {
+  return [...resource.fields.map(({ name }) => name), '_extra', '_first_seen_at'];
+}
+
+function resourceTable(resource: ResourceName): string[] {
+  const columns = resourceOf(resource).fields.map(({ name }) =>
+    name === 'id' ? '  "id" INTEGER PRIMARY KEY' : `  ${quoteName(name)} ANY`,
+  );
+  columns.push('  "_extra" TEXT', '  "_first_seen_at" TEXT NOT NULL', '  "_changed_at" TEXT NOT NULL');
+  return [
+    `CREATE TABLE ${quoteName(resource)} (\n${columns.join(',\n')}\n) STRICT`,
+    // Windows of creation time own rows by this column.
+    `CREATE INDEX ${quoteName(`${resource}_created_at`)} ON ${quoteName(resource)} ("created_at")`,
+  ];
+}
+
+/** Earlier versions of a resource's rows; src/mirror/store/history.ts writes them. */
+function historyTable(resource: ResourceName): string[] {
+  const name = historyTableOf(resource);
+  return [
+    `CREATE TABLE ${name} (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT`,
+    // One record's versions in the order in which they were written.
+    `CREATE INDEX ${name}_id ON ${name} (id)`,
+    // What was still in force at a time, what changed between two, and what is old enough to go.
+    `CREATE INDEX ${name}_valid_to ON ${name} (valid_to)`,
+  ];
+}
+
+const bookkeeping = [
+  `CREATE TABLE mirror_runs (
+  run TEXT PRIMARY KEY,
+  command TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed', 'interrupted', 'killed')),
+  started_at TEXT NOT NULL,
+  finished_at TEXT,
+  requests INTEGER NOT NULL DEFAULT 0,
+  retries INTEGER NOT NULL DEFAULT 0,
+  answers TEXT NOT NULL DEFAULT '{}',
+  problem TEXT
+) STRICT`,
+  `CREATE TABLE mirror_run_resources (
+  run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE,
+  resource TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed')),
+  requests INTEGER NOT NULL DEFAULT 0,
+  received INTEGER NOT NULL DEFAULT 0,
+  inserted INTEGER NOT NULL DEFAULT 0,
+  updated INTEGER NOT NULL DEFAULT 0,
+  deleted INTEGER NOT NULL DEFAULT 0,
+  unchanged INTEGER NOT NULL DEFAULT 0,
+  live INTEGER,
+  server_total INTEGER,
+  fresh_as_of TEXT,
+  problem TEXT,
+  PRIMARY KEY (run, resource)
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE mirror_windows (
+  resource TEXT NOT NULL,
+  from_day TEXT NOT NULL,
+  to_day TEXT NOT NULL CHECK (to_day > from_day),
+  state TEXT NOT NULL CHECK (state IN ('pending', 'walking', 'settled', 'unsettled')),
+  server_total INTEGER,
+  pages_read INTEGER NOT NULL DEFAULT 0,
+  fresh_as_of TEXT,
+  run TEXT,
+  problem TEXT,
+  PRIMARY KEY (resource, from_day)
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE mirror_history (
+  resource TEXT PRIMARY KEY,
+  begins_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE mirror_pages (
+  resource TEXT NOT NULL,
+  from_day TEXT NOT NULL,
+  page TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  total INTEGER NOT NULL,
+  last_page INTEGER NOT NULL,
+  per_page INTEGER NOT NULL,
+  ids TEXT NOT NULL,
+  owned INTEGER NOT NULL,
+  last_created_at TEXT,
+  rows_sum INTEGER,
+  PRIMARY KEY (resource, from_day, page),
+  FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE mirror_events (
+  event INTEGER PRIMARY KEY,
+  at TEXT NOT NULL,
+  run TEXT,
+  resource TEXT,
+  kind TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  detail TEXT,
+  UNIQUE (resource, kind, subject)
+) STRICT`,
+  `CREATE TABLE mirror_capabilities (
+  name TEXT NOT NULL,
+  resource TEXT NOT NULL,
+  value TEXT NOT NULL,
+  measured_at TEXT NOT NULL,
+  PRIMARY KEY (name, resource)
+) STRICT, WITHOUT ROWID`,
+  // The tables of related records are made when they are first asked for; this one says which there are.
+  `CREATE TABLE mirror_relations (
+  resource TEXT NOT NULL,
+  relation TEXT NOT NULL,
+  table_name TEXT NOT NULL,
+  included INTEGER NOT NULL CHECK (included IN (0, 1)),
+  keys TEXT NOT NULL,
+  since TEXT NOT NULL,
+  PRIMARY KEY (resource, relation)
+) STRICT, WITHOUT ROWID`,
+  // Ids alone, and of the creation time no more than the day that a window needs: nothing here tells who it was.
+  `CREATE TABLE mirror_suppressions (
+  resource TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  user_id INTEGER NOT NULL,
+  since TEXT NOT NULL,
+  seen_day TEXT,
+  PRIMARY KEY (resource, id)
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE mirror_locks (
+  name TEXT PRIMARY KEY,
+  ${lockColumns}
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE mirror_migrations (
+  version INTEGER PRIMARY KEY,
+  applied_at TEXT NOT NULL
+) STRICT`,
+];
+
+// A resource is as fresh as its stalest window; one that has never been walked makes it null, and where a sum is still
+// to be proven nothing is fresher than it was before.
+const freshness = `CREATE VIEW mirror_freshness AS
+SELECT
+  resource,
+  count(*) AS windows,
+  sum(state <> 'settled') AS unsettled,
+  CASE
+    WHEN sum(fresh_as_of IS NULL) > 0 THEN NULL
+    WHEN held.value IS NOT NULL THEN min(min(fresh_as_of), held.value ->> '$')
+    ELSE min(fresh_as_of)
+  END AS fresh_as_of
+FROM mirror_windows
+LEFT JOIN (SELECT resource, value FROM mirror_capabilities WHERE name = 'fresh_until_proven') AS held USING (resource)
+GROUP BY resource`;
+
+/** The statements that make a mirror file of version 1, in order. */
+export const firstSchema: readonly string[] = [
+  ...resourceNames.flatMap(resourceTable),
+  ...resourceNames.flatMap(historyTable),
+  ...bookkeeping,
+  freshness,
+  ...analystSchema,
+];

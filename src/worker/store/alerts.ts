@@ -1,0 +1,105 @@
+/** The worker's alerts, in its own file. There are never many: they are written whole. */
+import type { Database } from 'better-sqlite3';
+import { FileError } from '../../model/errors.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import { type Clock, systemClock, type Timestamp } from '../../model/time.ts';
+import type { Alert, AlertStore, Channel, Message, ProblemKind } from './alert-types.ts';
+import { openForReading, openForWriting } from '../../store/file-kind.ts';
+import { workerKind } from './schema.ts';
+
+/** Opens the alerts of the worker's file, and makes it where there is none. Throws `FileError`. The caller closes it. */
+export function openAlertStore(file: string, clock: Clock = systemClock): AlertStore {
+  // As durable as the runs: what was told must not be forgotten with the power, or it would be told again.
+  return alertsOf(openForWriting(workerKind, file, clock, ['synchronous = FULL']), file);
+}
+
+/** Opens those of an existing file to be looked at. Throws `FileError`. The caller closes it. */
+export function openAlertStoreForReading(file: string): AlertStore {
+  const absent = new FileError(`there is no ${file}: no worker has run for this mirror`);
+  return alertsOf(openForReading(workerKind, file, absent, absent), file);
+}
+
+interface AlertRow {
+  readonly problem: string;
+  readonly kind: ProblemKind;
+  readonly text: string;
+  readonly job: string | null;
+  readonly run: string | null;
+  readonly outcome: string | null;
+  readonly exit_code: number | null;
+  readonly since: string;
+  readonly comes_and_goes: number;
+  readonly gone_since: string | null;
+  readonly is_over: number;
+  /** Both are missing in a file of an older version that is only looked at. */
+  readonly next?: string | null;
+  readonly told_at?: string | null;
+}
+
+interface MessageRow {
+  readonly id: string;
+  readonly channel: Channel;
+  readonly payload: string;
+  readonly at: string;
+  readonly attempts: number;
+  readonly not_before: string;
+}
+
+function alertOf({
+  exit_code,
+  since,
+  comes_and_goes,
+  gone_since,
+  is_over,
+  told_at,
+  next,
+  ...problem
+}: AlertRow): Alert {
+  return {
+    ...problem,
+    next: next ?? null,
+    toldAt: (told_at ?? since) as Timestamp,
+    exitCode: exit_code,
+    since: since as Timestamp,
+    comesAndGoes: comes_and_goes === 1,
+    goneSince: gone_since as Timestamp | null,
+    isOver: is_over === 1,
+  };
+}
+
+function messageOf({ id, channel, payload, at, attempts, not_before }: MessageRow): Message {
+  return { id, channel, payload, at: at as Timestamp, attempts, notBefore: not_before as Timestamp };
+}
+
+function alertsOf(database: Database, file: string): AlertStore {
+  const alerts = database.prepare<[], AlertRow>('SELECT * FROM worker_alerts ORDER BY since, problem');
+  const messages = database.prepare<[], MessageRow>('SELECT * FROM worker_messages ORDER BY number');
+  const addAlert = database.prepare(
+    `INSERT INTO worker_alerts (problem, kind, text, job, run, outcome, exit_code, since, comes_and_goes, gone_since, is_over,
+       next, told_at)
+     VALUES (@problem, @kind, @text, @job, @run, @outcome, @exitCode, @since, @comesAndGoes, @goneSince, @isOver, @next,
+       @toldAt)`,
+  );
+  const addMessage = database.prepare(
+    `INSERT INTO worker_messages (id, channel, payload, at, attempts, not_before)
+     VALUES (@id, @channel, @payload, @at, @attempts, @notBefore)`,
+  );
+  return {
+    load: () => ({ alerts: alerts.all().map(alertOf), messages: messages.all().map(messageOf) }),
+    save: (book) => {
+      const save = database.transaction(() => {
+        database.exec('DELETE FROM worker_alerts; DELETE FROM worker_messages');
+        for (const alert of book.alerts) {
+          addAlert.run({ ...alert, comesAndGoes: Number(alert.comesAndGoes), isOver: Number(alert.isOver) });
+        }
+        for (const message of book.messages) addMessage.run(message);
+      });
+      try {
+        save.immediate();
+      } catch (error) {
+        throw explainFileError(error, "write to the worker's file", file) ?? error;
+      }
+    },
+    close: () => void database.close(),
+  };
+}

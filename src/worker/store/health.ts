@@ -1,0 +1,171 @@
+/** The health of the SQLite files: a few indexed queries each time that somebody asks. */
+import { statSync } from 'node:fs';
+import type { Database } from 'better-sqlite3';
+import { FileError, OperatorError } from '../../model/errors.ts';
+import { type ResourceName, resourceNames } from '../../model/resources.ts';
+import { type Clock, systemClock, type Timestamp } from '../../model/time.ts';
+import type {
+  HealthStore,
+  JournalHealth,
+  Look,
+  MirrorHealth,
+  OpenBatch,
+  OpenState,
+  ResourceHealth,
+} from './health-types.ts';
+import type { BatchState } from '../../journal/port.ts';
+import type { WindowState } from '../../store/mirror-types.ts';
+import { type FileKind, openForReading } from '../../store/file-kind.ts';
+import { batchLocks } from '../../journal/lock.ts';
+import { journalKind } from '../../journal/schema.ts';
+import { mirrorKind } from '../../store/migrations.ts';
+
+/** Whoever asks would rather hear that a file is locked than wait: it asks again soon. */
+const patienceMs = 250;
+
+/** Looks at these files; none of them has to exist. The caller closes it. */
+export function openHealthStore(
+  { mirror, journal }: { readonly mirror: string; readonly journal: string },
+  clock: Clock = systemClock,
+): HealthStore {
+  const ofMirror = lookAt(mirrorKind, mirror, mirrorHealth);
+  const ofJournal = lookAt(journalKind, journal, (database) => journalHealth(database, clock));
+  return {
+    mirror: ofMirror.look,
+    journal: ofJournal.look,
+    close: () => {
+      ofMirror.close();
+      ofJournal.close();
+    },
+  };
+}
+
+/**
+ * The file stays open between two looks, without a transaction, and is opened anew where another one lies in its place:
+ * opened each time, it would cost a worker some hundred MB of garbage that nobody collects for days.
+ */
+function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) => () => T) {
+  let open: { readonly mark: string; readonly database: Database; readonly read: () => T } | undefined;
+
+  function close(): void {
+    open?.database.close();
+    open = undefined;
+  }
+
+  function opened(mark: string): () => T {
+    if (open?.mark !== mark) close();
+    if (open === undefined) {
+      const empty = new FileError(`the ${kind.name} ${file} is empty`);
+      const database = openForReading(kind, file, empty, empty, patienceMs);
+      try {
+        // One transaction: the numbers belong together.
+        open = { mark, database, read: database.transaction(prepare(database)) };
+      } catch (error) {
+        database.close();
+        throw error;
+      }
+    }
+    return open.read;
+  }
+
+  function look(): Look<T> {
+    const { dev, ino } = statSync(file, { throwIfNoEntry: false }) ?? {};
+    if (ino === undefined) {
+      close();
+      return { absent: true };
+    }
+    try {
+      return { found: opened(`${dev} ${ino}`)() };
+    } catch (error) {
+      close();
+      if (error instanceof OperatorError) return { problem: error.message };
+      const why = error instanceof Error ? error.message : String(error);
+      return { problem: `the ${kind.name} ${file} cannot be read: ${why}` };
+    }
+  }
+
+  return { look, close };
+}
+
+interface ResourceRow {
+  readonly begins_at: string;
+  readonly fresh_as_of: string | null;
+  readonly proven_at: string | null;
+  readonly live: number | null;
+  readonly server_total: number | null;
+}
+
+function mirrorHealth(database: Database): () => MirrorHealth {
+  const one = database.prepare<{ resource: string }, ResourceRow>(
+    `SELECT begins_at,
+       (SELECT fresh_as_of FROM mirror_freshness WHERE resource = @resource) AS fresh_as_of,
+       (SELECT max(fresh_as_of) FROM mirror_run_resources WHERE resource = @resource) AS proven_at,
+       last.live, last.server_total
+     FROM mirror_history
+     LEFT JOIN (
+       SELECT live, server_total FROM mirror_run_resources WHERE resource = @resource AND live IS NOT NULL
+       ORDER BY run DESC LIMIT 1
+     ) AS last
+     WHERE resource = @resource`,
+  );
+  const windows = database.prepare<[string], { state: WindowState; windows: number }>(
+    'SELECT state, count(*) AS windows FROM mirror_windows WHERE resource = ? GROUP BY state',
+  );
+  // A window that was settled after the refusal is fresher than it, whatever it is in now.
+  const heldBack = database
+    .prepare<[string], number>(
+      `SELECT count(*) FROM mirror_windows AS held WHERE resource = ? AND state <> 'settled' AND EXISTS (
+         SELECT 1 FROM mirror_events AS event
+         WHERE event.resource = held.resource AND event.kind = 'deletions_refused'
+           AND event.subject > held.from_day || '..' || held.to_day || ' '
+           AND event.subject < held.from_day || '..' || held.to_day || '!'
+           AND (held.fresh_as_of IS NULL OR held.fresh_as_of < event.at)
+       )`,
+    )
+    .pluck();
+  const lineOf = (resource: ResourceName): ResourceHealth[] => {
+    const row = one.get({ resource });
+    if (row === undefined) return [];
+    const counted = { pending: 0, walking: 0, settled: 0, unsettled: 0 };
+    for (const each of windows.all(resource)) counted[each.state] = each.windows;
+    return [
+      {
+        resource,
+        freshAsOf: row.fresh_as_of as Timestamp | null,
+        knownAt: (row.proven_at ?? row.begins_at) as Timestamp,
+        windows: counted,
+        live: row.live,
+        serverTotal: row.server_total,
+        heldBack: heldBack.get(resource) ?? 0,
+      },
+    ];
+  };
+  return () => ({ resources: resourceNames.flatMap(lineOf) });
+}
+
+function journalHealth(database: Database, clock: Clock): () => JournalHealth {
+  const states = database.prepare<[], { state: BatchState; count: number }>(
+    'SELECT state, count(*) AS count FROM journal_batches GROUP BY state',
+  );
+  // By the index of open rows: the rows of all batches may be millions.
+  const rows = database.prepare<[], { batch: string; state: OpenState; count: number }>(
+    `SELECT batch, state, count(*) AS count FROM journal_intents INDEXED BY journal_open_subject
+     WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human') GROUP BY batch, state ORDER BY batch`,
+  );
+  const locks = batchLocks(database, clock);
+  return () => {
+    const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
+    for (const { state, count } of states.all()) batches[state] = count;
+    const open = new Map<string, OpenBatch & { rows: Record<OpenState, number> }>();
+    for (const { batch, state, count } of rows.all()) {
+      const known = open.get(batch) ?? {
+        batch,
+        rows: { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 },
+        isInHand: locks.owner(batch) !== undefined,
+      };
+      known.rows[state] = count;
+      open.set(batch, known);
+    }
+    return { batches, open: [...open.values()] };
+  };
+}

@@ -1,0 +1,81 @@
+/** The worker's own file, beside the mirror: it is there before the mirror is, and stays when the mirror is made anew. */
+import type { FileKind } from '../../store/file-kind.ts';
+import { lockColumns } from '../../store/lock.ts';
+
+const firstSchema: readonly string[] = [
+  `CREATE TABLE worker_jobs (
+  job TEXT PRIMARY KEY,
+  cron TEXT NOT NULL,
+  timezone TEXT NOT NULL,
+  handled_until TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE worker_runs (
+  number INTEGER PRIMARY KEY,
+  run TEXT NOT NULL UNIQUE,
+  job TEXT NOT NULL,
+  cause TEXT NOT NULL CHECK (cause IN ('scheduled', 'caught_up', 'by_hand')),
+  occurrence TEXT,
+  attempt INTEGER NOT NULL,
+  command TEXT NOT NULL,
+  started_at TEXT NOT NULL,
+  finished_at TEXT,
+  outcome TEXT,
+  exit_code INTEGER,
+  problem TEXT,
+  report TEXT
+) STRICT`,
+  'CREATE INDEX worker_runs_job ON worker_runs (job, number)',
+  `CREATE TABLE worker_locks (
+  name TEXT PRIMARY KEY,
+  ${lockColumns}
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE worker_alerts (
+  problem TEXT PRIMARY KEY,
+  kind TEXT NOT NULL,
+  text TEXT NOT NULL,
+  job TEXT,
+  run TEXT,
+  outcome TEXT,
+  exit_code INTEGER,
+  since TEXT NOT NULL,
+  comes_and_goes INTEGER NOT NULL,
+  gone_since TEXT,
+  is_over INTEGER NOT NULL
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE worker_messages (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  channel TEXT NOT NULL CHECK (channel IN ('webhook', 'command')),
+  payload TEXT NOT NULL,
+  at TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  not_before TEXT NOT NULL
+) STRICT`,
+  `CREATE TABLE worker_migrations (
+  version INTEGER PRIMARY KEY,
+  applied_at TEXT NOT NULL
+) STRICT`,
+];
+
+/** What is to be done about a problem, and when it was told last. */
+const remindersSchema: readonly string[] = [
+  'ALTER TABLE worker_alerts ADD COLUMN next TEXT',
+  'ALTER TABLE worker_alerts ADD COLUMN told_at TEXT',
+];
+
+/** What a worker's file is. */
+export const workerKind: FileKind = {
+  name: "worker's file",
+  // "awrk"
+  applicationId: 0x61_77_72_6b,
+  migrations: [firstSchema, remindersSchema],
+  migrationTable: 'worker_migrations',
+  lockTable: 'worker_locks',
+  places: '--db, ADMIN_MIRROR_DB or store.mirror; it lies beside the mirror',
+  damaged: 'Move it away: the worker makes a new one, and no longer knows what it missed.',
+};
+
+/** `data/mirror.db` → `data/mirror.worker.db`. */
+export function workerFileOf(mirror: string): string {
+  return `${mirror.replace(/\.db$/, '')}.worker.db`;
+}

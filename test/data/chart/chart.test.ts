@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest';
+import { chartOf } from '../../../src/data/chart/chart.ts';
+import { guessChart } from '../../../src/data/chart/guess.ts';
+import type { Row } from '../../../src/store/reading-types.ts';
+
+function named(...names: string[]) {
+  return names.map((name) => ({ name }));
+}
+
+describe('what is drawn of a result', () => {
+  test.each<[string, string[], Row[], object]>([
+    [
+      'months as a line',
+      ['month', 'users'],
+      [
+        ['2026-01', 3n],
+        ['2026-02', 5n],
+      ],
+      { kind: 'line', x: 'month', y: ['users'] },
+    ],
+    ['labels as bars', ['status', 'n', 'b'], [['active', 3n, 1.5]], { kind: 'bar', x: 'status', y: ['n', 'b'] }],
+    ['numbers alone against the first', ['id', 'balance'], [[1n, 2.5]], { kind: 'bar', x: 'id', y: ['balance'] }],
+    [
+      'time before other labels',
+      ['status', 'day', 'n'],
+      [['a', '2026-01-01', 1n]],
+      { kind: 'line', x: 'day', y: ['n'] },
+    ],
+    [
+      'numbers among which one is missing',
+      ['s', 'n'],
+      [
+        ['a', null],
+        ['b', 2n],
+      ],
+      { kind: 'bar', y: ['n'] },
+    ],
+  ])('is %s', (_, names, rows, expected) => {
+    expect(guessChart(named(...names), rows)).toMatchObject(expected);
+  });
+
+  test.each<[string, string[], Row[], string]>([
+    ['no numbers', ['a', 'b'], [['x', 'y']], 'no column of the result holds numbers'],
+    ['one column', ['n'], [[1n]], 'the result has one column'],
+  ])('is nothing where there are %s', (_, names, rows, message) => {
+    expect(() => guessChart(named(...names), rows)).toThrow(message);
+  });
+});
+
+const request = { kind: 'line', x: 'day', y: ['n'], title: 'N' } as const;
+
+describe('a chart', () => {
+  test('has its points in the order of time, and a gap where a value is missing', () => {
+    const rows: Row[] = [
+      ['2026-03-02', 2n],
+      ['2026-03-01', 1.5],
+      ['2026-03-03', null],
+    ];
+    expect(chartOf(named('day', 'n'), rows, request)).toEqual({
+      kind: 'line',
+      title: 'N',
+      x: {
+        name: 'day',
+        kind: 'time',
+        places: ['2026-03-01', '2026-03-02', '2026-03-03'].map((label) => ({ label, at: Date.parse(label) })),
+      },
+      series: [{ name: 'n', values: [1.5, 2, null] }],
+    });
+  });
+
+  test('has its bars in the order of the rows', () => {
+    const rows: Row[] = [
+      ['b', 2n],
+      [null, 1n],
+    ];
+    const { x } = chartOf(named('day', 'n'), rows, { ...request, kind: 'bar' });
+    expect(x).toMatchObject({ kind: 'label', places: [{ label: 'b' }, { label: '(none)' }] });
+  });
+
+  test.each<[string, Row[], object, string]>([
+    ['of no rows', [], {}, 'the result has no rows'],
+    ['of a column that is not there', [['2026-01', 1n]], { x: 'dya' }, 'needs a column "dya"'],
+    ['of text', [['2026-01', 'abc']], {}, 'needs numbers in the column "n", and one of its values is "abc"'],
+    ['of too many bars', Array.from({ length: 201 }, () => ['a', 1n]), { kind: 'bar' }, '200 bars at most'],
+    ['of too many series', [['2026-01', 1n]], { y: Array.from({ length: 8 }, () => 'n') }, '7 columns of numbers'],
+  ])('%s is refused', (_, rows, change, message) => {
+    expect(() => chartOf(named('day', 'n'), rows, { ...request, ...change })).toThrow(message);
+  });
+});

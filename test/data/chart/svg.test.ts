@@ -1,0 +1,167 @@
+import { Buffer } from 'node:buffer';
+import { describe, expect, test } from 'vitest';
+import { XmlScanner } from '../../../src/bulk/sheet/xlsx/xml.ts';
+import { chartOf } from '../../../src/data/chart/chart.ts';
+import { textWidth } from '../../../src/data/chart/svg-text.ts';
+import { chartSvg } from '../../../src/data/chart/svg.ts';
+import type { ChartKind } from '../../../src/data/reports/report.ts';
+import type { Row } from '../../../src/store/reading-types.ts';
+
+interface Element {
+  readonly name: string;
+  readonly attributes: Readonly<Record<string, string>>;
+  text: string;
+}
+
+/** Every element of the document; throws where it is not well-formed. */
+function elementsOf(svg: string): Element[] {
+  const found: Element[] = [];
+  const scanner = new XmlScanner({
+    open: (name, attributes) => void found.push({ name, attributes: attributes(), text: '' }),
+    text: (text) => {
+      const last = found.at(-1);
+      if (last !== undefined) last.text += text;
+    },
+  });
+  scanner.write(Buffer.from(svg));
+  scanner.end();
+  return found;
+}
+
+function draw(kind: ChartKind, names: readonly string[], rows: readonly Row[], title = 'Title'): string {
+  const [x = '', ...y] = names;
+  return chartSvg(
+    chartOf(
+      names.map((name) => ({ name })),
+      rows,
+      { kind, x, y, title },
+    ),
+  );
+}
+
+function textsOf(svg: string): string[] {
+  return elementsOf(svg)
+    .filter(({ name }) => name === 'text')
+    .map(({ text }) => text);
+}
+
+const months: Row[] = Array.from({ length: 24 }, (_, index) => [
+  `${2025 + Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, '0')}`,
+  BigInt(1_000 + 317 * index),
+  index === 5 ? null : 500 + index * 12.5,
+]);
+const long = Array.from({ length: 14 }, (_, index): Row => [
+  `A package with quite a long name, number ${index}`,
+  index * 10.25,
+]);
+
+describe.each<[string, ChartKind, string[], Row[]]>([
+  ['a line', 'line', ['month', 'users'], months],
+  ['lines', 'line', ['month', 'users', 'verified'], months],
+  ['bars', 'bar', ['month', 'users'], months],
+  ['groups of bars', 'bar', ['month', 'users', 'verified'], months],
+  ['bars that lie', 'bar', ['package', 'revenue'], long],
+  [
+    'bars on both sides of zero',
+    'bar',
+    ['range', 'n'],
+    [
+      ['under 0', -12n],
+      ['0', 350n],
+      ['over 0', 1_200n],
+    ],
+  ],
+  ['one point', 'line', ['day', 'n'], [['2026-01-01', 5n]]],
+  [
+    'bars of nothing',
+    'bar',
+    ['day', 'n'],
+    [
+      ['a', null],
+      ['b', 0n],
+    ],
+  ],
+  [
+    'hours',
+    'line',
+    ['at', 'n'],
+    [
+      ['2026-01-01T00:00:00Z', 1n],
+      ['2026-01-01T13:30:00Z', 2n],
+    ],
+  ],
+])('the picture of %s', (_, kind, names, rows) => {
+  const svg = draw(kind, names, rows);
+
+  test('is well-formed, has its title and only numbers that are some', () => {
+    const [root] = elementsOf(svg);
+    expect(root).toMatchObject({ name: 'svg', attributes: { role: 'img' } });
+    expect(textsOf(svg)[0]).toBe('Title');
+    expect(svg).not.toMatch(/NaN|Infinity|undefined/);
+  });
+
+  const page = Number(elementsOf(svg)[0]?.attributes['width']);
+  const texts = elementsOf(svg)
+    .filter(({ name }) => name === 'text')
+    .map(({ attributes, text }) => {
+      const length = textWidth(text, Number(attributes['font-size']));
+      const part = { end: 1, middle: 0.5 }[attributes['text-anchor'] ?? ''] ?? 0;
+      const left = Number(attributes['x']) - part * length;
+      return { text, y: attributes['y'], left, right: left + length };
+    });
+
+  test('has no text that leaves the page', () => {
+    expect(texts.filter(({ left, right }) => left < 0 || right > page)).toEqual([]);
+  });
+
+  test('has no text that touches its neighbour', () => {
+    const touching = texts.flatMap((one, index) =>
+      texts
+        .slice(index + 1)
+        .filter((other) => other.y === one.y && other.left < one.right && one.left < other.right)
+        .map((other) => [one.text, other.text]),
+    );
+    expect(touching).toEqual([]);
+  });
+});
+
+test('the same rows give the same bytes', () => {
+  expect(draw('line', ['month', 'users'], months)).toBe(draw('line', ['month', 'users'], months));
+});
+
+test('a bar is as long as its value', () => {
+  const bars = elementsOf(
+    draw(
+      'bar',
+      ['label', 'n'],
+      [
+        ['a', 10n],
+        ['b', 40n],
+        ['c', -20n],
+      ],
+    ),
+  )
+    .filter(({ name, attributes }) => name === 'rect' && attributes['x'] !== undefined)
+    .map(({ attributes }) => Number(attributes['height']));
+  const [ten = 0, forty = 0, twenty = 0] = bars;
+  expect(forty / ten).toBeCloseTo(4, 1);
+  expect(twenty / ten).toBeCloseTo(2, 1);
+});
+
+test('a missing value is a gap in the line', () => {
+  const rows: Row[] = [
+    ['2026-01-01', 1n],
+    ['2026-01-02', 2n],
+    ['2026-01-03', null],
+    ['2026-01-04', 2n],
+  ];
+  const path = elementsOf(draw('line', ['day', 'n'], rows)).find(({ name }) => name === 'path')?.attributes['d'];
+  expect(path?.match(/M/g)).toHaveLength(2);
+});
+
+test('text of the data stays text', () => {
+  const evil = `<script>alert("1")</script> & 'so' \u0000\uD800`;
+  const svg = draw('bar', [`<b>${evil}`, 'n"'], [[evil, 1n]], evil);
+  expect(elementsOf(svg).map(({ name }) => name)).not.toContain('script');
+  expect(textsOf(svg)[0]).toBe(`<script>alert("1")</script> & 'so' \uFFFD\uFFFD`);
+});

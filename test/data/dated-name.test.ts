@@ -1,0 +1,67 @@
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { datedName, stampIn } from '../../src/data/dated-name.ts';
+import { keepNewest } from '../../src/data/keep-newest.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const moment = Date.parse('2026-03-11T23:05:09.999Z');
+
+test.each([
+  ['users.csv', 'users.csv'],
+  ['users-{date}.csv', 'users-2026-03-11.csv'],
+  ['{date}/{date}_{time}.csv', '2026-03-11/2026-03-11_230509.csv'],
+  ['{day}.csv', '{day}.csv'],
+])('%s is %s at that moment, in UTC', (pattern, name) => {
+  expect(datedName(pattern, moment)).toBe(name);
+});
+
+test.each([
+  ['users-{date}.csv', 'users-2026-03-11.csv', '2026-03-11 '],
+  ['{time}.{date}', '230509.2026-03-11', '2026-03-11 230509'],
+  ['{date}{date}', '2026-03-112026-03-11', '2026-03-11 '],
+  ['{date}{date}', '2026-03-112026-03-12', undefined],
+  ['users-{date}.csv', 'users-2026-02-30.csv', undefined],
+  ['users-{date}.csv', 'users-2026-03-11.csv.gz', undefined],
+  ['users-{date}.csv', 'old-users-2026-03-11.csv', undefined],
+  ['users-{date}.csv', 'users-2026-03-11xcsv', undefined],
+  ['users-{date}.csv', 'users-20260311.csv', undefined],
+  ['{date}-{time}', '2026-03-11-240000', undefined],
+  ['a+{date}(1).csv', 'a+2026-03-11(1).csv', '2026-03-11 '],
+])('of %s, %s was made at %s', (pattern, name, stamp) => {
+  expect(stampIn(pattern, name)).toBe(stamp);
+});
+
+describe('keeping the newest', () => {
+  const pattern = 'users-{date}.csv';
+
+  function folderWith(names: readonly string[]): string {
+    const folder = temporaryFolder();
+    for (const name of names) writeFileSync(join(folder, name), '');
+    return folder;
+  }
+
+  test('removes the older files that the pattern made, and nothing else', async () => {
+    const made = ['users-2026-03-08.csv', 'users-2026-03-09.csv', 'users-2026-03-10.csv', 'users-2026-03-11.csv'];
+    const others = ['users.csv', 'users-2026-03-01.csv.bak', 'users-2026-13-01.csv', 'xusers-2026-03-01.csv'];
+    const folder = folderWith([...made, ...others]);
+    mkdirSync(join(folder, 'users-2020-01-01.csv'));
+    symlinkSync(join(folder, 'users.csv'), join(folder, 'users-2020-01-02.csv'));
+    const written = join(folder, 'users-2026-03-11.csv');
+    const result = await keepNewest({ pattern: join(folder, pattern), written, keep: 2, of: 'files' });
+    expect(result).toEqual({
+      removed: [join(folder, 'users-2026-03-09.csv'), join(folder, 'users-2026-03-08.csv')],
+      left: [],
+    });
+    expect(readdirSync(folder).sort()).toEqual(
+      [...made.slice(2), ...others, 'users-2020-01-01.csv', 'users-2020-01-02.csv'].sort(),
+    );
+  });
+
+  test('never removes what was just written, though a clock that was ahead has made newer ones', async () => {
+    const folder = folderWith(['users-2026-03-11.csv', 'users-2027-01-01.csv', 'users-2027-01-02.csv']);
+    const written = join(folder, 'users-2026-03-11.csv');
+    await keepNewest({ pattern: join(folder, pattern), written, keep: 1, of: 'files' });
+    expect(readdirSync(folder)).toEqual(['users-2026-03-11.csv']);
+  });
+});

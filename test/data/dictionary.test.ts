@@ -1,0 +1,141 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { dictionary } from '../../src/data/dictionary.ts';
+import { datasetteMetadata } from '../../src/data/datasette.ts';
+import { inventory, inventoryOf } from '../../src/data/inventory.ts';
+import { relationTables } from '../../src/model/relations.ts';
+import { flatViewSql, relationTableSql } from '../../src/store/relation-schema.ts';
+import { openReadingStore } from '../../src/store/reading.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+
+function snapshotOf(file: string) {
+  const store = openReadingStore(file);
+  const snapshot = store.snapshot();
+  onTestFinished(() => {
+    snapshot.release();
+    store.close();
+  });
+  return snapshot;
+}
+
+describe('the data dictionary', () => {
+  test('has every table, view and column of a mirror file, in their order, and no others', () => {
+    const described = dictionary().map(({ name, kind, columns }) => ({
+      name,
+      kind,
+      columns: columns.map((each) => each.name),
+    }));
+    const present = snapshotOf(mirrorFile())
+      .relations()
+      .map(({ name, kind, columns }) => ({ name, kind, columns: columns.map((each) => each.name) }));
+    const byName = (a: { name: string }, b: { name: string }) => a.name.localeCompare(b.name);
+    expect(described.toSorted(byName)).toEqual(present.toSorted(byName));
+  });
+
+  test('knows the types of the columns of the mirror itself, and which may be null', () => {
+    const described = dictionary()
+      .filter(({ kind }) => kind === 'table')
+      .flatMap(({ name, columns }) =>
+        columns
+          .filter(({ source }) => source === 'mirror')
+          .map((column) => [`${name}.${column.name}`, column.type.split(' ')[0], column.nullable]),
+      );
+    // A primary key is never null, whether or not it is declared so.
+    const keys = new Set(['mirror_runs.run', 'mirror_events.event', 'mirror_migrations.version', 'mirror_locks.name']);
+    const present = new Map<string, unknown[]>(
+      snapshotOf(mirrorFile())
+        .relations()
+        .flatMap(({ name, columns }) => columns.map((column) => [`${name}.${column.name}`, column] as const))
+        .map(([path, { type, notNull }]) => [path, [path, type, !notNull && !keys.has(path)]] as const),
+    );
+    expect(described).toEqual(described.map(([path]) => present.get(String(path))));
+  });
+
+  test.each(dictionary().map(({ name, example }) => [name, example]))(
+    'has an example for %s that runs: %s',
+    (_, example) => {
+      const snapshot = snapshotOf(
+        mirrorFile((database) => {
+          insertRows(database, 'users', madeUpUsers(5));
+          insertRows(database, 'coupons', [{ id: 1n, code: 'SPRING', applicable_products: '["1","2"]' }]);
+        }),
+      );
+      expect(snapshot.query(example).columns.length).toBeGreaterThan(0);
+      expect(() => [...snapshot.query(example).batches(() => 10)]).not.toThrow();
+    },
+  );
+});
+
+test('every column has a meaning', () => {
+  const silent = inventory(undefined).flatMap(({ name, columns }) =>
+    columns.filter(({ meaning }) => meaning === '').map((column) => `${name}.${column.name}`),
+  );
+  expect(silent).toEqual([]);
+});
+
+describe('related records', () => {
+  function withRelations(): string {
+    return mirrorFile((database) => {
+      for (const relation of relationTables) {
+        database.exec(`${relationTableSql(relation)};\n${flatViewSql(relation, [])}`);
+      }
+    });
+  }
+
+  test('have entries that fit their tables, and examples that run', () => {
+    const snapshot = snapshotOf(withRelations());
+    const tables = inventory(snapshot.relations()).filter(({ source }) => source === 'relation');
+    expect(tables.map(({ name }) => name)).toEqual(relationTables.flatMap(({ table, view }) => [table, view]));
+    expect(tables.flatMap(({ columns }) => columns.filter((column) => column.in_file !== true))).toEqual([]);
+    expect(tables.flatMap(({ columns }) => columns.filter((column) => column.source === 'file'))).toEqual([]);
+    for (const { example } of tables) expect(() => [...snapshot.query(example).batches(() => 10)]).not.toThrow();
+  });
+});
+
+test('the metadata for Datasette names columns that exist, and queries that run', () => {
+  const snapshot = snapshotOf(mirrorFile());
+  const metadata = datasetteMetadata('mirror', inventory(snapshot.relations())).databases['mirror'];
+  const columns = new Map(
+    snapshot.relations().map((relation) => [relation.name, relation.columns.map(({ name }) => name)]),
+  );
+  const named = Object.entries(metadata?.tables ?? {}).map(
+    ([table, { columns, facets = [], sort_desc, label_column }]) => ({
+      table,
+      names: [...Object.keys(columns), ...facets, sort_desc ?? [], label_column ?? []].flat(),
+    }),
+  );
+  expect(named.map(({ table }) => table).sort()).toEqual([...columns.keys()].sort());
+  for (const { table, names } of named) expect(columns.get(table)).toEqual(expect.arrayContaining(names));
+  const hidden = Object.entries(metadata?.tables ?? {}).filter(([, table]) => table.hidden);
+  expect(hidden.map(([name]) => name)).toContain('mirror_locks');
+  for (const { sql } of Object.values(metadata?.queries ?? {})) expect(snapshot.query(sql).columns).not.toEqual([]);
+});
+
+describe('the inventory', () => {
+  test('says what a file lacks, and what it has besides', () => {
+    const file = mirrorFile((database) => {
+      database.exec(
+        'DROP VIEW mirror_freshness; ALTER TABLE coupons ADD COLUMN "points" ANY; CREATE VIEW mine AS SELECT 1 AS one',
+      );
+    });
+    const tables = inventory(snapshotOf(file).relations());
+    expect(inventoryOf(tables, 'mirror_freshness').in_file).toBe(false);
+    expect(inventoryOf(tables, 'users')).toMatchObject({ in_file: true });
+    expect(inventoryOf(tables, 'coupons').columns.at(-1)).toEqual({
+      name: 'points',
+      type: 'ANY',
+      nullable: true,
+      source: 'file',
+      in_file: true,
+      meaning: '',
+    });
+    expect(inventoryOf(tables, 'mine')).toMatchObject({ kind: 'view', in_file: true, columns: [{ name: 'one' }] });
+  });
+
+  test('without a file says nothing about one', () => {
+    expect(
+      inventory(undefined).every(
+        ({ in_file, columns }) => in_file === null && columns.every((each) => each.in_file === null),
+      ),
+    ).toBe(true);
+  });
+});

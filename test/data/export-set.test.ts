@@ -1,0 +1,185 @@
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { exportSet, manifestProgram, type SetRequest } from '../../src/data/export-set.ts';
+import type { ReadingStore } from '../../src/store/reading-types.ts';
+import { removeDurableFolder } from '../../src/store/files/durable-folder.ts';
+import { openMirrorFile } from '../../src/store/open.ts';
+import { openReadingStore } from '../../src/store/reading.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const clock = { now: () => Date.parse('2026-03-11T10:00:00Z') };
+const never = new AbortController().signal;
+
+function opened(file: string): ReadingStore {
+  const store = openReadingStore(file);
+  onTestFinished(() => store.close());
+  return store;
+}
+
+function mirror(users = 3): string {
+  return mirrorFile((database) => {
+    insertRows(database, 'users', madeUpUsers(users));
+    database.exec('CREATE VIEW mine AS SELECT 1 AS one');
+  });
+}
+
+interface Tried extends Partial<Omit<SetRequest, 'form'>> {
+  readonly format?: SetRequest['form']['format'];
+  readonly signal?: AbortSignal;
+  readonly onRows?: () => void;
+}
+
+function write(store: ReadingStore, folder: string, { format = 'csv', signal = never, onRows, ...tried }: Tried = {}) {
+  const form = { format, raw: false, compression: null, bom: false };
+  const request = { folder, form, meta: false, check: () => {}, ...tried };
+  return exportSet(store, request, { signal, clock, onRows: onRows ?? (() => {}) });
+}
+
+const tables = ['users', 'packages', 'emails', 'coupons'];
+const names = [...tables, ...tables.map((name) => `${name}_history`), 'mirror_freshness'];
+
+/** The set as it lies there: the manifest, and whether each file is what it says. */
+function look(folder: string) {
+  const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8')) as Awaited<ReturnType<typeof write>>;
+  for (const { file, bytes, sha256 } of manifest.files) {
+    const content = readFileSync(join(folder, file));
+    expect({ bytes: content.length, sha256: createHash('sha256').update(content).digest('hex') }).toEqual({
+      bytes,
+      sha256,
+    });
+  }
+  return manifest;
+}
+
+describe('every table in one folder', () => {
+  test('is there with its rows, columns and hash in the manifest, in a folder that was not there', async () => {
+    const folder = join(temporaryFolder(), 'exports');
+    const manifest = await write(opened(mirror()), folder);
+    expect(readdirSync(folder).sort()).toEqual([...names.map((name) => `${name}.csv`), 'manifest.json'].sort());
+    expect(look(folder)).toEqual(manifest);
+    expect(manifest).toMatchObject({ program: 'admin-mirror', snapshot_at: '2026-03-11T10:00:00.000000Z' });
+    expect(manifest.files.map(({ table }) => table)).toEqual(names);
+    expect(manifest.files[0]).toMatchObject({
+      table: 'users',
+      file: 'users.csv',
+      format: 'csv',
+      rows: 3,
+      fresh_as_of: null,
+    });
+    expect(manifest.files[0]?.columns.slice(0, 2)).toEqual([
+      { name: 'id', type: 'INTEGER' },
+      { name: 'username', type: 'TEXT' },
+    ]);
+  });
+
+  test('has related records with their view, and how fresh the resource of each table is', async () => {
+    const file = mirror();
+    const writer = openMirrorFile(file);
+    writer.exec(`CREATE TABLE user_orders (user_id INTEGER, id ANY, record TEXT, _key ANY);
+      CREATE VIEW user_orders_flat AS SELECT user_id, record ->> 'total' AS total FROM user_orders;
+      INSERT INTO user_orders VALUES (1, 7, '{"total":12.5}', '7')`);
+    writer.close();
+    const fresh = '2026-03-11T09:00:00.000000Z';
+    const store = opened(file);
+    const manifest = await write(
+      {
+        ...store,
+        snapshot: () => ({ ...store.snapshot(), freshness: () => new Map([['users', fresh as never]]) }),
+      },
+      join(temporaryFolder(), 'exports'),
+    );
+    const known = manifest.files.map(({ table, rows, fresh_as_of: at }) => [table, rows, at]);
+    expect(known).toContainEqual(['user_orders', 1, fresh]);
+    expect(known).toContainEqual(['user_orders_flat', 1, fresh]);
+    expect(known).toContainEqual(['users_history', 0, fresh]);
+    expect(known).toContainEqual(['packages', 0, null]);
+  });
+
+  test.each([1, 2])('is of one state, whatever is committed meanwhile (threads: %i)', async (threads) => {
+    const file = mirror(25_000);
+    const writer = openMirrorFile(file);
+    onTestFinished(() => void writer.close());
+    let commits = 0;
+    const folder = join(temporaryFolder(), 'exports');
+    const onRows = () => {
+      if (commits++ === 0)
+        writer.exec("INSERT INTO users_history VALUES (1, 'deleted', '', '', '{}'); DELETE FROM users WHERE id > 10");
+    };
+    const manifest = await write(opened(file), folder, { threads, onRows });
+    expect(manifest.files.map(({ rows }) => rows).slice(0, 5)).toEqual([25_000, 0, 0, 0, 0]);
+  });
+
+  test('takes the place of an older one: files that are no more go, what is not of it stays', async () => {
+    const folder = temporaryFolder();
+    const store = opened(mirror());
+    await write(store, folder);
+    writeFileSync(join(folder, 'notes.txt'), 'mine');
+    await write(store, folder, { format: 'jsonl' });
+    expect(readdirSync(folder).sort()).toEqual(
+      [...names.map((name) => `${name}.jsonl`), 'manifest.json', 'notes.txt'].sort(),
+    );
+    look(folder);
+  });
+
+  test('that is stopped leaves the older one, its manifest, and nothing else', async () => {
+    const folder = temporaryFolder();
+    await write(opened(mirror()), folder);
+    const before = look(folder);
+    const stop = new AbortController();
+    const tried = { signal: stop.signal, onRows: () => stop.abort(new Error('stopped')) };
+    await expect(write(opened(mirror(5)), folder, tried)).rejects.toThrow('stopped');
+    expect(look(folder)).toEqual(before);
+    expect(readdirSync(folder)).toHaveLength(names.length + 1);
+  });
+
+  test('that is stopped leaves no folder where there was none', async () => {
+    const outer = temporaryFolder();
+    const stop = new AbortController();
+    const tried = { signal: stop.signal, onRows: () => stop.abort(new Error('stopped')) };
+    await expect(write(opened(mirror()), join(outer, 'exports'), tried)).rejects.toThrow('stopped');
+    expect(readdirSync(outer)).toEqual([]);
+  });
+
+  test.each([false, true])(
+    'has no manifest while files are put in their place (older one there: %s)',
+    async (older) => {
+      const folder = temporaryFolder();
+      const store = opened(mirror());
+      if (older) await write(store, folder);
+      // A folder in the place of a file: the renaming fails half way, as a crash would leave it.
+      mkdirSync(join(folder, 'emails.jsonl'));
+      await expect(write(store, folder, { format: 'jsonl' })).rejects.toMatchObject({ exitCode: 2 });
+      expect(existsSync(join(folder, 'users.jsonl'))).toBe(true);
+      expect(existsSync(join(folder, 'manifest.json'))).toBe(false);
+    },
+  );
+
+  test('refuses a folder whose manifest is of another program, and a file', async () => {
+    const outer = temporaryFolder();
+    const store = opened(mirror());
+    writeFileSync(join(outer, 'manifest.json'), '{"name":"a web application"}');
+    await expect(write(store, outer)).rejects.toMatchObject({
+      message: expect.stringContaining('is not of admin-mirror'),
+    });
+    await expect(write(store, join(outer, 'manifest.json'))).rejects.toMatchObject({
+      message: expect.stringContaining('it is a file'),
+    });
+    expect(readdirSync(outer)).toEqual(['manifest.json']);
+  });
+
+  test('can be removed, but for what somebody else put there', async () => {
+    const outer = temporaryFolder();
+    const store = opened(mirror());
+    for (const name of ['one', 'two']) await write(store, join(outer, name));
+    writeFileSync(join(outer, 'two', 'notes.txt'), 'mine');
+    mkdirSync(join(outer, 'three'));
+    expect(await removeDurableFolder(join(outer, 'one'), manifestProgram)).toBe(true);
+    expect(await removeDurableFolder(join(outer, 'two'), manifestProgram)).toBe(false);
+    expect(await removeDurableFolder(join(outer, 'three'), manifestProgram)).toBe(false);
+    expect(readdirSync(outer).sort()).toEqual(['three', 'two']);
+    expect(readdirSync(join(outer, 'two'))).toEqual(['notes.txt']);
+  });
+});

@@ -1,0 +1,59 @@
+import { Buffer } from 'node:buffer';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { planChunks, type PlanFormat, type QueryPlan } from '../../src/data/query-plan.ts';
+import { openReadingStore } from '../../src/store/reading.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+
+async function plan(sql: string, format: PlanFormat = 'text'): Promise<string> {
+  const store = openReadingStore(mirrorFile((database) => insertRows(database, 'users', madeUpUsers(3))));
+  onTestFinished(() => store.close());
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of planChunks(store, sql, format)) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+describe('the plan of a query', () => {
+  test('says which table is read whole, and what is found by an index', async () => {
+    const sql =
+      "SELECT users.id FROM coupons JOIN users ON users.id = coupons.notes WHERE discount_type = 'x' ORDER BY expires_at";
+    expect(await plan(sql)).toBe(`├─ SCAN coupons (reads every row)
+├─ SEARCH users USING INTEGER PRIMARY KEY (rowid=?)
+└─ USE TEMP B-TREE FOR ORDER BY (sorts, and gives nothing before all is read)
+
+Every row is read of: coupons.
+`);
+  });
+
+  test('says that none is, where none is', async () => {
+    expect(await plan('SELECT * FROM users WHERE id = 1')).toContain('No table is read whole.');
+    expect(await plan('SELECT 1')).toContain('No table is read whole.');
+  });
+
+  test('shows what belongs to what, and does not call a part of the query a table', async () => {
+    const text = await plan('WITH p AS MATERIALIZED (SELECT * FROM packages) SELECT * FROM p AS a, p AS b');
+    expect(text).toMatch(/^├─ MATERIALIZE p\n│ {2}└─ SCAN packages \(reads every row\)\n/);
+    const recursive = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n LIMIT 3';
+    expect(await plan(recursive)).toContain('No table is read whole.');
+  });
+
+  test('is one JSON document where that is asked for, with the words of SQLite', async () => {
+    expect(JSON.parse(await plan('EXPLAIN QUERY PLAN SELECT * FROM coupons', 'json')) as QueryPlan).toEqual({
+      steps: [{ detail: 'SCAN coupons', note: 'reads every row', steps: [] }],
+      read_whole: ['coupons'],
+    });
+  });
+
+  test.each([
+    ['DELETE FROM users', 'only statements that read are run here'],
+    ['SELECT 1; SELECT 2', 'more than one statement'],
+    ['SELECT usrname FROM users', 'no such column: usrname'],
+    ['', 'there is no SQL to run'],
+  ])('of %j is refused', async (sql, message) => {
+    await expect(plan(sql)).rejects.toThrow(message);
+  });
+
+  test('runs nothing: even one that never ends has a plan', async () => {
+    const endless = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT count(*) FROM n';
+    expect(await plan(endless)).toContain('RECURSIVE STEP');
+  });
+});

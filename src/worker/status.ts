@@ -61,9 +61,13 @@ export function workerStatus({ store, alerts, health, jobs, maxStalenessMs, now 
     worker,
     jobs: jobs.map((job) => jobStatus(job, store, worker === null ? undefined : now)),
     freshness: freshnessOf(health.mirror(), { startedAt: now, now, maxStalenessMs }),
-    alerts: (alerts?.load().alerts ?? [])
-      .filter(({ isOver }) => !isOver)
-      .map(({ problem, kind, since, text, next }) => ({ problem, kind, since, text, next })),
+    alerts: (alerts?.load().alerts ?? []).map(({ problem, kind, since, text, next }) => ({
+      problem,
+      kind,
+      since,
+      text,
+      next,
+    })),
     open_batches: ('found' in journal ? journal.found.open : []).map(({ batch, rows, isInHand }) => ({
       batch,
       rows,

@@ -51,7 +51,7 @@ describe('schedule --test-alert', () => {
     const folder = configured(`alerts: { webhook: "${receiver.url}/hidden" }\n`);
     const { code, stdout, stderr } = await invoke(['schedule', '--test-alert'], { folder });
     expect(code).toBe(4);
-    expect(stdout + stderr).toContain('answered with 404');
+    expect(stdout + stderr).toContain('responded with 404');
     expect(stdout + stderr).not.toContain('hidden');
     expect(await invoke(['schedule', '--test-alert'])).toMatchObject({
       code: 2,
@@ -93,10 +93,7 @@ test('status tells of the jobs, of a mirror that is too old, and of alerts', asy
     ...facts,
     problem: 'job_failed:nightly',
     since,
-    toldAt: since,
-    comesAndGoes: false,
-    goneSince: null,
-    isOver: false,
+    sentAt: since,
   };
   store.save({ alerts: [alert], messages: [] });
   store.close();

@@ -2,10 +2,9 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { FileError } from '../../src/model/errors.ts';
 import { dayMs, hourMs, minuteMs, secondMs } from '../../src/model/time.ts';
-import { runAlertCommand } from '../../src/worker/alerts/command.ts';
+import { runAlertCommand, sendRequest } from '../../src/worker/alerts/channels.ts';
 import { silentLog } from '../../src/model/log.ts';
 import type { AlertPayload } from '../../src/worker/alerts/message.ts';
-import { sendRequest } from '../../src/worker/alerts/request.ts';
 import { SecretAddress } from '../../src/model/secret.ts';
 import { openReceiver, type Receiver } from '../support/receiver.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -86,7 +85,7 @@ describe('a webhook', () => {
     expect(receiver.told()).toEqual(['job_failed:sync', 'over job_failed:sync']);
     const ids = receiver.alerts().map(({ id }) => id);
     expect(new Set(ids.slice(0, tries + 1)).size).toBe(1);
-    expect(lines.join('\n')).toContain('answered with 500');
+    expect(lines.join('\n')).toContain('responded with 500');
     expect(lines.join('\n')).not.toContain('hidden-token');
   });
 

@@ -35,7 +35,7 @@ test.skipIf(!tellsSizes)(
     expect(late?.runs).toBe(200);
     expect((late?.rss ?? 0) / (early?.rss ?? 1)).toBeLessThan(1.1);
     expect(late?.descriptors).toBe(early?.descriptors);
-    // It did work meanwhile: each complete run has pinged, and what comes and goes is told three times and no more.
+    // It did work meanwhile: each complete run has pinged, and a problem is sent each time that it begins and ends.
     expect(receiver.taken.filter(({ path }) => path === '/ping').length).toBeGreaterThan(190);
     expect(receiver.told().filter((each) => each.endsWith('job_partial:sync'))).toEqual([
       'job_partial:sync',

@@ -3,7 +3,7 @@ import { hourMs, minuteMs, timestampOf } from '../../src/model/time.ts';
 import type { Alert, Problem } from '../../src/worker/store/alert-types.ts';
 import type { OpenBatch, ResourceHealth } from '../../src/worker/store/health-types.ts';
 import type { JobRun, RunOutcome } from '../../src/worker/store/store-types.ts';
-import { alertsAfter, calmMs, decideAlerts } from '../../src/worker/alerts/decide.ts';
+import { alertsAfter, decideAlerts } from '../../src/worker/alerts/message.ts';
 import { type Facts, problemsOf } from '../../src/worker/alerts/problems.ts';
 import { freshnessOf } from '../../src/worker/health/freshness.ts';
 import { jobOf } from '../support/jobs.ts';
@@ -177,49 +177,22 @@ test('a worker that cannot write its file is one', () => {
 describe('an alert', () => {
   const problem = problemsOf(facts({ latest: ran('failed', 1) }), [])[0] as Problem;
 
-  /** What is told at each of the hours, with the problem there or not. */
-  function toldAt(...hours: readonly (readonly [hour: number, isThere: boolean])[]): string[] {
+  /** What is sent at each of the hours, with the problem there or not. */
+  function sentAt(...hours: readonly (readonly [hour: number, isThere: boolean])[]): string[] {
     let alerts: readonly Alert[] = [];
     return hours.flatMap(([hour, isThere]) => {
       const steps = decideAlerts(alerts, isThere ? [problem] : [], now + hour * hourMs);
       alerts = alertsAfter(alerts, steps);
-      return steps
-        .filter(({ kind }) => kind === 'told' || kind === 'over')
-        .map(({ kind, alert }) => `${hour} ${kind}${alert.comesAndGoes ? ', comes and goes' : ''}`);
+      return steps.map(({ kind }) => `${hour} ${kind}`);
     });
   }
 
-  test('is told once, however long its problem is there, and once when it is over', () => {
-    expect(toldAt([0, true], [1, true], [24, true], [48, true], [49, false], [50, false])).toEqual([
-      '0 told',
-      '49 over',
-    ]);
+  test('is sent when its problem begins, each day while it lasts, and when it ends', () => {
+    const hours = [0, 1, 23, 24, 30, 47, 48].map((hour) => [hour, true] as const);
+    expect(sentAt(...hours, [49, false], [50, false])).toEqual(['0 begins', '24 lasts', '48 lasts', '49 ends']);
   });
 
-  test('of a problem that is back the next night is told again', () => {
-    expect(toldAt([0, true], [1, false], [24, true], [25, false])).toEqual(['0 told', '1 over', '24 told', '25 over']);
-  });
-
-  test('of a problem that comes and goes is told twice and then kept to itself until it has kept away', () => {
-    const blinking = Array.from({ length: 40 }, (_, index) => [2 + index / 2, index % 2 === 0] as const);
-    expect(toldAt([0, true], [1, false], ...blinking, [24, false], [28, false])).toEqual([
-      '0 told',
-      '1 over',
-      '2 told, comes and goes',
-      '28 over, comes and goes',
-    ]);
-  });
-
-  test('that was over for long is forgotten', () => {
-    const over: Alert = {
-      ...problem,
-      since: timestampOf(now),
-      toldAt: timestampOf(now),
-      comesAndGoes: false,
-      goneSince: timestampOf(now),
-      isOver: true,
-    };
-    expect(decideAlerts([over], [], now + calmMs - 1)).toEqual([]);
-    expect(alertsAfter([over], decideAlerts([over], [], now + calmMs))).toEqual([]);
+  test('of a problem that is back is sent again', () => {
+    expect(sentAt([0, true], [1, false], [2, true], [3, false])).toEqual(['0 begins', '1 ends', '2 begins', '3 ends']);
   });
 });

@@ -5,8 +5,7 @@ import { UnreachableError, UsageError } from '../../model/errors.ts';
 import { systemClock, timestampOf } from '../../model/time.ts';
 import { version } from '../../model/version.ts';
 import { networkOf } from '../../settings/server.ts';
-import { channelsOf } from '../../worker/alerts/channels.ts';
-import { problemOf } from '../../worker/alerts/courier.ts';
+import { channelsOf, problemOf } from '../../worker/alerts/channels.ts';
 import { payloadOf } from '../../worker/alerts/message.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine } from '../output.ts';
@@ -46,6 +45,6 @@ function testPayload(profile: string | undefined) {
   const at = timestampOf(systemClock.now());
   const none = { job: null, run: null, outcome: null, exitCode: null };
   const alert = { ...none, problem: 'test', kind: 'test', text: 'this is a test, nothing is wrong' } as const;
-  const told = { ...alert, next: null, since: at, toldAt: at, comesAndGoes: false, goneSince: null, isOver: false };
-  return payloadOf(told, randomUUID(), at, { host: hostname(), profile: profile ?? null, version: version() });
+  const step = { kind: 'begins', alert: { ...alert, next: null, since: at, sentAt: at } } as const;
+  return payloadOf(step, randomUUID(), at, { host: hostname(), profile: profile ?? null, version: version() });
 }

@@ -1,25 +1,42 @@
 /**
- * The worker's alerts: looks at what is wrong, decides what is to be told, keeps that in the store, and has it delivered.
- * Nothing here waits for a receiver but the deliveries themselves, and nothing that fails here ends the worker.
+ * The worker's alerts: looks at what is wrong, decides what is to be sent, keeps that in the store, and delivers it, the
+ * messages of each channel in their order. Nothing here waits for a receiver but the deliveries themselves, and nothing that
+ * fails here ends the worker.
  */
 import { randomUUID } from 'node:crypto';
 import { OperatorError } from '../../model/errors.ts';
 import type { Log } from '../../model/log.ts';
-import { type Clock, parseInstant, timestampOf } from '../../model/time.ts';
+import { type Clock, dayMs, parseInstant, timestampOf } from '../../model/time.ts';
 import type { Alert, AlertBook, AlertStore, Channel, Message, Problem } from '../store/alert-types.ts';
-import { type Channels, type Delivery, deliverOnce, dueMessage } from './courier.ts';
-import { alertsAfter, type AlertStep, decideAlerts } from './decide.ts';
-import { payloadOf, type Sender } from './message.ts';
+import { type Channels, problemOf } from './channels.ts';
+import {
+  type AlertPayload,
+  alertsAfter,
+  type AlertStep,
+  decideAlerts,
+  pauseAfter,
+  payloadOf,
+  type Sender,
+} from './message.ts';
+
+/** What nobody would take for so long tells nobody anything any more. */
+const longestMs = 7 * dayMs;
+
+/** What became of a try to deliver a message. */
+export interface Delivery {
+  readonly result: 'delivered' | 'failed' | 'dropped';
+  readonly channel: Channel;
+}
 
 export interface AlertPorts {
   readonly store: AlertStore;
   readonly clock: Clock;
   readonly log: Log;
   readonly sender: Sender;
-  /** What is wrong now; those that are known are given, since some of it may not be told right now. */
+  /** What is wrong now; those that are open are given, since some of it may not be known right now. */
   readonly problems: (known: readonly Problem[]) => readonly Problem[];
   readonly channels: () => Channels;
-  /** Told of each delivery, for counting. */
+  /** For counting. */
   readonly onDelivery: (delivery: Delivery) => void;
   /** Stops what is on its way. */
   readonly signal: AbortSignal;
@@ -30,7 +47,6 @@ export interface Alerts {
   look(): void;
   /** Whether the book is on the disk as it is known here. */
   isSaved(): boolean;
-  /** Those that are not over. */
   open(): readonly Alert[];
   /** Begins no delivery any more. */
   close(): void;
@@ -56,17 +72,17 @@ class WorkerAlerts implements Alerts {
 
   look(): void {
     const { problems, clock } = this.#ports;
-    const there = this.#book.alerts.filter(({ isOver, goneSince }) => !isOver && goneSince === null);
-    const steps = decideAlerts(this.#book.alerts, problems(there), clock.now());
+    const { alerts } = this.#book;
+    const steps = decideAlerts(alerts, problems(alerts), clock.now());
     if (steps.length > 0) {
       for (const step of steps) this.#log(step);
       this.#book = {
-        alerts: alertsAfter(this.#book.alerts, steps),
+        alerts: alertsAfter(alerts, steps),
         messages: [...this.#book.messages, ...steps.flatMap((step) => this.#messagesOf(step))],
       };
       this.#isSaved = false;
     }
-    // Before anything is sent: what was told must not be told again by the next worker.
+    // Before anything is sent: the next worker must not send it again.
     this.#save();
     for (const channel of channelNames) this.#deliver(channel);
   }
@@ -76,7 +92,7 @@ class WorkerAlerts implements Alerts {
   }
 
   open(): readonly Alert[] {
-    return this.#book.alerts.filter(({ isOver }) => !isOver);
+    return this.#book.alerts;
   }
 
   close(): void {
@@ -93,8 +109,7 @@ class WorkerAlerts implements Alerts {
     return firsts.length === 0 ? undefined : Math.min(...firsts.map(({ notBefore }) => parseInstant(notBefore) ?? 0));
   }
 
-  #messagesOf({ kind, alert }: AlertStep): Message[] {
-    if (kind !== 'told' && kind !== 'again' && kind !== 'over') return [];
+  #messagesOf(step: AlertStep): Message[] {
     const { channels, clock, sender } = this.#ports;
     const at = timestampOf(clock.now());
     const wanted = channels();
@@ -102,7 +117,7 @@ class WorkerAlerts implements Alerts {
       .filter((channel) => wanted[channel] !== undefined)
       .map((channel) => {
         const id = randomUUID();
-        const payload = JSON.stringify(payloadOf(alert, id, at, sender));
+        const payload = JSON.stringify(payloadOf(step, id, at, sender));
         return { id, channel, payload, at, attempts: 0, notBefore: at };
       });
   }
@@ -110,8 +125,8 @@ class WorkerAlerts implements Alerts {
   #log({ kind, alert }: AlertStep): void {
     const { log } = this.#ports;
     const fields = { problem: alert.problem, since: alert.since };
-    if (kind === 'told' || kind === 'again') log.error({ ...fields, advice: alert.next }, `alert: ${alert.text}`);
-    else if (kind === 'over') log.info(fields, `over: ${alert.text}`);
+    if (kind === 'ends') log.info(fields, `over: ${alert.text}`);
+    else log.error({ ...fields, advice: alert.next }, `alert: ${alert.text}`);
   }
 
   /** Where it cannot be written, it is tried again at the next look; until then it is known here alone. */
@@ -126,13 +141,12 @@ class WorkerAlerts implements Alerts {
     }
   }
 
+  /** The oldest of the channel, where it may be tried now. The others wait behind it: nobody hears of an end first. */
   #deliver(channel: Channel): void {
-    const { clock, channels, log, signal } = this.#ports;
-    if (this.#underWay.has(channel) || this.#isClosed || signal.aborted) return;
-    const message = dueMessage(this.#book.messages, channel, clock.now());
-    if (message === undefined) return;
-    const record = (delivery: Delivery): void => this.#record(delivery);
-    const done = deliverOnce(message, { channels: channels(), clock, log, record, signal }).finally(() => {
+    if (this.#underWay.has(channel) || this.#isClosed || this.#ports.signal.aborted) return;
+    const message = this.#book.messages.find((each) => each.channel === channel);
+    if (message === undefined || (parseInstant(message.notBefore) ?? 0) > this.#ports.clock.now()) return;
+    const done = this.#deliverOnce(message).finally(() => {
       this.#underWay.delete(channel);
       // The next of the channel; one that failed is not due.
       this.#deliver(channel);
@@ -140,21 +154,42 @@ class WorkerAlerts implements Alerts {
     this.#underWay.set(channel, done);
   }
 
-  #record(delivery: Delivery): void {
+  /** Tries the message once, or drops it where there is nobody to take it. Never rejects; stopped, it leaves it as it was. */
+  async #deliverOnce(message: Message): Promise<void> {
+    const { channels, clock, log, signal } = this.#ports;
+    const { channel } = message;
+    const deliver = channels()[channel];
+    const payload = JSON.parse(message.payload) as AlertPayload;
+    const fields = { alert: message.id, problem: payload.problem, channel };
+    const age = clock.now() - (parseInstant(message.at) ?? 0);
+    if (deliver === undefined || age > longestMs) {
+      const why = deliver === undefined ? `there is no alerts.${channel} any more` : 'it is a week old';
+      log.warn(fields, `an alert is given up: ${why}`);
+      return this.#record(message, { result: 'dropped', channel });
+    }
+    const problem = await problemOf(deliver(payload, signal));
+    if (problem === null) {
+      log.info(fields, `the alert was delivered: ${payload.text}`);
+      this.#record(message, { result: 'delivered', channel });
+    } else if (!signal.aborted) {
+      const attempts = message.attempts + 1;
+      const pause = pauseAfter(attempts);
+      log.error({ ...fields, attempts, again_in_ms: pause }, `the alert could not be delivered: ${problem}`);
+      const later = { ...message, attempts, notBefore: timestampOf(clock.now() + pause) };
+      this.#record(message, { result: 'failed', channel }, later);
+    }
+  }
+
+  #record({ id }: Message, delivery: Delivery, ...later: readonly Message[]): void {
     const { messages, alerts } = this.#book;
-    const { message, kind } = delivery;
-    const rest = messages.flatMap((each) => {
-      if (each.id !== message.id) return [each];
-      return kind === 'failed' ? [message] : [];
-    });
-    this.#book = { alerts, messages: rest };
+    this.#book = { alerts, messages: messages.flatMap((each) => (each.id === id ? later : [each])) };
     this.#isSaved = false;
     this.#save();
     this.#ports.onDelivery(delivery);
   }
 }
 
-/** The alerts as the store knows them; nothing is looked at or sent before it is told to. Throws a FileError. */
+/** The alerts as the store knows them; nothing is looked at or sent before `look`. Throws a FileError. */
 export function openAlerts(ports: AlertPorts): Alerts {
   return new WorkerAlerts(ports);
 }

@@ -1,10 +1,20 @@
-/** The ways out that the settings name. */
-import type { Network } from '../../api/network.ts';
+/**
+ * The ways out that the settings name: a webhook, a program of the operator's own, and the ping after each complete sync, so
+ * that somebody else notices when none comes any more.
+ */
+import { spawn } from 'node:child_process';
+import { request } from 'undici';
+import { type Network, openDispatcher } from '../../api/network.ts';
 import type { Log } from '../../model/log.ts';
 import type { SecretAddress } from '../../model/secret.ts';
-import { runAlertCommand } from './command.ts';
-import type { Channels } from './courier.ts';
-import { sendRequest } from './request.ts';
+import { minuteMs, secondMs } from '../../model/time.ts';
+import type { Channel } from '../store/alert-types.ts';
+import type { Sleep } from '../run-job.ts';
+import { type AlertPayload, pauseAfter } from './message.ts';
+
+/** Delivers one message once; rejects with an Error that says why it could not, without secrets. */
+export type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<void>;
+export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
 
 export interface ChannelSettings {
   readonly webhook: SecretAddress | undefined;
@@ -30,4 +40,177 @@ export function channelsOf({ webhook, command, network = {} }: ChannelSettings, 
     }),
     ...(command && { command: (payload, signal) => runAlertCommand(command, payload, ports, signal) }),
   };
+}
+
+/** Why it failed; null where it did not. */
+export async function problemOf(trying: Promise<void>): Promise<string | null> {
+  try {
+    await trying;
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+const requestLimitMs = 10 * secondMs;
+
+interface SentRequest {
+  readonly method: 'GET' | 'POST';
+  /** JSON text. */
+  readonly body?: string;
+  readonly userAgent: string;
+  readonly network?: Network;
+}
+
+/**
+ * Sends one request to an address that must not be named: bounded in time, redirects not followed, the body not read; resolves where it was responded with a 2xx. Rejects with an Error whose message names the host alone: the
+ * transport's own messages may have the address in them.
+ */
+export async function sendRequest(address: SecretAddress, sent: SentRequest, signal: AbortSignal): Promise<void> {
+  const status = await statusOf(address, sent, signal);
+  if (status < 200 || status > 299) throw new Error(`${address.host} responded with ${status}`);
+}
+
+async function statusOf(
+  address: SecretAddress,
+  { method, body, userAgent, network = {} }: SentRequest,
+  signal: AbortSignal,
+): Promise<number> {
+  const limit = AbortSignal.timeout(requestLimitMs);
+  const dispatcher = openDispatcher(address.reveal(), network, { connectTimeoutMs: requestLimitMs });
+  try {
+    const response = await request(address.reveal(), {
+      method,
+      dispatcher,
+      body: body ?? null,
+      headers: { 'user-agent': userAgent, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+      signal: AbortSignal.any([signal, limit]),
+      // Alerts are days apart: a connection kept alive would be closed by then.
+      reset: true,
+    });
+    await response.body.dump({ limit: 65_536, signal: limit }).catch(() => {});
+    return response.statusCode;
+  } catch (error) {
+    // The cause is left out: it may have the address in it, and whoever logs an error logs its cause.
+    // oxlint-disable-next-line preserve-caught-error
+    if (limit.aborted) throw new Error(`${address.host} gave no response within ${requestLimitMs / secondMs} s`);
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'no connection';
+    // oxlint-disable-next-line preserve-caught-error
+    throw new Error(`${address.host} could not be reached (${code})`);
+  } finally {
+    await dispatcher.destroy();
+  }
+}
+
+const commandLimitMs = minuteMs;
+
+/** What is logged of its output. */
+const longestOutput = 4_096;
+
+interface CommandPorts {
+  readonly folder: string;
+  /** Given to it besides the alert's own. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly log: Log;
+  /** One minute where it is left out. */
+  readonly limitMs?: number;
+}
+
+/**
+ * Runs the program, without a shell: nothing that an alert says can be run. Resolves where it ended with 0; rejects with an
+ * Error that says how else. It is ended when it takes too long, or when the signal is aborted.
+ */
+export function runAlertCommand(
+  [program = '', ...words]: readonly string[],
+  payload: AlertPayload,
+  { folder, environment, log, limitMs = commandLimitMs }: CommandPorts,
+  signal: AbortSignal,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, words, {
+      cwd: folder,
+      env: { ...environment, ...fieldsOf(payload) },
+      stdio: 'pipe',
+      // A group of its own, so that what it has started ends with it.
+      detached: true,
+    });
+    let output = '';
+    // First of all: where it could not be started for want of descriptors, it has no streams either.
+    child.once('error', (error: NodeJS.ErrnoException) =>
+      settle(`the alert command ${program} could not be run (${error.code ?? 'unknown'})`),
+    );
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        output = `${output}${text}`.slice(0, longestOutput);
+      });
+    }
+    function settle(problem: string | undefined): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      if (output.trim() !== '') log.info({ alert: payload.id }, `the alert command said: ${output.trim()}`);
+      if (problem === undefined) resolve();
+      else reject(new Error(problem));
+    }
+    const end = (): void => {
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+      } catch {
+        // It has ended by itself.
+      }
+    };
+    let isTooLong = false;
+    const timer = setTimeout(() => {
+      isTooLong = true;
+      end();
+    }, limitMs);
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
+    child.once('close', (code) => {
+      if (isTooLong) settle(`the alert command took longer than ${limitMs / secondMs} s`);
+      else settle(code === 0 ? undefined : `the alert command ended with ${code ?? 'a signal'}`);
+    });
+    // It need not read.
+    child.stdin.on('error', () => {});
+    child.stdin.end(`${JSON.stringify(payload)}\n`);
+  });
+}
+
+function fieldsOf({ id, problem, kind, resolved, text, job, run, outcome, exit_code }: AlertPayload) {
+  return {
+    ALERT_ID: id,
+    ALERT_PROBLEM: problem,
+    ALERT_KIND: kind,
+    ALERT_RESOLVED: resolved ? '1' : '0',
+    ALERT_TEXT: text,
+    ALERT_JOB: job ?? '',
+    ALERT_RUN: run ?? '',
+    ALERT_OUTCOME: outcome ?? '',
+    ALERT_EXIT_CODE: exit_code === null ? '' : String(exit_code),
+  };
+}
+
+/** The next complete sync pings again; until then a receiver that is down for a quarter of an hour must not cry wolf. */
+const mostAttempts = 5;
+
+interface PingPorts {
+  readonly network?: Network;
+  readonly userAgent: string;
+  readonly sleep: Sleep;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Sends it until the address takes it, or often enough. Never rejects. */
+export async function ping(
+  address: SecretAddress,
+  { network = {}, userAgent, sleep, log, signal }: PingPorts,
+): Promise<void> {
+  for (let attempt = 1; !signal.aborted; attempt += 1) {
+    const problem = await problemOf(sendRequest(address, { method: 'GET', userAgent, network }, signal));
+    if (problem === null || signal.aborted) return;
+    const isLast = attempt === mostAttempts;
+    log.warn({ attempt }, `the ping was not taken: ${problem}${isLast ? '; the next complete sync pings again' : ''}`);
+    if (isLast) return;
+    await sleep(pauseAfter(attempt), signal);
+  }
 }

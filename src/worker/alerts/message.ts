@@ -1,6 +1,51 @@
-/** What is sent of an alert, and when it is tried again. docs/worker.md, "Alerts", explains every field. */
-import { hourMs, minuteMs, secondMs, type Timestamp } from '../../model/time.ts';
-import type { Alert } from '../store/alert-types.ts';
+/**
+ * Which alerts are to be sent, what is sent of each, and when a failed delivery is tried again. docs/worker.md, "Alerts",
+ * explains every field.
+ */
+import { dayMs, hourMs, minuteMs, parseInstant, secondMs, type Timestamp, timestampOf } from '../../model/time.ts';
+import type { Alert, Problem } from '../store/alert-types.ts';
+
+/** One that lasts is sent again after this time: what was said a week ago has been forgotten, or was overlooked. */
+const reminderMs = dayMs;
+
+export interface AlertStep {
+  readonly kind: 'begins' | 'lasts' | 'ends';
+  readonly alert: Alert;
+}
+
+/**
+ * What is to be sent, new problems first: a pure function of the alerts that are open, of the problems there are, and of the
+ * time. Each is sent when it begins, again each day while it lasts, and when it ends.
+ */
+export function decideAlerts(open: readonly Alert[], problems: readonly Problem[], now: number): readonly AlertStep[] {
+  const before = new Map(open.map((alert) => [alert.problem, alert]));
+  const present = new Set(problems.map(({ problem }) => problem));
+  const sentAt = timestampOf(now);
+  return [
+    ...problems.flatMap((problem): AlertStep[] => {
+      const alert = before.get(problem.problem);
+      if (alert === undefined) return [{ kind: 'begins', alert: { ...problem, since: sentAt, sentAt } }];
+      // What it says may have changed meanwhile: a sync that was partial for another resource.
+      return isDue(alert, now) ? [{ kind: 'lasts', alert: { ...problem, since: alert.since, sentAt } }] : [];
+    }),
+    ...open.filter(({ problem }) => !present.has(problem)).map((alert): AlertStep => ({ kind: 'ends', alert })),
+  ];
+}
+
+/** Once a day: a clock that was set back must not put it off. */
+function isDue({ sentAt }: Alert, now: number): boolean {
+  return Math.abs(now - (parseInstant(sentAt) ?? 0)) >= reminderMs;
+}
+
+/** The open alerts after the steps. */
+export function alertsAfter(open: readonly Alert[], steps: readonly AlertStep[]): readonly Alert[] {
+  const after = new Map(open.map((alert) => [alert.problem, alert]));
+  for (const { kind, alert } of steps) {
+    if (kind === 'ends') after.delete(alert.problem);
+    else after.set(alert.problem, alert);
+  }
+  return [...after.values()];
+}
 
 /** Where an alert comes from. */
 export interface Sender {
@@ -22,7 +67,6 @@ export interface AlertPayload {
   readonly next: string | null;
   readonly at: Timestamp;
   readonly since: Timestamp;
-  readonly comes_and_goes: boolean;
   readonly job: string | null;
   readonly run: string | null;
   readonly outcome: string | null;
@@ -34,12 +78,13 @@ export interface AlertPayload {
 
 /** @param id of this message: however often it is sent, it stays the same */
 export function payloadOf(
-  alert: Alert,
+  { kind: step, alert }: AlertStep,
   id: string,
   at: Timestamp,
   { pasteable = (text) => text, ...sender }: Sender,
 ): AlertPayload {
-  const { problem, kind, text, since, comesAndGoes, job, run, outcome, exitCode, isOver } = alert;
+  const { problem, kind, text, since, job, run, outcome, exitCode } = alert;
+  const isOver = step === 'ends';
   const next = isOver || alert.next === null ? null : pasteable(alert.next);
   const place = sender.profile === null ? sender.host : `${sender.host}, ${sender.profile}`;
   return {
@@ -47,11 +92,10 @@ export function payloadOf(
     problem,
     kind,
     resolved: isOver,
-    text: `${isOver ? 'over: ' : ''}${text}${comesAndGoes && !isOver ? ' (it comes and goes)' : ''}${next === null ? '' : `. ${next}`} [admin-mirror on ${place}]`,
+    text: `${isOver ? 'over: ' : ''}${text}${next === null ? '' : `. ${next}`} [admin-mirror on ${place}]`,
     next,
     at,
     since,
-    comes_and_goes: comesAndGoes,
     job,
     run,
     outcome,
@@ -60,7 +104,7 @@ export function payloadOf(
   };
 }
 
-/** A receiver that is down is asked again soon; one that stays down is not asked every minute. */
+/** A receiver that is down is tried again soon; one that stays down is not tried every minute. */
 const pauses: readonly number[] = [5 * secondMs, 30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs];
 
 /** How long to wait after so many tries that failed, ms. */

@@ -45,7 +45,7 @@ function problem(kind: ProblemKind, subject: string, text: string, more: Partial
 
 /**
  * A job's problem is over with its next complete run. It may get worse before, partial and then failed, which is another
- * problem; not better: a partial run after a failed one tells nobody anything.
+ * problem; not better: a partial run after a failed one is no news.
  */
 function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<string, Problem>): Problem[] {
   const partial = standing.get(`job_partial:${name}`);
@@ -74,7 +74,7 @@ function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<s
     case 'skipped':
     case 'overlapped':
     case null:
-      // It will be made up for, or what it waited for is a problem of its own.
+      // It will be caught up, or what it waited for is a problem of its own.
       return before;
   }
 }

@@ -8,7 +8,7 @@ import type { Alert } from '../store/alert-types.ts';
 import type { JournalHealth, Look, MirrorHealth } from '../store/health-types.ts';
 import type { RunReport } from '../../store/mirror-types.ts';
 import type { JobRun } from '../store/store-types.ts';
-import type { Delivery } from '../alerts/courier.ts';
+import type { Delivery } from '../alerts/alerts.ts';
 import { latenessOf } from '../alerts/problems.ts';
 import type { WorkerEvent, WorkerView } from '../events.ts';
 import type { Freshness } from './freshness.ts';
@@ -62,7 +62,7 @@ export function openMetrics(version: string): Metrics {
   const ofJobs = jobGauges(gauge);
   const ofMirror = mirrorGauges(gauge);
   const ofJournal = journalGauges(gauge);
-  const alertsOpen = gauge('alerts_open', 'Problems that were told and are not over, by kind.', ['kind']);
+  const alertsOpen = gauge('alerts_open', 'Problems that were sent and are not over, by kind.', ['kind']);
   const readable = gauge('file_readable', 'Whether the file could be read just now, or is not there: 1; else 0.', [
     'file',
   ]);
@@ -91,7 +91,7 @@ export function openMetrics(version: string): Metrics {
       if (event.kind === 'run_ended') onRunEnd(event.run);
       else if (event.kind === 'passed_over') runs.inc({ job: event.job, outcome: event.outcome }, 1 + event.passedOver);
     },
-    onDelivery: ({ kind, message }) => deliveries.inc({ channel: message.channel, result: kind }),
+    onDelivery: ({ channel, result }) => deliveries.inc({ channel, result }),
     text: async ({ view, mirror, journal, freshness, alerts }) => {
       readable.set({ file: 'worker' }, Number(view !== undefined));
       readable.set({ file: 'mirror' }, Number(!('problem' in mirror)));

@@ -31,17 +31,11 @@ export interface Problem {
   readonly exitCode: number | null;
 }
 
-/** A problem that was told. */
+/** A problem that is open and was sent. */
 export interface Alert extends Problem {
   readonly since: Timestamp;
-  /** When it was told last: one that lasts is told again each day. */
-  readonly toldAt: Timestamp;
-  /** It had been over for a moment before: its end is told only once it has kept away for a while. */
-  readonly comesAndGoes: boolean;
-  /** Since when it is not there; null while it is. */
-  readonly goneSince: Timestamp | null;
-  /** Its end was told. Kept for a while all the same, to know it again. */
-  readonly isOver: boolean;
+  /** When it was sent last. */
+  readonly sentAt: Timestamp;
 }
 
 export type Channel = 'webhook' | 'command';

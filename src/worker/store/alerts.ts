@@ -9,7 +9,7 @@ import { workerKind } from './schema.ts';
 
 /** Opens the alerts of the worker's file, and makes it where there is none. Throws `FileError`. The caller closes it. */
 export function openAlertStore(file: string, clock: Clock = systemClock): AlertStore {
-  // As durable as the runs: what was told must not be forgotten with the power, or it would be told again.
+  // As durable as the runs: what was sent must not be forgotten with the power, or it would be sent again.
   return alertsOf(openForWriting(workerKind, file, clock, ['synchronous = FULL']), file);
 }
 
@@ -28,12 +28,10 @@ interface AlertRow {
   readonly outcome: string | null;
   readonly exit_code: number | null;
   readonly since: string;
-  readonly comes_and_goes: number;
-  readonly gone_since: string | null;
-  readonly is_over: number;
-  /** Both are missing in a file of an older version that is only looked at. */
+  /** A file of an older version that is only looked at lacks the first two, and keeps some that are over. */
   readonly next?: string | null;
   readonly told_at?: string | null;
+  readonly is_over?: number;
 }
 
 interface MessageRow {
@@ -45,26 +43,9 @@ interface MessageRow {
   readonly not_before: string;
 }
 
-function alertOf({
-  exit_code,
-  since,
-  comes_and_goes,
-  gone_since,
-  is_over,
-  told_at,
-  next,
-  ...problem
-}: AlertRow): Alert {
-  return {
-    ...problem,
-    next: next ?? null,
-    toldAt: (told_at ?? since) as Timestamp,
-    exitCode: exit_code,
-    since: since as Timestamp,
-    comesAndGoes: comes_and_goes === 1,
-    goneSince: gone_since as Timestamp | null,
-    isOver: is_over === 1,
-  };
+function alertOf({ problem, kind, text, job, run, outcome, exit_code, since, told_at, next = null }: AlertRow): Alert {
+  const facts = { problem, kind, text, next, job, run, outcome, exitCode: exit_code };
+  return { ...facts, since: since as Timestamp, sentAt: (told_at ?? since) as Timestamp };
 }
 
 function messageOf({ id, channel, payload, at, attempts, not_before }: MessageRow): Message {
@@ -75,23 +56,25 @@ function alertsOf(database: Database, file: string): AlertStore {
   const alerts = database.prepare<[], AlertRow>('SELECT * FROM worker_alerts ORDER BY since, problem');
   const messages = database.prepare<[], MessageRow>('SELECT * FROM worker_messages ORDER BY number');
   const addAlert = database.prepare(
-    `INSERT INTO worker_alerts (problem, kind, text, job, run, outcome, exit_code, since, comes_and_goes, gone_since, is_over,
-       next, told_at)
-     VALUES (@problem, @kind, @text, @job, @run, @outcome, @exitCode, @since, @comesAndGoes, @goneSince, @isOver, @next,
-       @toldAt)`,
+    `INSERT INTO worker_alerts (problem, kind, text, job, run, outcome, exit_code, since, next, told_at)
+     VALUES (@problem, @kind, @text, @job, @run, @outcome, @exitCode, @since, @next, @sentAt)`,
   );
   const addMessage = database.prepare(
     `INSERT INTO worker_messages (id, channel, payload, at, attempts, not_before)
      VALUES (@id, @channel, @payload, @at, @attempts, @notBefore)`,
   );
   return {
-    load: () => ({ alerts: alerts.all().map(alertOf), messages: messages.all().map(messageOf) }),
+    load: () => ({
+      alerts: alerts
+        .all()
+        .filter((row) => row.is_over !== 1)
+        .map(alertOf),
+      messages: messages.all().map(messageOf),
+    }),
     save: (book) => {
       const save = database.transaction(() => {
         database.exec('DELETE FROM worker_alerts; DELETE FROM worker_messages');
-        for (const alert of book.alerts) {
-          addAlert.run({ ...alert, comesAndGoes: Number(alert.comesAndGoes), isOver: Number(alert.isOver) });
-        }
+        for (const alert of book.alerts) addAlert.run(alert);
         for (const message of book.messages) addMessage.run(message);
       });
       try {

@@ -57,10 +57,18 @@ const firstSchema: readonly string[] = [
 ) STRICT`,
 ];
 
-/** What is to be done about a problem, and when it was told last. */
+/** What is to be done about a problem, and when it was sent last. */
 const remindersSchema: readonly string[] = [
   'ALTER TABLE worker_alerts ADD COLUMN next TEXT',
   'ALTER TABLE worker_alerts ADD COLUMN told_at TEXT',
+];
+
+/** Alerts end at once: none is kept to find out whether it comes back. */
+const openAlertsSchema: readonly string[] = [
+  'DELETE FROM worker_alerts WHERE is_over = 1',
+  'ALTER TABLE worker_alerts DROP COLUMN comes_and_goes',
+  'ALTER TABLE worker_alerts DROP COLUMN gone_since',
+  'ALTER TABLE worker_alerts DROP COLUMN is_over',
 ];
 
 /** What a worker's file is. */
@@ -68,7 +76,7 @@ export const workerKind: FileKind = {
   name: "worker's file",
   // "awrk"
   applicationId: 0x61_77_72_6b,
-  migrations: [firstSchema, remindersSchema],
+  migrations: [firstSchema, remindersSchema, openAlertsSchema],
   migrationTable: 'worker_migrations',
   lockTable: 'worker_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror; it lies beside the mirror',

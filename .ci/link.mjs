@@ -13,7 +13,8 @@ function link(name, target) {
 
 if (existsSync(`${modules}/.bin`)) {
   link('admin-mirror', '../../src/admin-mirror.js');
-  // Of the packages of a Node, one a platform, npm has installed that of this one.
+  // Of the packages of a Node, one a platform, npm has installed that of this one, where there is one that the lock pins by
+  // its hash. An unpinned program is not run: without one, the Node of the machine is used, and .ci/set-up.mjs says which.
   const { optionalDependencies } = JSON.parse(readFileSync(new URL('runtime/package.json', import.meta.url), 'utf8'));
   const runtime = readdirSync(modules).find((name) => name in optionalDependencies);
   if (runtime !== undefined && process.platform !== 'win32') link('node', `../${runtime}/bin/node`);

@@ -3,11 +3,12 @@
  * that counts and hashes them. Section "Writing" of docs/architecture.md.
  */
 import { createHash } from 'node:crypto';
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { explainFileError } from '../model/file-error.ts';
+import { makeFolder } from '../model/folder.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
-import { ownerAlone, writeDurableFile } from '../store/files/durable-file.ts';
+import { writeDurableFile } from '../store/files/durable-file.ts';
 import type { Batch, Intent, Journal } from '../journal/port.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
 import { manifestName, refuseChanged, sealedManifest, unchangedFiles } from './kept-results.ts';
@@ -64,7 +65,7 @@ export async function writeResults(
   force = false,
 ): Promise<Manifest> {
   try {
-    await mkdir(folder, { recursive: true, mode: ownerAlone.folder });
+    makeFolder(folder);
   } catch (error) {
     throw explainFileError(error, 'make the folder', folder) ?? error;
   }

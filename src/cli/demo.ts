@@ -1,8 +1,9 @@
 /** `demo`: the main job from beginning to end, against the sandbox, by the very commands that an operator would type. */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Command } from 'commander';
 import { type ExitCode, OperatorError } from '../model/errors.ts';
+import { makeFolder } from '../model/folder.ts';
 import { systemClock } from '../model/time.ts';
 import { settingTable } from '../settings/table.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
@@ -33,7 +34,7 @@ async function demo(context: CliContext): Promise<void> {
   const folder = join(context.folder, 'data', 'demo');
   // Each demo starts from nothing; only its own folder is touched.
   rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
 
   heading(context, 'A server to work with');
   const { openSandbox } = await import('../sandbox/sandbox.ts');

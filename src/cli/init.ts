@@ -1,10 +1,11 @@
 /** `init`: asks for the server and the key, tries them, measures the server, writes the config file. */
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
+import { makeFolder } from '../model/folder.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { resourceNames } from '../model/resources.ts';
 import { withServer } from '../settings/config-edit.ts';
@@ -190,9 +191,9 @@ async function write(context: CliContext, target: Target, answers: Answers): Pro
   const takeBack =
     isNew && source.kind === 'file' && key !== undefined ? writeKey(context.folder, source.file, key) : () => {};
   try {
-    mkdirSync(dirname(path), { recursive: true });
-    // A service of another user must be able to read it, as far as the umask allows.
-    await writeDurableFile(path, chunksOf(text), context.signal, 0o666);
+    makeFolder(dirname(path));
+    // A service of another user may have to read it; nobody else may write it, or it would not be taken.
+    await writeDurableFile(path, chunksOf(text), context.signal, 0o644);
   } catch (error) {
     takeBack();
     throw error;

@@ -1,8 +1,9 @@
 /** The file that log lines go to: made for its owner alone, and opened anew when somebody has moved it away. */
-import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { FileError, type OperatorError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
+import { makeFolder } from '../model/folder.ts';
 
 export interface LogFile {
   /** A line is in the file when this returns. */
@@ -24,7 +25,7 @@ export function openLogFile(path: string, tell: (problem: string) => void): LogF
   };
   let handle: number | undefined;
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    makeFolder(dirname(path));
     handle = open(path);
   } catch (error) {
     throw explained(error, 'write the log', path);

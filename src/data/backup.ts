@@ -4,11 +4,12 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
+import { makeFolder, makeNewFolder } from '../model/folder.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 import { version } from '../model/version.ts';
@@ -84,7 +85,7 @@ export async function makeBackup(
   const final = join(folder, name);
   const temporary = join(folder, `.${name}.${process.pid}${suffix}`);
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder);
     await removeLeft(folder);
     requireSpace(
       'make a backup',
@@ -116,7 +117,7 @@ function incomplete(folder: string, problems: readonly string[]): IncompleteErro
 
 /** One after the other, in the order given: what a later one holds was done after an earlier one was copied, or before. */
 async function copyAll(sources: readonly CopySource[], temporary: string, run: CopyRun) {
-  await mkdir(temporary, { mode: 0o700 });
+  makeNewFolder(temporary);
   const files: Record<'mirror' | 'journal', BackedUpFile | null> = { mirror: null, journal: null };
   const problems: string[] = [];
   let lost: unknown;

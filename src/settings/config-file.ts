@@ -32,6 +32,8 @@ export interface FileProfile extends FileSettings {
 export interface ConfigFile extends FileSettings {
   readonly profiles: readonly FileProfile[];
   readonly problems: readonly UsageError[];
+  /** The file as it was read; undefined of text that came from no file, or from one that is not taken. */
+  readonly bytes?: Buffer;
 }
 
 interface Found {
@@ -201,5 +203,6 @@ export function readConfigFile(path: string, name: string, required: boolean): C
     return refused(new UsageError(`the config file ${name} cannot be read: ${fileReason(error)}`, { advice }));
   }
   const problem = distrust(`the config file ${name}`, file);
-  return problem === undefined ? parseConfigFile(file.bytes.toString('utf8'), name) : refused(problem);
+  const { bytes } = file;
+  return problem === undefined ? { ...parseConfigFile(bytes.toString('utf8'), name), bytes } : refused(problem);
 }

@@ -156,6 +156,8 @@ export interface SettingsReading {
   readonly problems: readonly UsageError[];
   /** Variables that look like ours and are none, each with the nearest that is. */
   readonly warnings: readonly string[];
+  /** The config file as it was read, to be kept; undefined where there is none. */
+  readonly configBytes: Buffer | undefined;
   /** undefined where there are problems. */
   readonly settings: Settings | undefined;
   /** The settings without the values that were refused: to be looked at by the doctor, never to be worked with. */
@@ -226,6 +228,7 @@ export function readSettings(sources: SettingsSources): SettingsReading {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
     problems,
     warnings: places.flatMap(({ variables, origin }) => strangers(variables, origin, known)),
+    configBytes: file?.bytes,
     settings: problems.length === 0 ? rest : undefined,
     rest,
   };

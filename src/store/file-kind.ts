@@ -2,11 +2,12 @@
  * SQLite files of ours: numbered, recorded changes of their schema. A file of a newer version, or of another program, is
  * refused and never changed.
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
+import { makeFolder } from '../model/folder.ts';
 import { refuseUnfit } from '../model/read-file.ts';
 import { type Clock, systemClock, timestampOf } from '../model/time.ts';
 
@@ -128,7 +129,7 @@ export function openForReading(
 /** By us rather than by SQLite, so that it is private from its first byte; -wal and -shm take its mode over. */
 function makeFile(file: string): void {
   const folder = dirname(file);
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   closeSync(openSync(file, 'a', 0o600));
   try {
     // The name of a file is in its folder: without this, a loss of power could take the whole file.

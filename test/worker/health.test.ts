@@ -1,5 +1,6 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -157,6 +158,26 @@ describe('the server', () => {
     expect((await get('/metricsx')).status).toBe(404);
     expect((await get('/__proto__')).status).toBe(404);
     expect((await get('/healthz?x=1')).status).toBe(200);
+  });
+
+  test.each([
+    ['evil.example', 403],
+    ['evil.example:9464', 403],
+    ['127.0.0.1.evil.example', 403],
+    ['localhost@evil.example', 403],
+    [':', 403],
+    ['localhost:1', 200],
+    ['127.0.0.1', 200],
+    ['[::1]:9464', 200],
+  ])('without a token, a request that was sent to %s gets %i', async (host, status) => {
+    const { url } = await serving();
+    for (const path of ['/healthz', '/metrics']) {
+      const [answer] = (await once(request(`${url}${path}`, { headers: { host } }).end(), 'response')) as [
+        IncomingMessage,
+      ];
+      answer.resume();
+      expect({ path, status: answer.statusCode }).toEqual({ path, status });
+    }
   });
 
   test('says where to name another port where this one is taken', async () => {

@@ -1,12 +1,13 @@
 /** `bulk run … --rehearse`: the batch against a sandbox with the mirror's users, in this process, and nothing kept. */
 import { randomBytes } from 'node:crypto';
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { counted } from '../../model/counted.ts';
 import type { Releases } from '../../app.ts';
 import type { Action } from '../../bulk/action.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
 import { UsageError } from '../../model/errors.ts';
+import { makeNewFolder } from '../../model/folder.ts';
 import type { ServedRecord } from '../../model/records.ts';
 import { Secret } from '../../model/secret.ts';
 import { systemClock } from '../../model/time.ts';
@@ -82,7 +83,7 @@ async function ownFolder(mirror: string): Promise<string> {
   const name = join(dirname(mirror), 'rehearsal');
   await removeStale(dirname(mirror), name);
   const folder = join(dirname(mirror), partialName(name));
-  await mkdir(folder, { mode: 0o700 });
+  makeNewFolder(folder);
   return folder;
 }
 

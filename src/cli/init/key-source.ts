@@ -1,8 +1,9 @@
 /** Where the key comes from, now and in each later run. */
-import { closeSync, existsSync, fchmodSync, fsyncSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fchmodSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import { makeFolder } from '../../model/folder.ts';
 import { readRegularFile } from '../../model/read-file.ts';
 import type { Secret } from '../../model/secret.ts';
 import { profileVariable } from '../../settings/profiles.ts';
@@ -49,7 +50,7 @@ export function keyIn(folder: string, file: string): Secret | undefined {
 export function writeKey(folder: string, file: string, key: Secret): () => void {
   const path = resolve(folder, file);
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(path));
     const handle = openSync(path, 'wx', 0o600);
     try {
       fchmodSync(handle, 0o600);

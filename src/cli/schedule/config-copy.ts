@@ -2,23 +2,22 @@
  * The config file as the worker has read it, kept beside the mirror for the commands that it starts: one that is being
  * edited, or was broken since, neither stops tonight's jobs nor changes half of them. SIGHUP brings a new one into force.
  */
-import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { renameSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
-import { readRegularFile } from '../../model/read-file.ts';
-import { type SettingsReading, settingsFrom, valueOf } from '../../settings/settings.ts';
+import { makeFolder } from '../../model/folder.ts';
+import { type SettingsReading, settingsFrom } from '../../settings/settings.ts';
 
 /** Copies the config file of these settings; gives the path of the copy. Throws a FileError. */
-export function keepConfig(reading: SettingsReading, folder: string): string {
+export function keepConfig(reading: SettingsReading): string {
   const { mirror } = settingsFrom(reading).store;
   const copy = `${mirror.replace(/\.db$/, '')}.worker.yaml`;
-  const file = String(valueOf(reading, 'config').value);
   try {
-    mkdirSync(dirname(copy), { recursive: true });
-    // In one step: a disk that is full must leave the copy that the old config file goes on by.
-    const { bytes } = readRegularFile(resolve(folder, file));
-    writeFileSync(`${copy}.new`, bytes, { mode: 0o600 });
+    makeFolder(dirname(copy));
+    // What was checked and not what stands there by now; in one step, since a disk that is full must leave the copy that the
+    // old config file goes on by.
+    writeFileSync(`${copy}.new`, reading.configBytes ?? '', { mode: 0o600 });
     renameSync(`${copy}.new`, copy);
   } catch (error) {
     throw explainFileError(error, 'keep the config file as', copy) ?? new FileError(String(error), { cause: error });

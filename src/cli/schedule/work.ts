@@ -30,7 +30,7 @@ export async function work(context: CliContext): Promise<void> {
   let watch: Watch | undefined;
   const tell = (event: WorkerEvent): void => {
     // Before it has started, the copy may be that of another worker.
-    if (event.kind === 'started') config = ['--config', keepConfig(reading, folder)];
+    if (event.kind === 'started') config = ['--config', keepConfig(reading)];
     toLog(event);
     watch?.onEvent(event);
   };
@@ -45,7 +45,7 @@ export async function work(context: CliContext): Promise<void> {
       }
       const watching = watchSettingsOf(read);
       // From here on nothing fails: a file is taken whole or not at all.
-      config = ['--config', keepConfig(again, folder)];
+      config = ['--config', keepConfig(again)];
       worker.reload(jobs);
       watch?.reload(watching);
     } catch (error) {

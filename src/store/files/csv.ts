@@ -23,14 +23,14 @@ const formula = /^(?:[[\p{Cc}\p{Cf}\p{Z}]--[\t\n\r]]*[=+\-@＝＋－＠]|[\t\n\r
  */
 const laterFormula = /([;\t\n\r])(?=[[\p{Cc}\p{Cf}\p{Z}"]--[\t\n\r]]*[=+\-@＝＋－＠])/gv;
 /** Text that begins with one of these characters and is on one line is no formula, and most text is so. */
-const plain = /^[\w"'(<[{][^;\t\n\r]*$/;
+const harmless = /^[\w"'(<[{][^;\t\n\r]*$/;
 
 /**
  * The text so that no spreadsheet, of whatever country, takes it or a part of it for a formula. Numbers never pass
  * through here: `-5` stays a number.
  */
 export function guardedText(text: string): string {
-  if (plain.test(text)) return text;
+  if (harmless.test(text)) return text;
   const guarded = text.replaceAll(laterFormula, "$1'");
   return formula.test(text) ? `'${guarded}` : guarded;
 }
@@ -46,23 +46,33 @@ export function plainText(cell: Exclude<Cell, string | null>): string {
   return cell instanceof Uint8Array ? Buffer.from(cell).toString('hex') : String(cell);
 }
 
+/**
+ * Whether the row begins with a negative number: where only `;` splits, the whole line is one cell that begins with a sign, and
+ * text after it such as `*2` would be a part of the formula. Text in quotes never is.
+ */
+export function beginsWithSign([first]: Row): boolean {
+  return (typeof first === 'number' || typeof first === 'bigint') && first < 0;
+}
+
 /** A function that writes rows, each ended by LF. Null is nothing at all, empty text is `""`. */
 export function csvLines(style: CsvStyle): (rows: readonly Row[]) => string {
   const { delimiter, guard } = style;
-  const cellText = (cell: Cell): string => {
+  const cellText = (cell: Cell, inQuotes: boolean): string => {
     if (cell === null) return '';
-    if (cell === '') return '""';
     // Numbers need no quotes; of bytes there may be none, which is not null either.
-    if (typeof cell !== 'string') return plainText(cell) || '""';
-    const text = guard ? guardedText(cell) : cell;
-    return quoted.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    if (typeof cell === 'number' || typeof cell === 'bigint') return String(cell);
+    const plain = typeof cell === 'string' ? cell : plainText(cell);
+    if (plain === '') return '""';
+    const text = guard ? guardedText(plain) : plain;
+    return inQuotes || quoted.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return (rows) => {
     let lines = '';
     for (const row of rows) {
       let between = '';
+      const inQuotes = guard && beginsWithSign(row);
       for (const cell of row) {
-        lines += between + cellText(cell);
+        lines += between + cellText(cell, inQuotes);
         between = delimiter;
       }
       lines += '\n';

@@ -2,14 +2,15 @@
  * Files that appear whole or not at all: written under a temporary name in the same folder, brought to the disk, then
  * renamed over the final name. See docs/architecture.md, "The musts".
  */
-import { type FileHandle, mkdir, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import { makeFolder } from '../../model/folder.ts';
 import { partialName, removeStale } from './partial-name.ts';
 
-/** The modes of what holds records, and of the folders that are made for it. */
-export const ownerAlone = { file: 0o600, folder: 0o700 } as const;
+/** The mode of what holds records. */
+export const ownerAlone = 0o600;
 
 /**
  * Writes the chunks to the file in place of what was there, and gives the number of bytes. When it fails or is aborted,
@@ -21,7 +22,7 @@ export async function writeDurableFile(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
-  mode: number = ownerAlone.file,
+  mode: number = ownerAlone,
 ): Promise<number> {
   try {
     return await write(path, chunks, { signal, mode });
@@ -89,7 +90,7 @@ async function inPlaceOf(
   signal: AbortSignal,
   make: (temporary: string) => Promise<void>,
 ): Promise<void> {
-  await mkdir(dirname(target), { recursive: true, mode: ownerAlone.folder });
+  makeFolder(dirname(target));
   await removeStale(dirname(target), target);
   const temporary = join(dirname(target), partialName(target));
   try {

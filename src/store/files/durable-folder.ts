@@ -2,10 +2,11 @@
  * Folders of files that belong together, with a manifest that says what they are: the set appears whole, and what is
  * there of an older one stays until it does. Section "Exports" of docs/architecture.md.
  */
-import { chmod, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { chmod, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
+import { makeFolder, makeNewFolder } from '../../model/folder.ts';
 import { readRegularFile } from '../../model/read-file.ts';
 import { ownerAlone, syncFolder } from './durable-file.ts';
 import { partialName, removeStale } from './partial-name.ts';
@@ -46,7 +47,7 @@ async function write<T extends FolderManifest>(
 ): Promise<T> {
   const isThere = await isFolder(path);
   const outer = isThere ? path : dirname(path);
-  await mkdir(outer, { recursive: true, mode: ownerAlone.folder });
+  makeFolder(outer);
   await removeStale(outer, path);
   const older = isThere ? readManifest(path) : undefined;
   if (older !== undefined && older.program !== program) {
@@ -55,7 +56,7 @@ async function write<T extends FolderManifest>(
     });
   }
   const stage = join(outer, partialName(path));
-  await mkdir(stage, { mode: ownerAlone.folder });
+  makeNewFolder(stage);
   try {
     const manifest = await fill(stage);
     await writeManifest(stage, manifest);
@@ -108,7 +109,7 @@ async function isFolder(path: string): Promise<boolean> {
 }
 
 async function writeManifest(folder: string, manifest: FolderManifest): Promise<void> {
-  const handle = await open(join(folder, manifestName), 'wx', ownerAlone.file);
+  const handle = await open(join(folder, manifestName), 'wx', ownerAlone);
   try {
     await handle.writeFile(`${JSON.stringify(manifest, undefined, 2)}\n`);
     await handle.sync();

@@ -6,6 +6,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { FileError, UsageError } from '../../model/errors.ts';
+import { isLoopback } from '../../model/loopback.ts';
 import type { Log } from '../../model/log.ts';
 import type { Secret } from '../../model/secret.ts';
 import { secondMs } from '../../model/time.ts';
@@ -38,7 +39,7 @@ export async function openHealthServer(
   token?: Secret,
 ): Promise<HealthServer> {
   const server = createServer({ connectionsCheckingInterval: secondMs }, (request, response) => {
-    answer(request, response, pages, token).catch((error: unknown) => {
+    answer(request, response, { host, pages, token }).catch((error: unknown) => {
       log.error({ path: pathOf(request) }, `a question about health could not be answered: ${String(error)}`);
       if (!response.headersSent) send(response, 500, 'text/plain', 'this is a bug in admin-mirror; its log has more\n');
       else response.destroy();
@@ -111,15 +112,29 @@ function mayAsk({ headers }: IncomingMessage, token: Secret | undefined): boolea
   return given?.length === expected?.length && timingSafeEqual(given ?? Buffer.of(), expected ?? Buffer.of());
 }
 
+/**
+ * Whether the request was sent to this machine by a name of this machine. A web page of elsewhere, whose name was made to
+ * mean this machine, has a browser send that name. Where there is a token, the page does not have it.
+ */
+function isForUs({ headers: { host } }: IncomingMessage, listening: string): boolean {
+  // Only HTTP/1.0 comes without: Node refuses the others, and no browser speaks it.
+  if (host === undefined) return true;
+  const { hostname } = URL.parse(`http://${host}`) ?? { hostname: '' };
+  return isLoopback(hostname) || hostname === listening.toLowerCase() || hostname === `[${listening}]`;
+}
+
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  pages: Pages,
-  token: Secret | undefined,
+  { host, pages, token }: { readonly host: string; readonly pages: Pages; readonly token: Secret | undefined },
 ): Promise<void> {
   if (!mayAsk(request, token)) {
     response.setHeader('WWW-Authenticate', 'Bearer');
     send(response, 401, 'text/plain', 'this wants the token of worker.token\n');
+    return;
+  }
+  if (token === undefined && !isForUs(request, host)) {
+    send(response, 403, 'text/plain', `this answers at ${host} and names of this machine alone\n`);
     return;
   }
   const path = pathOf(request);

@@ -24,7 +24,7 @@ async function mirrored() {
   const size = Number(database.pragma('page_size', { simple: true }));
   database.close();
   const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
-  const told = async (args: readonly string[]) => {
+  const expectDamage = async (args: readonly string[]) => {
     const { code, stderr } = await runCli([...args, '--quiet'], { folder, environment });
     expect({ args, code, stderr }).toEqual({
       args,
@@ -33,7 +33,7 @@ async function mirrored() {
     });
     expect(stderr).not.toMatch(/bug|^ {4}at /m);
   };
-  return { folder, file, pages, size, told };
+  return { folder, file, pages, size, expectDamage };
 }
 
 /** Makes noise of the beginning of these pages. */
@@ -52,7 +52,7 @@ const exports = [
 
 describe('a damaged mirror', () => {
   test('is told as damage, with the way back, by every command that meets it', async () => {
-    const { file, pages, size, told } = await mirrored();
+    const { file, pages, size, expectDamage } = await mirrored();
     breakPages(file, [...pages.users, ...pages.users_created_at], size);
     const commands = [
       ['sync', '--full'],
@@ -64,21 +64,21 @@ describe('a damaged mirror', () => {
       ['backup', 'copies'],
     ];
     // One after the other: two syncs side by side would meet the lock, not the damage.
-    for (const args of commands) await told(args);
+    for (const args of commands) await expectDamage(args);
   });
 
   test('makes no file of what is exported, where a single page of it is broken', async () => {
-    const { folder, file, pages, size, told } = await mirrored();
+    const { folder, file, pages, size, expectDamage } = await mirrored();
     const middle = pages.users[Math.floor(pages.users.length / 2)] ?? 0;
     breakPages(file, [middle], size);
-    await Promise.all(exports.map(told));
+    await Promise.all(exports.map(expectDamage));
     expect(readdirSync(folder)).toEqual(['data']);
   });
 
   test('that is cut by half is told as damage before anything is read', async () => {
-    const { folder, file, told } = await mirrored();
+    const { folder, file, expectDamage } = await mirrored();
     truncateSync(file, Math.floor(statSync(file).size / 2));
-    await Promise.all([...exports, ['query', 'SELECT 1']].map(told));
+    await Promise.all([...exports, ['query', 'SELECT 1']].map(expectDamage));
     expect(readdirSync(folder)).toEqual(['data']);
   });
 });

@@ -49,18 +49,18 @@ export function define(program: Command, context: CliContext): void {
 /** Runs a sync, and prints what became of it. Throws why it is not complete. */
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const settings = context.settings();
-  const [{ withReleases }, { openLog }, { openSyncWatch }, { runSyncThread }] = await Promise.all([
+  const [{ openSync, withReleases }, { openLog }, { openSyncWatch }] = await Promise.all([
     import('../app.ts'),
     import('./logger.ts'),
     import('./sync-progress.ts'),
-    import('./engine.ts'),
   ]);
   const run = runId(systemClock);
   const log = await openLog(context, () => ({ run }));
   const request = { ...requestOf(context, resources, flags), run };
   const { report, error } = await withReleases(async (releases) => {
     const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
-    const end = await runSyncThread(settings, request, { log, progress: watch.progress, signal: context.signal });
+    const surroundings = { settings, log, clock: systemClock, signal: context.signal };
+    const end = await (await openSync(surroundings, releases))(request, watch.progress);
     const { status, requests, retries } = end.report;
     watch.ended({ status, requests, retries });
     return end;

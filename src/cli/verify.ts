@@ -33,18 +33,18 @@ export function define(program: Command, context: CliContext): void {
 
 async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const settings = context.settings();
-  const [{ withReleases }, { openLog }, { openSyncWatch }, { runVerifyThread }] = await Promise.all([
+  const [{ openVerify, withReleases }, { openLog }, { openSyncWatch }] = await Promise.all([
     import('../app.ts'),
     import('./logger.ts'),
     import('./sync-progress.ts'),
-    import('./engine.ts'),
   ]);
   const run = runId(systemClock);
   const log = await openLog(context, () => ({ run }));
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {
     const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
-    const end = await runVerifyThread(settings, request, { log, progress: watch.progress, signal: context.signal });
+    const surroundings = { settings, log, clock: systemClock, signal: context.signal };
+    const end = await (await openVerify(surroundings, releases))(request, watch.progress);
     watch.ended({ status: end.report.status, requests: end.report.requests });
     return end;
   });

@@ -12,15 +12,23 @@ export class UnreadableAnswer extends Error {
   readonly refusal: readonly string[] | undefined;
   /** True where it is an answer to another question. */
   readonly mistaken: boolean;
+  /** True where it shows the records of another list. */
+  readonly foreign: boolean;
 
   constructor(
     message: string,
-    more: { readonly html?: boolean; readonly refusal?: readonly string[]; readonly mistaken?: boolean } = {},
+    more: {
+      readonly html?: boolean;
+      readonly refusal?: readonly string[];
+      readonly mistaken?: boolean;
+      readonly foreign?: boolean;
+    } = {},
   ) {
     super(message);
     this.html = more.html ?? false;
     this.refusal = more.refusal;
     this.mistaken = more.mistaken ?? false;
+    this.foreign = more.foreign ?? false;
   }
 }
 

@@ -226,7 +226,7 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
     const path = listPath(resource, asked);
     const wish = wished === undefined ? undefined : { ...wished, resource, page };
     const parse = (answer: HttpAnswer): Page =>
-      wish === undefined ? pageOf(answer, page) : digestedPage(answer, wish);
+      wish === undefined ? pageOf(answer, page, resource) : digestedPage(answer, wish);
     return read(line, path, parse, { limits: { ...limits, ...patience }, random, signal, wish, mayRetry });
   };
 

@@ -3,6 +3,8 @@
  * checked; records are taken as they come. Section "Lists" of docs/api.md.
  */
 import { z } from 'zod';
+import { foreignList } from '../model/foreign-records.ts';
+import type { ResourceName } from '../model/resources.ts';
 import { ageOf, serverTimeOf } from './answer-headers.ts';
 import { bodyOf, problemsIn, UnreadableAnswer } from './answer-body.ts';
 import type { HttpAnswer } from './http.ts';
@@ -62,10 +64,11 @@ function isNumbered(data: unknown): data is Record<string, unknown> {
 }
 
 /**
- * The answer as a page. Throws an UnreadableAnswer for whatever is no envelope, and for an envelope of another page
- * than the one asked for: servers answer a page they do not like with their first.
+ * The answer as a page of the resource's list. Throws an UnreadableAnswer for whatever is no envelope, for an envelope of
+ * another page than the one asked for - servers answer a page they do not like with their first - and for the records of
+ * another list.
  */
-export function pageOf(answer: HttpAnswer, asked: number): Page {
+export function pageOf(answer: HttpAnswer, asked: number, resource: ResourceName): Page {
   const body = bodyOf(answer);
   const parsed = envelope.safeParse(body);
   if (!parsed.success) {
@@ -81,6 +84,8 @@ export function pageOf(answer: HttpAnswer, asked: number): Page {
   }
   if (!data.every(isRecord))
     throw new UnreadableAnswer('the answer is no list: data holds something that is no record');
+  const foreign = foreignList(data, resource);
+  if (foreign !== undefined) throw new UnreadableAnswer(foreign, { foreign: true });
   const ageMs = ageOf(answer.headers);
   const serverTime = serverTimeOf(answer.headers);
   return {

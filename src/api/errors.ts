@@ -4,6 +4,7 @@
  */
 import {
   type ErrorOptions,
+  IncompleteError,
   KeyRefusedError,
   OutcomeUnknownError,
   UnreachableError,
@@ -123,6 +124,11 @@ export class Unreachable extends ReadFailed {
 /** Something answers at the address, and it is not this API: a web page, or a redirect. */
 export class NotTheApi extends ReadFailed {
   override readonly name = 'NotTheApi';
+}
+
+/** A list shows the records of another one, also when it was asked for once more. */
+export class ForeignRecords extends IncompleteError {
+  override readonly name = 'ForeignRecords';
 }
 
 /** The body is over the bound: the caller may ask for smaller pages. */

@@ -47,7 +47,7 @@ export function digestOf(answer: HttpAnswer, wish: PageWish, makeRows: RowMaker 
   const digest = hash('sha1', answer.body, 'base64');
   const { known, rowsOf, resource } = wish;
   if (digest === known?.hash || rowsOf === null || makeRows === undefined) return { hash: digest, content: null };
-  const { total, lastPage, perPage, records } = pageOf(answer, wish.page);
+  const { total, lastPage, perPage, records } = pageOf(answer, wish.page, resource);
   const owned = records.filter((record) => owns(rowsOf, record['created_at']));
   const content = {
     total,
@@ -65,7 +65,7 @@ export function digestOf(answer: HttpAnswer, wish: PageWish, makeRows: RowMaker 
 export function digestedPage(answer: HttpAnswer, wish: PageWish): Page {
   const digest = answer.digest ?? digestOf(answer, wish, undefined);
   const read = digest.content ?? (wish.known?.hash === digest.hash ? wish.known : undefined);
-  if (read === undefined) return { ...pageOf(answer, wish.page), digest };
+  if (read === undefined) return { ...pageOf(answer, wish.page, wish.resource), digest };
   const { total, lastPage, perPage } = read;
   const { body: bytes, milliseconds } = answer;
   const ageMs = ageOf(answer.headers);

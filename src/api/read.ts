@@ -3,7 +3,7 @@ import { secondMs } from '../model/time.ts';
 import { isHtml, UnreadableAnswer } from './answer-body.ts';
 import { answerOf, isRedirect, redirectError, refusalOf, type RequestName, webPageError } from './answer-errors.ts';
 import { waitAskedOf } from './answer-headers.ts';
-import { PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
+import { ForeignRecords, PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
 import type { HttpAnswer } from './http.ts';
 import { counts, decideRetry, type Failure, type RetryLimits } from './retry.ts';
 import { type Line, nameOf, placeOf, transmit } from './transmission.ts';
@@ -87,7 +87,7 @@ async function tryOnce<T>(
     return { value };
   } catch (error) {
     if (!(error instanceof UnreadableAnswer)) throw error;
-    return { failure: { kind: 'unreadable' }, error: (tries) => unreadableError(error, answer, name, tries) };
+    return { failure: { kind: 'unreadable', doubtful: error.foreign }, error: (tries) => unreadableError(error, answer, name, tries) };
   }
 }
 
@@ -111,6 +111,11 @@ function lostError(error: TransportError, { request }: RequestName, tries: strin
 
 function unreadableError(error: UnreadableAnswer, answer: HttpAnswer, name: RequestName, tries: string): Error {
   if (error.html) return webPageError(name, tries);
+  if (error.foreign) {
+    return new ForeignRecords(`${name.request}: ${error.message}${tries}`, {
+      advice: 'Nothing of it was kept. A route or a cache of the server is wrong: tell whoever runs it.',
+    });
+  }
   const { refusal = [] } = error;
   const words = refusal.length === 0 ? '' : `: ${name.redact(refusal.join('; '))}`;
   return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, answer.status, {

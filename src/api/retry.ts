@@ -15,8 +15,11 @@ export type Failure =
       readonly doubtful?: boolean | undefined;
     }
   | { readonly kind: 'transport'; readonly fault: TransportFault }
-  /** A 2xx that holds no answer: HTML, nothing, truncated JSON, a refusal in disguise, another page. */
-  | { readonly kind: 'unreadable' };
+  /**
+   * A 2xx that holds no answer: HTML, nothing, truncated JSON, a refusal in disguise, another page. `doubtful` where it
+   * shows another list: once more tells an accident of a cache from a server that always does.
+   */
+  | { readonly kind: 'unreadable'; readonly doubtful?: boolean | undefined };
 
 export interface Effort {
   /** Tries made so far that count: 1 after the first. */
@@ -58,7 +61,7 @@ export function fullJitter(attempt: number, limits: RetryLimits, random: () => n
 function mayHelp(failure: Failure, attempt: number): boolean {
   switch (failure.kind) {
     case 'unreadable':
-      return true;
+      return failure.doubtful !== true || attempt === 1;
     case 'status':
       // A proxy in front refuses one request and lets the next pass; twice is no accident.
       if (failure.status === 403) return failure.doubtful === true && attempt === 1;

@@ -8,7 +8,7 @@ import type { ResourceName } from '../model/resources.ts';
 import { timestampOf, type Clock, type Day, type Timestamp } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
-import { ContradictionError } from './contradiction.ts';
+import { ContradictionError, noteForeign } from './contradiction.ts';
 import { denyFreshness, grantFreshness, holdFreshness } from './held-freshness.ts';
 import { planSteps, type Mode, type Step } from './plan.ts';
 import { askedRange } from './range.ts';
@@ -102,6 +102,7 @@ export function endedBy(
   error: OperatorError,
   { store, resource, run }: Pick<ResourcePorts, 'store' | 'resource' | 'run'>,
 ): ResourceEnd {
+  noteForeign(error, { store, resource, run });
   const report = store.runs(1).find((each) => each.run === run);
   const read = (report?.resources[resource]?.received ?? 0) > 0;
   return { status: read ? 'partial' : 'failed', serverTotal: null, problem: error.message, error };

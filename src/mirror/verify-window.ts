@@ -72,7 +72,7 @@ function walkPorts(ports: ComparePorts, window: Window, paginate: number, findin
         findings.note(comparison);
       }
       progress({ kind: 'page', resource, records: page.records.length });
-      return unusable;
+      return { unusable, twins: [] };
     },
   };
 }

@@ -21,8 +21,16 @@ export interface WalkPorts {
   readonly surplus: number;
   /** Asks for one page of the window. */
   readonly read: (page: number) => Promise<Page>;
-  /** Keeps a page's records and the window's progress in one step; gives how many records had no usable id. */
-  readonly record: (page: Page) => number;
+  /** Keeps a page's records and the window's progress in one step. */
+  readonly record: (page: Page, seen: ReadonlySet<RecordKey>) => RecordedPage;
+}
+
+/** What could not be kept of a page. */
+export interface RecordedPage {
+  /** Records without a usable id, or of another resource. */
+  readonly unusable: number;
+  /** Ids of records that are not the ones that came under them before. */
+  readonly twins: readonly RecordKey[];
 }
 
 /** What passes over a list that held still have shown together. */
@@ -60,7 +68,14 @@ export type Verdict =
   /** Some of its records cannot be kept, however often they are read. */
   | { readonly kind: 'unusable'; readonly total: number; readonly problem: string }
   /** `shown`: what was seen where all pages gave one total; without it, there is nothing to go on with. */
-  | { readonly kind: 'unstable'; readonly total: number; readonly problem: string; readonly shown?: Shown };
+  | {
+      readonly kind: 'unstable';
+      readonly total: number;
+      readonly problem: string;
+      readonly shown?: Shown;
+      /** Ids under which two records came; the windows that cutting makes would each show one and seem settled. */
+      readonly twins?: readonly RecordKey[];
+    };
 
 export type Unstable = Extract<Verdict, { kind: 'unstable' }>;
 
@@ -85,6 +100,7 @@ class Pass {
   /** Whether a page came that is older than one before it. */
   #backward = false;
   #unusable = 0;
+  readonly #twins = new Set<RecordKey>();
   /** The list's end when it was read first: the total, and the creation time of the last record. */
   #edge: { readonly total: number; readonly createdAt: unknown } | undefined;
   #total = 0;
@@ -125,7 +141,9 @@ class Pass {
     this.#constant &&= this.#edge === undefined || total === this.#total;
     this.#growing &&= total >= this.#total;
     this.#total = total;
-    this.#unusable += this.#ports.record(page);
+    const { unusable, twins } = this.#ports.record(page, this.#seen);
+    this.#unusable += unusable;
+    for (const id of twins) this.#twins.add(id);
     if (this.#edge === undefined) this.#edge = { total, createdAt: createdAtOn(page).at(-1) };
     else this.#countAdded(page, this.#edge.createdAt);
     const ids = idsOn(page);
@@ -157,8 +175,14 @@ class Pass {
     const total = this.#total;
     const seen = this.#seen;
     if (this.#unusable > 0) {
-      const problem = `${counted(this.#unusable, 'record has', 'records have')} no usable id; they stand in mirror_events`;
+      const records = counted(this.#unusable, 'record has', 'records have');
+      const problem = `${records} no usable id, or the fields of another resource; they stand in mirror_events`;
       return { kind: 'unusable', total, problem };
+    }
+    if (this.#twins.size > 0) {
+      const twins = [...this.#twins];
+      const ids = `${twins.length === 1 ? 'id' : 'ids'} ${twins.slice(0, 5).join(', ')}`;
+      return { kind: 'unstable', total, problem: `different records have the ${ids}`, twins };
     }
     if (this.#backward) {
       const problem = `a cache in front of the server gave older pages after newer ones, up to ${this.#age / secondMs} s old`;

@@ -42,18 +42,18 @@ export class WindowPages {
         this.#allowSmaller();
         return memory.recognise(asked, read);
       },
-      record: (page) => {
+      record: (page, seen) => {
         if (isRecalled(page)) {
           if (memory.noteSame(request(page.page), page) >= samePagesAtOnce) this.countSame(memory);
           progress({ kind: 'page', resource, records: page.recalled.ids.length });
-          return 0;
+          return { unusable: 0, twins: [] };
         }
         const { records, content } = ownedOn(page, window);
         memory.note(request(page.page), page, records);
         const received = entriesOn(page).length;
-        const { unusable } = store.recordPage(run, window, content, received);
+        const recorded = store.recordPage(run, window, content, received, seen);
         progress({ kind: 'page', resource, records: received });
-        return unusable;
+        return recorded;
       },
     };
   }

@@ -9,7 +9,7 @@ import { FileError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock, Day } from '../model/time.ts';
 import type { MirrorStore, NewWindow, Window } from '../store/mirror-types.ts';
-import { ContradictionError } from './contradiction.ts';
+import { ContradictionError, noteForeign } from './contradiction.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
 import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
@@ -170,6 +170,7 @@ export class WindowVisitor {
       const error = this.#judged(thrown);
       if (!(error instanceof OperatorError)) throw this.#end(error);
       if (error instanceof ContradictionError && this.#ports.trusting) throw this.#end(error);
+      noteForeign(error, this.#ports);
       this.#leave(window, null, error.message);
       this.#failed.add(window.from);
       if (isPageFailure(error) && coverageOf(window) === 'days' && !this.#rangesWork) this.#rangeFailure = error;
@@ -249,7 +250,7 @@ export class WindowVisitor {
     try {
       const verdict = await this.#walk(window, most, memory);
       if (verdict.kind === 'large') this.#allow(window, verdict.total);
-      const isCut = verdict.kind === 'large' || verdict.kind === 'unstable';
+      const isCut = verdict.kind === 'large' || (verdict.kind === 'unstable' && verdict.twins === undefined);
       const pieces = isCut ? await this.#cut(window, verdict.total) : undefined;
       if (pieces !== undefined) return pieces;
       const isDone = !isCut;
@@ -273,7 +274,13 @@ export class WindowVisitor {
   #conclude(window: Window, verdict: Verdict, memory: PageMemory): void {
     const { store, run, resource, surplus, source } = this.#ports;
     if (verdict.kind === 'damaged') return this.#concludeDamaged(window, verdict);
-    if (verdict.kind !== 'settled') return this.#leave(window, verdict.total, problemOf(verdict));
+    if (verdict.kind !== 'settled') {
+      for (const id of 'twins' in verdict ? (verdict.twins ?? []) : []) {
+        const detail = 'two different records have this id; the one that was kept first stays';
+        store.recordEvent(run, { resource, kind: 'duplicate_id', subject: String(id), detail });
+      }
+      return this.#leave(window, verdict.total, problemOf(verdict));
+    }
     const { total, seen } = verdict;
     const freshAsOf = byEarlierClock(verdict.startedAt, source.serverAheadMs());
     store.releaseUnseen(window, seen);

@@ -49,7 +49,7 @@ export class UnreachableError extends OperatorError {
 
 /** The work ended, and a part of it failed. */
 export class IncompleteError extends OperatorError {
-  override readonly name = 'IncompleteError';
+  override readonly name: string = 'IncompleteError';
   override readonly exitCode = 5;
 }
 

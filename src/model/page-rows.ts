@@ -7,7 +7,7 @@ import type { ResourceName } from './resources.ts';
 
 /** How a record departed from the reference. */
 export interface Surprise {
-  readonly kind: 'unknown_field' | 'missing_field' | 'changed_type' | 'unreadable_text' | 'unusable_id';
+  readonly kind: 'unknown_field' | 'missing_field' | 'changed_type' | 'unreadable_text' | 'unusable_id' | 'foreign_record';
   /** The field. */
   readonly subject: string;
   readonly detail: string;
@@ -20,7 +20,7 @@ export interface PageRows {
   readonly ids: readonly RecordKey[];
   /** Each one once. */
   readonly surprises: readonly Surprise[];
-  /** Records without an id that they could be kept under. */
+  /** Records without an id that they could be kept under, or with the fields of another resource. */
   readonly unusable: number;
 }
 

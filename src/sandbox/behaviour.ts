@@ -75,6 +75,8 @@ const totals = {
   totals_cached: amount("seconds of the sandbox's clock for which a total is remembered"),
   deletes: choice(['gone', 'counted'], 'a deleted record is gone, or totals go on counting it and nothing shows it'),
   empty_lists: text('resources, separated by commas, whose lists show nothing and count 0'),
+  lists_of: text('lists that show the records of another, separated by commas: users:emails'),
+  same_ids: text('records that lists show under the id of another, separated by commas: users:17:18 is 17 shown as 18'),
   missing_users: flag('every single user is answered with 404'),
 } as const;
 

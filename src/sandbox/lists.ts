@@ -1,6 +1,6 @@
 /** The four list operations: a query in, a page in its envelope out. */
 import qs from 'qs';
-import { defaultPageSize, type Resource } from '../model/resources.ts';
+import { defaultPageSize, isResourceName, type Resource, resourceOf } from '../model/resources.ts';
 import type { Behaviour } from './behaviour.ts';
 import { dateCondition } from './dates.ts';
 import { envelopeAround } from './envelope.ts';
@@ -118,10 +118,29 @@ function totalOf(state: SandboxState, resource: Resource, where: string, values:
   return total;
 }
 
+/** The resource whose records the list shows, which `lists_of` may make another one. */
+function shownIn(asked: Resource, { lists_of: lists }: Behaviour): Resource {
+  const [, other = ''] = wordsOf(lists).map((each) => each.split(':')).find(([name]) => name === asked.name) ?? [];
+  return isResourceName(other) ? resourceOf(other) : asked;
+}
+
+/** The record's text under the id that `same_ids` gives it. */
+function underSameId(text: string, { name }: Resource, { same_ids: same }: Behaviour): string {
+  if (same === '') return text;
+  const pairs = wordsOf(same).map((each) => each.split(':'));
+  return text.replace(/"id":(\d+)/, (whole, id: string) => {
+    const [, , other] = pairs.find(([of, shown]) => of === name && shown === id) ?? [];
+    return other === undefined ? whole : `"id":${other}`;
+  });
+}
+
 /** Answers a list request. Throws Refusal where the query breaks a rule. */
-export function answerList(state: SandboxState, resource: Resource, query: Query): Answer {
+export function answerList(state: SandboxState, asked: Resource, query: Query): Answer {
+  const resource = shownIn(asked, state.behaviour);
+  // What another list is asked for by, this one may not know.
+  const lenient = resource === asked ? {} : ({ unknown_keys: 'ignore' } as const);
   const table = state.tables[resource.name];
-  const { behaviour } = state;
+  const behaviour = { ...state.behaviour, ...lenient };
   if (wordsOf(behaviour.empty_lists).includes(resource.name)) return emptyList(state, resource, query);
   const now = state.clock.now();
   const relations = includesOf(resource, query, behaviour);
@@ -139,16 +158,16 @@ export function answerList(state: SandboxState, resource: Resource, query: Query
   const tail = `${where === '' ? '' : `WHERE ${where} `}ORDER BY ${order.sql} LIMIT ? OFFSET ?`;
   const bound = [...values, ...order.values, perPage, Math.min(Number.MAX_SAFE_INTEGER, (page - 1) * perPage)];
   const asObject = behaviour.data_as_object;
-  const plain = relations.length === 0 && !changesFields(behaviour) && !asObject;
+  const plain = relations.length === 0 && !changesFields(behaviour) && !asObject && behaviour.same_ids === '';
   const records = plain
     ? table.joined(tail, bound)
     : joinRecords(
         table.bodies(tail, bound).map((body, index) => {
-          const text = servedRecord(state, resource, body, relations);
+          const text = underSameId(servedRecord(state, resource, body, relations), resource, behaviour);
           return asObject ? `"${index}":${text}` : text;
         }),
       );
-  const path = `${state.url}${resource.path}`;
+  const path = `${state.url}${asked.path}`;
   const facts = { path, query: otherParameters(state, query), page, perPage, total, count: records.count, asObject };
   const { head, tail: end } = envelopeAround(facts);
   return { status: 200, body: Buffer.concat([Buffer.from(head), records.bodies, Buffer.from(end)]) };

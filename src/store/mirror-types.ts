@@ -51,8 +51,10 @@ export interface PageOutcome {
   readonly inserted: number;
   readonly updated: number;
   readonly unchanged: number;
-  /** Records without a usable id: they stand in the events, and no walk that met one is complete. */
+  /** Records without a usable id, or with the fields of another resource: they stand in the events, and no walk that met one is complete. */
   readonly unusable: number;
+  /** Ids under which another record stands than the one that came; no walk that met one is complete. */
+  readonly twins: readonly RecordKey[];
 }
 
 /** Rows in the order in which the server is asked to list them. */
@@ -142,8 +144,15 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   /**
    * Upserts the records, those aside that are kept out, with their related records, and advances the window and the
    * run's counters, in one transaction.
+   * @param seen ids that the walk has seen before: their rows are replaced by newer versions of the same records alone
    */
-  recordPage(run: string, window: Window, page: readonly ServedRecord[] | PageRows, received: number): PageOutcome;
+  recordPage(
+    run: string,
+    window: Window,
+    page: readonly ServedRecord[] | PageRows,
+    received: number,
+    seen?: ReadonlySet<RecordKey>,
+  ): PageOutcome;
   /** Whether pages of the resource may come as rows: not where something is to be kept out of them, or taken out. */
   takesRows(resource: ResourceName): boolean;
   /** Counts pages that came again just as they were, with so many records, of which the window owns so many. */

@@ -1,4 +1,5 @@
 /** One record of a page as the cells of its row, with what was unexpected in its shape. */
+import { otherResourceOf } from '../model/foreign-records.ts';
 import type { Surprise } from '../model/page-rows.ts';
 import type { Field, Resource } from '../model/resources.ts';
 import { recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
@@ -12,11 +13,16 @@ export interface RecordRow {
 
 export type Report = (surprise: Surprise) => void;
 
-/** A function that turns records of the resource into rows; undefined where the record has no integer id to be kept under. */
+/** A function that turns records of the resource into rows; undefined where it can be none of them: of no integer id, or of another resource. */
 export function rowReader(resource: Resource): (record: ServedRecord, report: Report) => RecordRow | undefined {
   const columns = resource.fields.map((field) => ({ field, convert: cellOf(field) }));
   const known = new Set(resource.fields.map(({ name }) => name));
   return (record, report) => {
+    const other = otherResourceOf(record, resource.name);
+    if (other !== undefined) {
+      report({ kind: 'foreign_record', subject: other, detail: jsonText(record) });
+      return undefined;
+    }
     const cells: Cell[] = [];
     let present = 0;
     for (const { field, convert } of columns) {

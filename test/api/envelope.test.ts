@@ -11,12 +11,12 @@ const answerOf = (text: string, headers: Record<string, string> = {}) => ({
   bytes: 0,
   milliseconds: 1,
 });
-const page = (body: unknown, asked = 1) => pageOf(answerOf(JSON.stringify(body)), asked);
+const page = (body: unknown, asked = 1) => pageOf(answerOf(JSON.stringify(body)), asked, 'users');
 
 describe('a page', () => {
   test('comes with its numbers, its records, its bytes and the time of the server', () => {
     const text = JSON.stringify(envelopeOf([{ id: 1 }, { id: 2 }], 3, 7, 99));
-    expect(pageOf(answerOf(text, { date: 'Wed, 11 Mar 2026 10:00:00 GMT' }), 3)).toEqual({
+    expect(pageOf(answerOf(text, { date: 'Wed, 11 Mar 2026 10:00:00 GMT' }), 3, 'users')).toEqual({
       page: 3,
       perPage: 15,
       lastPage: 7,
@@ -45,7 +45,7 @@ describe('a page', () => {
 
   test('that a cache has kept is as old as it says, and so is the clock that it tells', () => {
     const headers = { age: '3000', date: 'Wed, 11 Mar 2026 10:00:00 GMT' };
-    const kept = pageOf(answerOf(JSON.stringify(envelopeOf([])), headers), 1);
+    const kept = pageOf(answerOf(JSON.stringify(envelopeOf([])), headers), 1, 'users');
     expect(kept).toMatchObject({ ageMs: 3_000_000, serverTime: Date.parse('2026-03-11T10:50:00Z') });
   });
 
@@ -55,14 +55,14 @@ describe('a page', () => {
 
   test('is told from whatever else a server sends with 200', () => {
     const other = ['', '<html>no</html>', '  <!doctype html>', '{"data":[', 'null', '[]', '{"data":{}}', '42'];
-    for (const text of other) expect(() => pageOf(answerOf(text), 1)).toThrow(UnreadableAnswer);
+    for (const text of other) expect(() => pageOf(answerOf(text), 1, 'users')).toThrow(UnreadableAnswer);
     expect(() => page({ ...envelopeOf([]), data: [1] })).toThrow(UnreadableAnswer);
     expect(() => page({ ...envelopeOf([]), total: -1 })).toThrow(/total/);
     expect(() => page({ success: false, errors: ['No.'] })).toThrow('the server reports a failure');
   });
 
   test('is read as JSON whatever the content type says', () => {
-    expect(pageOf(answerOf(JSON.stringify(envelopeOf([])), { 'content-type': 'text/html' }), 1).total).toBe(0);
+    expect(pageOf(answerOf(JSON.stringify(envelopeOf([])), { 'content-type': 'text/html' }), 1, 'users').total).toBe(0);
   });
 });
 

@@ -133,6 +133,31 @@ export function deletionUndoer(
   };
 }
 
+/**
+ * A function that puts back the row that another record under its id has replaced since the time, where it turns out that
+ * both came: the first stays, and was never gone. Tells whether there was one.
+ */
+export function reuseUndoer(database: Database, name: ResourceName): (id: RecordKey, since: Timestamp) => boolean {
+  const history = historyTableOf(name);
+  const columns = recordedColumns(resourceOf(name)).filter((column) => column !== 'id');
+  const cells = columns.map((column) => versionCell('version', column));
+  const find = database.prepare<[bigint, string], number>(
+    `SELECT rowid FROM ${history} WHERE id = ? AND change = 'deleted' AND valid_to >= ? ORDER BY rowid LIMIT 1`,
+  );
+  const restore = database.prepare<[number, bigint]>(
+    `UPDATE ${quoteName(name)} SET (${columns.map(quoteName).join(', ')}, "_changed_at") =
+       (SELECT ${cells.join(', ')}, valid_from FROM ${history} AS version WHERE rowid = ?) WHERE "id" = ?`,
+  );
+  const remove = database.prepare<[bigint, number]>(`DELETE FROM ${history} WHERE id = ? AND rowid >= ?`);
+  return (key, since) => {
+    const id = BigInt(key);
+    const version = find.pluck().get(id, since);
+    if (version === undefined || restore.run(version, id).changes === 0) return false;
+    remove.run(id, version);
+    return true;
+  };
+}
+
 /** From now on the history of these resources can tell what was, where it does not already reach further back. */
 export function beginHistory(runner: Runner, resources: readonly ResourceName[], at: Timestamp): void {
   if (resources.length === 0) return;

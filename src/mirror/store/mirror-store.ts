@@ -10,7 +10,7 @@ import { resourceNames, resourceOf, type ResourceName } from '../../model/resour
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../../store/mirror-types.ts';
 import { lateIndices } from '../../store/analyst-schema.ts';
-import { beginHistory, deletionUndoer, historyPruner, recordHistory, significantChange } from './history.ts';
+import { beginHistory, deletionUndoer, historyPruner, recordHistory, reuseUndoer, significantChange } from './history.ts';
 import { landmarksIn } from './landmarks.ts';
 import type { Holder } from '../../store/holder.ts';
 import { mirrorLocks } from '../../store/mirror-locks.ts';
@@ -18,7 +18,7 @@ import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
 import { openRowMaker } from './page-rows.ts';
-import { pageUpsert } from './page-upsert.ts';
+import { pageUpsert, twinGuard } from './page-upsert.ts';
 import { rankedRows } from './ranked-rows.ts';
 import { relationsIn, type RelationSurprise } from '../../store/relations.ts';
 import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
@@ -59,9 +59,11 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   const now = (): Timestamp => timestampOf(clock.now());
   // What one step removes ends at one time.
   let stepAt = now();
+  let runStartedAt = stepAt;
   if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
   const prune = historyPruner(database);
   const makeRows = openRowMaker();
+  const twins = twinGuard(database);
   const relations = relationsIn(database, runner);
   const suppressions = suppressionsIn(database, runner);
   const writers = new Map(
@@ -71,13 +73,14 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       return [
         name,
         {
-          upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore)),
+          upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore), twins),
           remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
           owned: ownedRows(database, name),
           ranked: rankedRows(database, resource),
           landmarks: landmarksIn(database, name),
           forgetPages: pageForgetter(database, name),
           sums: rowSums(database, name),
+          undoReuse: reuseUndoer(database, name),
           undoDeletion: deletionUndoer(database, name, historyIgnore),
           /** What this process has removed. */
           removed: new Set<RecordKey>(),
@@ -147,7 +150,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     beginRun: (run, command, resources) =>
       step(() => {
         suppressions.reload();
-        insertRun(runner, run, command, now(), resources);
+        runStartedAt = now();
+        twins.begin(runStartedAt);
+        insertRun(runner, run, command, runStartedAt, resources);
         beginHistory(runner, resources, now());
       }),
     finishResource: (run, resource, report) => {
@@ -168,20 +173,22 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null });
       }),
     takesRows: (resource) => suppressions.none(resource) && !relations.asked(resource),
-    recordPage: (run, window, page, received) =>
+    recordPage: (run, window, page, received, seen) =>
       step(() => {
-        const { upsert, removed, undoDeletion } = writerOf(window.resource);
+        const { upsert, removed, undoDeletion, undoReuse } = writerOf(window.resource);
         const report = (surprise: Surprise | RelationSurprise) => writeSurprise(run, window.resource, surprise);
         const { rows, writeRelated } =
           'json' in page ? { rows: page, writeRelated: null } : rowsFrom(window.resource, page);
         for (const surprise of rows.surprises) report(surprise);
-        const counts = upsert(rows, now());
+        const { twins: refused, ...counts } = upsert(rows, now(), seen);
+        const undone = refused.filter((id) => undoReuse(id, runStartedAt));
+        if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
         const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));
         if (back.length > 0) addCounts(runner, run, window.resource, { deleted: -back.length, inserted: -back.length });
         writeRelated?.(report);
         advanceWindow(runner, window);
         addCounts(runner, run, window.resource, { ...counts, received });
-        return { ...counts, unusable: rows.unusable };
+        return { ...counts, twins: refused, unusable: rows.unusable };
       }),
     recordSamePages: (run, resource, { received, owned }) =>
       step(() => {

@@ -2,7 +2,7 @@
 import type { Database, Statement } from 'better-sqlite3';
 import type { PageRows } from '../../model/page-rows.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
-import { keysJson, type RecordKey } from '../../model/records.ts';
+import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import type { Resource } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { isReused, type Differs } from './history.ts';
@@ -12,9 +12,12 @@ export interface UpsertCounts {
   readonly inserted: number;
   readonly updated: number;
   readonly unchanged: number;
+  /** Ids of rows that another record was kept from replacing. */
+  readonly twins: readonly RecordKey[];
 }
 
-function upsertSql(resource: Resource, significant: Differs): string {
+/** @param rows tells which rows of the page are meant, in SQL */
+function upsertSql(resource: Resource, significant: Differs, rows = 'true'): string {
   const table = quoteName(resource.name);
   const stored = [...resource.fields.map(({ name }) => name), '_extra'];
   const changing = stored.slice(1).map(quoteName);
@@ -32,10 +35,56 @@ function upsertSql(resource: Resource, significant: Differs): string {
   return [
     `INSERT INTO ${table} (${columns.map(quoteName).join(', ')})`,
     // Of bytes SQLite would have to guess whether they are JSON's text or its own binary form of it.
-    `SELECT ${cells.join(', ')}, ?, ? FROM jsonb_each(CAST(? AS TEXT)) WHERE true`,
+    `SELECT ${cells.join(', ')}, ?, ? FROM jsonb_each(CAST(? AS TEXT)) WHERE ${rows}`,
     `ON CONFLICT ("id") DO UPDATE SET ${assignments.join(', ')}`,
-    `WHERE ${differs.join(' OR ')}`,
+    // A version of the same record is taken as it comes. Any other is looked at more closely, which few rows need.
+    `WHERE (${differs.join(' OR ')}) AND CASE`,
+    `WHEN excluded."updated_at" > ${table}."updated_at" AND NOT ${reused} THEN true`,
+    `ELSE takes_place(excluded."id", ${reused}, ${table}."_changed_at") END`,
   ].join('\n');
+}
+
+/** Keeps a record that came under the id of another one from taking its place. */
+export interface TwinGuard {
+  /** A run begins: none of its rows was written yet. */
+  begin(at: Timestamp): void;
+  /** @param seen ids that the walk has seen before; undefined where there is no walk */
+  guard(seen: ReadonlySet<RecordKey> | undefined): void;
+  /** The ids that were refused since this was called last. */
+  refused(): RecordKey[];
+}
+
+/**
+ * Refuses a record where the walk has seen one under its id already and this is no newer version of it, or where the run
+ * itself wrote the row of another record there. Otherwise an id may be used again, and a record be put back as it was.
+ */
+export function twinGuard(database: Database): TwinGuard {
+  let runStartedAt: string | undefined;
+  let seen: ReadonlySet<RecordKey> | undefined;
+  let refused = new Set<RecordKey>();
+  const everRefused = new Set<RecordKey>();
+  database.function('takes_place', { safeIntegers: true }, (id, reused, changedAt) => {
+    const key = keyOf(id as bigint);
+    const writtenByRun = everRefused.has(key) || (runStartedAt !== undefined && String(changedAt) >= runStartedAt);
+    if (seen?.has(key) !== true && !(reused === 1n && writtenByRun)) return 1;
+    refused.add(key);
+    everRefused.add(key);
+    return 0;
+  });
+  return {
+    begin: (at) => {
+      runStartedAt = at;
+      everRefused.clear();
+    },
+    guard: (ids) => {
+      seen = ids;
+    },
+    refused: () => {
+      const ids = [...refused];
+      refused = new Set();
+      return ids;
+    },
+  };
 }
 
 /**
@@ -46,8 +95,10 @@ export function pageUpsert(
   database: Database,
   resource: Resource,
   significant: Differs,
-): (rows: PageRows, at: Timestamp) => UpsertCounts {
+  twins: TwinGuard,
+): (rows: PageRows, at: Timestamp, seen?: ReadonlySet<RecordKey>) => UpsertCounts {
   const upsert = database.prepare(upsertSql(resource, significant));
+  const some = upsertSql(resource, significant, 'key IN (SELECT value FROM json_each(?))');
   const table = quoteName(resource.name);
   const existing: Statement<[string], number> = database
     .prepare<[string], number>(`SELECT count(*) FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`)
@@ -65,11 +116,24 @@ export function pageUpsert(
     return some === 1 ? (existing.get(keysJson(ids)) ?? 0) : 0;
   }
 
-  return ({ json, ids }, at) => {
+  /** Where an id comes twice on one page: the first of each as ever, then the others, as if they came on another page. */
+  function upsertTwice({ json, ids }: PageRows, at: Timestamp): number {
+    const statement = database.prepare(some);
+    const firsts = new Set(new Map(ids.map((id, at) => [id, at] as const).toReversed()).values());
+    const others = [...ids.keys()].filter((index) => !firsts.has(index));
+    const written = statement.run(at, at, json, JSON.stringify([...firsts])).changes;
+    twins.guard(new Set(ids));
+    return written + statement.run(at, at, json, JSON.stringify(others)).changes;
+  }
+
+  return (rows, at, seen) => {
+    const { json, ids } = rows;
     const known = countKnown(ids);
-    const written = upsert.run(at, at, json).changes;
+    const distinct = new Set(ids).size;
+    twins.guard(seen);
+    const written = distinct === ids.length ? upsert.run(at, at, json).changes : upsertTwice(rows, at);
     releaseBytes(json);
-    const inserted = new Set(ids).size - known;
-    return { inserted, updated: written - inserted, unchanged: ids.length - written };
+    const inserted = distinct - known;
+    return { inserted, updated: written - inserted, unchanged: ids.length - written, twins: twins.refused() };
   };
 }

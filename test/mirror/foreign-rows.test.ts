@@ -1,0 +1,132 @@
+/**
+ * Lists that show what is not theirs: the records of another list, or two records under one id. Nothing is written over a
+ * row that the list does not speak of, and the run says so.
+ */
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { resourceNames } from '../../src/model/resources.ts';
+import { hourMs } from '../../src/model/time.ts';
+import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { verifyMirror } from '../support/verify.ts';
+
+/** A mirror that one run has filled. */
+async function mirrored(options: SandboxOptions = {}, tried: SyncTry = {}) {
+  const sandbox = await startSandbox(options);
+  const file = `${temporaryFolder()}/mirror.db`;
+  const first = await sync(sandbox, file, tried);
+  sandbox.control.advanceClock(hourMs);
+  return { sandbox, file, first };
+}
+
+function rowsIn<T>(file: string, sql: string): T[] {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    return database.prepare<[], T>(sql).all();
+  } finally {
+    database.close();
+  }
+}
+
+const eventsIn = (file: string, kind: string) =>
+  rowsIn<{ resource: string; subject: string; detail: string }>(
+    file,
+    `SELECT resource, subject, detail FROM mirror_events WHERE kind = '${kind}' ORDER BY resource, subject`,
+  );
+
+describe('a list that shows the records of another', () => {
+  const pairs = resourceNames.flatMap((name) =>
+    resourceNames.filter((other) => other !== name).map((other) => [name, other] as const),
+  );
+
+  test.each(pairs)('%s that show %s write nothing, and the run ends with 5', async (name, other) => {
+    const { sandbox, file } = await mirrored();
+    sandbox.control.setBehaviour({ lists_of: `${name}:${other}` });
+    for (const mode of ['default', 'full', 'quick'] as const) {
+      const { report, error } = await sync(sandbox, file, { mode });
+      expect(error?.exitCode).toBe(5);
+      expect(report.resources[name]).toMatchObject({ inserted: 0, updated: 0, deleted: 0 });
+      expect(report.resources[name]?.status).not.toBe('complete');
+      expect(report.resources[name]?.problem).toMatch(new RegExp(`is no list of ${name}: .* look like ${other}`));
+    }
+    expectMirrored(sandbox, file);
+    expect(eventsIn(file, 'foreign_records')[0]).toMatchObject({ resource: name });
+    expect((await verifyMirror(sandbox, file, { deep: true })).error?.exitCode).not.toBe(0);
+    sandbox.control.setBehaviour({ lists_of: '' });
+    expect((await sync(sandbox, file)).report.status).toBe('complete');
+    expectMirrored(sandbox, file);
+    expect(rowsIn(file, `SELECT id FROM ${name}_history`)).toEqual([]);
+  });
+
+  test('leaves a new mirror without a row of it, and one asked for alone ends with 5', async () => {
+    const sandbox = await startSandbox({ behaviour: { lists_of: 'users:emails' } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report, error } = await sync(sandbox, file, { resources: ['users'] });
+    expect([report.status, error?.exitCode]).toEqual(['failed', 5]);
+    expect(rowsIn(file, 'SELECT id FROM users')).toEqual([]);
+    // Six tries of each page would be a storm.
+    expect(report.requests).toBeLessThan(20);
+  });
+});
+
+describe('two records under one id', () => {
+  test.each([
+    ['on one page', 1_000],
+    ['on two pages of a window', 10],
+  ])('%s: the first stays, the window is not settled, and an event names the id', async (_, pageSize) => {
+    const tried = { pageSize, resources: ['users'] } as const;
+    const { sandbox, file } = await mirrored({ users: 60 }, tried);
+    const before = rowsIn(file, 'SELECT * FROM users ORDER BY id');
+    // 40 was created long before 20 was, so both are seen by one walk.
+    sandbox.control.setBehaviour({ same_ids: 'users:40:20' });
+    for (const mode of ['default', 'full'] as const) {
+      const { report, error } = await sync(sandbox, file, { ...tried, mode });
+      expect(error?.exitCode).toBe(5);
+      expect(report.resources.users).toMatchObject({ status: 'partial', updated: 0, deleted: 0 });
+      expect(report.resources.users?.problem).toMatch(/different records have the id 20/);
+    }
+    expect(rowsIn(file, 'SELECT * FROM users ORDER BY id')).toEqual(before);
+    expect(eventsIn(file, 'duplicate_id')).toEqual([expect.objectContaining({ resource: 'users', subject: '20' })]);
+    sandbox.control.setBehaviour({ same_ids: '' });
+    expect((await sync(sandbox, file, tried)).report.status).toBe('complete');
+    expectMirrored(sandbox, file, ['users']);
+    expect(rowsIn(file, 'SELECT id FROM users_history')).toEqual([]);
+  });
+
+  test('in two windows: neither replaces the other from run to run', async () => {
+    const tried = { pageSize: 10, windowPages: 1, resources: ['users'] } as const;
+    const { sandbox, file } = await mirrored({ users: 200 }, tried);
+    sandbox.control.setBehaviour({ same_ids: 'users:150:20' });
+    const statuses: (number | undefined)[] = [];
+    for (let night = 0; night < 3; night += 1) {
+      statuses.push((await sync(sandbox, file, { ...tried, mode: 'full' })).error?.exitCode);
+      sandbox.control.advanceClock(hourMs);
+    }
+    expect(statuses).toEqual([5, 5, 5]);
+    sandbox.control.setBehaviour({ same_ids: '' });
+    await sync(sandbox, file, { ...tried, mode: 'full' });
+    expectMirrored(sandbox, file, ['users']);
+  });
+
+  test('is a record that changed between two pages where its update is newer', async () => {
+    const tried = { pageSize: 10, resources: ['users'] } as const;
+    const { sandbox, file } = await mirrored({ users: 60 }, tried);
+    let pages = 0;
+    const onEvent: SyncTry['onEvent'] = ({ kind }) => {
+      if (kind !== 'page') return;
+      pages += 1;
+      // Pages are read from the last on: the first on page 6 moves to page 5, and is another by then.
+      if (pages !== 1) return;
+      const byTime = sandbox.control.dump('users').sort((a, b) => (String(a['created_at']) < String(b['created_at']) ? -1 : 1));
+      sandbox.control.remove('users', Number(byTime[3]?.['id']));
+      sandbox.control.advanceClock(1_000);
+      sandbox.control.update('users', Number(byTime[50]?.['id']), { first_name: 'Newer' });
+    };
+    await sync(sandbox, file, { ...tried, mode: 'full', onEvent });
+    expect(eventsIn(file, 'duplicate_id')).toEqual([]);
+    await sync(sandbox, file, tried);
+    expectMirrored(sandbox, file, ['users']);
+  });
+});

@@ -87,7 +87,10 @@ async function tryOnce<T>(
     return { value };
   } catch (error) {
     if (!(error instanceof UnreadableAnswer)) throw error;
-    return { failure: { kind: 'unreadable', doubtful: error.foreign }, error: (tries) => unreadableError(error, answer, name, tries) };
+    return {
+      failure: { kind: 'unreadable', doubtful: error.foreign },
+      error: (tries) => unreadableError(error, answer, name, tries),
+    };
   }
 }
 

@@ -1,7 +1,15 @@
 /** What tells one server from another, asked over the client: where it is, whose key it takes, single records. */
 import type { Client } from '../api/client.ts';
 import { recordIn } from '../api/envelope.ts';
-import { ForeignRecords, KeyRefused, NotFound, NotTheApi, PageTooLarge, RefusedInput, ServerFailed } from '../api/errors.ts';
+import {
+  ForeignRecords,
+  KeyRefused,
+  NotFound,
+  NotTheApi,
+  PageTooLarge,
+  RefusedInput,
+  ServerFailed,
+} from '../api/errors.ts';
 import { OperatorError } from '../model/errors.ts';
 import { markOf } from '../model/mark.ts';
 import { recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
@@ -125,5 +133,7 @@ function lookAt(record: ServedRecord | undefined, id: RecordKey): Look {
 
 function isSilence(error: unknown): boolean {
   if (error instanceof KeyRefused) return error.status === 403;
-  return [NotFound, RefusedInput, ServerFailed, NotTheApi, PageTooLarge, ForeignRecords].some((kind) => error instanceof kind);
+  return [NotFound, RefusedInput, ServerFailed, NotTheApi, PageTooLarge, ForeignRecords].some(
+    (kind) => error instanceof kind,
+  );
 }

@@ -7,7 +7,13 @@ import type { ResourceName } from './resources.ts';
 
 /** How a record departed from the reference. */
 export interface Surprise {
-  readonly kind: 'unknown_field' | 'missing_field' | 'changed_type' | 'unreadable_text' | 'unusable_id' | 'foreign_record';
+  readonly kind:
+    | 'unknown_field'
+    | 'missing_field'
+    | 'changed_type'
+    | 'unreadable_text'
+    | 'unusable_id'
+    | 'foreign_record';
   /** The field. */
   readonly subject: string;
   readonly detail: string;

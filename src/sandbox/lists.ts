@@ -120,7 +120,10 @@ function totalOf(state: SandboxState, resource: Resource, where: string, values:
 
 /** The resource whose records the list shows, which `lists_of` may make another one. */
 function shownIn(asked: Resource, { lists_of: lists }: Behaviour): Resource {
-  const [, other = ''] = wordsOf(lists).map((each) => each.split(':')).find(([name]) => name === asked.name) ?? [];
+  const [, other = ''] =
+    wordsOf(lists)
+      .map((each) => each.split(':'))
+      .find(([name]) => name === asked.name) ?? [];
   return isResourceName(other) ? resourceOf(other) : asked;
 }
 

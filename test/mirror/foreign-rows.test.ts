@@ -119,7 +119,9 @@ describe('two records under one id', () => {
       pages += 1;
       // Pages are read from the last on: the first on page 6 moves to page 5, and is another by then.
       if (pages !== 1) return;
-      const byTime = sandbox.control.dump('users').sort((a, b) => (String(a['created_at']) < String(b['created_at']) ? -1 : 1));
+      const byTime = sandbox.control
+        .dump('users')
+        .sort((a, b) => (String(a['created_at']) < String(b['created_at']) ? -1 : 1));
       sandbox.control.remove('users', Number(byTime[3]?.['id']));
       sandbox.control.advanceClock(1_000);
       sandbox.control.update('users', Number(byTime[50]?.['id']), { first_name: 'Newer' });

@@ -10,7 +10,14 @@ import { resourceNames, resourceOf, type ResourceName } from '../../model/resour
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../../store/mirror-types.ts';
 import { lateIndices } from '../../store/analyst-schema.ts';
-import { beginHistory, deletionUndoer, historyPruner, recordHistory, reuseUndoer, significantChange } from './history.ts';
+import {
+  beginHistory,
+  deletionUndoer,
+  historyPruner,
+  recordHistory,
+  reuseUndoer,
+  significantChange,
+} from './history.ts';
 import { landmarksIn } from './landmarks.ts';
 import type { Holder } from '../../store/holder.ts';
 import { mirrorLocks } from '../../store/mirror-locks.ts';

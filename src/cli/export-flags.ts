@@ -4,9 +4,8 @@ import { systemClock, timestampOf, type Timestamp } from '../model/time.ts';
 import type { FileForm } from '../data/export.ts';
 import { type Compression, exportFormats, type ExportFormat, formatOfName, isPacked } from '../data/formats.ts';
 import type { SourceRequest } from '../data/source.ts';
-import type { Mask, StatementPart } from '../store/reading-types.ts';
+import type { StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
-import { namesOfFlag, readPseudonymKey } from './pseudonym-key.ts';
 import { isReport, reportRequest } from './report-request.ts';
 
 export interface ExportFlags {
@@ -26,8 +25,6 @@ export interface ExportFlags {
   readonly meta?: boolean;
   readonly param?: ReadonlyMap<string, string>;
   readonly chart?: string;
-  readonly mask?: string;
-  readonly pseudonymKey?: string;
 }
 
 /** What the rows are written as: by the flags, else by the ending of the file's name, else CSV. Throws a UsageError. */
@@ -71,11 +68,6 @@ export function checkAll(what: string | undefined, flags: ExportFlags): void {
     (name) => flags[name] !== undefined,
   );
   if (other !== undefined) throw new UsageError(`${flagOf(other)} is for one table, and --all is every table`);
-  if (flags.mask !== undefined) {
-    throw new UsageError('--mask names columns of one table, and --all is every table', {
-      advice: 'Export from a copy without names: `admin-mirror snapshot copy.db --anonymise`, then --db copy.db.',
-    });
-  }
   const ofReport = (['param', 'chart'] as const).find((name) => flags[name] !== undefined);
   if (ofReport !== undefined) throw new UsageError(`--${ofReport} is for a report, and --all is every table`);
 }
@@ -124,11 +116,9 @@ function past(moment: number): Timestamp {
   throw new UsageError(`--as-of ${at} lies in the future`, { advice: 'Leave it out to export what is there now.' });
 }
 
-/** The columns in which pseudonyms shall stand. Throws a FileError or UsageError. */
-export function maskOf(context: CliContext, { mask, pseudonymKey }: ExportFlags): Mask | undefined {
-  if (mask !== undefined) {
-    return { columns: namesOfFlag('--mask', mask), secret: readPseudonymKey(context.folder, pseudonymKey) };
-  }
-  if (pseudonymKey === undefined) return undefined;
-  throw new UsageError('--pseudonym-key is for columns with pseudonyms', { advice: 'Name them with --mask.' });
+/** The names in a list such as `a,b`. Throws a UsageError where one is empty. */
+function namesOfFlag(flag: string, list: string): string[] {
+  const names = list.split(',').map((name) => name.trim());
+  if (names.includes('')) throw new UsageError(`${flag} has an empty name: "${list}"`);
+  return names;
 }

@@ -8,9 +8,8 @@ import type { Releases } from '../app.ts';
 import type { ExportRequest, ExportRun } from '../data/export.ts';
 import { isWhole } from '../data/selection.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { Mask } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
-import { type ExportFlags, formOf, maskOf, partOf, whatOf } from './export-flags.ts';
+import { type ExportFlags, formOf, partOf, whatOf } from './export-flags.ts';
 import { removeOlder, targetOf } from './export-target.ts';
 import { toMoment } from './moment-flag.ts';
 import { printJson, printNote, printWarning } from './output.ts';
@@ -51,8 +50,6 @@ export function define(program: Command, context: CliContext): void {
     )
     .option('--chart <file>', 'draw the report as SVG into the file, in the place of its rows')
     .option('--meta', "also the mirror's own columns, whose names begin with _")
-    .option('--mask <names>', 'pseudonyms in these columns, the same one for the same text: email,first_name')
-    .option('--pseudonym-key <file>', 'a file from which the pseudonyms follow, for the same ones in every export')
     .option(
       '--keep <number>',
       'keep so many that a name with {date} made, this one included; remove older ones',
@@ -70,7 +67,6 @@ Examples:
   admin-mirror export users -o users.xlsx
   admin-mirror export users --columns id,email,balance --where "balance > 0" --order "balance DESC"
   admin-mirror export users --as-of 7d -o users-last-week.csv
-  admin-mirror export users --mask email,username,first_name,last_name -o for-others.csv
   admin-mirror export emails -o emails-{date}.jsonl.gz --keep 30
   admin-mirror export report:signups-by-month --param from=2026-01-01 -o signups.csv
   admin-mirror export report:signups-by-month --chart signups.svg
@@ -93,21 +89,15 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const request = { what: await whatOf(context, what, flags), form: formOf(flags, named) };
   checkStandardOutput(context, request.form, flags, named);
   const target = named === undefined ? undefined : targetOf(context, named, flags.keep);
-  const mask = maskOf(context, flags);
   const { withReleases } = await import('../app.ts');
   const { signal } = context;
   await withReleases(async (releases) => {
     let rows = 0;
-    const chunks = await openChunks(
-      context.settings(),
-      releases,
-      { request, mask },
-      {
-        signal,
-        onRows: (more) => void (rows += more),
-        onWarning: (warning) => printWarning(context, warning),
-      },
-    );
+    const chunks = await openChunks(context.settings(), releases, request, {
+      signal,
+      onRows: (more) => void (rows += more),
+      onWarning: (warning) => printWarning(context, warning),
+    });
     if (target === undefined) {
       const { writeToStream } = await import('../data/stream-output.ts');
       await writeToStream(context.stdout, chunks, signal);
@@ -128,19 +118,16 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
 async function openChunks(
   settings: Settings,
   releases: Releases,
-  { request, mask }: { readonly request: ExportRequest; readonly mask: Mask | undefined },
+  request: ExportRequest,
   run: ExportRun,
 ): Promise<AsyncGenerator<Uint8Array>> {
   const { openReading, openReadingProcess } = await import('../app.ts');
   if ('relation' in request.what && isWhole(request.what)) {
-    const [{ exportChunks }, { masked }] = await Promise.all([
-      import('../data/export.ts'),
-      import('../data/masked.ts'),
-    ]);
-    return exportChunks(await masked(await openReading(settings, releases), mask), request, run);
+    const { exportChunks } = await import('../data/export.ts');
+    return exportChunks(await openReading(settings, releases), request, run);
   }
   const reading = await openReadingProcess(releases);
-  return reading.chunks(settings.store.mirror, { kind: 'export', request, mask }, run);
+  return reading.chunks(settings.store.mirror, { kind: 'export', request }, run);
 }
 
 function checkStandardOutput(

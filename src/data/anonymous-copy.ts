@@ -1,6 +1,7 @@
 /**
- * A copy of the mirror with pseudonyms in it. It is not a copy that is changed but a new file, filled from the mirror
- * table by table: what is not put into it on purpose is not in it, down to its free pages.
+ * A copy of the mirror without what tells of people. It is not a copy that is changed but a new file, filled from the
+ * mirror table by table with what is known to tell of nobody; everything else is NULL. So nothing else is in the file, down
+ * to its free pages. Section "Copies" of docs/architecture.md.
  */
 import { closeSync, openSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
@@ -8,38 +9,119 @@ import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { relationTable, type RelationTable } from '../model/relations.ts';
+import { resourceNames } from '../model/resources.ts';
 import { timestampOf, type Clock } from '../model/time.ts';
-import type { CopyRun, Pseudonyms } from './copy-types.ts';
-import { anonymousTables, type CopiedTable } from './anonymous-tables.ts';
 import { mirrorKind } from '../store/migrations.ts';
 import { anonymousMark, openMirrorFile, openMirrorForReading } from '../store/open.ts';
 import { relationTableSql, type RelatedKey } from '../store/relation-schema.ts';
 import { setFlatKeys } from '../store/relations.ts';
-import { quoteName } from '../store/schema.ts';
+import { historyTableOf, quoteName } from '../store/schema.ts';
 import { build, Runner, type Tables } from '../store/tables.ts';
+import type { CopyRun } from './copy-types.ts';
 
-/** Rows written before signals are heard: a tenth of a second's worth. */
-const rowsAStep = 2_000;
+/** What the value of a field must look like to be kept, as SQL. */
+type Shape = 'id' | 'number' | 'time' | 'word' | 'label';
+
+const shapes: Readonly<Record<Shape, (value: string) => string>> = {
+  // Whole numbers, and UUIDs.
+  id: (value) => `(${value} NOT GLOB '*[^0-9]*' OR length(${value}) = 36 AND ${value} NOT GLOB '*[^0-9a-fA-F-]*')`,
+  number: (value) => `length(${value}) <= 24 AND ${value} NOT GLOB '*[^0-9.e+-]*'`,
+  time: (value) => `length(${value}) <= 32 AND ${value} NOT GLOB '*[^0-9TZ:. +-]*'`,
+  word: (value) => `length(${value}) <= 40 AND ${value} NOT GLOB '*[^a-zA-Z0-9_+=.:/-]*'`,
+  label: () => 'true',
+};
+
+/** Fields that are known to tell of nobody, by the shape of what they hold. A field that is not here is not kept. */
+const harmless: Readonly<Record<Exclude<Shape, 'label'>, string>> = {
+  id:
+    'id user_id category_id order_id package_id price_id payment_id email_id staff_id parent_id group_id coupon_id role_id ' +
+    'suborder_id transaction_id subscription_id affiliate_id',
+  number:
+    'balance is_subscribed order global_quantity client_quantity require_domain allow_coupons allow_notes is_sent resent ' +
+    'discount_amount allowed_uses amount price renewal_price setup_fee cancellation_fee upgrade_fee fee total subtotal tax ' +
+    'tax_rate discount balance_before_transaction balance_after_transaction commission quantity uses clicks count position ' +
+    'read is_online is_active is_revoked is_default verified sort_order',
+  time:
+    'created_at updated_at email_verified_at last_seen_at last_login_at scheduled_at expires_at deleted_at sent_at ' +
+    'cancelled_at last_renewed_at due_date paid_at read_at starts_at ends_at suspended_at terminated_at activated_at ' +
+    '_first_seen_at _changed_at valid_from valid_to',
+  word:
+    'status visibility language service setup_on discount_type currency coupon_type applicable_products type state result ' +
+    'driver method period interval locale country device_type platform change',
+};
+
+/** What is sold, and how accounts are grouped: names and descriptions of these are nobody's. */
+const catalogue: ReadonlySet<string> = new Set([
+  ...['packages', 'package_category', 'package_prices', 'package_features', 'user_groups', 'user_permissions'],
+]);
+const labels = 'name description icon title slug label link path';
+
+const shapeByField = new Map(
+  Object.entries(harmless).flatMap(([shape, names]) => names.split(' ').map((name) => [name, shape as Shape] as const)),
+);
+const labelFields: ReadonlySet<string> = new Set(labels.split(' '));
+
+function shapeOf(table: string, field: string): Shape | undefined {
+  return catalogue.has(table) && labelFields.has(field) ? 'label' : shapeByField.get(field);
+}
+
+/** The value where it is of the shape; a number or flag is of every one. */
+function keptSql(shape: Shape | undefined, value: string): string {
+  if (shape === undefined) return 'NULL';
+  return `CASE WHEN typeof(${value}) <> 'text' OR ${shapes[shape](value)} THEN ${value} END`;
+}
+
+/** A record with those of its fields that are kept; lists and objects in it are not. */
+function recordSql(table: string, fields: readonly string[]): string {
+  const pairs = fields.flatMap((field) => {
+    const shape = shapeOf(table, field);
+    if (shape === undefined) return [];
+    const type = `json_type(old.record, '$.${field}')`;
+    const isScalar = `${type} IN ('integer', 'real', 'true', 'false', 'text')`;
+    const kept = keptSql(shape, `(old.record ->> '${field}')`);
+    return [`'${field}', CASE WHEN ${isScalar} AND ${kept} IS NOT NULL THEN json(old.record -> '${field}') END`];
+  });
+  return `json_object(${pairs.join(', ')})`;
+}
+
+interface CopiedTable {
+  readonly name: string;
+  /** The SQL of each column, over the row `old`; what is left out is kept if it is known to be harmless. */
+  readonly columns?: Readonly<Record<string, string>>;
+  /** Columns that are not named are copied as they stand: bookkeeping of our own. */
+  readonly isOwn?: true;
+  readonly condition?: string;
+}
+
+/** May hold what a server said. */
+const withoutWords = { problem: `CASE WHEN old.problem IS NOT NULL THEN '(left out of this copy)' END` };
+
+/**
+ * What stays empty besides: hashes of what the server sent, events, who was forgotten, who writes to the original. The
+ * migrations and the list of related records are the new file's own.
+ */
+const bookkeeping: readonly CopiedTable[] = [
+  { name: 'mirror_runs', isOwn: true, columns: withoutWords },
+  { name: 'mirror_run_resources', isOwn: true, columns: withoutWords },
+  { name: 'mirror_windows', isOwn: true, columns: withoutWords },
+  { name: 'mirror_history', isOwn: true },
+  // Which server it is, and whose key, is left out.
+  { name: 'mirror_capabilities', isOwn: true, condition: "old.name IN ('lists', 'fresh_until_proven')" },
+];
+
+type RelationRow = Tables['mirror_relations'];
 
 /** Makes `target`, which must not exist, such a copy. Throws a FileError. */
-export async function writeAnonymousCopy(
-  source: string,
-  target: string,
-  pseudonyms: Pseudonyms,
-  clock: Clock,
-  run: CopyRun,
-): Promise<void> {
+export async function writeAnonymousCopy(source: string, target: string, clock: Clock, run: CopyRun): Promise<void> {
   const relations = relationsOf(source);
   try {
     closeSync(openSync(target, 'wx', 0o600));
     openMirrorFile(target, clock).close();
-    await fill(source, target, pseudonyms, relations, clock, run);
+    await fill(source, target, relations, clock, run);
   } catch (error) {
     throw explainFileError(error, 'write the copy', target) ?? error;
   }
 }
-
-type RelationRow = Tables['mirror_relations'];
 
 /** The related records that the source has. Throws a FileError where another version of this program made it. */
 function relationsOf(source: string): RelationRow[] {
@@ -60,124 +142,92 @@ function relationsOf(source: string): RelationRow[] {
 async function fill(
   source: string,
   target: string,
-  pseudonyms: Pseudonyms,
   rows: readonly RelationRow[],
   clock: Clock,
-  run: CopyRun,
+  { signal, progress }: CopyRun,
 ): Promise<void> {
   const database = new SqliteDatabase(target);
   try {
-    for (const pragma of [
-      'journal_mode = DELETE',
-      // A copy that is not finished is thrown away; one that is, is brought to the disk before it gets its name.
-      'synchronous = OFF',
-      'cache_size = -8000',
-      'foreign_keys = OFF',
-    ]) {
-      database.pragma(pragma);
-    }
-    const relations = makeRelations(database, pseudonyms, rows);
+    // A copy that is not finished is thrown away; one that is, is brought to the disk before it gets its name.
+    for (const pragma of ['journal_mode = DELETE', 'synchronous = OFF', 'foreign_keys = OFF']) database.pragma(pragma);
     database
       .prepare("INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES (?, '', 'true', ?)")
       .run(anonymousMark, timestampOf(clock.now()));
-    const indices = dropIndices(database);
-    await fillTables(database, source, anonymousTables(database, pseudonyms, relations), run);
-    for (const sql of indices) {
-      run.signal.throwIfAborted();
-      database.exec(sql);
-      await setImmediate();
+    const tables: CopiedTable[] = [
+      ...bookkeeping,
+      ...resourceNames.map((name) => ({ name })),
+      ...resourceNames.map((name) => ({
+        name: historyTableOf(name),
+        columns: { record: recordSql(name, columnsOf(database, name)) },
+      })),
+      ...rows.map((row) => makeRelation(database, row)),
+    ];
+    database.prepare('ATTACH ? AS source').run(source);
+    database.exec('BEGIN');
+    for (const [at, table] of tables.entries()) {
+      signal.throwIfAborted();
+      progress(at / tables.length);
+      await copyRows(database, table, signal);
     }
+    database.exec('COMMIT');
   } finally {
     database.close();
   }
 }
 
-/** Makes the tables of related records and their views, of which the columns are named as the fields in the records are. */
-function makeRelations(database: Database, pseudonyms: Pseudonyms, rows: readonly RelationRow[]): RelationTable[] {
+function columnsOf(database: Database, table: string): string[] {
+  return database.prepare<[string], string>('SELECT name FROM main.pragma_table_info(?)').pluck().all(table);
+}
+
+/** Makes the table of related records and its view, with columns for the keys that are kept. */
+function makeRelation(database: Database, row: RelationRow): CopiedTable {
+  const relation: RelationTable = relationTable(row.resource, row.relation);
+  const { table } = relation;
   const runner = new Runner(database);
-  return rows.map((row) => {
-    const relation = relationTable(row.resource, row.relation);
-    database.exec(relationTableSql(relation));
-    runner.run(build.insertInto('mirror_relations').values({ ...row, keys: '[]' }));
-    const keys = JSON.parse(row.keys) as RelatedKey[];
-    const names = new Set(keys.map((key) => (key === null ? null : pseudonyms.name(key))));
-    setFlatKeys(database, runner, relation, [...names]);
-    return relation;
+  database.exec(relationTableSql(relation));
+  runner.run(build.insertInto('mirror_relations').values({ ...row, keys: '[]' }));
+  const keys = (JSON.parse(row.keys) as RelatedKey[]).filter((key) => key !== null);
+  const kept = keys.filter((key) => shapeOf(table, key) !== undefined);
+  setFlatKeys(database, runner, relation, kept);
+  return {
+    name: table,
+    columns: {
+      record: recordSql(table, kept),
+      // The id, or the place in the list; an id that is not kept still tells two records apart.
+      _key: `coalesce(${keptSql('id', 'old."_key"')}, 'row ' || old.rowid)`,
+    },
+  };
+}
+
+/** Rows written before signals are heard. */
+const rowsAStep = 20_000;
+
+async function copyRows(database: Database, table: CopiedTable, signal: AbortSignal): Promise<void> {
+  const { name, columns = {}, isOwn = false, condition = 'true' } = table;
+  const names = columnsOf(database, name);
+  const cells = names.map((column) => {
+    const value = `old.${quoteName(column)}`;
+    return columns[column] ?? (isOwn ? value : keptSql(shapeOf(name, column), value));
   });
-}
-
-/** Gives the statements that make them again: at the end that is quicker than keeping them while rows come. */
-function dropIndices(database: Database): string[] {
-  const indices = database
-    .prepare<[], { name: string; sql: string }>(
-      "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL",
-    )
-    .all();
-  for (const { name } of indices) database.exec(`DROP INDEX ${quoteName(name)}`);
-  return indices.map(({ sql }) => sql);
-}
-
-/**
- * Fills the tables from the source as it is now. The source is attached for as long as that takes, and can be written to
- * meanwhile: nothing else may be run then, since a name that is not in the copy would be taken for one of the source.
- */
-async function fillTables(
-  database: Database,
-  source: string,
-  tables: readonly CopiedTable[],
-  { signal, progress }: CopyRun,
-): Promise<void> {
-  database.prepare('ATTACH ? AS source').run(source);
-  database.pragma('source.cache_size = -2000');
-  database.exec('BEGIN');
-  // The first read fixes the state.
-  const count = (name: string): number =>
-    database
-      .prepare<[], number>(`SELECT count(*) FROM source.${quoteName(name)}`)
-      .pluck()
-      .get() ?? 0;
-  const total = tables.reduce((sum, { name }) => sum + count(name), 0);
-  let done = 0;
-  for (const table of tables) {
-    for (const written of steps(database, table)) {
-      signal.throwIfAborted();
-      done += written;
-      progress(done / Math.max(1, total));
-      await setImmediate();
-    }
-  }
-  database.exec('COMMIT');
-  database.exec('DETACH source');
-}
-
-function where({ condition }: CopiedTable): string {
-  return condition === undefined ? '' : `WHERE ${condition}`;
-}
-
-/** Fills the table in steps; gives the rows of each. */
-function* steps(database: Database, table: CopiedTable): Generator<number> {
-  const name = quoteName(table.name);
-  const columns = table.columns.map(({ column }) => quoteName(column)).join(', ');
-  const cells = table.columns.map(({ sql }) => sql).join(', ');
-  const insert = `INSERT INTO main.${name} (${columns}) SELECT ${cells} FROM source.${name} AS old`;
-  if (!table.hasRowId) {
-    yield database.prepare(`${insert} ${where(table)}`).run().changes;
+  const insert = `INSERT INTO main.${quoteName(name)} (${names.map(quoteName).join(', ')})
+    SELECT ${cells.join(', ')} FROM source.${quoteName(name)} AS old WHERE ${condition}`;
+  if (isOwn) {
+    database.prepare(insert).run();
     return;
   }
   const end = database
     .prepare<[bigint, number], bigint>(
-      `SELECT rowid FROM source.${name} WHERE rowid > ? ORDER BY rowid LIMIT 1 OFFSET ?`,
+      `SELECT rowid FROM source.${quoteName(name)} WHERE rowid > ? ORDER BY rowid LIMIT 1 OFFSET ?`,
     )
     .pluck()
     .safeIntegers();
-  const part = database.prepare<[bigint, bigint]>(
-    `${insert} WHERE old.rowid > ? AND old.rowid <= ? ORDER BY old.rowid`,
-  );
+  const part = database.prepare<[bigint, bigint]>(`${insert} AND old.rowid > ? AND old.rowid <= ? ORDER BY old.rowid`);
   const last = 2n ** 63n - 1n;
-  for (let from = -(2n ** 63n); ;) {
+  for (let from = -(2n ** 63n); from < last;) {
     const to = end.get(from, rowsAStep - 1) ?? last;
-    yield part.run(from, to).changes;
-    if (to === last) return;
+    part.run(from, to);
     from = to;
+    await setImmediate();
+    signal.throwIfAborted();
   }
 }

@@ -61,8 +61,7 @@ export function declaredKinds(
 ): (Exclude<ColumnKind, 'open'> | undefined)[] {
   const kindOf = columnKinds();
   const reported = new Map(of.report?.map(({ name, type }) => [name, kindsOfReports[type]]));
-  return columns.map(({ name, table, origin, isMasked }) => {
-    if (isMasked === true) return 'text';
+  return columns.map(({ name, table, origin }) => {
     const declared = reported.get(name);
     if (declared !== undefined) return declared;
     // A view computes its columns; the dictionary knows what it holds by the name of the view.

@@ -16,8 +16,8 @@ import { build, Runner } from '../store/tables.ts';
 export function mirrorToCopy(file: string, clock: Clock): MirrorCopySource {
   return {
     ...toCopy(mirrorKind, file),
-    copyAnonymous: async (target, pseudonyms, run, thoroughness) => {
-      await writeAnonymousCopy(file, target, pseudonyms, clock, run);
+    copyAnonymous: async (target, run, thoroughness) => {
+      await writeAnonymousCopy(file, target, clock, run);
       checkCopy(mirrorKind, target, thoroughness === 'whole' ? 'whole' : 'rows');
     },
     contents,

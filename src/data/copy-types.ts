@@ -4,7 +4,6 @@
  */
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Cell } from '../store/reading-types.ts';
 
 /** What a copy holds. */
 export interface CopyContents {
@@ -21,22 +20,6 @@ export interface CopyRun {
   /** Told how much of the work is done, from 0 to 1. */
   readonly progress: (share: number) => void;
 }
-
-/** What stands in the place of what tells of people. */
-export interface Pseudonyms {
-  readonly place: (table: string) => Place;
-  /** The cell of a field of the API's reference, or of a related record's `id`. */
-  readonly cell: (field: string, cell: Cell, place: Place) => Cell;
-  /** The text of a JSON object or list, each of its fields by its name. */
-  readonly json: (text: string, place: Place) => string;
-  /** The name of a field: as it is where it is a known one, else a made-up name. */
-  readonly name: (field: string) => string;
-  /** Whether every number of that field is kept, which spares asking for each. */
-  readonly keepsNumbers: (field: string) => boolean;
-}
-
-/** `catalogue`: what is sold and the like, whose names and descriptions are nobody's; `people`: everything else. */
-export type Place = 'catalogue' | 'people';
 
 /**
  * How a copy is checked: `opened`, and as long as it should be; `rows`, every page and row looked at; `whole`, each index
@@ -58,13 +41,8 @@ export interface CopySource {
 }
 
 export interface MirrorCopySource extends CopySource {
-  /** A copy with pseudonyms in the place of whatever tells of people; its rows are looked at in any case. Throws a FileError. */
-  readonly copyAnonymous: (
-    target: string,
-    pseudonyms: Pseudonyms,
-    run: CopyRun,
-    thoroughness: Thoroughness,
-  ) => Promise<void>;
+  /** A copy without whatever tells of people; its rows are looked at in any case. Throws a FileError. */
+  readonly copyAnonymous: (target: string, run: CopyRun, thoroughness: Thoroughness) => Promise<void>;
   /** What a copy holds. */
   readonly contents: (copy: string) => CopyContents;
 }

@@ -3,7 +3,6 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { failureOf } from '../model/failure.ts';
 import type { ReadingModule, ReadingStore, Snapshot } from '../store/reading-types.ts';
 import type { EncodedPiece } from './encoding.ts';
-import { masked } from './masked.ts';
 import { openRangeReader } from './range-reader.ts';
 import type { RangeReply, RangeRequest, RangeWorkerData, TaskRange } from './range-task.ts';
 
@@ -20,7 +19,7 @@ const nothing = (): EncodedPiece => ({ bytes: new Uint8Array(0), rows: 0 });
 async function answer(request: RangeRequest): Promise<EncodedPiece> {
   if (request === 'begin') {
     snapshot?.release();
-    store ??= await masked(openReadingStore(source.file), source.mask);
+    store ??= openReadingStore(source.file);
     snapshot = store.snapshot();
     return nothing();
   }

@@ -1,8 +1,7 @@
 /** What a process that reads the mirror is asked to do, and what it tells: plain data, all of it. */
 import type { Failure } from '../model/failure.ts';
-import type { Mask, ReadingModule, ReadingStore } from '../store/reading-types.ts';
+import type { ReadingModule, ReadingStore } from '../store/reading-types.ts';
 import type { ExportRequest } from './export.ts';
-import { masked } from './masked.ts';
 import type { ChartJob } from './query-chart.ts';
 import type { QueryRequest } from './query.ts';
 import type { PlanFormat } from './query-plan.ts';
@@ -11,7 +10,7 @@ export type ReadingJob =
   | { readonly kind: 'query'; readonly request: QueryRequest }
   | { readonly kind: 'plan'; readonly sql: string; readonly format: PlanFormat }
   | ({ readonly kind: 'chart' } & ChartJob)
-  | { readonly kind: 'export'; readonly request: ExportRequest; readonly mask?: Mask | undefined };
+  | { readonly kind: 'export'; readonly request: ExportRequest };
 
 /** What the process is sent, once. */
 export interface ReadingTask {
@@ -64,7 +63,7 @@ async function chunksOf(
     }
     case 'export': {
       const { exportChunks } = await import('./export.ts');
-      return exportChunks(await masked(store, job.mask), job.request, {
+      return exportChunks(store, job.request, {
         signal,
         onRows: (rows) => tell({ kind: 'rows', rows }),
         onWarning,

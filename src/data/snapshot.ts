@@ -4,11 +4,11 @@ import { dirname } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import { placeDurableFile } from '../store/files/durable-file.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
-import type { CopyContents, CopyRun, MirrorCopySource, Pseudonyms, Thoroughness } from './copy-types.ts';
+import type { CopyContents, CopyRun, MirrorCopySource, Thoroughness } from './copy-types.ts';
 
 export interface SnapshotRequest {
-  /** What stands for what tells of people; undefined where all is copied as it is. */
-  readonly pseudonyms: Pseudonyms | undefined;
+  /** Whether what tells of people is left out. */
+  readonly isAnonymous: boolean;
   readonly thoroughness: Thoroughness;
 }
 
@@ -19,7 +19,7 @@ export interface SnapshotRequest {
 export async function makeSnapshot(
   mirror: MirrorCopySource,
   path: string,
-  { pseudonyms, thoroughness }: SnapshotRequest,
+  { isAnonymous, thoroughness }: SnapshotRequest,
   run: CopyRun,
 ): Promise<CopyContents> {
   const target = await targetOf(mirror, path);
@@ -28,8 +28,8 @@ export async function makeSnapshot(
   await placeDurableFile(
     target,
     async (temporary) => {
-      if (pseudonyms === undefined) await mirror.copy(temporary, run, thoroughness);
-      else await mirror.copyAnonymous(temporary, pseudonyms, run, thoroughness);
+      if (isAnonymous) await mirror.copyAnonymous(temporary, run, thoroughness);
+      else await mirror.copy(temporary, run, thoroughness);
       contents = mirror.contents(temporary);
     },
     run.signal,

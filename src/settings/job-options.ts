@@ -108,8 +108,6 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
       words('where'),
       words('order'),
       words('as_of'),
-      list('mask'),
-      file('pseudonym_key'),
       ...files,
     ]),
     // What goes to standard output goes nowhere: nobody reads it there.
@@ -141,13 +139,7 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   },
   snapshot: {
     command: ['snapshot'],
-    options: Object.fromEntries([
-      bare('file', text, 'the path of a file'),
-      onOff('anonymise'),
-      file('pseudonym_key'),
-      list('keep_fields'),
-      onOff('check'),
-    ]),
+    options: Object.fromEntries([bare('file', text, 'the path of a file'), onOff('anonymise'), onOff('check')]),
     needs: [['file']],
     exclusive: [],
   },

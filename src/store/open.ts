@@ -5,7 +5,7 @@ import { systemClock, type Clock } from '../model/time.ts';
 import { openForReading, openForWriting } from './file-kind.ts';
 import { mirrorKind } from './migrations.ts';
 
-/** Marks a copy with pseudonyms in `mirror_capabilities`: records of a server must not be mixed into it. */
+/** Marks an anonymised copy in `mirror_capabilities`: records of a server must not be mixed into it. */
 export const anonymousMark = 'anonymised';
 
 const pragmas = [
@@ -25,7 +25,7 @@ export function openMirrorFile(file: string, clock: Clock = systemClock): Databa
   const mark = database.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();
   if (mark.get(anonymousMark) === undefined) return database;
   database.close();
-  throw new FileError(`${file} is a copy with pseudonyms in it; nothing is written to it`, {
+  throw new FileError(`${file} is an anonymised copy; nothing is written to it`, {
     advice: `Name the mirror itself with ${mirrorKind.places}.`,
   });
 }

@@ -27,8 +27,6 @@ export interface ResultColumn {
   readonly name: string;
   readonly table: string | null;
   readonly origin: string | null;
-  /** Pseudonyms stand in it, in the place of whatever it held. */
-  readonly isMasked?: true;
 }
 
 /** A table or view, or a part of it. */
@@ -146,15 +144,6 @@ export interface ReadingStore {
 export interface ReadingSource {
   readonly module: string;
   readonly file: string;
-  /** What the other thread, too, is to put pseudonyms in the place of. */
-  readonly mask?: Mask;
-}
-
-/** Columns in which pseudonyms stand for what is there. */
-export interface Mask {
-  readonly columns: readonly string[];
-  /** What the pseudonyms follow from. */
-  readonly secret: Uint8Array;
 }
 
 export interface ReadingModule {

@@ -75,8 +75,6 @@ describe('snapshot', () => {
   });
 
   test.each([
-    [['copy.db', '--pseudonym-key', 'key'], /--pseudonym-key is for copies with pseudonyms\nAdd --anonymise/],
-    [['copy.db', '--keep-fields', 'plan'], /--keep-fields is for copies with pseudonyms/],
     [['mirror.db/copy.db'], /a part of its path is not a folder/],
     [['copy.db', '--db', 'nothing.db'], /there is no mirror at .*nothing\.db/],
   ])('%j is refused', async (args, message) => {

@@ -63,7 +63,7 @@ const typeWords: Readonly<Record<ParquetType['kind'], string>> = {
 };
 
 function warningsOf({ columns }: RowSource, types: readonly ParquetType[], strays: readonly ColumnStrays[]): string[] {
-  const hasExtra = columns.some(({ name, isMasked }) => name === '_extra' && isMasked !== true);
+  const hasExtra = columns.some(({ name }) => name === '_extra');
   const where = hasExtra
     ? 'they stand whole in _extra'
     : 'with --meta, they stand whole in _extra; CSV and JSON have them as they are';

@@ -22,7 +22,7 @@ export const magicBytes = 4;
 export function groupEncoder(types: readonly ParquetType[], columns: readonly ResultColumn[]): RowEncoder {
   const schema = schemaOf(types, columns);
   const fit = columns.map((_, index) => fitter(types[index] ?? { kind: 'text' }));
-  const extraAt = columns.findIndex(({ name, isMasked }) => name === '_extra' && isMasked !== true);
+  const extraAt = columns.findIndex(({ name }) => name === '_extra');
   const noStrays = () => columns.map((): ColumnStrays => ({ nulled: 0, rounded: 0 }));
   let strays = noStrays();
   let writer = openParquet(schema);

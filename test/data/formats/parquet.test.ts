@@ -152,15 +152,6 @@ describe('a Parquet file, read by DuckDB', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('of masked columns has text there', async () => {
-    const { path } = await exportFile(awkwardUsers(), { format: 'parquet' }, what, ['email', 'created_at']);
-    expect((await readBack(path)).types).toMatchObject({
-      email: 'VARCHAR',
-      created_at: 'VARCHAR',
-      balance: 'DECIMAL(18,6)',
-    });
-  });
-
   test('of what a query computes has types by its values, and refuses a name that is there twice', async () => {
     const mirror = awkwardUsers();
     const sql = `SELECT count(*) AS n, sum(balance) AS total, max(created_at) AS last, min(username) AS name, NULL AS none,

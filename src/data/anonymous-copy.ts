@@ -51,9 +51,9 @@ const harmless: Readonly<Record<Exclude<Shape, 'label'>, string>> = {
 };
 
 /** What is sold, and how accounts are grouped: names and descriptions of these are nobody's. */
-const catalogue: ReadonlySet<string> = new Set([
-  ...['packages', 'package_category', 'package_prices', 'package_features', 'user_groups', 'user_permissions'],
-]);
+const catalogue: ReadonlySet<string> = new Set(
+  'packages package_category package_prices package_features user_groups user_permissions'.split(' '),
+);
 const labels = 'name description icon title slug label link path';
 
 const shapeByField = new Map(

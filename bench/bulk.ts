@@ -20,7 +20,7 @@ const syncsARow = 3;
 export async function benchBulk(folder: string, mirror: string, users: number, pairs: number): Promise<Row[]> {
   return [
     ...(await benchPlan(folder, mirror, users, pairs)),
-    benchJournal(folder, pairs),
+    await benchJournal(folder, pairs),
     await benchResults(folder, pairs),
   ];
 }
@@ -120,53 +120,64 @@ function* intents(count: number): Iterable<NewIntent> {
   }
 }
 
-function filled(folder: string, name: string, count: number): Journal {
-  const journal = openJournal(join(folder, `${name}.db`));
+async function filled(folder: string, name: string, count: number): Promise<Journal> {
+  const journal = await openJournal(join(folder, `${name}.db`));
   const server = { address: 'http://127.0.0.1', keyMark: 'abcd', owner: '1' };
   const texts = { batch: name, action: 'balance', file: 'credit.csv', fileHash: name, hash: name, rowsDigest: name };
   const lists = { columns: ['user_id', 'type', 'amount', 'description'], problems: [], warnings: [] };
   const rest = { fileBytes: 1, rows: count, net: '1.00', server, undoOf: null, againReason: null };
-  journal.addBatch({ ...texts, ...lists, ...rest }, intents(count));
+  await journal.addBatch({ ...texts, ...lists, ...rest }, intents(count));
   const now = timestampOf(Date.now());
-  journal.claim(name, { repeatsSince: now, daySince: now }, () => []);
+  await journal.claim(name, { repeatsSince: now, daySince: now }, () => []);
   return journal;
 }
 
 /** Every step of a row that is sent, answered and settled. */
-function sendRow(journal: Journal, batch: string, row: number): void {
+async function sendRow(journal: Journal, batch: string, row: number): Promise<void> {
   const seenBefore = { found: true, balance: '10.00', shown: true, hits: 0, alike: 0, sets: 0, sum: '10.00' };
   const body = `{"type":"add","amount":2.00,"description":"Credit of March ${row} am:abcdefghijkl"}`;
   const sending = { sentAt: timestampOf(Date.now()), body, seenBefore, before: '10.00' };
-  journal.move({ batch, row, from: 'planned', to: 'sending', fields: sending });
+  await journal.move({ batch, row, from: 'planned', to: 'sending', fields: sending });
   const answer = JSON.stringify({
     data: { id: row, email: 'somebody@example.com', balance: 12, text: 'x'.repeat(400) },
   });
   const answered = { answerKind: 'accepted', httpStatus: 200, answer } as const;
-  journal.move({ batch, row, from: 'sending', to: 'acknowledged', fields: answered });
+  await journal.move({ batch, row, from: 'sending', to: 'acknowledged', fields: answered });
   const verdict = { evidence: 'token', after: '12.00', problem: null } as const;
-  journal.move({ batch, row, from: 'acknowledged', to: 'applied', fields: verdict, note: 'the transaction is there' });
+  await journal.move({
+    batch,
+    row,
+    from: 'acknowledged',
+    to: 'applied',
+    fields: verdict,
+    note: 'the transaction is there',
+  });
 }
 
-function millisecondsARow(work: () => void): number {
+async function millisecondsARow(work: () => Promise<void> | void): Promise<number> {
   const startedAt = performance.now();
-  work();
+  await work();
   return (performance.now() - startedAt) / journalRows;
 }
 
 /** The floor writes and syncs a page of a file as often as a row needs it. */
-function benchJournal(folder: string, pairs: number): Row {
+async function benchJournal(folder: string, pairs: number): Promise<Row> {
   const ours: number[] = [];
   const floor: number[] = [];
   for (let pair = 0; pair < pairs; pair += 1) {
     const name = `journal-${pair}`;
-    const journal = filled(folder, name, journalRows);
+    const journal = await filled(folder, name, journalRows);
     const rows = Array.from({ length: journalRows }, (_, at) => at + 2);
-    ours.push(millisecondsARow(() => rows.forEach((row) => sendRow(journal, name, row))));
-    journal.close();
+    ours.push(
+      await millisecondsARow(async () => {
+        for (const row of rows) await sendRow(journal, name, row);
+      }),
+    );
+    await journal.close();
     const handle = openSync(join(folder, `syncs-${pair}`), 'w');
     const page = Buffer.alloc(4_096, 1);
     floor.push(
-      millisecondsARow(() => {
+      await millisecondsARow(() => {
         for (let at = 0; at < journalRows * syncsARow; at += 1) {
           writeSync(handle, page);
           fsyncSync(handle);
@@ -188,8 +199,8 @@ function benchJournal(folder: string, pairs: number): Row {
 }
 
 async function benchResults(folder: string, pairs: number): Promise<Row> {
-  const journal = filled(folder, 'results', planRows);
-  const batch = journal.batch('results');
+  const journal = await filled(folder, 'results', planRows);
+  const batch = await journal.batch('results');
   if (batch === undefined) throw new Error('the batch is not there');
   const seconds: number[] = [];
   for (let pair = 0; pair < pairs; pair += 1) {
@@ -203,7 +214,7 @@ async function benchResults(folder: string, pairs: number): Promise<Row> {
     );
     seconds.push((performance.now() - startedAt) / 1_000);
   }
-  journal.close();
+  await journal.close();
   const took = median(seconds);
   return {
     what: `result files of ${planRows.toLocaleString('en')} rows`,

@@ -220,7 +220,7 @@ export async function openForget(settings: Settings, clock: Clock, releases: Rel
 /** The journal, made where there is none. Throws a FileError. */
 export async function openJournal(settings: Settings, clock: Clock, releases: Releases): Promise<Journal> {
   const sqlite = await import('./journal/journal.ts');
-  return releases.add(sqlite.openJournal(settings.store.journal, clock));
+  return releases.add(await sqlite.openJournal(settings.store.journal, clock));
 }
 
 /** The journal to be looked at; undefined where nothing was ever recorded. Throws a FileError. */
@@ -232,7 +232,7 @@ export async function openJournalForReading(
   const { journal } = settings.store;
   if (!existsSync(journal)) return undefined;
   const sqlite = await import('./journal/journal.ts');
-  return releases.add(sqlite.openJournalForReading(journal, clock));
+  return releases.add(await sqlite.openJournalForReading(journal, clock));
 }
 
 /** The mirror, to find users in; null where there is none. */

@@ -47,10 +47,10 @@ export async function checkServer(
 }
 
 /** The batch of that name. Throws a UsageError where there is none. */
-export function batchOf(journal: Pick<Journal, 'batch' | 'batches'>, name: string): Batch {
-  const found = journal.batch(name);
+export async function batchOf(journal: Pick<Journal, 'batch' | 'batches'>, name: string): Promise<Batch> {
+  const found = await journal.batch(name);
   if (found !== undefined) return found;
-  const [newest] = journal.batches();
+  const [newest] = await journal.batches();
   throw new UsageError(`there is no batch ${name}`, {
     advice:
       newest === undefined

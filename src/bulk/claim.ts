@@ -26,8 +26,8 @@ export interface Consent extends Rules {
 }
 
 /** Claims what is planned of the batch. Throws an OperatorError where it may not go out; nothing is changed then. */
-export function claimRows(journal: Journal, batch: string, consent: Consent, clock: Clock): void {
-  journal.claim(batch, termsOf(consent, clock), (view, found) => {
+export async function claimRows(journal: Journal, batch: string, consent: Consent, clock: Clock): Promise<void> {
+  await journal.claim(batch, termsOf(consent, clock), (view, found) => {
     if (consent.approved !== null && found.state !== 'planned') throw approvedBefore(found.batch);
     // A reason that was given for the plan holds for it.
     const reason = consent.again.reason ?? (found.state === 'planned' ? found.againReason : null);
@@ -40,9 +40,14 @@ export function claimRows(journal: Journal, batch: string, consent: Consent, clo
 }
 
 /** The same before anybody is asked, so that nobody consents to what is refused then. */
-export function checkClaimable(journal: Journal, batch: Batch, consent: Omit<Consent, 'approved'>, clock: Clock): void {
+export async function checkClaimable(
+  journal: Journal,
+  batch: Batch,
+  consent: Omit<Consent, 'approved'>,
+  clock: Clock,
+): Promise<void> {
   const reason = consent.again.reason ?? batch.againReason;
-  const view = journal.claimView(batch, journal.claimable(batch.batch), termsOf(consent, clock));
+  const view = await journal.claimView(batch, await journal.claimable(batch.batch), termsOf(consent, clock));
   checkClaim(view, batch, consent, { reason });
 }
 
@@ -119,16 +124,16 @@ function repeatsOf({ rows, repeats }: Pick<ClaimView, 'rows' | 'repeats'>): Repe
 }
 
 /** What did the same as a write by hand, the last of it, in words; null where nothing did. */
-export function doneBefore(
+export async function doneBefore(
   journal: Pick<Journal, 'claimView'>,
   fingerprint: string | null,
   rules: Pick<Rules, 'againWithinMs'>,
   clock: Clock,
-): string | null {
+): Promise<string | null> {
   const row = { row: 0, user: null, fingerprint, plannedBefore: null, plannedAfter: null, claimedAt: null };
-  const before = journal
-    .claimView({ batch: '', fileHash: null, rowsDigest: '' }, [row], termsOf(rules, clock))
-    .repeats.at(-1);
+  const none = { batch: '', fileHash: null, rowsDigest: '' };
+  const { repeats } = await journal.claimView(none, [row], termsOf(rules, clock));
+  const before = repeats.at(-1);
   return before === undefined ? null : `the same ${wordsOf(before)}`;
 }
 

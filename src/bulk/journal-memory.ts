@@ -4,18 +4,21 @@ import type { RememberedJournal } from './journal-memory-types.ts';
 import type { Sending, SendingPorts } from './sending.ts';
 
 /** The journal as it is, to be remembered before a request goes out. */
-export function memoryOf({ journal, batch }: Pick<Sending, 'journal' | 'batch'>): RememberedJournal {
-  return { journal: journal.id, batch: batch.batch, steps: journal.lastStep() };
+export async function memoryOf({ journal, batch }: Pick<Sending, 'journal' | 'batch'>): Promise<RememberedJournal> {
+  return { journal: journal.id, batch: batch.batch, steps: await journal.lastStep() };
 }
 
 /** Throws a UsageError where the mirror remembers more than this journal holds; nothing was sent then. */
-export function checkMemory({ journal, memory }: Pick<SendingPorts, 'journal' | 'memory'>, accepted: boolean): void {
+export async function checkMemory(
+  { journal, memory }: Pick<SendingPorts, 'journal' | 'memory'>,
+  accepted: boolean,
+): Promise<void> {
   const known = memory?.recall() ?? null;
   if (known === null || accepted) return;
   if (known.journal !== journal.id) {
     throw refused(`batches of this mirror were sent from another journal, the newest of them ${known.batch}`);
   }
-  if (journal.lastStep() < known.steps) {
+  if ((await journal.lastStep()) < known.steps) {
     throw refused(`this journal is older than the mirror: it does not know all that was sent of batch ${known.batch}`);
   }
 }

@@ -19,29 +19,36 @@ export interface LateRow {
 }
 
 /** Records every such row of the journal; a batch that is being sent is left to whoever sends it. */
-export function recordLate(journal: Journal, directory: UserDirectory): LateRow[] {
-  return journal.batches().flatMap((batch) => (batch.action === balance.name ? lateIn(journal, directory, batch) : []));
+export async function recordLate(journal: Journal, directory: UserDirectory): Promise<LateRow[]> {
+  const late: LateRow[] = [];
+  for (const batch of await journal.batches()) {
+    if (batch.action === balance.name) late.push(...(await lateIn(journal, directory, batch)));
+  }
+  return late;
 }
 
-function lateIn(journal: Journal, directory: UserDirectory, { batch }: Batch): LateRow[] {
-  if ((journal.counts(batch).not_applied ?? 0) === 0) return [];
+async function lateIn(journal: Journal, directory: UserDirectory, { batch }: Batch): Promise<LateRow[]> {
+  const { not_applied: count = 0 } = await journal.counts(batch);
+  if (count === 0) return [];
   try {
-    journal.acquireLock(batch);
+    await journal.acquireLock(batch);
   } catch (error) {
     if (error instanceof LockHeldError) return [];
     throw error;
   }
   try {
-    return journal
-      .intents(batch, ['not_applied'])
-      .toArray()
-      .flatMap((intent) => lateRow(journal, directory, intent) ?? []);
+    const late: LateRow[] = [];
+    for await (const intent of journal.intents(batch, ['not_applied'])) {
+      const found = await lateRow(journal, directory, intent);
+      if (found !== undefined) late.push(found);
+    }
+    return late;
   } finally {
-    journal.releaseLock(batch);
+    await journal.releaseLock(batch);
   }
 }
 
-function lateRow(journal: Journal, directory: UserDirectory, intent: Intent): LateRow | undefined {
+async function lateRow(journal: Journal, directory: UserDirectory, intent: Intent): Promise<LateRow | undefined> {
   const { batch, row, user } = intent;
   const transactions = user === null ? undefined : directory.transactions(user);
   if (transactions === undefined) return undefined;
@@ -54,6 +61,6 @@ function lateRow(journal: Journal, directory: UserDirectory, intent: Intent): La
   const { to, evidence, discrepancy, note } = verdict;
   checkStep('not_applied', to);
   const fields = { evidence, discrepancy, problem: to === 'applied' ? null : note };
-  journal.move({ batch, row, from: 'not_applied', to, fields, note: `found by a sync: ${note}` });
+  await journal.move({ batch, row, from: 'not_applied', to, fields, note: `found by a sync: ${note}` });
   return { batch, row, state: to === 'applied' ? to : 'needs_human' };
 }

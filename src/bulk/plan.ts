@@ -67,7 +67,7 @@ export async function planBatch(
   const rows = claimedRows(plan);
   const tooMuch = batchCapProblem(rows, [], caps);
   if (tooMuch !== null) throw new UsageError(`${tooMuch}; nothing was planned`, { advice: capAdvice });
-  const view = journal.claimView({ batch, fileHash, rowsDigest: digest }, rows, termsOf(rules, clock));
+  const view = await journal.claimView({ batch, fileHash, rowsDigest: digest }, rows, termsOf(rules, clock));
   checkNotRepeated(view, { fileHash, undoOf: source.undoOf }, source.again);
   // Another day has other room: it is decided when it is sent.
   const today = batchCapProblem(rows, view.claimedToday, caps);
@@ -79,7 +79,7 @@ export async function planBatch(
     ...(today === null ? [] : [today]),
     ...bounded(repeatLines(view)),
   ];
-  journal.addBatch(
+  await journal.addBatch(
     {
       batch,
       action: action.name,
@@ -99,7 +99,7 @@ export async function planBatch(
     },
     intentsOf(plan),
   );
-  const stored = journal.batch(batch);
+  const stored = await journal.batch(batch);
   if (stored === undefined) throw new IncompleteError(`batch ${batch} was stored and is not there`);
   return stored;
 }

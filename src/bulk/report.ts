@@ -33,33 +33,33 @@ export interface BatchReport {
 
 type ReportJournal = Pick<Journal, 'counts' | 'changes' | 'lockOwner'>;
 
-export function reportOf(journal: ReportJournal, batch: Batch): BatchReport {
+export async function reportOf(journal: ReportJournal, batch: Batch): Promise<BatchReport> {
   const { action, file, hash, rows, net, problems, behind } = batch;
   const warnings =
     behind === null ? batch.warnings : [`this journal is older than the server: ${behind}`, ...batch.warnings];
-  const counts = countsOf(journal.counts(batch.batch));
+  const counts = countsOf(await journal.counts(batch.batch));
   return {
     batch: batch.batch,
     action,
     file,
     hash,
-    state: stateOf(journal, batch),
+    state: await stateOf(journal, batch),
     rows,
     counts,
     net,
-    ...totalsOf(journal.changes(batch.batch)),
+    ...(await totalsOf(journal.changes(batch.batch))),
     problems,
     warnings,
   };
 }
 
-function totalsOf(
-  rows: Iterable<RowChange>,
-): Pick<BatchReport, 'gross' | 'users' | 'applied_net' | 'applied_gross' | 'applied_users' | 'discrepancies'> {
+async function totalsOf(
+  rows: AsyncIterable<RowChange>,
+): Promise<Pick<BatchReport, 'gross' | 'users' | 'applied_net' | 'applied_gross' | 'applied_users' | 'discrepancies'>> {
   const zero = new Big(0);
   let [gross, appliedNet, appliedGross, discrepancies] = [zero, zero, zero, 0];
   const [users, appliedUsers] = [new Set<string | null>(), new Set<string | null>()];
-  for (const row of rows) {
+  for await (const row of rows) {
     const planned = changeOf(row) ?? zero;
     gross = gross.plus(planned.abs());
     users.add(row.subject);
@@ -86,7 +86,7 @@ export function typedTotal({ net, gross, users }: Pick<BatchReport, 'net' | 'gro
 }
 
 /** A batch whose process died is stopped, whatever it wrote last. */
-function stateOf(journal: ReportJournal, batch: Batch): BatchState {
+async function stateOf(journal: ReportJournal, batch: Batch): Promise<BatchState> {
   if (batch.state !== 'applying') return batch.state;
-  return journal.lockOwner(batch.batch) === undefined ? 'stopped' : 'applying';
+  return (await journal.lockOwner(batch.batch)) === undefined ? 'stopped' : 'applying';
 }

@@ -15,17 +15,17 @@ export interface Resolution {
  * Records the person's decision. Throws a UsageError where the row is not one to decide about, and LockHeldError where a
  * process is at the batch.
  */
-export function resolveRow(journal: Journal, { batch }: Batch, resolution: Resolution): IntentState {
+export async function resolveRow(journal: Journal, { batch }: Batch, resolution: Resolution): Promise<IntentState> {
   const { row, outcome, resend } = resolution;
   const reason = resolution.reason.trim();
   if (reason === '') throw new UsageError('a reason is needed', { advice: 'Say how you know: --reason "…".' });
   if (resend && outcome === 'applied') {
     throw new UsageError('what was applied must not be sent again', { advice: 'Leave --resend out.' });
   }
-  journal.acquireLock(batch);
+  await journal.acquireLock(batch);
   try {
-    journal.takeUp(batch);
-    const intent = journal.intent(batch, row);
+    await journal.takeUp(batch);
+    const intent = await journal.intent(batch, row);
     if (intent === undefined)
       throw new UsageError(`batch ${batch} has no row ${row}`, { advice: 'The header is row 1.' });
     const { state } = intent;
@@ -36,32 +36,39 @@ export function resolveRow(journal: Journal, { batch }: Batch, resolution: Resol
       });
     }
     const to = resend ? 'planned' : outcome;
-    step(journal, batch, row, state, to, reason);
-    if (to !== 'planned') journal.takeUp(batch);
-    journal.setBatchState(batch, restOf(journal, batch) ? 'stopped' : 'done');
+    await step(journal, batch, row, state, to, reason);
+    if (to !== 'planned') await journal.takeUp(batch);
+    await journal.setBatchState(batch, (await restOf(journal, batch)) ? 'stopped' : 'done');
     return to;
   } finally {
-    journal.releaseLock(batch);
+    await journal.releaseLock(batch);
   }
 }
 
-function step(journal: Journal, batch: string, row: number, state: IntentState, to: IntentState, reason: string): void {
+async function step(
+  journal: Journal,
+  batch: string,
+  row: number,
+  state: IntentState,
+  to: IntentState,
+  reason: string,
+): Promise<void> {
   // An answer of success that was not looked at yet is open like any other.
   const from = state === 'acknowledged' ? 'unknown' : state;
-  if (from !== state) journal.move({ batch, row, from: state, to: from });
+  if (from !== state) await journal.move({ batch, row, from: state, to: from });
   checkStep(from, to);
   const fields: IntentFields =
     to === 'planned'
       ? // By it, the next sending knows that a person and not the server has said that it may go out again.
         { evidence: 'person', problem: null, discrepancy: null }
       : { evidence: 'person', problem: `a person decided: ${reason}` };
-  if (!journal.move({ batch, row, from, to, fields, note: `decided by a person: ${reason}` })) {
+  if (!(await journal.move({ batch, row, from, to, fields, note: `decided by a person: ${reason}` }))) {
     throw new UsageError(`row ${row} was taken back by another batch, and cannot be sent again`);
   }
 }
 
-function restOf(journal: Journal, batch: string): boolean {
-  const counts = journal.counts(batch);
+async function restOf(journal: Journal, batch: string): Promise<boolean> {
+  const counts = await journal.counts(batch);
   return (Object.keys(counts) as IntentState[]).some(
     (state) => isOpen(state) || state === 'planned' || state === 'blocked',
   );

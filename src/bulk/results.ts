@@ -77,7 +77,7 @@ export async function writeResults(
   const files: WrittenFile[] = [];
   // One after the other: each reads the journal as it stands.
   for (const name of fileNames) files.push(await writeFile(journal, batch, name, { folder, writer, signal }));
-  const { file, ...report } = reportOf(journal, batch);
+  const { file, ...report } = await reportOf(journal, batch);
   const manifest: Manifest = {
     ...report,
     file: file === null ? null : { name: file, bytes: batch.fileBytes, sha256: batch.fileHash },
@@ -134,11 +134,13 @@ async function freshHash(
 /** @param onRow told of each row as it is read */
 function tableOf(journal: Journal, { batch, columns }: Batch, name: ResultFile, onRow = (): void => {}): Table {
   const states = intentStates.filter((state) => resultFileOf(state) === name);
-  const rows = journal.intents(batch, states).map((intent) => {
-    onRow();
-    return cellsOf(intent, columns);
-  });
-  return { name, columns: [...columns, ...ourColumns], rows };
+  async function* rows(): AsyncGenerator<readonly TableCell[]> {
+    for await (const intent of journal.intents(batch, states)) {
+      onRow();
+      yield cellsOf(intent, columns);
+    }
+  }
+  return { name, columns: [...columns, ...ourColumns], rows: rows() };
 }
 
 function cellsOf(intent: Intent, columns: readonly string[]): TableCell[] {

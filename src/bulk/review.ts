@@ -2,6 +2,7 @@
  * A plan to be read whole: every row with its user, the balance before and after, and what deserves a look. The same rows
  * go to the terminal, into `--json` and into a sheet.
  */
+import type { Big } from 'big.js';
 import type { Batch, Intent, Journal } from '../journal/port.ts';
 import { changeBetween } from './caps.ts';
 import { moneyText } from './decimal.ts';
@@ -45,10 +46,12 @@ export function reviewRow(intent: Intent): ReviewRow {
 }
 
 /** Rows that deserve a look, the largest changes first. */
-export function notedRows(rows: Iterable<Intent>): Intent[] {
-  const sized = [...rows]
-    .filter(({ notes }) => notes.length > 0)
-    .map((intent) => ({ intent, size: changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? null }));
+export async function notedRows(rows: AsyncIterable<Intent>): Promise<Intent[]> {
+  const sized: { readonly intent: Intent; readonly size: Big | null }[] = [];
+  for await (const intent of rows) {
+    if (intent.notes.length === 0) continue;
+    sized.push({ intent, size: changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? null });
+  }
   sized.sort((a, b) => (a.size === null || b.size === null ? 0 : b.size.cmp(a.size)) || a.intent.row - b.intent.row);
   return sized.map(({ intent }) => intent);
 }
@@ -75,9 +78,9 @@ export function reviewTable(journal: Pick<Journal, 'intents'>, { batch, columns 
     const said = [each.before, each.after, each.change, each.state, each.problem];
     return [each.row, each.notes.join('; '), ...user, ...said, ...ownCells(intent.cells, columns)];
   };
-  function* rows(): Generator<TableCell[]> {
-    for (const intent of notedRows(journal.intents(batch))) yield cells(intent);
-    for (const intent of journal.intents(batch)) if (intent.notes.length === 0) yield cells(intent);
+  async function* rows(): AsyncGenerator<TableCell[]> {
+    for (const intent of await notedRows(journal.intents(batch))) yield cells(intent);
+    for await (const intent of journal.intents(batch)) if (intent.notes.length === 0) yield cells(intent);
   }
-  return { name: 'review', columns: [...reviewColumns, ...columns], rows: { [Symbol.iterator]: rows } };
+  return { name: 'review', columns: [...reviewColumns, ...columns], rows: rows() };
 }

@@ -31,7 +31,12 @@ export interface SelectedSheet {
 const batchRows = () => 1_000;
 
 /** Throws a UsageError for SQL that fails or would do more than read, for no rows, and for rows that cannot be sent. */
-export function selectSheet(store: ReadingStore, sql: string, action: Action, options: SelectOptions): SelectedSheet {
+export async function selectSheet(
+  store: ReadingStore,
+  sql: string,
+  action: Action,
+  options: SelectOptions,
+): Promise<SelectedSheet> {
   const { columns, rows } = result(store, sql, options.signal);
   if (rows.length === 0) throw new UsageError('the query found no rows; nothing was written');
   const sheet = {
@@ -58,7 +63,7 @@ export function selectSheet(store: ReadingStore, sql: string, action: Action, op
   const texts = rows.map((cells) => cells.map((cell) => cellOf(cell).raw));
   return {
     rows: rows.length,
-    totals: typeTotals(read.rows),
+    totals: await typeTotals(read.rows),
     notes: read.notes,
     text: () => sheetText(columns, texts, options.format),
   };

@@ -43,13 +43,13 @@ export async function sendBatch(
     const early = consent.approved === null ? await settleBefore({ ...ports, batch, action, options }) : null;
     if (early !== null) return ended(ports, batch, early);
     try {
-      checkMemory(ports, options.acceptJournal);
-      claimRows(journal, batch.batch, consent, ports.clock);
+      await checkMemory(ports, options.acceptJournal);
+      await claimRows(journal, batch.batch, consent, ports.clock);
     } catch (error) {
       if (consent.approved !== null || !(error instanceof OperatorError)) throw error;
       return ended(ports, batch, error);
     }
-    const claimed = journal.batch(batch.batch) ?? batch;
+    const claimed = (await journal.batch(batch.batch)) ?? batch;
     const stop = await new Run({ ...ports, batch: claimed, action, options }).all();
     return ended(ports, batch, stop);
   });
@@ -64,26 +64,26 @@ export async function reconcileBatch(
 ): Promise<SendingEnd> {
   const { journal } = ports;
   return withLock(journal, batch, async () => {
-    if (batch.state !== 'planned') journal.takeUp(batch.batch);
+    if (batch.state !== 'planned') await journal.takeUp(batch.batch);
     const stop = await reconcileRows({ ...ports, batch, action, options });
-    if (stop === null && !ports.signal.aborted && batch.behind !== null) journal.setBehind(batch.batch, null);
+    if (stop === null && !ports.signal.aborted && batch.behind !== null) await journal.setBehind(batch.batch, null);
     // What nobody has approved is not gone on with, but approved.
-    return batch.state === 'planned' && !isDone(journal, batch) ? { stop } : ended(ports, batch, stop);
+    return batch.state === 'planned' && !(await isDone(journal, batch)) ? { stop } : ended(ports, batch, stop);
   });
 }
 
 async function withLock(journal: Journal, { batch }: Batch, work: () => Promise<SendingEnd>): Promise<SendingEnd> {
-  journal.acquireLock(batch);
+  await journal.acquireLock(batch);
   try {
     return await work();
   } finally {
-    release(journal, batch);
+    await release(journal, batch);
   }
 }
 
-function release(journal: Journal, batch: string): void {
+async function release(journal: Journal, batch: string): Promise<void> {
   try {
-    journal.releaseLock(batch);
+    await journal.releaseLock(batch);
   } catch (error) {
     // The lock of a process that ended gives way: that it could not be given up must not hide what was sent.
     if (!(error instanceof OperatorError)) throw error;
@@ -93,17 +93,17 @@ function release(journal: Journal, batch: string): void {
 /** What was sent before is settled before more goes out. Gives the error that ended it early, or null. */
 async function settleBefore(sending: Sending): Promise<OperatorError | null> {
   const { journal, batch } = sending;
-  journal.takeUp(batch.batch);
+  await journal.takeUp(batch.batch);
   const stop = (await settleOpen(sending)) ?? (await reviewNotApplied(sending));
   // What was settled may have freed others.
-  journal.takeUp(batch.batch);
+  await journal.takeUp(batch.batch);
   return stop;
 }
 
 /** Records how the batch stands. A journal that cannot be written must not hide what was sent. */
-function ended({ journal }: SendingPorts, batch: Batch, stop: OperatorError | null): SendingEnd {
+async function ended({ journal }: SendingPorts, batch: Batch, stop: OperatorError | null): Promise<SendingEnd> {
   try {
-    journal.setBatchState(batch.batch, isDone(journal, batch) ? 'done' : 'stopped');
+    await journal.setBatchState(batch.batch, (await isDone(journal, batch)) ? 'done' : 'stopped');
     return { stop };
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
@@ -111,8 +111,8 @@ function ended({ journal }: SendingPorts, batch: Batch, stop: OperatorError | nu
   }
 }
 
-function isDone(journal: Journal, { batch }: Batch): boolean {
-  const counts = journal.counts(batch);
+async function isDone(journal: Journal, { batch }: Batch): Promise<boolean> {
+  const counts = await journal.counts(batch);
   return (Object.keys(counts) as IntentState[]).every(
     (state) => !isOpen(state) && state !== 'planned' && state !== 'blocked',
   );
@@ -136,12 +136,13 @@ class Run {
   /** Every planned row; gives why it ended early, or null. */
   async all(): Promise<OperatorError | null> {
     const { journal, batch, options, progress } = this.#sending;
-    progress({ kind: 'begin', rows: journal.counts(batch.batch).planned ?? 0 });
+    const { planned = 0 } = await journal.counts(batch.batch);
+    progress({ kind: 'begin', rows: planned });
     const rows = journal.intents(batch.batch, ['planned']);
     await this.#canary(rows);
     const lanes = openLanes(options.concurrency);
     while (!this.#stopped) {
-      const { value: intent, done } = rows.next();
+      const { value: intent, done } = await rows.next();
       if (done === true) break;
       await lanes.give(intent.subject ?? `row:${intent.row}`, async () => {
         if (!this.#stopped) await this.#one(intent);
@@ -152,9 +153,9 @@ class Run {
   }
 
   /** One row alone, looked at to its end, before any other goes out. */
-  async #canary(rows: IteratorObject<Intent, undefined>): Promise<void> {
+  async #canary(rows: AsyncGenerator<Intent, undefined>): Promise<void> {
     while (!this.#stopped) {
-      const { value: intent, done } = rows.next();
+      const { value: intent, done } = await rows.next();
       if (done === true) return;
       const state = await this.#one(intent);
       if (state === 'applied') return;
@@ -180,7 +181,7 @@ class Run {
       if (this.#stopped) return 'planned';
       progress({ kind: 'wait', ms, why: end.later.error.message });
       if (!(await this.#sleep(ms))) return 'planned';
-      planned = journal.intent(planned.batch, planned.row) ?? planned;
+      planned = (await journal.intent(planned.batch, planned.row)) ?? planned;
     }
   }
 
@@ -191,7 +192,7 @@ class Run {
       return await sendRow(this.#sending, planned);
     } catch (error) {
       if (!(error instanceof FileError)) throw error;
-      const { state } = journal.intent(planned.batch, planned.row) ?? planned;
+      const { state } = (await journal.intent(planned.batch, planned.row)) ?? planned;
       this.#sent ||= state !== 'planned';
       return { state, stop: notRecorded(error, this.#sent) };
     }

@@ -21,7 +21,7 @@ export interface Later {
 }
 
 export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd | Later> {
-  const waitsFor = planned.subject === null ? undefined : sending.journal.openRow(planned.subject);
+  const waitsFor = planned.subject === null ? undefined : await sending.journal.openRow(planned.subject);
   if (waitsFor !== undefined) return block(sending, planned, `row ${waitsFor.row} of batch ${waitsFor.batch} is open`);
   const { action, client } = sending;
   const target = targetOf(planned);
@@ -32,10 +32,10 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
     if (error instanceof OperatorError) return { state: 'planned', stop: error };
     throw error;
   }
-  const early = beforeSending(sending, planned, seen);
+  const early = await beforeSending(sending, planned, seen);
   if (early !== undefined) return early;
   const request = action.request(target);
-  const begun = move(sending, planned, 'planned', 'sending', {
+  const begun = await move(sending, planned, 'planned', 'sending', {
     sentAt: timestampOf(sending.clock.now()),
     body: request.body,
     seenBefore: seen,
@@ -49,53 +49,62 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   });
   if (!begun) return block(sending, planned, 'another write for the same user is open');
   try {
-    sending.memory?.remember(memoryOf(sending));
+    sending.memory?.remember(await memoryOf(sending));
   } catch (error) {
-    if (error instanceof OperatorError) move(sending, planned, 'sending', 'planned', {}, 'nothing was sent');
+    if (error instanceof OperatorError) await move(sending, planned, 'sending', 'planned', {}, 'nothing was sent');
     throw error;
   }
   const outcome = await send(client, request);
   if (outcome.kind === 'later') {
     const { httpStatus, error } = outcome;
-    move(sending, planned, 'sending', 'planned', { httpStatus }, `nothing was done: ${client.redact(error.message)}`);
+    await move(
+      sending,
+      planned,
+      'sending',
+      'planned',
+      { httpStatus },
+      `nothing was done: ${client.redact(error.message)}`,
+    );
     return { later: outcome };
   }
   return settleAnswered(sending, planned, outcome);
 }
 
 /** What the look before the write says: the row is done already, must not be sent any more, or nothing may be sent at all. */
-function beforeSending(sending: Sending, planned: Intent, seen: Sighting): RowEnd | undefined {
+async function beforeSending(sending: Sending, planned: Intent, seen: Sighting): Promise<RowEnd | undefined> {
   const { action } = sending;
   const marked =
-    beforeMarks(sending, planned, seen) ?? (planned.attempts > 0 ? beforeAgain(sending, planned, seen) : undefined);
+    (await beforeMarks(sending, planned, seen)) ??
+    (planned.attempts > 0 ? await beforeAgain(sending, planned, seen) : undefined);
   if (marked !== undefined) return marked;
   const why = otherUser(planned, seen) ?? action.hindrance(targetOf(planned), seen, planned.plannedBefore);
   if (why === null) return undefined;
-  move(sending, planned, 'planned', 'skipped', { before: action.shown(seen), problem: why }, why);
+  await move(sending, planned, 'planned', 'skipped', { before: action.shown(seen), problem: why }, why);
   return { state: 'skipped', stop: null };
 }
 
 /** Tokens on the server that this journal never sent, of this row or of one that did the same: it is not the newest. */
-function beforeMarks(sending: Sending, planned: Intent, seen: Sighting): RowEnd | undefined {
+async function beforeMarks(sending: Sending, planned: Intent, seen: Sighting): Promise<RowEnd | undefined> {
   const { action, journal, batch, clock, options } = sending;
   const { own, others } = action.marks(seen);
   if (own && planned.attempts === 0) {
     const why = `row ${planned.row} stands on the server with its mark ${planned.token}, and was never sent from here`;
-    journal.setBehind(batch.batch, why);
+    await journal.setBehind(batch.batch, why);
     return { state: 'planned', stop: journalBehind(batch.batch, why) };
   }
   // A person who said that it shall be sent again has been told what was known.
   if (batch.againReason !== null) return undefined;
   const since = clock.now() - options.againWithinMs;
-  const foreign = others.find(
-    ({ token, at }) => (parseInstant(at) ?? Infinity) >= since && !journal.knowsToken(planned.fingerprint ?? '', token),
-  );
-  if (foreign === undefined) return undefined;
-  return { state: 'planned', stop: unknownMark(planned, foreign.token) };
+  for (const { token, at } of others) {
+    if ((parseInstant(at) ?? Infinity) < since || (await journal.knowsToken(planned.fingerprint ?? '', token)))
+      continue;
+    return { state: 'planned', stop: unknownMark(planned, token) };
+  }
+  return undefined;
 }
 
 /** Sent before, and to go out again because a person, or the server, said so: it may have come about since. */
-function beforeAgain(sending: Sending, planned: Intent, seen: Sighting): RowEnd | undefined {
+async function beforeAgain(sending: Sending, planned: Intent, seen: Sighting): Promise<RowEnd | undefined> {
   const { action } = sending;
   const target = targetOf(planned);
   const before = (planned.seenBefore ?? seen) as Sighting;
@@ -104,11 +113,11 @@ function beforeAgain(sending: Sending, planned: Intent, seen: Sighting): RowEnd 
   if (verdict !== null) {
     const { evidence, discrepancy, note, to } = verdict;
     const problem = to === 'applied' ? null : note;
-    move(sending, planned, 'planned', to, { evidence, discrepancy, after: judgement.after, problem }, note);
+    await move(sending, planned, 'planned', to, { evidence, discrepancy, after: judgement.after, problem }, note);
     return { state: to, stop: judgement.kind === 'over_applied' ? overApplied(sending, planned, judgement) : null };
   }
   if (action.marks(seen).own) {
-    move(sending, planned, 'planned', 'needs_human', { problem: judgement.note }, judgement.note);
+    await move(sending, planned, 'planned', 'needs_human', { problem: judgement.note }, judgement.note);
     return { state: 'needs_human', stop: null };
   }
   // A person knows of it, whatever moved. The server's word, that it did nothing, holds only where nothing did.
@@ -116,7 +125,7 @@ function beforeAgain(sending: Sending, planned: Intent, seen: Sighting): RowEnd 
   const hidden = action.unsettled(seen) !== null && action.shown(seen) === action.shown(before);
   if (hidden) return undefined;
   const note = `the server asked to come back later, and it is not as it was before: ${judgement.note}`;
-  move(sending, planned, 'planned', 'unknown', { problem: note }, note);
+  await move(sending, planned, 'planned', 'unknown', { problem: note }, note);
   return { state: 'unknown', stop: null };
 }
 
@@ -152,26 +161,26 @@ async function settleAnswered(
   outcome: Outcome & { readonly kind: 'answered' },
 ): Promise<RowEnd> {
   const { answer: answerKind, httpStatus, text: answer, problem, stop } = outcome;
-  move(sending, planned, 'sending', answeredState(answerKind), { answerKind, httpStatus, answer, problem });
-  const answered = sending.journal.intent(planned.batch, planned.row);
+  await move(sending, planned, 'sending', answeredState(answerKind), { answerKind, httpStatus, answer, problem });
+  const answered = await sending.journal.intent(planned.batch, planned.row);
   if (answered === undefined) throw new Error(`row ${planned.row} is gone from the journal`);
   const end = await settleRow(sending, answered);
   return { state: end.state, stop: stop ?? end.stop };
 }
 
-function block(sending: Sending, planned: Intent, problem: string): RowEnd {
-  move(sending, planned, 'planned', 'blocked', { problem }, problem);
+async function block(sending: Sending, planned: Intent, problem: string): Promise<RowEnd> {
+  await move(sending, planned, 'planned', 'blocked', { problem }, problem);
   return { state: 'blocked', stop: null };
 }
 
-function move(
+async function move(
   { journal }: Sending,
   { batch, row }: Intent,
   from: IntentState,
   to: IntentState,
   fields: IntentFields,
   note?: string,
-): boolean {
+): Promise<boolean> {
   checkStep(from, to);
   return journal.move({ batch, row, from, to, fields, ...(note !== undefined && { note }) });
 }

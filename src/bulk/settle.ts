@@ -40,7 +40,7 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
       judgement = second;
     }
     const verdict = verdictOf(judgement, { ...now, agreed });
-    record(sending, intent, judgement, verdict);
+    await record(sending, intent, judgement, verdict);
     return {
       state: verdict.to,
       stop: judgement.kind === 'over_applied' ? overApplied(sending, intent, judgement) : null,
@@ -63,7 +63,7 @@ async function reviewRow(sending: Sending, intent: Intent, state: WatchedState):
     const judgement = sending.action.judge(target, before, seen, intent.answerKind);
     const verdict = laterVerdictOf(judgement, state);
     if (verdict === null) return { state, stop: null };
-    record(sending, intent, judgement, verdict);
+    await record(sending, intent, judgement, verdict);
     const stop = judgement.kind === 'over_applied' ? overApplied(sending, intent, judgement) : null;
     return { state: verdict.to, stop };
   } catch (error) {
@@ -78,12 +78,12 @@ async function judge({ action, client }: Sending, intent: Intent): Promise<Judge
   return action.judge(target, intent.seenBefore as Sighting, seen, intent.answerKind);
 }
 
-function record(
+async function record(
   { journal }: Sending,
   { batch, row, state, problem }: Intent,
   judgement: Judgement,
   { to, evidence, note, discrepancy }: Verdict,
-): void {
+): Promise<void> {
   if (to === state) return;
   checkStep(state, to);
   const settled = to === 'applied' && discrepancy === null;
@@ -95,7 +95,7 @@ function record(
     // What the server said of a refusal stands first; of a row that was applied, there is no problem any more.
     problem: settled ? null : [...new Set([problem, note])].filter((text) => text !== null).join('; '),
   };
-  journal.move({ batch, row, from: state, to, fields, note });
+  await journal.move({ batch, row, from: state, to, fields, note });
 }
 
 /** Why the batch stops at a row that was made more than once. */
@@ -143,7 +143,7 @@ async function each(
   states: readonly IntentState[],
   look: (intent: Intent) => Promise<RowEnd>,
 ): Promise<OperatorError | null> {
-  for (const intent of journal.intents(batch.batch, states)) {
+  for await (const intent of journal.intents(batch.batch, states)) {
     if (signal.aborted) return null;
     // One after the other: the server is asked for no more than it takes.
     const { state, stop } = await look(intent);

@@ -12,18 +12,18 @@ export async function recordedWrite(
   send: () => Promise<Answer>,
   redact: (text: string) => string,
 ): Promise<Answer> {
-  const number = journal.beginWrite(write);
-  const ended = (end: Pick<WriteEnd, 'state' | 'problem'>, answer: Answer | undefined): void => {
+  const number = await journal.beginWrite(write);
+  const ended = async (end: Pick<WriteEnd, 'state' | 'problem'>, answer: Answer | undefined): Promise<void> => {
     const text = answer === undefined ? null : redact(answer.raw.toString('utf8'));
-    journal.endWrite(number, { ...end, httpStatus: answer?.status ?? null, answer: text });
+    await journal.endWrite(number, { ...end, httpStatus: answer?.status ?? null, answer: text });
   };
   try {
     const answer = await send();
-    ended({ state: 'done', problem: null }, answer);
+    await ended({ state: 'done', problem: null }, answer);
     return answer;
   } catch (error) {
     const problem = redact(error instanceof Error ? error.message : String(error));
-    ended({ state: stateOf(error), problem }, (error as { readonly answer?: Answer | undefined }).answer);
+    await ended({ state: stateOf(error), problem }, (error as { readonly answer?: Answer | undefined }).answer);
     throw error;
   }
 }
@@ -38,13 +38,14 @@ function stateOf(error: unknown): WriteEnd['state'] {
 const lookedBack = 500;
 
 /** What is open about the same user, in words; null where nothing is. */
-export function openWrite(journal: WriteJournal, { operation, user, body }: NewWrite): string | null {
+export async function openWrite(journal: WriteJournal, { operation, user, body }: NewWrite): Promise<string | null> {
   const open = (each: SentWrite): boolean => each.state === 'sending' || each.state === 'unknown';
-  const same = journal
-    .writes(lookedBack)
-    .find((each) => open(each) && each.operation === operation && each.user === user && each.body === body);
+  const writes = await journal.writes(lookedBack);
+  const same = writes.find(
+    (each) => open(each) && each.operation === operation && each.user === user && each.body === body,
+  );
   if (same !== undefined) return `the same was sent at ${same.at}, and its outcome is not known`;
-  const row = user === null ? undefined : journal.openRow(`user:${user}`);
+  const row = user === null ? undefined : await journal.openRow(`user:${user}`);
   return row === undefined
     ? null
     : `the outcome of row ${row.row} of batch ${row.batch}, of the same user, is not known`;

@@ -7,7 +7,7 @@ export interface Table {
   /** What a sheet is called. */
   readonly name: string;
   readonly columns: readonly string[];
-  readonly rows: Iterable<readonly TableCell[]>;
+  readonly rows: AsyncIterable<readonly TableCell[]>;
 }
 
 export const tableFormats = ['csv', 'xlsx'] as const;

@@ -10,9 +10,11 @@ export interface TypeTotal {
 }
 
 /** Rows and amounts by their type, in the order of the types' first rows; none where rows have no type and amount. */
-export function typeTotals(intents: Iterable<Pick<Intent, 'parameters'>>): TypeTotal[] {
+export async function typeTotals(
+  intents: AsyncIterable<Pick<Intent, 'parameters'>> | Iterable<Pick<Intent, 'parameters'>>,
+): Promise<TypeTotal[]> {
   const totals = new Map<string, { rows: number; amount: Big }>();
-  for (const { parameters } of intents) {
+  for await (const { parameters } of intents) {
     const type = parameters?.['type'];
     const amount = decimalOf(parameters?.['amount']);
     if (typeof type !== 'string' || amount === null) continue;

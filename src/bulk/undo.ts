@@ -7,15 +7,15 @@ import type { ReadRow, ReadRows } from './read-rows.ts';
 import { targetOf } from './sending.ts';
 
 /** Throws a UsageError where nothing of the batch can be taken back, or all of it was. */
-export function undoRows(journal: Journal, batch: Batch, action: Action): ReadRows {
+export async function undoRows(journal: Journal, batch: Batch, action: Action): Promise<ReadRows> {
   if (action.target !== 'user') throw new UsageError(`what "${action.name}" did cannot be taken back by a batch`);
-  const undone = journal.undoneRows(batch.batch);
+  const undone = await journal.undoneRows(batch.batch);
   const columns = ['user_id', ...action.columns.map(({ name }) => name)];
   const rows: ReadRow[] = [];
   const notes: string[] = [];
   let taken = 0;
   // The last change of a user is taken back first: a `set` stands on the balance that came before it.
-  for (const intent of [...journal.intents(batch.batch, ['applied'])].reverse()) {
+  for (const intent of (await Array.fromAsync(journal.intents(batch.batch, ['applied']))).reverse()) {
     if (undone.has(intent.row)) {
       taken += 1;
       continue;

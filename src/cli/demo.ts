@@ -114,7 +114,8 @@ async function newestBatch(context: CliContext, environment: CliContext['environ
   const settings = settingsFrom(readSettings({ flags: [], environment, folder: context.folder }));
   return withReleases(async (releases) => {
     const journal = await openJournalForReading(settings, systemClock, releases);
-    return journal?.batches()[0]?.batch ?? 'none';
+    const [newest] = (await journal?.batches()) ?? [];
+    return newest?.batch ?? 'none';
   });
 }
 

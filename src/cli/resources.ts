@@ -146,7 +146,8 @@ async function openRecord(
   const write = { operation: name, user, body: shown, fingerprint: fingerprintOfWrite(name, user, body) };
   // Nothing keeps a person from doing it twice by hand, but nobody does it unknowingly.
   const before =
-    openWrite(journal, write) ?? doneBefore(journal, write.fingerprint, context.settings().bulk, systemClock);
+    (await openWrite(journal, write)) ??
+    (await doneBefore(journal, write.fingerprint, context.settings().bulk, systemClock));
   if (before !== null) printWarning(context, before);
   return (send, redact) => recordedWrite(journal, write, send, redact);
 }

@@ -82,7 +82,10 @@ async function noteLate(context: CliContext): Promise<void> {
   await withReleases(async (releases) => {
     const directory = await openDirectory(settings, releases);
     if (directory === null) return;
-    for (const { batch, row, state } of recordLate(await openJournal(settings, systemClock, releases), directory)) {
+    for (const { batch, row, state } of await recordLate(
+      await openJournal(settings, systemClock, releases),
+      directory,
+    )) {
       const what = state === 'applied' ? 'is applied' : 'needs a person';
       printWarning(context, `row ${row} of batch ${batch} counted as not applied, and was made late: it ${what} now`);
     }

@@ -3,7 +3,7 @@
  * and, as often as it is asked, all of its rows in order as pieces of a format.
  */
 import { setImmediate } from 'node:timers/promises';
-import type { Relation, ResultColumn, Rows } from '../store/reading-types.ts';
+import type { Relation, ResultColumn, Row, Rows } from '../store/reading-types.ts';
 import { checkAsOf } from './as-of.ts';
 import { type ColumnKind, declaredKinds } from './column-kind.ts';
 import { type EncodedPiece, type Encoding, openEncoder, rowsOfPiece } from './encoding.ts';
@@ -58,7 +58,12 @@ export function sourceOf(
 /** Rows that come one after the other. */
 export function rowsSource(
   name: string,
-  { columns, batches }: Rows,
+  {
+    columns,
+    batches,
+  }: Omit<Rows, 'batches'> & {
+    readonly batches: (wanted: () => number) => Iterable<Row[]> | AsyncIterable<Row[]>;
+  },
   declared: Parameters<typeof declaredKinds>[1] = {},
 ): RowSource {
   return {
@@ -73,7 +78,7 @@ export function rowsSource(
       let held = 0;
       // A piece of many rows ends where one of a range would, so that the bytes are the same.
       const wanted = () => Math.min(pace.rows(), enough > 1 ? enough - held : Infinity, most?.(first) ?? Infinity);
-      for (const batch of batches(wanted)) {
+      for await (const batch of batches(wanted)) {
         pace.add({ weight: weightOfRows(batch), rows: batch.length });
         encoder.add(batch, first);
         first += batch.length;

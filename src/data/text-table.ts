@@ -25,6 +25,33 @@ export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>
     if (next.done === true) break;
     first.push(next.value);
   }
+  const { heading, line } = tableLayout(columns, first, room);
+  yield* heading;
+  for (const row of first) yield line(row);
+  for (let next = source.next(); next.done !== true; next = source.next()) yield line(next.value);
+}
+
+/** The same of rows that come one after the other. */
+export async function* asyncTableText(
+  columns: readonly ResultColumn[],
+  rows: AsyncIterable<Row>,
+  room?: number,
+): AsyncGenerator<string> {
+  const first: Row[] = [];
+  let layout: ReturnType<typeof tableLayout> | undefined;
+  const begun = () => {
+    layout = tableLayout(columns, first, room);
+    return [...layout.heading, ...first.map(layout.line)];
+  };
+  for await (const row of rows) {
+    if (layout !== undefined) yield layout.line(row);
+    else if (first.push(row) === measuredRows) yield* begun();
+  }
+  if (layout === undefined) yield* begun();
+}
+
+/** The heading, and how a row becomes a line below it. */
+function tableLayout(columns: readonly ResultColumn[], first: readonly Row[], room: number | undefined) {
   // What is longer than some lines is cut in any case.
   const most = room === undefined ? Infinity : 4 * Math.max(narrowest, room);
   const texts = (row: Row) => columns.map((_, index) => shown(row[index] ?? null, most));
@@ -47,10 +74,9 @@ export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>
       })
       .join(between)
       .trimEnd();
-  yield line(layout.map(({ name }) => visible(name, most)));
-  yield layout.map((column) => '-'.repeat(column.width)).join(between);
-  for (const row of first) yield line(texts(row));
-  for (let next = source.next(); next.done !== true; next = source.next()) yield line(texts(next.value));
+  const names = line(layout.map(({ name }) => visible(name, most)));
+  const rule = layout.map((column) => '-'.repeat(column.width)).join(between);
+  return { heading: [names, rule], line: (row: Row) => line(texts(row)) };
 }
 
 /** Takes columns from the widest of text until the line fits or none can give more. */

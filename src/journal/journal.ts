@@ -30,12 +30,12 @@ const pragmas = [
 ];
 
 /** Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
-export function openJournal(file: string, clock: Clock = systemClock, self?: () => Holder): Journal {
+export async function openJournal(file: string, clock: Clock = systemClock, self?: () => Holder): Promise<Journal> {
   return journalOver(openForWriting(journalKind, file, clock, pragmas), file, clock, self);
 }
 
 /** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
-export function openJournalForReading(file: string, clock: Clock = systemClock): Journal {
+export async function openJournalForReading(file: string, clock: Clock = systemClock): Promise<Journal> {
   const absent = new FileError(`there is no journal at ${file}`, {
     advice: `Nothing was planned yet; or name the file with ${journalKind.places}.`,
   });
@@ -121,26 +121,33 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
 
   return {
     id,
-    addBatch: (batch, rows) =>
+    addBatch: async (batch, rows) =>
       step(() => {
         batches.insert(batch, now());
         if (!intents.insert(batch.batch, batch.undoOf, rows)) throw takenBack(batch.undoOf ?? '');
         if (batch.againReason !== null) batches.addStep(now(), batch.batch, null, 'again', batch.againReason);
       }),
-    batch: (id) => batches.one(id),
-    batches: () => batches.all(),
-    steps: (batch) => batches.steps(batch),
-    lastStep: () => batches.lastStep(),
-    setBatchState: (batch, state) => step(() => batches.setState(batch, state, now())),
+    batch: async (id) => batches.one(id),
+    batches: async () => batches.all(),
+    steps: async (batch) => batches.steps(batch),
+    lastStep: async () => batches.lastStep(),
+    setBatchState: async (batch, state) => step(() => batches.setState(batch, state, now())),
 
-    intents: (batch, states) => intents.walk(batch, states),
-    changes: (batch) => intents.changes(batch),
-    parameters: (batch) => intents.parameters(batch),
-    intent: (batch, row) => intents.one(batch, row),
-    counts: (batch) => intents.counts(batch),
-    openRow: (subject) => intents.openRow(subject),
+    async *intents(batch, states) {
+      yield* intents.walk(batch, states);
+      return undefined;
+    },
+    async *changes(batch) {
+      yield* intents.changes(batch);
+    },
+    async *parameters(batch) {
+      yield* intents.parameters(batch);
+    },
+    intent: async (batch, row) => intents.one(batch, row),
+    counts: async (batch) => intents.counts(batch),
+    openRow: async (subject) => intents.openRow(subject),
 
-    move: (move) =>
+    move: async (move) =>
       step(() => {
         const { answer } = move.fields ?? {};
         const fields = {
@@ -152,7 +159,7 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
         batches.addStep(at, move.batch, move.row, move.to, move.note ?? null);
         return true;
       }),
-    takeUp: (batch) =>
+    takeUp: async (batch) =>
       step(() => {
         const at = now();
         const rows = intents.interrupt(batch);
@@ -160,9 +167,9 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
         return { interrupted: rows.length, freed: intents.free(batch) };
       }),
 
-    claimView: viewOf,
-    claimable: (batch) => intents.claimable(batch),
-    claim: (batch, terms, decide) =>
+    claimView: async (...given) => viewOf(...given),
+    claimable: async (batch) => intents.claimable(batch),
+    claim: async (batch, terms, decide) =>
       step(() => {
         const found = batches.one(batch);
         if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
@@ -174,24 +181,24 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
         intents.claim(batch, at);
         batches.setState(batch, 'applying', at);
       }),
-    knowsToken: (fingerprint, token) => intents.knowsToken(fingerprint, token),
-    setBehind: (batch, why) =>
+    knowsToken: async (fingerprint, token) => intents.knowsToken(fingerprint, token),
+    setBehind: async (batch, why) =>
       step(() => {
         batches.setBehind(batch, why);
         batches.addStep(now(), batch, null, why === null ? 'reconciled' : 'behind', why);
       }),
-    undoneRows: (batch) => intents.undone(batch),
+    undoneRows: async (batch) => intents.undone(batch),
 
-    beginWrite: (write) => step(() => writes.begin(write, now())),
-    endWrite: (write, end) =>
+    beginWrite: async (write) => step(() => writes.begin(write, now())),
+    endWrite: async (write, end) =>
       step(() => writes.end(write, { ...end, answer: end.answer?.slice(0, longestAnswer) ?? null }, now())),
-    writes: (limit) => writes.last(limit),
+    writes: async (limit) => writes.last(limit),
 
-    acquireLock: (batch) => whole(() => locks.acquire(batch, holder, 'bulk')),
-    releaseLock: (batch) => whole(() => locks.release(batch, holder)),
-    lockOwner: (batch) => locks.owner(batch),
+    acquireLock: async (batch) => whole(() => locks.acquire(batch, holder, 'bulk')),
+    releaseLock: async (batch) => whole(() => locks.release(batch, holder)),
+    lockOwner: async (batch) => locks.owner(batch),
 
-    forget: (person) =>
+    forget: async (person) =>
       told(() => {
         const counts = database.transaction(() => takeOutPerson(database, person)).immediate();
         // Rows that changed length may have left bytes in pages; the log holds older states until it is folded in.
@@ -199,7 +206,7 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
         database.pragma('wal_checkpoint(TRUNCATE)');
         return counts;
       }),
-    close: () => {
+    close: async () => {
       locks.close();
       database.close();
     },

@@ -1,6 +1,6 @@
 /**
  * What sending needs of the journal: batches, their rows as intents, and every write sent. Every method that changes
- * something is one durable step: it is on the disk when it returns, or has not happened. Section "Writing" of
+ * something is one durable step: it is on the disk when its promise is kept, or has not happened. Section "Writing" of
  * docs/architecture.md.
  */
 import type { Timestamp } from '../model/time.ts';
@@ -270,71 +270,82 @@ export interface SentWrite extends Omit<NewWrite, 'fingerprint'> {
   readonly problem: string | null;
 }
 
+/** A row that keeps others of its subject back. */
+export interface OpenRow {
+  readonly batch: string;
+  readonly row: number;
+  readonly state: IntentState;
+}
+
 export interface Journal extends ForgetJournal {
   /** Made with the file, and in no other: by it a mirror knows the journal that its batches are in. */
   readonly id: string;
   /** The plan, whole or not at all. */
-  addBatch(batch: NewBatch, intents: Iterable<NewIntent>): void;
-  batch(id: string): Batch | undefined;
+  addBatch(batch: NewBatch, intents: Iterable<NewIntent>): Promise<void>;
+  batch(id: string): Promise<Batch | undefined>;
   /** Newest first. */
-  batches(): Batch[];
-  steps(batch: string): JournalStep[];
+  batches(): Promise<Batch[]>;
+  steps(batch: string): Promise<JournalStep[]>;
   /** How many steps there are, of all batches: it only grows. */
-  lastStep(): number;
-  setBatchState(batch: string, state: BatchState): void;
+  lastStep(): Promise<number>;
+  setBatchState(batch: string, state: BatchState): Promise<void>;
 
   /** In the order of the file; of some states, or all. */
-  intents(batch: string, states?: readonly IntentState[]): IteratorObject<Intent, undefined>;
+  intents(batch: string, states?: readonly IntentState[]): AsyncGenerator<Intent, undefined>;
   /** What each valid row would change, and did: all that the totals of a batch need. */
-  changes(batch: string): Iterable<RowChange>;
+  changes(batch: string): AsyncIterable<RowChange>;
   /** What each row asks for, in the order of the file: all that a sum needs. */
-  parameters(batch: string): Iterable<Pick<Intent, 'parameters'>>;
-  intent(batch: string, row: number): Intent | undefined;
-  counts(batch: string): Readonly<Partial<Record<IntentState, number>>>;
+  parameters(batch: string): AsyncIterable<Pick<Intent, 'parameters'>>;
+  intent(batch: string, row: number): Promise<Intent | undefined>;
+  counts(batch: string): Promise<Readonly<Partial<Record<IntentState, number>>>>;
   /** The open row of that subject, in whatever batch. */
-  openRow(subject: string): { readonly batch: string; readonly row: number; readonly state: IntentState } | undefined;
+  openRow(subject: string): Promise<OpenRow | undefined>;
 
   /**
    * One step of one row. False where the row would become open while another one of its subject is: nothing was
    * changed then. Throws where the row is not in the state `from`: a bug, or two processes at one batch.
    */
-  move(move: Move): boolean;
+  move(move: Move): Promise<boolean>;
   /** Rows left `sending` by a process that died become `unknown`; blocked rows whose subject is free `planned`. */
-  takeUp(batch: string): { readonly interrupted: number; readonly freed: number };
+  takeUp(batch: string): Promise<{ readonly interrupted: number; readonly freed: number }>;
 
   /** What a claim of those rows, stored already or not, would be decided on. */
   claimView(
     batch: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
     rows: readonly ClaimedRow[],
     terms: ClaimTerms,
-  ): ClaimView;
+  ): Promise<ClaimView>;
   /** The planned and blocked rows of the batch. */
-  claimable(batch: string): ClaimedRow[];
+  claimable(batch: string): Promise<ClaimedRow[]>;
   /**
    * The one way to a send: in one transaction over the whole journal, `decide` looks at what there is, and the planned and
    * blocked rows of the batch are claimed. Nothing is changed where `decide` throws. No row becomes `sending` without it.
    */
-  claim(batch: string, terms: ClaimTerms, decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[]): void;
+  claim(
+    batch: string,
+    terms: ClaimTerms,
+    decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[],
+  ): Promise<void>;
   /** Whether a claimed row of this journal with that fingerprint carries the token. */
-  knowsToken(fingerprint: string, token: string): boolean;
+  knowsToken(fingerprint: string, token: string): Promise<boolean>;
   /** Marks the batch whose rows were found on the server although nobody sent them from here, or unmarks it. */
-  setBehind(batch: string, why: string | null): void;
+  setBehind(batch: string, why: string | null): Promise<void>;
   /** The rows of the batch that another one takes back, or may, and which. */
-  undoneRows(batch: string): ReadonlyMap<number, string>;
+  undoneRows(batch: string): Promise<ReadonlyMap<number, string>>;
 
   /** A write outside of any batch, before its first byte; gives its number. */
-  beginWrite(write: NewWrite): number;
-  endWrite(write: number, end: WriteEnd): void;
+  beginWrite(write: NewWrite): Promise<number>;
+  endWrite(write: number, end: WriteEnd): Promise<void>;
   /** Newest first. */
-  writes(limit: number): SentWrite[];
+  writes(limit: number): Promise<SentWrite[]>;
 
   /**
    * Takes the lock of the batch for this process, from a dead holder if need be. Throws LockHeldError; so does every later
    * step once another process has taken it.
    */
-  acquireLock(batch: string): void;
-  releaseLock(batch: string): void;
+  acquireLock(batch: string): Promise<void>;
+  releaseLock(batch: string): Promise<void>;
   /** The living holder. */
-  lockOwner(batch: string): LockOwner | undefined;
-  close(): void;
+  lockOwner(batch: string): Promise<LockOwner | undefined>;
+  close(): Promise<void>;
 }

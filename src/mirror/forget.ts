@@ -60,12 +60,12 @@ export function findUser(store: Pick<ForgetStore, 'idsOf' | 'knows'>, named: str
 }
 
 /** Removes everything about the user and makes sure that it is gone. Throws LockHeldError while a sync is running. */
-export function forgetUser({ store, journal, clock }: ForgetPorts, user: number): ForgetReceipt {
+export async function forgetUser({ store, journal, clock }: ForgetPorts, user: number): Promise<ForgetReceipt> {
   const at = timestampOf(clock.now());
-  return withSyncLock(store, `forget-${at}`, () => {
+  return withSyncLock(store, `forget-${at}`, async () => {
     const person = store.person(user);
     // The journal first: once the mirror has forgotten who it was, nobody knows what to look for.
-    const journaled = journal === 'none' ? {} : journal.forget(person);
+    const journaled = journal === 'none' ? {} : await journal.forget(person);
     const { removed, suppressed } = store.forget(person, at);
     const scrubbed = store.scrub();
     return {
@@ -81,7 +81,10 @@ export function forgetUser({ store, journal, clock }: ForgetPorts, user: number)
 }
 
 /** Lets the user come back with the next sync. Throws a UsageError for one who was not forgotten. */
-export function undoForget({ store, clock }: Pick<ForgetPorts, 'store' | 'clock'>, named: string): UndoReceipt {
+export async function undoForget(
+  { store, clock }: Pick<ForgetPorts, 'store' | 'clock'>,
+  named: string,
+): Promise<UndoReceipt> {
   const user = Number(named.trim());
   if (!/^\d+$/.test(named.trim()) || !Number.isSafeInteger(user)) {
     throw new UsageError('who was forgotten is known by the id alone', { advice: 'Give the id of the user.' });
@@ -94,10 +97,10 @@ export function undoForget({ store, clock }: Pick<ForgetPorts, 'store' | 'clock'
   });
 }
 
-function withSyncLock<T>(store: ForgetStore, run: string, work: () => T): T {
+async function withSyncLock<T>(store: ForgetStore, run: string, work: () => T | Promise<T>): Promise<T> {
   store.acquireLock(syncLock, run, 'forget');
   try {
-    return work();
+    return await work();
   } finally {
     store.releaseLock(syncLock, run);
   }

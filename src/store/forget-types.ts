@@ -47,5 +47,5 @@ export interface ForgetStore extends Pick<MirrorStore, 'acquireLock' | 'releaseL
 /** A journal of writes that can take the text about a person out of itself; amounts and outcomes stay. */
 export interface ForgetJournal {
   /** Takes out what tells who the person is, and leaves no byte of it in the files; counts rows by table. */
-  forget(person: Person): TableCounts;
+  forget(person: Person): Promise<TableCounts>;
 }

@@ -24,17 +24,17 @@ async function world(behaviour: Partial<Behaviour> = {}) {
   const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
   const client = bulkClient(sandbox, 200);
   onTestFinished(() => client.close());
-  const { journal } = newJournal({ now: () => Date.now() });
+  const { journal } = await newJournal({ now: () => Date.now() });
   return { sandbox, client, journal };
 }
 
 const balanceOf = ({ control }: Sandbox, user: number): unknown => control.get('users', user)?.['balance'];
 
-function undo(journal: Journal, client: Client, batch: Batch): Promise<Batch> {
+async function undo(journal: Journal, client: Client, batch: Batch): Promise<Batch> {
   const common = { journal, client, directory: null, clock: systemClock, signal };
   const ports = { ...common, concurrency: 8, pageSize: 100, rules: openRules };
   const source = { file: null, undoOf: batch.batch, again: { reason: null } };
-  return planBatch(ports, balance, undoRows(journal, batch, balance), source);
+  return planBatch(ports, balance, await undoRows(journal, batch, balance), source);
 }
 
 describe('results', () => {
@@ -56,7 +56,12 @@ describe('results', () => {
     await send(journal, client, batch.batch);
     const folder = join(temporaryFolder(), 'made', 'here');
     const writer = tableWriter('csv', signal, () => {});
-    await writeResults({ journal, clock: systemClock, signal }, journal.batch(batch.batch) ?? batch, folder, writer);
+    await writeResults(
+      { journal, clock: systemClock, signal },
+      (await journal.batch(batch.batch)) ?? batch,
+      folder,
+      writer,
+    );
     const file = (name: string): string => readFileSync(join(folder, name), 'utf8');
     const read = (name: string): string[][] => parse(file(name), { bom: true });
     const head = [
@@ -78,7 +83,7 @@ describe('results', () => {
       '_transaction_id',
     ];
     for (const name of ['applied', 'rejected', 'unknown', 'unprocessed']) expect(read(`${name}.csv`)[0]).toEqual(head);
-    const applied = intentsOf(journal, batch.batch)[0];
+    const applied = (await intentsOf(journal, batch.batch))[0];
     const [transaction] = sandbox.control.related('users', a ?? 0, 'balance_transactions');
     const found = ['', applied?.token, String(a), applied?.sentAt, String(transaction?.['id'])];
     expect(read('applied.csv').slice(1)).toEqual([
@@ -141,9 +146,9 @@ describe('a person', () => {
 
   test('says that it was applied, and why stays on record', async () => {
     const { client, journal, batch } = await unknown();
-    resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'seen in the panel' });
-    expect(intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'person' }]);
-    expect(journal.steps(batch.batch).at(-1)).toMatchObject({
+    await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'seen in the panel' });
+    expect(await intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'person' }]);
+    expect((await journal.steps(batch.batch)).at(-1)).toMatchObject({
       row: 2,
       kind: 'applied',
       note: 'decided by a person: seen in the panel',
@@ -153,25 +158,25 @@ describe('a person', () => {
 
   test('has it sent once more: the one way in which anything is', async () => {
     const { sandbox, client, journal, user, batch } = await unknown();
-    resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
-    expect(intentsOf(journal, batch.batch)).toMatchObject([{ state: 'planned', attempts: 1 }]);
+    await resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
+    expect(await intentsOf(journal, batch.batch)).toMatchObject([{ state: 'planned', attempts: 1 }]);
     expect((await send(journal, client, batch.batch)).error).toBeNull();
-    expect(intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', attempts: 2 }]);
+    expect(await intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', attempts: 2 }]);
     expect(balanceOf(sandbox, user)).toBe(105);
   });
 
   test('who is wrong does no harm where the token shows it', async () => {
     const { sandbox, client, journal, user, batch } = await unknown();
     sandbox.control.setBehaviour({ transactions: 'shown' });
-    const { token } = intentsOf(journal, batch.batch)[0] ?? {};
-    resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
+    const { token } = (await intentsOf(journal, batch.batch))[0] ?? {};
+    await resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
     // It was made late, after the person had looked.
     sandbox.control.update('users', user, { balance: 105 });
     sandbox.control.setRelated('users', user, 'balance_transactions', [
       { amount: 5, result: '+', description: `x ${token}` },
     ]);
     expect((await send(journal, client, batch.batch)).error).toBeNull();
-    expect(intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'token', attempts: 1 }]);
+    expect(await intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'token', attempts: 1 }]);
     expect(sandbox.control.ledger()).toEqual([]);
   });
 
@@ -182,16 +187,16 @@ describe('a person', () => {
   ] as const;
   test.each(wrong)('cannot say %j', async (resolution, problem) => {
     const { journal, batch } = await unknown();
-    expect(() => resolveRow(journal, batch, resolution)).toThrow(problem);
+    await expect(resolveRow(journal, batch, resolution)).rejects.toThrow(problem);
   });
 
   test('cannot decide about what was applied', async () => {
     const { sandbox, client, journal } = await world();
     const batch = await plan(journal, client, sheetOf([[newUser(sandbox, 1), 'add', '5']]));
     await send(journal, client, batch.batch);
-    expect(() => resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'x' })).toThrow(
-      /row 2 is applied/,
-    );
+    await expect(
+      resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'x' }),
+    ).rejects.toThrow(/row 2 is applied/);
   });
 });
 
@@ -213,10 +218,10 @@ describe('undo', () => {
     expect([balanceOf(sandbox, a), balanceOf(sandbox, b)]).toEqual([3, 43]);
     const back = await undo(journal, client, batch);
     expect(back).toMatchObject({ net: '104.00', undoOf: batch.batch, file: null });
-    expect(() => undoRows(journal, batch, balance)).toThrow(/nothing of batch .* is left/);
+    await expect(undoRows(journal, batch, balance)).rejects.toThrow(/nothing of batch .* is left/);
     expect((await send(journal, client, back.batch)).error).toBeNull();
     expect([balanceOf(sandbox, a), balanceOf(sandbox, b)]).toEqual([100, 50]);
-    expect(() => undoRows(journal, batch, balance)).toThrow(/nothing of batch .* is left/);
+    await expect(undoRows(journal, batch, balance)).rejects.toThrow(/nothing of batch .* is left/);
   });
 
   test('leaves what was not applied alone', async () => {
@@ -230,7 +235,7 @@ describe('undo', () => {
       ]),
     );
     await send(journal, client, batch.batch);
-    expect(undoRows(journal, batch, balance).rows).toMatchObject([
+    expect((await undoRows(journal, batch, balance)).rows).toMatchObject([
       { undoOfRow: 2, parameters: { type: 'remove', amount: '1.00' } },
     ]);
   });
@@ -250,7 +255,7 @@ describe('undo', () => {
     sandbox.control.update('users', a, { balance: 6 });
     const back = await undo(journal, client, batch);
     sandbox.control.update('users', b, { balance: 7 });
-    expect(intentsOf(journal, back.batch).map(({ user, state }) => [user, state])).toEqual([
+    expect((await intentsOf(journal, back.batch)).map(({ user, state }) => [user, state])).toEqual([
       [b, 'planned'],
       [a, 'invalid'],
     ]);

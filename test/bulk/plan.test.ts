@@ -12,7 +12,7 @@ async function world(options: Parameters<typeof startSandbox>[0] = {}) {
   const sandbox = await startSandbox({ emails: 5, ...options });
   const client = bulkClient(sandbox);
   onTestFinished(() => client.close());
-  const { journal } = newJournal({ now: () => Date.now() });
+  const { journal } = await newJournal({ now: () => Date.now() });
   return { sandbox, client, journal };
 }
 
@@ -32,7 +32,7 @@ describe('users are found', () => {
     const user = sandbox.control.get('users', 7) ?? {};
     const value = String(user[column === 'user_id' ? 'id' : column]);
     const { batch } = await plan(journal, client, sheetOf([[value, 'add', '1']], [column, 'type', 'amount']));
-    expect(intentsOf(journal, batch)).toMatchObject([{ state: 'planned', user: 7, subject: 'user:7' }]);
+    expect(await intentsOf(journal, batch)).toMatchObject([{ state: 'planned', user: 7, subject: 'user:7' }]);
   });
 
   test.each(['email', 'username'])('by %s in the mirror, and confirmed on the server', async (column) => {
@@ -46,7 +46,7 @@ describe('users are found', () => {
     sandbox.control.remove('users', 9);
     const rows = [seven, eight, nine].map((value) => [value, 'add', '1']);
     const { batch } = await plan(journal, client, sheetOf(rows, [column, 'type', 'amount']), { directory });
-    expect(intentsOf(journal, batch)).toMatchObject([
+    expect(await intentsOf(journal, batch)).toMatchObject([
       { state: 'planned', user: 7, plannedBefore: '55.00' },
       { state: 'invalid', problem: expect.stringMatching(/no user has the/) as string },
       { state: 'invalid', problem: expect.stringMatching(/no user has the/) as string },
@@ -58,7 +58,7 @@ describe('users are found', () => {
     const directory = await mirrorOf(sandbox);
     const id = Number(sandbox.control.insert('users', { balance: 3 })['id']);
     const { batch } = await plan(journal, client, sheetOf([[id, 'add', '1']]), { directory });
-    expect(intentsOf(journal, batch)).toMatchObject([{ state: 'planned', user: id, plannedAfter: '4.00' }]);
+    expect(await intentsOf(journal, batch)).toMatchObject([{ state: 'planned', user: id, plannedAfter: '4.00' }]);
   });
 
   test('out of the pages of the list, where that costs fewer requests than one each', async () => {
@@ -66,7 +66,7 @@ describe('users are found', () => {
     const rows = Array.from({ length: 600 }, (_, at) => [at + 1, 'add', '1']);
     const before = asked(sandbox);
     const { batch, warnings } = await plan(journal, client, sheetOf(rows), { directory: await mirrorOf(sandbox) });
-    expect(journal.counts(batch)).toEqual({ planned: 600 });
+    expect(await journal.counts(batch)).toEqual({ planned: 600 });
     expect(asked(sandbox) - before).toBeLessThan(60);
     expect(warnings.filter((each) => /not asked for/.test(each))).toEqual([]);
   });
@@ -78,7 +78,7 @@ describe('users are found', () => {
     sandbox.control.clearRequests();
     const rows = Array.from({ length: 600 }, (_, at) => [at + 1, 'add', '1']);
     const { batch } = await plan(journal, client, sheetOf(rows), { directory });
-    expect(journal.counts(batch)).toEqual({ planned: 600 });
+    expect(await journal.counts(batch)).toEqual({ planned: 600 });
     expect(asked(sandbox)).toBeLessThan(200);
   });
 
@@ -93,7 +93,7 @@ describe('users are found', () => {
     const { batch, warnings } = await plan(journal, client, sheetOf(rows), { directory });
     expect(asked(sandbox)).toBeLessThan(210);
     expect(warnings.join('\n')).toMatch(/^101 users were not asked for on the server: .* Each is read again/m);
-    expect(intentsOf(journal, batch).at(-1)).toMatchObject({ user: 333, plannedBefore: '77.00' });
+    expect((await intentsOf(journal, batch)).at(-1)).toMatchObject({ user: 333, plannedBefore: '77.00' });
   });
 
   test('by nobody where several have the name, or filters are not kept to', async () => {
@@ -123,7 +123,7 @@ describe('a plan', () => {
       problems: [],
       server: { address: sandbox.url, owner: '1' },
     });
-    expect(intentsOf(journal, batch.batch)[0]?.token).toMatch(/^am:[a-z2-7]{12}$/);
+    expect((await intentsOf(journal, batch.batch))[0]?.token).toMatch(/^am:[a-z2-7]{12}$/);
   });
 
   test('says where lost answers will need a person', async () => {
@@ -165,7 +165,7 @@ describe('a plan', () => {
     ]);
     await expect(plan(journal, client, sameRows)).rejects.toThrow(/the same rows were sent before/);
     const again = await plan(journal, client, sameFile, { againReason: 'March, too' });
-    expect(journal.steps(again.batch)).toMatchObject([{ kind: 'again', note: 'March, too' }]);
+    expect(await journal.steps(again.batch)).toMatchObject([{ kind: 'again', note: 'March, too' }]);
   });
 
   const over: readonly (readonly [string, PlanTry, RegExp])[] = [
@@ -179,7 +179,7 @@ describe('a plan', () => {
       [8, 'remove', '5'],
     ]);
     await expect(plan(journal, client, sheet, tried)).rejects.toThrow(problem);
-    expect(journal.batches()).toEqual([]);
+    expect(await journal.batches()).toEqual([]);
   });
 
   test('of a file with a wrong header is all invalid, and the header is told once', async () => {
@@ -196,7 +196,7 @@ describe('a plan', () => {
       ),
     );
     expect(problems.map(({ row }) => row)).toEqual([1, 1]);
-    expect(journal.counts(batch)).toEqual({ invalid: 2 });
+    expect(await journal.counts(batch)).toEqual({ invalid: 2 });
   });
 
   test('with a key that is refused ends with 3', async () => {

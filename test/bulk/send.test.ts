@@ -27,7 +27,7 @@ interface World {
   readonly users: readonly number[];
   readonly batch: string;
   readonly go: (tried?: SendTry) => Promise<Sent>;
-  readonly states: () => IntentState[];
+  readonly states: () => Promise<IntentState[]>;
   readonly balance: (at: number) => unknown;
 }
 
@@ -41,7 +41,7 @@ interface Setting {
 
 async function planned({ behaviour = {}, users: count = 1, rows }: Setting = {}): Promise<World> {
   const sandbox = await startSandbox({ users: 5, emails: 5, behaviour: { late_commit_ms: 60_000, ...behaviour } });
-  const { journal } = newJournal({ now: () => Date.now() });
+  const { journal } = await newJournal({ now: () => Date.now() });
   const client = bulkClient(sandbox, 200);
   onTestFinished(() => client.close());
   const users = Array.from({ length: count }, () => newUser(sandbox, 100));
@@ -54,7 +54,7 @@ async function planned({ behaviour = {}, users: count = 1, rows }: Setting = {})
     users,
     batch,
     go: (tried) => send(journal, client, batch, tried),
-    states: () => intentsOf(journal, batch).map(({ state }) => state),
+    states: async () => (await intentsOf(journal, batch)).map(({ state }) => state),
     balance: (at) => sandbox.control.get('users', users[at] ?? 0)?.['balance'],
   };
 }
@@ -69,10 +69,10 @@ describe('a batch where nothing goes wrong', () => {
   test('is sent row by row, each with its token, and verified by it', async () => {
     const { sandbox, journal, batch, go, states, balance } = await planned({ users: 3 });
     expect(await go()).toMatchObject({ stop: null, error: null });
-    expect(states()).toEqual(['applied', 'applied', 'applied']);
+    expect(await states()).toEqual(['applied', 'applied', 'applied']);
     expect([0, 1, 2].map(balance)).toEqual([112.5, 112.5, 112.5]);
-    expect(journal.batch(batch)).toMatchObject({ state: 'done', net: '37.50' });
-    for (const intent of intentsOf(journal, batch)) {
+    expect(await journal.batch(batch)).toMatchObject({ state: 'done', net: '37.50' });
+    for (const intent of await intentsOf(journal, batch)) {
       expect(intent).toMatchObject({
         before: '100.00',
         after: '112.50',
@@ -90,8 +90,8 @@ describe('a batch where nothing goes wrong', () => {
     const seen: unknown[] = [];
     const watching: Client = {
       ...client,
-      sendExactly: (operation, user, body, signal) => {
-        const [intent] = intentsOf(journal, batch).filter((each) => each.user === user);
+      sendExactly: async (operation, user, body, signal) => {
+        const [intent] = (await intentsOf(journal, batch)).filter((each) => each.user === user);
         seen.push(intent?.state, intent?.body === body, intent?.before, intent?.seenBefore !== null);
         return client.sendExactly(operation, user, body, signal);
       },
@@ -110,7 +110,7 @@ describe('a batch where nothing goes wrong', () => {
       const made = sandbox.control.ledger().filter((entry) => entry.user_id === user);
       expect(made.map(({ body }) => body['amount'])).toEqual([1, 2, 3]);
     }
-    expect(journal.counts(batch)).toEqual({ applied: 12 });
+    expect(await journal.counts(batch)).toEqual({ applied: 12 });
     expect(sandbox.control.requests().mostAtOnce).toBeGreaterThan(1);
   });
 
@@ -128,7 +128,7 @@ describe('the first row', () => {
     sandbox.control.setBehaviour({ transactions: 'hidden' });
     const { error } = await go({ concurrency: 3 });
     expect(error?.exitCode).toBe(8);
-    expect(states()).toEqual(['unknown', 'planned', 'planned']);
+    expect(await states()).toEqual(['unknown', 'planned', 'planned']);
     expect(writes(sandbox)).toBe(1);
   });
 
@@ -137,7 +137,7 @@ describe('the first row', () => {
     const { sandbox, users, go, states } = await planned({ users: 3, rows });
     sandbox.control.update('users', users[0] ?? 0, { balance: 7 });
     const { error } = await go();
-    expect(states()).toEqual(['skipped', 'applied', 'applied']);
+    expect(await states()).toEqual(['skipped', 'applied', 'applied']);
     expect(error?.exitCode).toBe(5);
   });
 });
@@ -155,7 +155,7 @@ describe('a lost answer', () => {
     const { sandbox, users, go, states } = await planned();
     failNext(sandbox, users[0], fault);
     expect((await go()).error).toBeNull();
-    expect(states()).toEqual(['applied']);
+    expect(await states()).toEqual(['applied']);
     expect(writes(sandbox)).toBe(1);
   });
 
@@ -163,7 +163,7 @@ describe('a lost answer', () => {
     const { sandbox, users, go, states } = await planned();
     failNext(sandbox, users[0], 'commit_refused');
     expect((await go()).error).toBeNull();
-    expect(states()).toEqual(['applied']);
+    expect(await states()).toEqual(['applied']);
   });
 
   const nothing: readonly Fault[] = ['reset_before', 'hang', 'error_500', 'error_502', 'html', 'redirect'];
@@ -173,16 +173,18 @@ describe('a lost answer', () => {
       const { sandbox, journal, batch, users, go, states } = await planned();
       failNext(sandbox, users[0], fault);
       const first = await go();
-      expect(states()).toEqual(['unknown']);
-      expectAccounted(sandbox, journal, batch, first, fault);
+      expect(await states()).toEqual(['unknown']);
+      await expectAccounted(sandbox, journal, batch, first, fault);
       const early = await go();
-      expect([early.error?.exitCode, ...states()]).toEqual([8, 'unknown']);
+      expect([early.error?.exitCode, ...(await states())]).toEqual([8, 'unknown']);
       const later = { now: () => Date.now() + 11 * minuteMs };
       const settled = await go({ clock: later });
-      expect([settled.error?.exitCode, ...states()]).toEqual([5, 'not_applied']);
+      expect([settled.error?.exitCode, ...(await states())]).toEqual([5, 'not_applied']);
       expect((await go({ clock: later })).error?.exitCode).toBe(5);
-      expect(intentsOf(journal, batch)[0]?.problem).toMatch(/two looks agree: the balance is 100.00, as it was before/);
-      expectAccounted(sandbox, journal, batch, settled, fault);
+      expect((await intentsOf(journal, batch))[0]?.problem).toMatch(
+        /two looks agree: the balance is 100.00, as it was before/,
+      );
+      await expectAccounted(sandbox, journal, batch, settled, fault);
     },
   );
 
@@ -190,9 +192,9 @@ describe('a lost answer', () => {
     const { sandbox, users, go, states } = await planned();
     failNext(sandbox, users[0], 'commit_late');
     await go();
-    expect([(await go()).error?.exitCode, ...states()]).toEqual([8, 'unknown']);
+    expect([(await go()).error?.exitCode, ...(await states())]).toEqual([8, 'unknown']);
     sandbox.control.commitLate();
-    expect([(await go()).error, ...states()]).toEqual([null, 'applied']);
+    expect([(await go()).error, ...(await states())]).toEqual([null, 'applied']);
   });
 
   test('stays unknown while two looks do not agree', async () => {
@@ -206,7 +208,7 @@ describe('a lost answer', () => {
         client.getUser(...given).finally(() => sandbox.control.update('users', users[0] ?? 0, { balance: 93 })),
     };
     await send(journal, busy, batch, { settleAfterMs: 0 });
-    expect(states()).toEqual(['unknown']);
+    expect(await states()).toEqual(['unknown']);
   });
 
   test('keeps the later rows of its user back, in other batches too, until it is settled', async () => {
@@ -219,22 +221,22 @@ describe('a lost answer', () => {
     const other = await plan(journal, client, sheetOf([[users[0] ?? 0, 'add', '4', 'fourth']]));
     failNext(sandbox, users[0], 'commit_late');
     await go();
-    expect(states()).toEqual(['applied', 'unknown', 'blocked']);
+    expect(await states()).toEqual(['applied', 'unknown', 'blocked']);
     await send(journal, client, other.batch);
-    expect(intentsOf(journal, other.batch)).toMatchObject([
+    expect(await intentsOf(journal, other.batch)).toMatchObject([
       { state: 'blocked', problem: expect.stringMatching(/row 3/) as string },
     ]);
     sandbox.control.commitLate();
     expect((await go()).error).toBeNull();
-    expect(states()).toEqual(['applied', 'applied', 'applied']);
+    expect(await states()).toEqual(['applied', 'applied', 'applied']);
     expect((await send(journal, client, other.batch)).error).toBeNull();
   });
 
   test('where no transaction is shown needs a person, and is never called applied', async () => {
     const { sandbox, users, go, states } = await planned({ behaviour: { transactions: 'hidden' } });
     failNext(sandbox, users[0], 'commit_reset');
-    expect([(await go()).error?.exitCode, ...states()]).toEqual([8, 'unknown']);
-    expect([(await go({ settleAfterMs: 0 })).error?.exitCode, ...states()]).toEqual([8, 'needs_human']);
+    expect([(await go()).error?.exitCode, ...(await states())]).toEqual([8, 'unknown']);
+    expect([(await go({ settleAfterMs: 0 })).error?.exitCode, ...(await states())]).toEqual([8, 'needs_human']);
   });
 });
 
@@ -242,14 +244,14 @@ describe('success', () => {
   test('where no transaction is shown is believed where the balance agrees, and labelled so', async () => {
     const { journal, batch, go } = await planned({ behaviour: { transactions: 'hidden' } });
     expect((await go()).error).toBeNull();
-    expect(intentsOf(journal, batch)).toMatchObject([{ state: 'applied', evidence: 'balance' }]);
+    expect(await intentsOf(journal, batch)).toMatchObject([{ state: 'applied', evidence: 'balance' }]);
   });
 
   test('is looked at, too: what a proxy makes twice stops the batch and says how to take it back', async () => {
     const { sandbox, users, go, states } = await planned({ users: 3 });
     failNext(sandbox, users[1], 'commit_twice');
     const { stop, error } = await go();
-    expect(states()).toEqual(['applied', 'needs_human', 'planned']);
+    expect(await states()).toEqual(['applied', 'needs_human', 'planned']);
     expect(error).toBe(stop);
     expect(error?.exitCode).toBe(8);
     expect(error?.message).toMatch(/row 3 was over-applied: made 2 times/);
@@ -260,7 +262,7 @@ describe('success', () => {
     const { sandbox, users, go, states } = await planned({ behaviour: { description_max: 6 } });
     failNext(sandbox, users[0], 'commit_twice');
     await go({ settleAfterMs: 0 });
-    expect(states()).toEqual(['needs_human']);
+    expect(await states()).toEqual(['needs_human']);
   });
 });
 
@@ -274,8 +276,8 @@ describe('a refusal', () => {
       behaviour: { negative_balance: 'refused' },
     });
     expect((await go()).error?.exitCode).toBe(5);
-    expect(states()).toEqual(['applied', 'rejected', 'applied']);
-    expect(intentsOf(journal, batch)[1]).toMatchObject({
+    expect(await states()).toEqual(['applied', 'rejected', 'applied']);
+    expect((await intentsOf(journal, batch))[1]).toMatchObject({
       httpStatus: 422,
       problem: expect.stringMatching(/balance of the user is too low/) as string,
     });
@@ -288,12 +290,12 @@ describe('a refusal', () => {
     });
     const { error } = await go();
     expect(error?.exitCode).toBe(3);
-    expect(states()).toEqual(['rejected', 'planned', 'planned']);
-    expect(journal.batch(batch)?.state).toBe('stopped');
+    expect(await states()).toEqual(['rejected', 'planned', 'planned']);
+    expect((await journal.batch(batch))?.state).toBe('stopped');
     sandbox.control.setBehaviour({ forbidden: '' });
     expect((await go()).error?.exitCode).toBe(5);
     // What was refused goes out again only by a person's word.
-    expect(states()).toEqual(['rejected', 'applied', 'applied']);
+    expect(await states()).toEqual(['rejected', 'applied', 'applied']);
   });
 
   test('of the key before anything is sent leaves every row as it was', async () => {
@@ -302,7 +304,7 @@ describe('a refusal', () => {
     const { error } = await send(journal, stranger, batch);
     await stranger.close();
     expect(error?.exitCode).toBe(3);
-    expect(states()).toEqual(['planned', 'planned']);
+    expect(await states()).toEqual(['planned', 'planned']);
     expect((await go()).error).toBeNull();
   });
 });
@@ -315,8 +317,8 @@ describe('a server that asks to come back later', () => {
     const waits: number[] = [];
     expect((await go({ onEvent: (event) => event.kind === 'wait' && waits.push(event.ms) })).error).toBeNull();
     expect(waits).toEqual([0, 0]);
-    expect(states()).toEqual(['applied', 'applied']);
-    expect(intentsOf(journal, batch)[0]?.attempts).toBe(3);
+    expect(await states()).toEqual(['applied', 'applied']);
+    expect((await intentsOf(journal, batch))[0]?.attempts).toBe(3);
     expect(writes(sandbox)).toBe(2);
   });
 
@@ -325,7 +327,7 @@ describe('a server that asks to come back later', () => {
     sandbox.control.setBehaviour({ retry_after_seconds: 3_600 });
     failNext(sandbox, users[0], 'error_503');
     expect((await go()).error?.exitCode).toBe(4);
-    expect(states()).toEqual(['planned']);
+    expect(await states()).toEqual(['planned']);
   });
 });
 
@@ -335,7 +337,7 @@ describe('a server that is gone', () => {
     await sandbox.close();
     const { error } = await send(journal, client, batch);
     expect(error?.exitCode).toBe(4);
-    expect(states()).toEqual(['planned', 'planned']);
+    expect(await states()).toEqual(['planned', 'planned']);
   });
 });
 
@@ -365,7 +367,7 @@ describe('a row is not sent any more', () => {
     const { sandbox, journal, batch, users, go } = await planned({ rows: ([user = 0]) => [[user, ...cells]] });
     change(sandbox, users[0] ?? 0);
     expect((await go()).error?.exitCode).toBe(5);
-    expect(intentsOf(journal, batch)).toMatchObject([
+    expect(await intentsOf(journal, batch)).toMatchObject([
       { state: 'skipped', problem: expect.stringMatching(problem) as string, attempts: 0 },
     ]);
     expect(writes(sandbox)).toBe(0);
@@ -373,7 +375,7 @@ describe('a row is not sent any more', () => {
 
   test('whose address belongs to somebody else now', async () => {
     const sandbox = await startSandbox({ users: 5, emails: 5 });
-    const { journal } = newJournal();
+    const { journal } = await newJournal();
     const client = bulkClient(sandbox);
     onTestFinished(() => client.close());
     const user = newUser(sandbox, 10);
@@ -385,7 +387,7 @@ describe('a row is not sent any more', () => {
     );
     sandbox.control.update('users', user, { email: 'anna@two.example' });
     await send(journal, client, batch);
-    expect(intentsOf(journal, batch)).toMatchObject([
+    expect(await intentsOf(journal, batch)).toMatchObject([
       { state: 'skipped', problem: 'the user is no longer known by email:anna@one.example' },
     ]);
   });
@@ -396,8 +398,8 @@ describe('a run that is asked to stop', () => {
     const { journal, batch, go, states } = await planned({ users: 3 });
     const stop = new AbortController();
     await go({ signal: stop.signal, onEvent: (event) => event.kind === 'row' && stop.abort(new Error('stopped')) });
-    expect(states()).toEqual(['applied', 'planned', 'planned']);
-    expect(journal.batch(batch)?.state).toBe('stopped');
+    expect(await states()).toEqual(['applied', 'planned', 'planned']);
+    expect((await journal.batch(batch))?.state).toBe('stopped');
     expect((await go()).error).toBeNull();
   });
 
@@ -407,7 +409,7 @@ describe('a run that is asked to stop', () => {
     failNext(sandbox, users[0], 'too_many', 5);
     const stop = new AbortController();
     await go({ signal: stop.signal, onEvent: (event) => event.kind === 'wait' && stop.abort(new Error('stopped')) });
-    expect(states()).toEqual(['planned', 'planned']);
+    expect(await states()).toEqual(['planned', 'planned']);
   });
 
   test('by too many errors goes on with resume', async () => {
@@ -416,13 +418,13 @@ describe('a run that is asked to stop', () => {
     const { go, states } = await planned({ users: 5, rows, behaviour: { negative_balance: 'refused' } });
     const { error } = await go({ maxErrors: 2 });
     expect([error?.exitCode, error?.message]).toEqual([5, '2 rows failed, as many as --max-errors allows']);
-    expect(states()).toEqual(['applied', 'rejected', 'rejected', 'planned', 'planned']);
+    expect(await states()).toEqual(['applied', 'rejected', 'rejected', 'planned', 'planned']);
   });
 });
 
 test('a process that finds a batch in the hands of another leaves it alone', async () => {
   const { sandbox, journal, batch, go } = await planned();
-  journal.acquireLock(batch);
+  await journal.acquireLock(batch);
   await expect(go()).rejects.toThrow(/in other hands: process/);
   expect(writes(sandbox)).toBe(0);
 });
@@ -446,7 +448,7 @@ describe('a balance that others change at any step', () => {
     // Each step of the journal, and the moments just before and after each request.
     for (let step = 1; step <= 12; step += 1) {
       // Of its own: what was made twice in one batch stops all the others.
-      const { journal } = newJournal({ now: () => Date.now() });
+      const { journal } = await newJournal({ now: () => Date.now() });
       const user = newUser(sandbox, 100);
       let moment = 0;
       const outside = (): void => {
@@ -476,16 +478,16 @@ describe('a balance that others change at any step', () => {
         sendExactly: around((...given: Parameters<Client['sendExactly']>) => client.sendExactly(...given)),
       };
       const label = `${fault}, changed at step ${step}`;
-      expectAccounted(sandbox, journal, batch, await send(watched, between, batch), label);
+      await expectAccounted(sandbox, journal, batch, await send(watched, between, batch), label);
       sandbox.control.advanceClock(120_000);
-      expectAccounted(
+      await expectAccounted(
         sandbox,
         journal,
         batch,
         await send(journal, client, batch, { settleAfterMs: 0 }),
         `${label}, settled`,
       );
-      expect(journal.batches()).toHaveLength(1);
+      expect(await journal.batches()).toHaveLength(1);
       sandbox.control.clearFaults();
     }
   });

@@ -75,19 +75,21 @@ async function rowIn(sandbox: Sandbox, journal: Journal, state: IntentState, ans
   const client = bulkClient(sandbox, 200);
   const user = newUser(sandbox, 100);
   const { batch } = await plan(journal, client, sheetOf([[user, 'add', '5', 'Credit']]));
-  if (state !== 'planned') journal.claim(batch, { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+  if (state !== 'planned')
+    await journal.claim(batch, { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
   const nothing = { shown: true, hits: 0, agreeing: 0, alike: 0, sets: 0, sum: '0.00', others: [], recordId: null };
   const seenBefore = { found: true, email: null, username: null, balance: '100.00', ...nothing };
   let from: IntentState = 'planned';
   for (const to of paths[state] ?? []) {
     const sent: IntentFields = { sentAt: timestampOf(0), seenBefore, before: '100.00', answerKind };
-    journal.move({ batch, row: 2, from, to, fields: to === 'sending' ? sent : {} });
+    await journal.move({ batch, row: 2, from, to, fields: to === 'sending' ? sent : {} });
     from = to;
   }
-  return { client, user, batch, token: journal.intent(batch, 2)?.token ?? '' };
+  return { client, user, batch, token: (await journal.intent(batch, 2))?.token ?? '' };
 }
 
-const stateOf = (journal: Journal, batch: string): IntentState => journal.intent(batch, 2)?.state ?? 'invalid';
+const stateOf = async (journal: Journal, batch: string): Promise<IntentState> =>
+  (await journal.intent(batch, 2))?.state ?? 'invalid';
 
 /** The error as which it ended, however it did; null where all is well. */
 async function ended(work: Promise<Sent>): Promise<OperatorError | null> {
@@ -98,10 +100,10 @@ async function ended(work: Promise<Sent>): Promise<OperatorError | null> {
   }
 }
 
-function resolvedAs(journal: Journal, batch: string): IntentState | undefined {
-  const found = journal.batch(batch);
+async function resolvedAs(journal: Journal, batch: string): Promise<IntentState | undefined> {
+  const found = await journal.batch(batch);
   const resolution = { row: 2, outcome: 'not_applied', resend: false, reason: 'looked' } as const;
-  return found === undefined ? undefined : resolveRow(journal, found, resolution);
+  return found === undefined ? undefined : await resolveRow(journal, found, resolution);
 }
 
 describe.each(intentStates.filter((state) => state !== 'invalid'))('a row that is %s', (state) => {
@@ -111,18 +113,19 @@ describe.each(intentStates.filter((state) => state !== 'invalid'))('a row that i
       const sandbox = await startSandbox({ users: 5, emails: 5 });
       const wrong: string[] = [];
       for (const answer of state === 'planned' || state === 'blocked' ? [null] : answers) {
-        const { journal } = newJournal({ now: () => Date.now() });
+        const { journal } = await newJournal({ now: () => Date.now() });
         const { client, user, batch, token } = await rowIn(sandbox, journal, state, answer);
         onTestFinished(() => client.close());
         show(sandbox, user, token);
         const before = sandbox.control.ledger().length;
         for (const reconcile of [{ reconcile: true }, {}, {}] as const) {
           const end = await ended(send(journal, client, batch, { settleAfterMs: 0, ...reconcile }));
-          const now = stateOf(journal, batch);
+          const now = await stateOf(journal, batch);
           if (end instanceof Error && !(end instanceof OperatorError)) wrong.push(`${answer}: ${String(end)}`);
           if (isOpen(now) && end?.exitCode !== 8) wrong.push(`${answer}: ${now} ended with ${end?.exitCode}`);
         }
-        if (isOpen(stateOf(journal, batch)) && resolvedAs(journal, batch) !== 'not_applied') wrong.push('a dead end');
+        if (isOpen(await stateOf(journal, batch)) && (await resolvedAs(journal, batch)) !== 'not_applied')
+          wrong.push('a dead end');
         // Whatever was seen, no more than one request came of it, and none where it was sent already.
         const most = state === 'planned' || state === 'blocked' ? 1 : 0;
         if (sandbox.control.ledger().length - before > most) wrong.push(`${answer}: sent again`);

@@ -24,14 +24,14 @@ import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 /** A folder with a mirror and a journal under their usual names, the journal still open. */
-function folderWithBoth() {
+async function folderWithBoth() {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'data'));
   const mirror = openMirrorFile(join(folder, 'data/mirror.db'));
   insertRows(mirror, 'users', madeUpUsers(20));
   mirror.close();
-  const { journal } = newJournal(undefined, join(folder, 'data/journal.db'));
-  journal.addBatch(newBatch(), [newIntent(2, 1)]);
+  const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
+  await journal.addBatch(newBatch(), [newIntent(2, 1)]);
   return { folder, journal };
 }
 
@@ -47,7 +47,7 @@ function olderBackup(place: string, name: string, folder: string, of: Partial<Ba
 
 describe('backup', () => {
   test('copies both files, private and checked, and can be restored by copying them back', async () => {
-    const { folder, journal } = folderWithBoth();
+    const { folder, journal } = await folderWithBoth();
     const { code, stdout } = await backup(folder);
     expect(code).toBe(0);
     const report = JSON.parse(stdout) as BackupReport;
@@ -66,8 +66,8 @@ describe('backup', () => {
     });
 
     // What came later is lost with the disk; what was backed up is there again.
-    journal.addBatch(newBatch({ batch: 'two', fileHash: 'f2', hash: 'h2', rowsDigest: 'd2' }), []);
-    journal.close();
+    await journal.addBatch(newBatch({ batch: 'two', fileHash: 'f2', hash: 'h2', rowsDigest: 'd2' }), []);
+    await journal.close();
     for (const name of readdirSync(join(folder, 'data'))) if (name !== 'backups') rmSync(join(folder, 'data', name));
     for (const name of ['mirror.db', 'journal.db']) copyFileSync(join(report.folder, name), join(folder, 'data', name));
     const query = await invoke(['query', 'SELECT count(*) AS n FROM users', '--format', 'json'], { folder });
@@ -78,13 +78,13 @@ describe('backup', () => {
     ]);
     // It can be written to as before.
     openMirrorFile(join(folder, 'data/mirror.db')).close();
-    const again = newJournal(undefined, join(folder, 'data/journal.db'));
-    again.journal.addBatch(newBatch({ batch: 'three', fileHash: 'f3', hash: 'h3', rowsDigest: 'd3' }), []);
-    expect(again.journal.batches()).toHaveLength(2);
+    const again = await newJournal(undefined, join(folder, 'data/journal.db'));
+    await again.journal.addBatch(newBatch({ batch: 'three', fileHash: 'f3', hash: 'h3', rowsDigest: 'd3' }), []);
+    expect(await again.journal.batches()).toHaveLength(2);
   });
 
   test('removes older ones beyond the number to keep, and nothing that is no backup', async () => {
-    const { folder } = folderWithBoth();
+    const { folder } = await folderWithBoth();
     const place = join(folder, 'kept');
     const older = ['20250101T000000Z', '20250102T000000Z', '20250103T000000Z'];
     for (const name of older) olderBackup(place, name, folder);
@@ -96,7 +96,7 @@ describe('backup', () => {
   });
 
   test('removes none of another profile or mirror that keeps its own in the same folder, and says which stay', async () => {
-    const { folder } = folderWithBoth();
+    const { folder } = await folderWithBoth();
     const place = join(folder, 'kept');
     olderBackup(place, '20250101T000000Z', folder, { profile: 'staging' });
     olderBackup(place, '20250102T000000Z', folder, { mirror: '/srv/other/data/mirror.db' });
@@ -110,7 +110,7 @@ describe('backup', () => {
   });
 
   test('takes the number from the settings, and keeps all without one', async () => {
-    const { folder } = folderWithBoth();
+    const { folder } = await folderWithBoth();
     const old = join(folder, 'data/backups/20250101T000000Z');
     olderBackup(join(folder, 'data/backups'), '20250101T000000Z', folder);
     await backup(folder);
@@ -121,7 +121,7 @@ describe('backup', () => {
   });
 
   test('of a damaged mirror still has the journal, removes nothing, and ends with 5', async () => {
-    const { folder } = folderWithBoth();
+    const { folder } = await folderWithBoth();
     writeFileSync(join(folder, 'data/mirror.db'), 'no database at all');
     const old = join(folder, 'data/backups/20250101T000000Z');
     mkdirSync(old, { recursive: true });
@@ -141,7 +141,7 @@ describe('backup', () => {
   });
 
   test('copies the mirror before the journal, and leaves nothing where it is stopped in between', async () => {
-    const { folder } = folderWithBoth();
+    const { folder } = await folderWithBoth();
     const place = join(folder, 'place');
     const stop = new AbortController();
     const copied: string[] = [];

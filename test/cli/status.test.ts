@@ -171,12 +171,12 @@ describe('status --check', () => {
 
   test('ends with 8 where the outcome of a bulk row is not known, whatever else is wrong', async () => {
     const { folder } = await mirrored();
-    const { journal } = newJournal(undefined, join(folder, 'data/journal.db'));
-    journal.addBatch(newBatch({ batch: 'b-1' }), [newIntent(2, 1)]);
-    journal.claim('b-1', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
-    journal.move({ batch: 'b-1', row: 2, from: 'planned', to: 'sending' });
-    journal.move({ batch: 'b-1', row: 2, from: 'sending', to: 'unknown' });
-    journal.close();
+    const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
+    await journal.addBatch(newBatch({ batch: 'b-1' }), [newIntent(2, 1)]);
+    await journal.claim('b-1', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+    await journal.move({ batch: 'b-1', row: 2, from: 'planned', to: 'sending' });
+    await journal.move({ batch: 'b-1', row: 2, from: 'sending', to: 'unknown' });
+    await journal.close();
     const { code, stdout } = await invoke(['status', '--check'], { folder });
     expect(code).toBe(8);
     expect(stdout).toMatch(

@@ -57,9 +57,9 @@ function watched(journal: Journal): Journal {
   });
 }
 
-const journal = openJournal(task.journal);
+const journal = await openJournal(task.journal);
 const client = bulkClient(task, 150);
 await send(watched(journal), client, task.batch, { settleAfterMs: task.settleAfterMs });
 await client.close();
-journal.close();
+await journal.close();
 process.stdout.write(JSON.stringify(names));

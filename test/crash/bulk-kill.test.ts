@@ -78,7 +78,7 @@ const scenarios: readonly Scenario[] = [
 async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: number): Promise<string[] | null> {
   const folder = mkdtempSync(join(memory, 'admin-mirror-kill-'));
   const file = join(folder, 'journal.db');
-  const journal = openJournal(file);
+  const journal = await openJournal(file);
   const client = bulkClient(sandbox);
   const label = `${scenario.name}, killed at moment ${killAt}`;
   try {
@@ -95,18 +95,18 @@ async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: numbe
     const task = { url: sandbox.url, key: sandbox.key, journal: file, batch, killAt, settleAfterMs: 600_000 };
     const moments = await runChild(task);
     if (scenario.twice === true && killAt > 0) await runChild({ ...task, killAt: (killAt % 12) + 1 });
-    expectAccounted(sandbox, journal, batch, await send(journal, client, batch), `${label}, resumed`);
+    await expectAccounted(sandbox, journal, batch, await send(journal, client, batch), `${label}, resumed`);
     // Whatever was under way has been made, or never will be; then everything is shown.
     sandbox.control.commitLate();
     sandbox.control.advanceClock(120_000);
     const settled = await send(journal, client, batch, { settleAfterMs: 0 });
-    expectAccounted(sandbox, journal, batch, settled, `${label}, settled`);
+    await expectAccounted(sandbox, journal, batch, settled, `${label}, settled`);
     const again = await send(journal, client, batch, { settleAfterMs: 0 });
-    expectAccounted(sandbox, journal, batch, again, `${label}, settled again`);
+    await expectAccounted(sandbox, journal, batch, again, `${label}, settled again`);
     return moments;
   } finally {
     await client.close();
-    journal.close();
+    await journal.close();
     rmSync(folder, { recursive: true, force: true });
   }
 }

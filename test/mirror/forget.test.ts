@@ -48,19 +48,19 @@ function open(file: string, journal: ForgetPorts['journal'] = 'none', waitMs = 5
 }
 
 /** Forgets the person and closes the mirror. */
-function forget(file: string) {
+async function forget(file: string) {
   const store = openForgetStore(file, systemClock, 50);
   try {
-    return forgetUser({ store, journal: 'none', clock: systemClock }, person);
+    return await forgetUser({ store, journal: 'none', clock: systemClock }, person);
   } finally {
     store.close();
   }
 }
 
-function undo(file: string) {
+async function undo(file: string) {
   const store = openForgetStore(file, systemClock, 50);
   try {
-    return undoForget({ store, clock: systemClock }, String(person));
+    return await undoForget({ store, clock: systemClock }, String(person));
   } finally {
     store.close();
   }
@@ -74,7 +74,10 @@ describe('a person who is forgotten', () => {
     const owned = counts('emails', `user_id = ${person}`);
 
     const { store } = open(file);
-    const receipt = forgetUser({ store, journal: 'none', clock: { now: () => sandbox.control.clock().now } }, person);
+    const receipt = await forgetUser(
+      { store, journal: 'none', clock: { now: () => sandbox.control.clock().now } },
+      person,
+    );
     // Before the file is closed, too: its log is empty by now.
     expect(textsIn(file)).toEqual([]);
     store.close();
@@ -116,7 +119,7 @@ describe('a person who is forgotten', () => {
 
   test('does not stand in the way of anybody else', async () => {
     const { sandbox, file } = await mirrorWithPerson();
-    forget(file);
+    await forget(file);
     sandbox.control.update('users', helper, { first_name: 'Changed' });
     sandbox.control.remove('users', 9);
     sandbox.control.insert('users');
@@ -130,7 +133,7 @@ describe('a person who is forgotten', () => {
 
   test('is counted for as long as the server has the person, and no longer', async () => {
     const { sandbox, file } = await mirrorWithPerson();
-    forget(file);
+    await forget(file);
     const tried = { includes, mode: 'quick' } as const;
     const record = sandbox.control.get('users', person) ?? {};
     sandbox.control.remove('users', person);
@@ -144,7 +147,7 @@ describe('a person who is forgotten', () => {
 
   test('takes emails along that come later, or that become the person’s', async () => {
     const { sandbox, file } = await mirrorWithPerson();
-    forget(file);
+    await forget(file);
     sandbox.control.insert('emails', { user_id: person, subject: 'zq-mail-by-user' });
     const other = Number(sandbox.control.dump('emails').find(({ user_id }) => user_id === helper)?.['id']);
     expect(rowsOf(file, 'SELECT id FROM emails WHERE id = ?', other)).toHaveLength(1);
@@ -158,10 +161,10 @@ describe('a person who is forgotten', () => {
 
   test('comes back whole with the sync after the undo', async () => {
     const { sandbox, file } = await mirrorWithPerson();
-    const { suppressed } = forget(file);
+    const { suppressed } = await forget(file);
     await sync(sandbox, file, { includes });
     // Of the emails that the server no longer had, nothing was kept that could come back.
-    expect(undo(file).released).toEqual(suppressed);
+    expect((await undo(file)).released).toEqual(suppressed);
     const { report, error } = await sync(sandbox, file, { includes, mode: 'quick' });
     expect(error).toBeNull();
     expect(report.resources.users).toMatchObject({ status: 'complete', inserted: 1, live: 60 });
@@ -169,7 +172,7 @@ describe('a person who is forgotten', () => {
     expectRelated(sandbox, file, 'users', 'orders');
     expectRelated(sandbox, file, 'packages', 'orders');
     expect(rowsOf(file, 'SELECT * FROM mirror_suppressions')).toEqual([]);
-    expect(() => undo(file)).toThrow(`user ${person} is not kept out`);
+    await expect(undo(file)).rejects.toThrow(`user ${person} is not kept out`);
   });
 
   test('is overwritten in its place even where the file cannot be rewritten', async () => {
@@ -186,11 +189,11 @@ describe('a person who is forgotten', () => {
     onTestFinished(() => void reader.close());
     const rows = reader.prepare('SELECT * FROM users').iterate();
     rows.next();
-    expect(forget(file)).toMatchObject({ scrubbed: false });
+    expect(await forget(file)).toMatchObject({ scrubbed: false });
     expect(textsIn(file)).not.toEqual([]);
     rows.return?.();
     const since = rowsOf(file, 'SELECT * FROM mirror_suppressions');
-    expect(forget(file)).toMatchObject({ scrubbed: true, removed: {} });
+    expect(await forget(file)).toMatchObject({ scrubbed: true, removed: {} });
     expect(rowsOf(file, 'SELECT * FROM mirror_suppressions')).toEqual(since);
     expect(textsIn(file)).toEqual([]);
     expect((await sync(sandbox, file, { includes })).report.status).toBe('complete');
@@ -202,7 +205,7 @@ test('a process that keeps the mirror open learns of it with its next run', asyn
   const store = openMirrorStore(file);
   onTestFinished(() => store.close());
   expect([...store.suppressedIds('users')]).toEqual([]);
-  forget(file);
+  await forget(file);
   store.beginRun('next', 'sync', []);
   expect([...store.suppressedIds('users')]).toEqual([person]);
 });
@@ -215,10 +218,10 @@ describe('the journal', () => {
       forget: (who) => {
         asked = who;
         expect(rowsOf(file, `SELECT id FROM users WHERE id = ${person}`)).toHaveLength(1);
-        return { intents: 3 };
+        return Promise.resolve({ intents: 3 });
       },
     });
-    const receipt = forgetUser(ports, person);
+    const receipt = await forgetUser(ports, person);
     expect(receipt).toMatchObject({ journal: 'searched', removed: { intents: 3 } });
     expect(asked?.id).toBe(person);
     expect([...(asked?.texts ?? [])].sort()).toEqual([
@@ -259,16 +262,12 @@ test('nobody is forgotten while a sync is running', async () => {
   const sandbox = await startSandbox(some);
   const file = `${temporaryFolder()}/mirror.db`;
   await sync(sandbox, file);
-  let refused: unknown;
+  let refused: Promise<unknown> | undefined;
   await sync(sandbox, file, {
     onEvent: () => {
-      try {
-        if (refused === undefined) forget(file);
-      } catch (error) {
-        refused = error;
-      }
+      refused ??= forget(file).catch((error: unknown) => error);
     },
   });
-  expect(refused).toMatchObject({ name: 'LockHeldError', exitCode: 7 });
+  expect(await refused).toMatchObject({ name: 'LockHeldError', exitCode: 7 });
   expect(rowsOf(file, `SELECT id FROM users WHERE id = ${person}`)).toHaveLength(1);
 });

@@ -49,33 +49,38 @@ class World {
   readonly #file = `${this.#folder}/journal.db`;
   /** A mirror outlives the journal, and is not put back with it. */
   readonly #memory: JournalMemory;
-  #people: [Journal, Journal];
+  #people: readonly Journal[] = [];
   readonly #sandbox: Sandbox;
   readonly #client: Client;
   readonly #users: readonly number[];
   readonly #batches: string[] = [];
   readonly #wrong: string[] = [];
 
-  constructor(sandbox: Sandbox, client: Client) {
+  static async open(sandbox: Sandbox, client: Client): Promise<World> {
+    const world = new World(sandbox, client);
+    await world.#openJournals();
+    return world;
+  }
+
+  private constructor(sandbox: Sandbox, client: Client) {
     this.#sandbox = sandbox;
     this.#client = client;
     this.#users = [0, 1, 2].map(() => newUser(sandbox, 100));
-    this.#people = this.#open();
     openMirrorFile(`${this.#folder}/mirror.db`).close();
     this.#memory = openJournalMemory(`${this.#folder}/mirror.db`, systemClock);
   }
 
-  #open(): [Journal, Journal] {
-    return [openJournal(this.#file), openJournal(this.#file)];
+  async #openJournals(): Promise<void> {
+    this.#people = [await openJournal(this.#file), await openJournal(this.#file)];
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#memory.close();
-    this.#closeJournals();
+    await this.#closeJournals();
   }
 
-  #closeJournals(): void {
-    for (const journal of this.#people) journal.close();
+  async #closeJournals(): Promise<void> {
+    for (const journal of this.#people) await journal.close();
   }
 
   async do(move: Move): Promise<void> {
@@ -92,11 +97,11 @@ class World {
       case 'reconcile': {
         const batch = this.#batches[move.at % Math.max(1, this.#batches.length)];
         const journal = this.#journal(move.person);
-        const state = batch === undefined ? undefined : journal.batch(batch)?.state;
+        const state = batch === undefined ? undefined : (await journal.batch(batch))?.state;
         if (batch === undefined || state === undefined || (move.kind === 'resume' && state === 'planned')) return;
         const how = { memory: this.#memory, ...(move.kind === 'reconcile' && { reconcile: true as const }) };
         const sent = await this.#tried(send(journal, this.#client, batch, { settleAfterMs: 0, ...how }));
-        const unknown = Object.entries(journal.counts(batch)).some(
+        const unknown = Object.entries(await journal.counts(batch)).some(
           ([each, count]) => ['sending', 'acknowledged', 'unknown', 'needs_human'].includes(each) && count > 0,
         );
         if (unknown && sent !== undefined && sent.error?.exitCode !== 8)
@@ -110,23 +115,25 @@ class World {
         control.commitLate();
         return;
       case 'copy':
-        this.#moveFile(this.#file, `${this.#file}.copy`);
+        await this.#moveFile(this.#file, `${this.#file}.copy`);
         return;
       case 'put back':
-        if (existsSync(`${this.#file}.copy`)) this.#moveFile(`${this.#file}.copy`, this.#file);
+        if (existsSync(`${this.#file}.copy`)) await this.#moveFile(`${this.#file}.copy`, this.#file);
     }
   }
 
   #journal(person: number): Journal {
-    return person === 0 ? this.#people[0] : this.#people[1];
+    const journal = this.#people[person];
+    if (journal === undefined) throw new Error(`there is no person ${person}`);
+    return journal;
   }
 
   /** With nobody at the file, as a person would who knows how. */
-  #moveFile(from: string, to: string): void {
-    this.#closeJournals();
+  async #moveFile(from: string, to: string): Promise<void> {
+    await this.#closeJournals();
     for (const end of ['-wal', '-shm']) rmSync(`${this.#file}${end}`, { force: true });
     copyFileSync(from, to);
-    this.#people = this.#open();
+    await this.#openJournals();
   }
 
   async #tried<T>(work: Promise<T>): Promise<T | undefined> {
@@ -161,7 +168,7 @@ test(
     const client = bulkClient(sandbox, 200);
     const details = await fc.check(
       fc.asyncProperty(fc.array(moves, { minLength: 3, maxLength: 14 }), async (all) => {
-        const world = new World(sandbox, client);
+        const world = await World.open(sandbox, client);
         try {
           // One after the other: that two do it at once is one of the orders, since each step is one transaction.
           for (const move of all) await world.do(move);
@@ -169,7 +176,7 @@ test(
           if (faults.length > 0) throw new Error(faults.join('; '));
         } finally {
           sandbox.control.clearFaults();
-          world.close();
+          await world.close();
         }
       }),
       {

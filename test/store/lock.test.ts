@@ -165,20 +165,20 @@ test('a holder that has nothing to write shows itself all the same', () => {
   store.close();
 });
 
-test('the lock of a batch that was lost is noticed before the next step, and is not taken from its new holder', () => {
+test('the lock of a batch that was lost is noticed before the next step, and is not taken from its new holder', async () => {
   const file = `${temporaryFolder()}/journal.db`;
   let now = Date.parse('2026-03-11T02:00:00Z');
   const clock = { now: () => now };
-  const here = openJournal(file, clock);
-  const there = openJournal(file, clock, () => ({ ...thisProcess(), ...elsewhere }));
-  here.acquireLock('one');
+  const here = await openJournal(file, clock);
+  const there = await openJournal(file, clock, () => ({ ...thisProcess(), ...elsewhere }));
+  await here.acquireLock('one');
   now += 6 * minuteMs;
-  there.acquireLock('one');
-  expect(() => here.setBatchState('one', 'stopped')).toThrow(
+  await there.acquireLock('one');
+  await expect(here.setBatchState('one', 'stopped')).rejects.toThrow(
     /^the lock of batch one was lost to process \d+ on elsewhere/,
   );
-  here.releaseLock('one');
-  expect(here.lockOwner('one')).toMatchObject({ host: 'elsewhere' });
-  here.close();
-  there.close();
+  await here.releaseLock('one');
+  expect(await here.lockOwner('one')).toMatchObject({ host: 'elsewhere' });
+  await here.close();
+  await there.close();
 });

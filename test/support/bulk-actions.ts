@@ -46,7 +46,7 @@ export interface Bench {
   ) => Promise<Batch>;
   /** Sends the batch, or goes on with it; gives the exit code. */
   readonly send: (batch: Batch, settleAfterMs?: number) => Promise<number>;
-  readonly row: (batch: Batch, row?: number) => Intent;
+  readonly row: (batch: Batch, row?: number) => Promise<Intent>;
   readonly undo: (batch: Batch) => Promise<Batch>;
   readonly close: () => Promise<void>;
 }
@@ -85,7 +85,7 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
     },
     send: async (batch, settleAfterMs = 10 * minuteMs) => {
       const ports = { ...common, memory: null, sleep: () => Promise.resolve(), progress: () => {} };
-      const found = journal.batch(batch.batch) ?? batch;
+      const found = (await journal.batch(batch.batch)) ?? batch;
       const approved = found.state === 'planned' ? 'by a test' : null;
       const consent = { ...openRules, again, approved };
       const { stop } = await sendBatch(
@@ -95,17 +95,17 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
         { ...defaultOptions, settleAfterMs },
         consent,
       );
-      return endError(stop, reportOf(journal, found), batch.batch)?.exitCode ?? 0;
+      return endError(stop, await reportOf(journal, found), batch.batch)?.exitCode ?? 0;
     },
-    row: (batch, row = 2) => {
-      const intent = journal.intent(batch.batch, row);
+    row: async (batch, row = 2) => {
+      const intent = await journal.intent(batch.batch, row);
       if (intent === undefined) throw new Error(`batch ${batch.batch} has no row ${row}`);
       return intent;
     },
     undo: async (batch) => {
       const { undoRows } = await import('../../src/bulk/undo.ts');
       const action = actionOf(batch.action);
-      return planBatch(planPorts, action, undoRows(journal, batch, action), {
+      return planBatch(planPorts, action, await undoRows(journal, batch, action), {
         file: null,
         undoOf: batch.batch,
         again,

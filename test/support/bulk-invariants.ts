@@ -9,15 +9,15 @@ import { intentsOf, madeWith, type Sent, sendsTo } from './bulk.ts';
  * @param sent how the last run ended
 
  */
-export function expectAccounted(
+export async function expectAccounted(
   sandbox: Sandbox,
   journal: Journal,
   batch: string,
   sent: Pick<Sent, 'error'>,
   label: string,
-): void {
-  const intents = intentsOf(journal, batch);
-  const steps = journal.steps(batch);
+): Promise<void> {
+  const intents = await intentsOf(journal, batch);
+  const steps = await journal.steps(batch);
   const perUser = new Map<number, number>();
   for (const { row, user, token, state } of intents) {
     const made = madeWith(sandbox, token);
@@ -33,7 +33,7 @@ export function expectAccounted(
   for (const [user, rows] of perUser) {
     expect(sendsTo(sandbox, user), `${label}: no second request for a token, user ${user}`).toBeLessThanOrEqual(rows);
   }
-  const counts = countsOf(journal.counts(batch));
+  const counts = countsOf(await journal.counts(batch));
   const sum = Object.values(counts).reduce((a, b) => a + b, 0);
   expect(sum, `${label}: counts sum`).toBe(intents.length);
   if (counts.unknown > 0) expect(sent.error, `${label}: no exit 0 while anything is unknown`).not.toBeNull();

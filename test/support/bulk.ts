@@ -116,7 +116,7 @@ export interface Sent extends SendingEnd {
 export async function send(journal: Journal, client: Client, batch: string, tried: SendTry = {}): Promise<Sent> {
   const { signal = new AbortController().signal, onEvent = () => {}, clock = systemClock, ...rest } = tried;
   const { caps = {}, againReason = null, memory = null, reconcile, ...options } = rest;
-  const found = journal.batch(batch);
+  const found = await journal.batch(batch);
   if (found === undefined) throw new Error(`no batch ${batch}`);
   const ports = { journal, memory, client, clock, sleep: () => Promise.resolve(), signal, progress: onEvent };
   const all = { ...defaultOptions, ...options };
@@ -130,7 +130,7 @@ export async function send(journal: Journal, client: Client, batch: string, trie
     reconcile === true
       ? await reconcileBatch(ports, found, balance, all)
       : await sendBatch(ports, found, balance, all, consent);
-  return { stop, error: endError(stop, reportOf(journal, found), batch) };
+  return { stop, error: endError(stop, await reportOf(journal, found), batch) };
 }
 
 /** As the settings have them where nothing is set. */
@@ -142,8 +142,8 @@ export const defaultOptions: SendingOptions = {
   acceptJournal: false,
 };
 
-export function intentsOf(journal: Journal, batch: string): Intent[] {
-  return [...journal.intents(batch)];
+export function intentsOf(journal: Journal, batch: string): Promise<Intent[]> {
+  return Array.fromAsync(journal.intents(batch));
 }
 
 /** A user with this balance and no transactions, who was not there before. */

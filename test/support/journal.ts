@@ -6,11 +6,11 @@ import { openJournal } from '../../src/journal/journal.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
-export function newJournal(
+export async function newJournal(
   clock: Clock = { now: () => sandboxNow },
   file = `${temporaryFolder()}/journal.db`,
-): { readonly journal: Journal; readonly file: string } {
-  const journal = openJournal(file, clock);
+): Promise<{ readonly journal: Journal; readonly file: string }> {
+  const journal = await openJournal(file, clock);
   onTestFinished(() => journal.close());
   return { journal, file };
 }

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { counted } from '../../model/counted.ts';
 import type { BatchReport } from '../../bulk/report.ts';
 import type { TableFormat } from '../../bulk/table.ts';
+import { openStates } from '../../bulk/intent.ts';
 import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
@@ -28,7 +29,8 @@ export async function runStatus(context: CliContext, name: string | undefined, f
   const [{ reportOf }, words] = await Promise.all([import('../../bulk/report.ts'), import('./words.ts')]);
   await withJournal(context, async (journal) => {
     if (name === undefined) {
-      const reports = journal === undefined ? [] : journal.batches().map((batch) => reportOf(journal, batch));
+      const reports: BatchReport[] = [];
+      for (const batch of (await journal?.batches()) ?? []) if (journal) reports.push(await reportOf(journal, batch));
       exitOf(context, reports);
       if (context.json()) printJson(context, { batches: reports });
       else if (reports.length === 0) printLine(context, 'nothing was planned yet');
@@ -36,12 +38,12 @@ export async function runStatus(context: CliContext, name: string | undefined, f
       return;
     }
     const [there, batch] = await named(journal, name);
-    const report = reportOf(there, batch);
+    const report = await reportOf(there, batch);
     exitOf(context, [report]);
     const whole = flags.rows === true ? await wholePlan(there, batch) : {};
     if (context.json()) return printJson(context, { ...report, ...whole });
     const lines = [...words.reportLines(context, report), `hash      ${report.hash}`];
-    for (const line of [...lines, ...words.problemLines(context, report), ...openLines(there, batch)]) {
+    for (const line of [...lines, ...words.problemLines(context, report), ...(await openLines(there, batch))]) {
       printLine(context, line);
     }
     if (flags.rows !== true) return;
@@ -50,31 +52,40 @@ export async function runStatus(context: CliContext, name: string | undefined, f
   });
 }
 
+/** Rows of a kind that are shown one by one. */
+const mostRows = 25;
+
 /** The rows that contradict their balance, and those whose outcome is open, each with what was seen. */
-function* openLines(journal: Journal, { batch }: Batch): Iterable<string> {
-  const most = 25;
-  const differing = journal.intents(batch, ['applied']).filter(({ discrepancy }) => discrepancy !== null);
-  for (const { row, user, problem } of differing.take(most)) yield `differs   row ${row}, user ${user}: ${problem}`;
-  const open = journal.intents(batch, ['sending', 'acknowledged', 'unknown', 'needs_human']);
-  let person: number | undefined;
-  for (const { row, state, user, token, problem } of open.take(most)) {
-    const what = state === 'needs_human' ? 'needs a person' : 'unknown';
-    yield `${what}   row ${row}, user ${user ?? 'new'}, ${token}: ${problem ?? 'not looked at yet'}`;
-    if (state === 'needs_human') person ??= row;
+async function openLines(journal: Journal, { batch }: Batch): Promise<string[]> {
+  const differing: string[] = [];
+  for await (const { row, user, problem, discrepancy } of journal.intents(batch, ['applied'])) {
+    if (discrepancy !== null) differing.push(`differs   row ${row}, user ${user}: ${problem}`);
+    if (differing.length === mostRows) break;
   }
-  if (person === undefined) return;
-  yield (
-    'Look at the user on the server, then say what you saw: ' +
-      `admin-mirror bulk resolve ${batch} --row ${person} --applied (or --not-applied) --reason "…"`
-  );
+  const open: string[] = [];
+  let person: number | undefined;
+  for await (const { row, state, user, token, problem } of journal.intents(batch, openStates)) {
+    const what = state === 'needs_human' ? 'needs a person' : 'unknown';
+    open.push(`${what}   row ${row}, user ${user ?? 'new'}, ${token}: ${problem ?? 'not looked at yet'}`);
+    if (state === 'needs_human') person ??= row;
+    if (open.length === mostRows) break;
+  }
+  const lines = [...differing, ...open];
+  if (person !== undefined) {
+    lines.push(
+      'Look at the user on the server, then say what you saw: ' +
+        `admin-mirror bulk resolve ${batch} --row ${person} --applied (or --not-applied) --reason "…"`,
+    );
+  }
+  return lines;
 }
 
 async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
   const { batchOf } = await import('../../bulk/check-plan.ts');
   if (journal === undefined) throw new UsageError(`there is no batch ${name}`, { advice: 'Nothing was planned yet.' });
   // Good enough to look at a batch, and too easily another one where something is sent.
-  const newest = name === 'last' ? journal.batches()[0] : undefined;
-  return [journal, newest ?? batchOf(journal, name)];
+  const newest = name === 'last' ? (await journal.batches())[0] : undefined;
+  return [journal, newest ?? (await batchOf(journal, name))];
 }
 
 export interface ResultsFlags {
@@ -96,7 +107,7 @@ export async function runResults(context: CliContext, name: string, flags: Resul
     const writer = tableWriter(flags.format, context.signal, (warning) => printWarning(context, warning));
     const ports = { journal, clock: systemClock, signal: context.signal };
     const manifest = await writeResults(ports, batch, resolve(context.folder, folder), writer, flags.force === true);
-    const report = reportOf(journal, batch);
+    const report = await reportOf(journal, batch);
     exitOf(context, [report]);
     if (context.json()) return printJson(context, { folder, ...manifest });
     for (const line of totalLines(context, report)) printLine(context, line);
@@ -130,14 +141,14 @@ export async function runResolve(context: CliContext, name: string, flags: Resol
   );
   await withReleases(async (releases) => {
     const journal = await openJournal(context.settings(), systemClock, releases);
-    const batch = batchOf(journal, name);
-    resolveRow(journal, batch, {
+    const batch = await batchOf(journal, name);
+    await resolveRow(journal, batch, {
       row: flags.row,
       outcome: flags.applied === true ? 'applied' : 'not_applied',
       resend: flags.resend === true,
       reason: flags.reason,
     });
-    const report = reportOf(journal, batchOf(journal, name));
+    const report = await reportOf(journal, await batchOf(journal, name));
     exitOf(context, [report]);
     if (context.json()) printJson(context, report);
     else for (const line of reportLines(context, report)) printLine(context, line);

@@ -44,7 +44,7 @@ export async function runSelect(context: CliContext, actionName: string, flags: 
   await withReleases(async (releases) => {
     const settings = context.settings();
     const store = await openReading(settings, releases);
-    const sheet = selectSheet(store, flags.sql, action, {
+    const sheet = await selectSheet(store, flags.sql, action, {
       format,
       decimals: settings.bulk.decimals,
       mark: null,

@@ -86,9 +86,9 @@ export async function runUndo(context: CliContext, name: string, flags: ReviewFl
   ]);
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
-    const undone = batchOf(ports.journal, name);
+    const undone = await batchOf(ports.journal, name);
     const action = actionOf(undone.action);
-    const rows: ReadRows = undoRows(ports.journal, undone, action);
+    const rows: ReadRows = await undoRows(ports.journal, undone, action);
     const source: PlanSource = { file: null, undoOf: undone.batch, again: { reason: null } };
     await showPlan(context, ports, await planNamed(ports, action, rows, source), flags, sheet);
   });
@@ -106,8 +106,8 @@ async function showPlan(
   await sheet?.write(journal, batch);
   if (context.json()) return printJson(context, { ...report, ...(await wholePlan(journal, batch)) });
   if (sheet === undefined) await printRows(context, journal, batch, flags.pager);
-  else for (const line of look()) printLine(context, line);
-  for (const line of ['', ...below()]) printLine(context, line);
+  else for (const line of await look()) printLine(context, line);
+  for (const line of ['', ...(await below())]) printLine(context, line);
   printNote(context, nextWords(report));
 }
 
@@ -121,8 +121,8 @@ export async function notePlan(
   if (context.json()) return report;
   const { firstRows } = await import('./words.ts');
   const { isTTY, columns } = context.stderr;
-  const rows = firstRows(journal.intents(batch.batch), report, isTTY ? columns : undefined);
-  for (const line of [...look(), ...rows, '', ...below()]) printNote(context, line);
+  const rows = await firstRows(journal.intents(batch.batch), report, isTTY ? columns : undefined);
+  for (const line of [...(await look()), ...rows, '', ...(await below())]) printNote(context, line);
   return report;
 }
 
@@ -134,12 +134,12 @@ async function planWords(context: CliContext, journal: Journal, batch: Batch) {
     import('../../bulk/review.ts'),
     import('./words.ts'),
   ]);
-  const report = reportOf(journal, batch);
+  const report = await reportOf(journal, batch);
   if (report.counts.invalid > 0 || report.problems.length > 0) context.exit(2);
   return {
     report,
-    look: () => lookLines(context, notedRows(journal.intents(batch.batch))),
-    below: () => planLines(context, report, typeTotals(journal.parameters(batch.batch))),
+    look: async () => lookLines(context, await notedRows(journal.intents(batch.batch))),
+    below: async () => planLines(context, report, await typeTotals(journal.parameters(batch.batch))),
   };
 }
 

@@ -45,7 +45,7 @@ export async function runRehearsal(
     await checkAgain(context, ports, batch, flags);
     const { journal } = ports;
     const told = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
-    const planned = reportOf(journal, batch);
+    const planned = await reportOf(journal, batch);
     if (planned.counts.invalid > 0 || planned.problems.length > 0) {
       if (context.json()) printJson(context, { ...planned, rehearsal: true });
       for (const line of words.problemLines(context, planned)) printNote(context, line);
@@ -145,7 +145,7 @@ async function checkAgain(
   ]);
   await withReleases(async (releases) => {
     const real = await openJournalForReading(context.settings(), systemClock, releases);
-    const view = real?.claimView(batch, journal.claimable(batch.batch), termsOf(rules, clock));
+    const view = await real?.claimView(batch, await journal.claimable(batch.batch), termsOf(rules, clock));
     if (view !== undefined) checkNotRepeated(view, batch, againOf(flags));
   });
 }

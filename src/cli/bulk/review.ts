@@ -27,8 +27,8 @@ export interface WholePlan {
 export async function wholePlan(journal: Journal, { batch }: Batch): Promise<WholePlan> {
   const { notedRows, reviewRow } = await import('../../bulk/review.ts');
   return {
-    look_at: notedRows(journal.intents(batch)).map(({ row }) => row),
-    plan: journal.intents(batch).map(reviewRow).toArray(),
+    look_at: (await notedRows(journal.intents(batch))).map(({ row }) => row),
+    plan: await Array.fromAsync(journal.intents(batch), reviewRow),
   };
 }
 
@@ -45,8 +45,8 @@ export async function printRows(
   ]);
   const room = tableRoom(context, pager);
   async function* chunks(): AsyncGenerator<Uint8Array> {
-    for (const line of lookLines(context, notedRows(journal.intents(batch)))) yield Buffer.from(`${line}\n`);
-    for (const line of rowLines(journal.intents(batch), room)) yield Buffer.from(`${line}\n`);
+    for (const line of lookLines(context, await notedRows(journal.intents(batch)))) yield Buffer.from(`${line}\n`);
+    for await (const line of rowLines(journal.intents(batch), room)) yield Buffer.from(`${line}\n`);
   }
   await writePaged(context, chunks(), pager);
 }

@@ -73,7 +73,7 @@ async function withBatch(
   ]);
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
-    const batch = batchOf(ports.journal, name);
+    const batch = await batchOf(ports.journal, name);
     ports.about(batch.batch);
     await work(ports, batch, actionOf(batch.action));
   });
@@ -92,25 +92,26 @@ async function apply(
     import('../../bulk/journal-memory.ts'),
   ]);
   const { journal, client, rules, clock } = ports;
-  checkFree(journal, batch);
+  await checkFree(journal, batch);
   if (batch.state !== 'planned') throw approvedBefore(batch.batch);
-  if ((journal.counts(batch.batch).planned ?? 0) === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
+  const { planned = 0 } = await journal.counts(batch.batch);
+  if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
   checkFile(batch, fileOf(context, batch));
   await checkServer(batch, client, context.signal);
   const again = againOf(flags);
   // Looked at again when the rows are claimed; here, so that nobody is asked for what is refused then.
-  checkMemory(ports, flags.acceptJournal === true);
-  checkClaimable(journal, batch, { ...rules, again }, clock);
+  await checkMemory(ports, flags.acceptJournal === true);
+  await checkClaimable(journal, batch, { ...rules, again }, clock);
   const approved = await approve(context, ports, batch, action, flags);
   await sendAndTell(context, ports, batch, action, flags, { ...rules, again, approved });
 }
 
 /** Throws LockHeldError where another process is at the batch. */
-function checkFree(journal: Journal, { batch }: Batch): void {
-  if (journal.lockOwner(batch) === undefined) return;
+async function checkFree(journal: Journal, { batch }: Batch): Promise<void> {
+  if ((await journal.lockOwner(batch)) === undefined) return;
   // Says who it is; the lock is not kept while somebody is asked.
-  journal.acquireLock(batch);
-  journal.releaseLock(batch);
+  await journal.acquireLock(batch);
+  await journal.releaseLock(batch);
 }
 
 /** Throws a UsageError where nobody approves. Gives how it was approved. */
@@ -133,7 +134,7 @@ async function approve(
       advice: `Look at the plan, then run \`admin-mirror bulk apply ${batch.batch} --approve ${batch.hash}\`.`,
     });
   }
-  const { planned = 0, invalid = 0 } = journal.counts(batch.batch);
+  const { planned = 0, invalid = 0 } = await journal.counts(batch.batch);
   const left = invalid === 0 ? '' : ` (${invalid} invalid are left out)`;
   const rows = counted(planned, 'row');
   const [typed, total] = action.typed === 'net' ? await netWords(journal, batch) : [String(planned), ''];
@@ -145,7 +146,7 @@ async function approve(
 /** What is typed, and what it is, in words. */
 async function netWords(journal: Journal, batch: Batch): Promise<[typed: string, words: string]> {
   const { reportOf, typedTotal } = await import('../../bulk/report.ts');
-  const report = reportOf(journal, batch);
+  const report = await reportOf(journal, batch);
   const { net, gross, users } = report;
   const typed = typedTotal(report);
   if (typed === net) return [typed, ` with a net total of ${net}`];
@@ -217,7 +218,7 @@ export async function sendWatched(
     await watch.close();
     signal.removeEventListener('abort', drain);
   }
-  const report = reportOf(journal, journal.batch(batch.batch) ?? batch);
+  const report = await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
   watch.ended({ state: report.state, ...report.counts });
   await tell(report);
   signal.throwIfAborted();

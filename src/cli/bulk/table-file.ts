@@ -50,14 +50,14 @@ function sheetCell(cell: TableCell, column: string): Cell {
   return isNumber && cell.replaceAll(/\D/g, '').length <= mostDigits ? Number(cell) : cell;
 }
 
-function* batches(
+async function* batches(
   rows: Table['rows'],
   wanted: () => number,
   made: (cells: readonly TableCell[]) => Cell[],
-): Generator<Row[], undefined> {
+): AsyncGenerator<Row[], undefined> {
   let batch: Row[] = [];
   let size = wanted();
-  for (const row of rows) {
+  for await (const row of rows) {
     batch.push(made(row));
     if (batch.length < size) continue;
     yield batch;

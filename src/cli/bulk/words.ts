@@ -4,7 +4,7 @@ import { countNames } from '../../bulk/intent.ts';
 import type { BatchReport } from '../../bulk/report.ts';
 import type { TypeTotal } from '../../bulk/totals.ts';
 import { reviewRow } from '../../bulk/review.ts';
-import { tableText } from '../../data/text-table.ts';
+import { asyncTableText } from '../../data/text-table.ts';
 import type { Intent } from '../../journal/port.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
@@ -127,13 +127,13 @@ const rowColumns = ['row', 'user', 'username', 'email', 'what', 'before', 'after
  * Rows as a table, planned or sent.
  * @param room columns of the terminal; undefined where nothing is to be cut
  */
-export function rowLines(rows: Iterable<Intent>, room?: number): Generator<string> {
+export function rowLines(rows: AsyncIterable<Intent>, room?: number): AsyncGenerator<string> {
   const columns = rowColumns.map((name) => ({ name, table: null, origin: null }));
-  return tableText(columns, cellsOf(rows), room);
+  return asyncTableText(columns, cellsOf(rows), room);
 }
 
-function* cellsOf(rows: Iterable<Intent>): Generator<Row> {
-  for (const intent of rows) {
+async function* cellsOf(rows: AsyncIterable<Intent>): AsyncGenerator<Row> {
+  for await (const intent of rows) {
     const { row, user_id: user, username, email, before, after, state, notes, problem } = reviewRow(intent);
     const what = intent.parameters === null ? '' : wordsOf(intent.parameters);
     const note = [...notes, ...(problem === null ? [] : [problem])].join('; ');
@@ -142,15 +142,23 @@ function* cellsOf(rows: Iterable<Intent>): Generator<Row> {
 }
 
 /** The first of the rows, as far as a screen holds them, and how many more there are. */
-export function firstRows(
-  rows: IteratorObject<Intent>,
+export async function firstRows(
+  rows: AsyncIterable<Intent>,
   { batch, rows: count }: Pick<BatchReport, 'batch' | 'rows'>,
   room: number | undefined,
-): string[] {
-  const first = rows.take(mostLines).toArray();
-  const more = count - first.length;
+): Promise<string[]> {
+  const more = Math.max(0, count - mostLines);
   const rest = `… and ${number.format(more)} more: admin-mirror bulk status ${batch} --rows`;
-  return [...rowLines(first, room), ...(more > 0 ? [rest] : [])];
+  return [...(await Array.fromAsync(rowLines(taken(rows, mostLines), room))), ...(more > 0 ? [rest] : [])];
+}
+
+async function* taken<T>(all: AsyncIterable<T>, most: number): AsyncGenerator<T> {
+  let count = 0;
+  for await (const each of all) {
+    yield each;
+    count += 1;
+    if (count === most) return;
+  }
 }
 
 const longestWords = 40;

@@ -7,7 +7,7 @@ import { startSandbox } from '../../support/sandbox.ts';
 
 async function start(options: SandboxOptions = {}): Promise<{ sandbox: Sandbox; bench: Bench; user: number }> {
   const sandbox = await startSandbox({ users: 5, ...options });
-  const bench = benchOf(sandbox, newJournal().journal);
+  const bench = benchOf(sandbox, (await newJournal()).journal);
   onTestFinished(() => bench.close());
   const user = Number(sandbox.control.insert('users', { first_name: 'Anna', language: 'en', balance: 12.5 })['id']);
   return { sandbox, bench, user };
@@ -39,7 +39,7 @@ describe('email', () => {
     const batch = await bench.plan('email', [email(user)]);
     await bench.send(batch);
     expect(bodies(sandbox)).toEqual([
-      { subject: 'Hello', content: `<p>Hello</p>\n<!-- ${bench.row(batch).token} -->` },
+      { subject: 'Hello', content: `<p>Hello</p>\n<!-- ${(await bench.row(batch)).token} -->` },
     ]);
   });
 
@@ -48,8 +48,8 @@ describe('email', () => {
     const batch = await bench.plan('email', [email(user), email(1)]);
     sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'POST' } });
     expect(await bench.send(batch)).toBe(8);
-    expect(bench.row(batch).problem).toContain('over-applied: 2 emails carry am:');
-    expect(bench.row(batch, 3).state).toBe('planned');
+    expect((await bench.row(batch)).problem).toContain('over-applied: 2 emails carry am:');
+    expect((await bench.row(batch, 3)).state).toBe('planned');
   });
 
   test('is found although the server cannot find emails by subject', async () => {
@@ -57,7 +57,7 @@ describe('email', () => {
     const batch = await bench.plan('email', [email(user)]);
     sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'POST' } });
     expect(await bench.send(batch)).toBe(0);
-    expect(bench.row(batch).evidence).toBe('token');
+    expect((await bench.row(batch)).evidence).toBe('token');
   });
 
   test('is not taken for the same words that somebody else sent before', async () => {
@@ -76,7 +76,7 @@ describe('email', () => {
     expect(await bench.send(batch)).toBe(8);
     sandbox.control.insert('emails', { user_id: user, subject: 'Hello there', content: 'x' });
     expect(await bench.send(batch, 0)).toBe(8);
-    expect(bench.row(batch).state).toBe('needs_human');
+    expect((await bench.row(batch)).state).toBe('needs_human');
   });
 
   test('is said at plan time to need a person where emails are not shown', async () => {
@@ -84,7 +84,7 @@ describe('email', () => {
     const batch = await bench.plan('email', [email(user)]);
     expect(batch.warnings).toContainEqual(expect.stringContaining('does not show which emails a user was sent'));
     expect(await bench.send(batch)).toBe(0);
-    expect(bench.row(batch)).toMatchObject({ state: 'applied', evidence: 'answer' });
+    expect(await bench.row(batch)).toMatchObject({ state: 'applied', evidence: 'answer' });
   });
 });
 
@@ -98,7 +98,7 @@ describe('notify', () => {
     sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'POST' } });
     expect(await bench.send(batch)).toBe(8);
     expect(await bench.send(batch, 0)).toBe(8);
-    expect(bench.row(batch)).toMatchObject({ state: 'needs_human', evidence: null });
+    expect(await bench.row(batch)).toMatchObject({ state: 'needs_human', evidence: null });
   });
 
   test('that a proxy made twice stops the batch, by what is seen', async () => {
@@ -106,8 +106,8 @@ describe('notify', () => {
     const batch = await bench.plan('notify', [{ user_id: user, ...note }]);
     sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'POST' } });
     expect(await bench.send(batch)).toBe(8);
-    expect(bench.row(batch)).toMatchObject({ state: 'needs_human', evidence: 'record' });
-    expect(bench.row(batch).problem).toContain('2 new notifications');
+    expect(await bench.row(batch)).toMatchObject({ state: 'needs_human', evidence: 'record' });
+    expect((await bench.row(batch)).problem).toContain('2 new notifications');
   });
 
   test.each([
@@ -171,7 +171,7 @@ describe('create', () => {
     expect(await bench.send(batch)).toBe(8);
     sandbox.control.insert('users', { email: newUser.email, username: 'somebody' });
     expect(await bench.send(batch, 0)).toBe(8);
-    expect(bench.row(batch).state).toBe('needs_human');
+    expect((await bench.row(batch)).state).toBe('needs_human');
   });
 });
 
@@ -179,7 +179,7 @@ describe('update', () => {
   test('changes what is filled in, shows it before, and can be undone', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan('update', [{ user_id: user, first_name: 'Åsa', last_name: '', language: 'fr' }]);
-    expect(bench.row(batch)).toMatchObject({
+    expect(await bench.row(batch)).toMatchObject({
       plannedBefore: '{"first_name":"Anna","language":"en"}',
       plannedAfter: '{"first_name":"Åsa","language":"fr"}',
     });
@@ -204,7 +204,7 @@ describe('update', () => {
     const batch = await bench.plan('update', [{ user_id: user, first_name: 'Åsa' }]);
     sandbox.control.update('users', user, { first_name: 'Eva' });
     expect(await bench.send(batch)).toBe(5);
-    expect(bench.row(batch)).toMatchObject({ state: 'skipped', problem: expect.stringContaining('"Eva"') });
+    expect(await bench.row(batch)).toMatchObject({ state: 'skipped', problem: expect.stringContaining('"Eva"') });
   });
 
   test('names users by id or email, for a user name is what it sets', async () => {
@@ -229,7 +229,7 @@ describe('delete', () => {
     const { sandbox, bench, user } = await start();
     const email = String(sandbox.control.get('users', user)?.['email']);
     const batch = await bench.plan('delete', [{ user_id: user }]);
-    expect(bench.row(batch)).toMatchObject({ plannedBefore: `${email}, balance 12.50`, plannedAfter: 'deleted' });
+    expect(await bench.row(batch)).toMatchObject({ plannedBefore: `${email}, balance 12.50`, plannedAfter: 'deleted' });
     expect(batch.warnings).toContainEqual(expect.stringContaining('a balance of 12.50, which goes too'));
     expect(await bench.send(batch)).toBe(0);
     expect(sandbox.control.get('users', user)).toBeUndefined();
@@ -240,7 +240,7 @@ describe('delete', () => {
     sandbox.control.setRelated('users', user, 'punishments', [{ reason: 'spam' }]);
     const gentle = await bench.plan('delete', [{ user_id: user, force: 'no' }], { allowForce: true });
     expect(await bench.send(gentle)).toBe(5);
-    expect(bench.row(gentle)).toMatchObject({ state: 'rejected', body: '{}' });
+    expect(await bench.row(gentle)).toMatchObject({ state: 'rejected', body: '{}' });
 
     const unheard = await bench.plan('delete', [{ user_id: user, force: 'yes' }]);
     expect(unheard.problems[0]?.problem).toContain('--allow-force');
@@ -257,8 +257,8 @@ describe('delete', () => {
     const other = Number(sandbox.control.insert('users')['id']);
     const batch = await bench.plan('delete', [{ user_id: user }, { user_id: other }]);
     expect(await bench.send(batch)).toBe(5);
-    expect(bench.row(batch)).toMatchObject({ state: 'rejected', httpStatus: 409, evidence: 'record' });
-    expect(bench.row(batch, 3)).toMatchObject({ state: 'applied' });
+    expect(await bench.row(batch)).toMatchObject({ state: 'rejected', httpStatus: 409, evidence: 'record' });
+    expect(await bench.row(batch, 3)).toMatchObject({ state: 'applied' });
     expect(sandbox.control.get('users', other)).toBeUndefined();
   });
 

@@ -13,6 +13,7 @@ import {
   type OperationName,
   pathOf,
 } from '../model/operations.ts';
+import type { RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
 import { type Clock, secondMs } from '../model/time.ts';
 import { answerOf } from './answer-errors.ts';
@@ -134,13 +135,13 @@ export interface Client {
   /** The user that owns the key. */
   auth(signal?: AbortSignal, patience?: Patience): Promise<Answer>;
   getUser(
-    user: number | bigint,
+    user: RecordKey,
     relations?: readonly UserRelation[],
     signal?: AbortSignal,
     patience?: Patience,
   ): Promise<Answer>;
-  orders(user: number, signal?: AbortSignal): Promise<Answer>;
-  payments(user: number, signal?: AbortSignal): Promise<Answer>;
+  orders(user: RecordKey, signal?: AbortSignal): Promise<Answer>;
+  payments(user: RecordKey, signal?: AbortSignal): Promise<Answer>;
   createUser(user: NewUser, signal?: AbortSignal): Promise<Answer>;
   updateUser(user: number, changes: UserChanges, signal?: AbortSignal): Promise<Answer>;
   deleteUser(user: number, options?: { readonly force?: boolean }, signal?: AbortSignal): Promise<Answer>;
@@ -189,7 +190,7 @@ function checkServer({ baseUrl, key }: ClientOptions): void {
 }
 
 /** The id as it goes into a path. Throws a UsageError where it is none. */
-function checkedId<Id extends number | bigint>(user: Id): Id {
+function checkedId<Id extends RecordKey>(user: Id): Id {
   if ((typeof user === 'bigint' || Number.isSafeInteger(user)) && user > 0) return user;
   throw new UsageError(`${user} is no user id`, { advice: 'An id is a whole number above 0.' });
 }
@@ -232,7 +233,7 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
 
   const get = (
     name: OperationName,
-    user: number | bigint | undefined,
+    user: RecordKey | undefined,
     signal?: AbortSignal,
     query = '',
     { mayRetry, ...patience }: Patience = {},

@@ -1,4 +1,5 @@
 /** How a row names its user: exactly one of three columns. */
+import { tooLargeToWrite, writtenId } from '../model/records.ts';
 import type { ColumnRule } from './sheet/columns.ts';
 import type { RowReader } from './row-reader.ts';
 import { shown } from './sheet/shown.ts';
@@ -24,9 +25,10 @@ export function readKey(row: RowReader, column: KeyColumn): UserKey | undefined 
   const value = row.required(column);
   if (value === '') return undefined;
   if (column !== 'user_id') return { column, value };
-  const id = Number(value);
-  if (/^\d+$/.test(value) && Number.isSafeInteger(id) && id > 0) return { column, value: String(id) };
-  row.problem(column, `${shown(value)} is no user id; an id is a whole number above 0`);
+  const id = writtenId(value);
+  if (typeof id === 'number') return { column, value: String(id) };
+  const problem = `${shown(value)} is no user id; an id is a whole number above 0`;
+  row.problem(column, id === undefined ? problem : tooLargeToWrite(id));
   return undefined;
 }
 

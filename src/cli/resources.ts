@@ -5,6 +5,7 @@ import type { Answer } from '../api/errors.ts';
 import { OperatorError, UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { type Operation, type OperationName, operations } from '../model/operations.ts';
+import { tooLargeToWrite, writtenId, type RecordKey } from '../model/records.ts';
 import { type Resource, resourceNames, resourceOf, type UserRelation } from '../model/resources.ts';
 import { passwordsIn } from '../model/secret-words.ts';
 import { harmless } from '../model/terminal-text.ts';
@@ -103,13 +104,15 @@ async function runOperation(
   idText: string | undefined,
   flags: ParameterFlags,
 ): Promise<void> {
-  const id = idText === undefined ? 0 : idOf(idText);
+  const key = idText === undefined ? 0 : idOf(idText);
+  if (operation.method !== 'GET' && typeof key === 'bigint') throw new UsageError(tooLargeToWrite(key));
+  const id = Number(key);
   const relations = relationsOf(operation, flags['with']);
   const body = await bodyOf(operation, flags, context.stdin);
   for (const word of passwordsIn(body)) context.keepSecret(word);
   checkBody(operation, body);
   await withClient(context, async (client, releases) => {
-    const call = { id, relations, body, signal: context.signal };
+    const call = { key, id, relations, body, signal: context.signal };
     const record = operation.method === 'GET' ? undefined : await openRecord(context, operation, call, releases);
     const doing = `${doingOf(operation, id, body)} at ${client.address}`;
     if (operation.confirm) {
@@ -152,10 +155,10 @@ async function openRecord(
   return (send, redact) => recordedWrite(journal, write, send, redact);
 }
 
-function idOf(text: string): number {
-  const id = Number(text);
-  if (/^\d+$/.test(text) && Number.isSafeInteger(id) && id > 0) return id;
-  throw new UsageError(`"${text}" is no user id`, { advice: 'An id is a whole number above 0.' });
+function idOf(text: string): RecordKey {
+  const id = writtenId(text);
+  if (id !== undefined) return id;
+  throw new UsageError(`"${text}" is no user id`, { advice: 'An id is a whole number above 0, of up to 64 bits.' });
 }
 
 function relationsOf({ relations }: Operation, given: unknown): UserRelation[] {
@@ -204,6 +207,9 @@ function doingOf({ name, summary }: Operation, id: number, body: Readonly<Record
 }
 
 interface Call {
+  /** For what only reads. */
+  readonly key: RecordKey;
+  /** The same, exact for what may be written to. */
   readonly id: number;
   readonly relations: readonly UserRelation[];
   /** By the API's names; its required parameters are there and its words are valid. */
@@ -222,9 +228,9 @@ function callOf(name: OperationName): Operate {
 
 const calls: Partial<Record<OperationName, Operate>> = {
   'users.auth': (client, { signal }) => client.auth(signal),
-  'users.get': (client, { id, relations, signal }) => client.getUser(id, relations, signal),
-  'users.orders': (client, { id, signal }) => client.orders(id, signal),
-  'users.payments': (client, { id, signal }) => client.payments(id, signal),
+  'users.get': (client, { key, relations, signal }) => client.getUser(key, relations, signal),
+  'users.orders': (client, { key, signal }) => client.orders(key, signal),
+  'users.payments': (client, { key, signal }) => client.payments(key, signal),
   'users.create': (client, { body, signal }) => client.createUser(body as unknown as NewUser, signal),
   'users.update': (client, { id, body, signal }) => client.updateUser(id, body, signal),
   'users.delete': (client, { id, body, signal }) => client.deleteUser(id, body, signal),

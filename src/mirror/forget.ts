@@ -3,6 +3,7 @@
  * alone. Section "Forgetting a person" of docs/architecture.md.
  */
 import { UsageError } from '../model/errors.ts';
+import { writtenId } from '../model/records.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { ForgetJournal, ForgetStore, TableCounts } from '../store/forget-types.ts';
 import { syncLock } from './run.ts';
@@ -43,8 +44,9 @@ export interface UndoReceipt {
 export function findUser(store: Pick<ForgetStore, 'idsOf' | 'knows'>, named: string): number {
   const name = named.trim();
   if (/^\d+$/.test(name)) {
-    const id = Number(name);
-    if (Number.isSafeInteger(id) && store.knows(id)) return id;
+    const id = writtenId(name);
+    if (typeof id === 'bigint') throw tooLargeToForget(id);
+    if (id !== undefined && store.knows(id)) return id;
     throw new UsageError(`the mirror has nothing about a user ${name}`, { advice: 'Check the id.' });
   }
   const [id, ...others] = store.idsOf(name);
@@ -56,6 +58,12 @@ export function findUser(store: Pick<ForgetStore, 'idsOf' | 'knows'>, named: str
   if (others.length === 0) return id;
   throw new UsageError(`that email or user name is of several users: ${[id, ...others].join(', ')}`, {
     advice: 'Give the id.',
+  });
+}
+
+function tooLargeToForget(id: bigint): UsageError {
+  return new UsageError(`user ${id} has an id above ${Number.MAX_SAFE_INTEGER} (2^53 - 1), which cannot be forgotten`, {
+    advice: 'Delete the user on the server. The next sync removes its row, and `history.keep` bounds how long its versions stay.',
   });
 }
 
@@ -85,8 +93,9 @@ export async function undoForget(
   { store, clock }: Pick<ForgetPorts, 'store' | 'clock'>,
   named: string,
 ): Promise<UndoReceipt> {
-  const user = Number(named.trim());
-  if (!/^\d+$/.test(named.trim()) || !Number.isSafeInteger(user)) {
+  const user = writtenId(named.trim());
+  if (typeof user === 'bigint') throw tooLargeToForget(user);
+  if (user === undefined) {
     throw new UsageError('who was forgotten is known by the id alone', { advice: 'Give the id of the user.' });
   }
   const at = timestampOf(clock.now());

@@ -6,6 +6,7 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import { owns } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
+import { recordKey } from '../model/records.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import type { Step } from './plan.ts';
 import type { Source } from './source.ts';
@@ -60,7 +61,10 @@ async function readWaiting(
       store.forgetPages(window);
       store.recordPage(run, window, owned, owned.length);
     }
-    for (const { id } of page.records) waiting.delete(Number(id));
+    for (const record of page.records) {
+      const id = recordKey(record);
+      if (id !== undefined) waiting.delete(id);
+    }
   }
   return [...waiting.values()];
 }

@@ -28,6 +28,18 @@ export function recordKey(record: ServedRecord): RecordKey | undefined {
   return Number.isSafeInteger(Number(large)) ? Number(large) : large;
 }
 
+/** The id of a user that a person wrote: a whole number above 0, of up to 64 bits; undefined where it is none. */
+export function writtenId(text: string): RecordKey | undefined {
+  if (!/^\d+$/.test(text)) return undefined;
+  const id = BigInt(text);
+  return id > 0n && BigInt.asIntN(64, id) === id ? keyOf(id) : undefined;
+}
+
+/** Why nothing is written to a user with so large an id. The journal, which money depends on, has numbers up to 2^53. */
+export function tooLargeToWrite(id: bigint): string {
+  return `user ${id} has an id above ${Number.MAX_SAFE_INTEGER} (2^53 - 1): such users can be mirrored and read, and nothing is written to them`;
+}
+
 /** As a database gives an integer that may be large. */
 export function keyOf(id: bigint): RecordKey {
   return Number.isSafeInteger(Number(id)) ? Number(id) : id;

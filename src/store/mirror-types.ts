@@ -168,7 +168,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   /** From now on the windows of these days are among `alteredWindows`, until they were read. */
   compareAgain(resource: ResourceName, days: DayRange): void;
   /** The emails that wait to be sent. */
-  unsentEmails(): { readonly id: number; readonly createdAt: unknown }[];
+  unsentEmails(): { readonly id: RecordKey; readonly createdAt: unknown }[];
   /** The pages of the window's last settled walk; none where it has been written to since, or was not settled. */
   rememberedPages(window: Window): RememberedPage[];
   endWalk(

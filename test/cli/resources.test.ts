@@ -123,6 +123,30 @@ describe('a list', () => {
   });
 });
 
+describe('an id beyond 2^53', () => {
+  const id = String(2n ** 53n + 7n);
+
+  test.each([['get'], ['orders'], ['payments']])('is read digit for digit: users %s', async (command) => {
+    const sandbox = await startSandbox({ behaviour: { large_ids: true } });
+    const { code, stdout } = await invoke(sandbox, ['users', command, id, '--json']);
+    expect(code).toBe(0);
+    expect(urlsOf(sandbox).at(-1)).toMatch(new RegExp(`/users/${id}(/|$)`));
+    if (command === 'get') expect(stdout).toContain(`"id":${id},`);
+  });
+
+  test.each([
+    [['update-balance', id, '--type', 'add', '--amount', '1', '--yes']],
+    [['delete', id, '--yes']],
+    [['send-email', id, '--subject', 'x', '--content', 'x', '--yes']],
+  ])('is not written to, and the reason is said: users %j', async (argv) => {
+    const sandbox = await startSandbox({ behaviour: { large_ids: true } });
+    const { code, stderr } = await invoke(sandbox, ['users', ...argv]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(new RegExp(`user ${id} has an id above .* nothing is written to them`));
+    expect(urlsOf(sandbox)).toEqual([]);
+  });
+});
+
 describe('what cannot be meant', () => {
   test.each([
     [['users', 'list', '--filter', 'emial=x'], /no filter key "emial"[^]*Did you mean "email"/],

@@ -5,7 +5,7 @@ import type { Database } from 'better-sqlite3';
 import { everything } from '../../model/era.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import type { Surprise } from '../../model/page-rows.ts';
-import { keysJson, type RecordKey, type ServedRecord } from '../../model/records.ts';
+import { keyOf, keysJson, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../../store/mirror-types.ts';
@@ -95,9 +95,10 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       ] as const;
     }),
   );
-  const unsentEmails = database.prepare<[], { id: number; createdAt: unknown }>(
+  const unsentEmails = database.prepare<[], { id: bigint; createdAt: unknown }>(
     `SELECT "id", "created_at" AS "createdAt" FROM emails WHERE "is_sent" = 0`,
   );
+  unsentEmails.safeIntegers();
   // A drift that every record shows is one event: the table is not asked again for what this process has written.
   const reported = new Set<string>();
 
@@ -209,7 +210,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         const touched = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
         for (const window of touched) replacePages(runner, window, [unknownPage]);
       }),
-    unsentEmails: () => unsentEmails.all(),
+    unsentEmails: () => unsentEmails.all().map(({ id, createdAt }) => ({ id: keyOf(id), createdAt })),
     rememberedPages: (window) => readPages(runner, window),
     endWalk: (run, window, end) =>
       step(() => {

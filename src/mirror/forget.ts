@@ -63,7 +63,8 @@ export function findUser(store: Pick<ForgetStore, 'idsOf' | 'knows'>, named: str
 
 function tooLargeToForget(id: bigint): UsageError {
   return new UsageError(`user ${id} has an id above ${Number.MAX_SAFE_INTEGER} (2^53 - 1), which cannot be forgotten`, {
-    advice: 'Delete the user on the server. The next sync removes its row, and `history.keep` bounds how long its versions stay.',
+    advice:
+      'Delete the user on the server. The next sync removes its row, and `history.keep` bounds how long its versions stay.',
   });
 }
 

@@ -22,7 +22,7 @@ import type { Log } from './model/log.ts';
 import { moduleBeside } from './model/module.ts';
 import type { ResourceName } from './model/resources.ts';
 import { startThread } from './model/thread.ts';
-import { type Clock, systemClock } from './model/time.ts';
+import { type Clock, dayMs, hourMs, systemClock } from './model/time.ts';
 import { OperatorError } from './model/errors.ts';
 import { runId } from './model/run-id.ts';
 import { version } from './model/version.ts';
@@ -121,6 +121,15 @@ export async function openReader(port: MessagePort): Promise<void> {
   serveHttp(openHttp, port, openRowMaker());
 }
 
+const syncBounds = {
+  /** How long after its end a window is still expected to gain records. */
+  graceMs: 48 * hourMs,
+  runsKeepMs: 400 * dayMs,
+  eventsKeepMs: 400 * dayMs,
+  /** A log that readers hold open ends the run in order before it fills the disk. */
+  maxLogBytes: 4e9,
+} as const;
+
 /** The parts of a sync, wired; gives the function that runs one. */
 export async function openSync(
   surroundings: Surroundings,
@@ -141,7 +150,7 @@ export async function openSync(
   const client = await openApi(surroundings, releases, (options) => openRemoteHttp(options, reader, threadError));
   const store = releases.add(openMirrorStore(settings.store.mirror, clock, { historyIgnore: settings.history.ignore }));
   const source = apiSource(client, settings.api.pageSize, clock);
-  const { graceMs, windowPages, brake } = settings.sync;
+  const { windowPages, brake } = settings.sync;
   const { users, packages, emails } = settings.resources;
   const includes = { users: users.include, packages: packages.include, emails: emails.include };
   return (request, progress) =>
@@ -149,15 +158,12 @@ export async function openSync(
       { source, store, clock, signal, progress, counts: () => client.counters },
       {
         ...request,
-        graceMs,
+        ...syncBounds,
         windowPages,
         brake,
         concurrency: settings.api.concurrency,
         includes,
         historyKeepMs: settings.history.keepMs,
-        runsKeepMs: settings.store.keepRunsMs,
-        eventsKeepMs: settings.store.keepEventsMs,
-        maxLogBytes: settings.store.maxLogBytes,
       },
     );
 }
@@ -268,6 +274,7 @@ export async function openPlan(
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   return planRun(store, systemClock, request.resources, {
     ...request,
+    ...syncBounds,
     ...settings.sync,
     requestsPerRun: request.requestsPerRun,
   });

@@ -38,7 +38,7 @@ export function watchLog({ store, run, tell, stop }: LogWatchPorts, limit: numbe
     if (bytes < limit) return;
     stopped = true;
     stop(
-      new IncompleteError(`${text}; ${bytesText(limit)} is the most that store.max_log allows`, {
+      new IncompleteError(`${text}; ${bytesText(limit)} is the most that it may take`, {
         advice:
           'End exports, queries and other programs that have the mirror open, then run `admin-mirror sync` again.',
       }),

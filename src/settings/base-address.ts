@@ -1,7 +1,7 @@
 /** What the schema of one value cannot see of the base address: http to another machine, and a path too many. */
 import { UsageError } from '../model/errors.ts';
 import { withoutCredentials } from '../model/secret-words.ts';
-import { expectedOf, settingsSchema, type SettingValues } from './kinds.ts';
+import { expectedOf, readValue, type SettingValues } from './kinds.ts';
 import { isLoopback } from '../model/loopback.ts';
 
 /** Why the address must not be used; undefined where it may. `origin` says where it was set. */
@@ -27,11 +27,11 @@ export function addressProblem(
 
 /** The address that was typed, without its last slash. Throws a UsageError where it is none, or must not be used. */
 export function checkedAddress(text: string, insecureHttp: boolean): string {
-  const read = settingsSchema.shape['api.base_url'].safeParse(text.trim());
-  if (!read.success || read.data === undefined) {
+  const address = readValue('api.base_url', text.trim())?.value;
+  if (address === undefined) {
     throw new UsageError(`"${withoutCredentials(text.trim())}" is not ${expectedOf('api.base_url')}`);
   }
-  const problem = addressProblem({ 'api.base_url': read.data, 'api.insecure_http': insecureHttp }, 'as given');
+  const problem = addressProblem({ 'api.base_url': address, 'api.insecure_http': insecureHttp }, 'as given');
   if (problem !== undefined) throw problem;
-  return read.data;
+  return address;
 }

@@ -1,12 +1,11 @@
 /** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
 import { z } from 'zod';
-import { parseBytes } from '../model/bytes.ts';
 import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
 import { isLoopback } from '../model/loopback.ts';
-import { type SettingKey, type SettingKind, settingOf } from './table.ts';
+import { type SettingKey, type SettingKind, settingOf, type settingTable } from './table.ts';
 
 /** Where a server of ours waits for connections. */
 export interface ListenAddress {
@@ -25,7 +24,6 @@ export function expectedOf(key: SettingKey): string {
     address: 'the address of a server such as https://panel.example.com, without a user, a password or a query',
     secret: 'text',
     path: 'the path of a file',
-    bytes: 'a size such as 500MB or 4GB, at least 16MB',
     duration: 'a duration such as 30s, 10m or 48h',
     count: `a whole number from ${least ?? 1} to ${most ?? 'any'}`,
     rate: 'a number above 0, or off',
@@ -61,7 +59,6 @@ export function fromText(kind: SettingKind, text: string): unknown {
         ] ?? text
       );
     case 'address':
-    case 'bytes':
     case 'duration':
     case 'wait':
     case 'money':
@@ -108,17 +105,6 @@ const duration = z.string().transform((text, context) => {
   const ms = parseDuration(text);
   if (ms !== undefined && ms > 0) return ms;
   context.addIssue({ code: 'custom', message: 'duration' });
-  return z.NEVER;
-});
-
-/** A log of fewer bytes holds hardly more than a page of large records. */
-const leastBytes = 16e6;
-
-/** Bytes. */
-const bytes = z.string().transform((text, context) => {
-  const size = parseBytes(text);
-  if (size !== undefined && size >= leastBytes) return size;
-  context.addIssue({ code: 'custom', message: 'bytes' });
   return z.NEVER;
 });
 
@@ -176,13 +162,6 @@ const program = z.union([z.string(), z.array(z.string())]).transform((value, con
   context.addIssue({ code: 'custom', message: 'program' });
   return z.NEVER;
 });
-
-function count(key: SettingKey) {
-  return z
-    .int()
-    .min(settingOf(key).least ?? 1)
-    .max(settingOf(key).most ?? Number.MAX_SAFE_INTEGER);
-}
 
 /** The names that a setting of related records accepts; none for another setting. */
 export function includesOf(key: SettingKey): readonly string[] {
@@ -247,55 +226,52 @@ const brake = z.union([z.string(), z.array(z.string())]).transform((value, conte
   return Object.freeze(rows);
 });
 
-/** The whole of the settings, keyed as in the table. A test holds it to the table, key for key. */
-export const settingsSchema = z.object({
-  config: path.optional(),
-  profile: z.string().regex(profileName).optional(),
-  'api.base_url': address.optional(),
-  'api.key': secret.optional(),
-  'api.key_file': path.optional(),
-  'api.insecure_http': z.boolean(),
-  'api.timeout': duration,
-  'api.concurrency': count('api.concurrency'),
-  'api.attempts': count('api.attempts'),
-  'api.requests_per_second': rate,
-  'api.page_size': count('api.page_size'),
-  'network.proxy': proxy.optional(),
-  'network.no_proxy': hosts.optional(),
-  'network.ca_file': path.optional(),
-  'store.mirror': path,
-  'store.journal': path,
-  'store.keep_runs': duration,
-  'store.keep_events': duration,
-  'store.max_log': bytes,
-  'backup.folder': path,
-  'backup.keep': bound,
-  'sync.requests_per_run': count('sync.requests_per_run'),
-  'sync.grace': duration,
-  'sync.window_pages': count('sync.window_pages'),
-  'sync.brake': brake,
-  'resources.users.include': includes('resources.users.include'),
-  'resources.packages.include': includes('resources.packages.include'),
-  'resources.emails.include': includes('resources.emails.include'),
-  'history.ignore': ignorable,
-  'history.keep': duration,
-  'bulk.decimals': count('bulk.decimals'),
-  'bulk.concurrency': count('bulk.concurrency'),
-  'bulk.settle_after': wait,
-  'bulk.max_row': money,
-  'bulk.max_total': money,
-  'bulk.max_day': money,
-  'bulk.max_rows': bound,
-  'bulk.again_within': duration,
-  'export.reports': path,
-  'worker.listen': listen,
-  'worker.token': secret.optional(),
-  'worker.max_staleness': duration,
-  'alerts.webhook': hook.optional(),
-  'alerts.command': program.optional(),
-  'alerts.ping': hook.optional(),
-  'log.level': z.enum(logLevels),
-  'log.file': path.optional(),
-});
+const schemas = {
+  address,
+  secret,
+  path,
+  duration,
+  rate,
+  bound,
+  money,
+  wait,
+  level: z.enum(logLevels),
+  switch: z.boolean(),
+  name: z.string().regex(profileName),
+  fields: ignorable,
+  brake,
+  listen,
+  hook,
+  proxy,
+  hosts,
+  program,
+} satisfies Record<Exclude<SettingKind, 'count' | 'includes'>, z.ZodType>;
 
-export type SettingValues = z.output<typeof settingsSchema>;
+/** What a setting of the kind becomes. */
+type KindValue<K extends SettingKind> = K extends keyof typeof schemas
+  ? z.output<(typeof schemas)[K]>
+  : K extends 'count'
+    ? number
+    : readonly string[];
+
+/** The values by their keys; one without a default may be left out. */
+export type SettingValues = {
+  readonly [S in (typeof settingTable)[number] as S['key']]:
+    | KindValue<S['kind']>
+    | (S['default'] extends null ? undefined : never);
+};
+
+function schemaOf(key: SettingKey): z.ZodType {
+  const { kind, least = 1, most = Number.MAX_SAFE_INTEGER } = settingOf(key);
+  if (kind === 'includes') return includes(key);
+  return kind === 'count' ? z.int().min(least).max(most) : schemas[kind];
+}
+
+/** The value of the setting, which was given as text, number or list; undefined where it is refused. */
+export function readValue<K extends SettingKey>(
+  key: K,
+  given: unknown,
+): { readonly value: SettingValues[K] } | undefined {
+  const { data, success } = schemaOf(key).safeParse(given);
+  return success ? { value: data as SettingValues[K] } : undefined;
+}

@@ -6,24 +6,13 @@ import { resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { suggestion } from '../model/nearest.ts';
-import type { ResourceName } from '../model/resources.ts';
-import type { Money } from '../model/money.ts';
 import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
 import { type ConfigFile, type FileProfile, readConfigFile } from './config-file.ts';
 import { isLoopback } from '../model/loopback.ts';
 import { readJobs, type WrittenJob } from './jobs.ts';
-import {
-  expectedOf,
-  fromText,
-  type ListenAddress,
-  type LogLevel,
-  namesIn,
-  namesOf,
-  settingsSchema,
-  type SettingValues,
-} from './kinds.ts';
+import { expectedOf, fromText, namesIn, namesOf, readValue, type SettingValues } from './kinds.ts';
 import { chooseProfile, filesOf, jobsOfProfile, profileVariables, sharedFile } from './profiles.ts';
 import {
   commonPath,
@@ -36,96 +25,10 @@ import {
   variableIn,
   type Variables,
 } from './sources.ts';
-import { allSettings, type IncludingResource, isSecret, type Setting, type SettingKey, settingOf } from './table.ts';
+import { allSettings, isSecret, type Setting, type SettingKey, settingOf } from './table.ts';
 
-/** What the rooms below are given. Durations are in ms, paths absolute. */
-export interface Settings {
-  /** Which of the servers of the config file this is; undefined where it has no profiles. */
-  readonly profile: string | undefined;
-  readonly api: {
-    /** Without its last slash; undefined until it is set. `serverOf` insists on it. */
-    readonly baseUrl: string | undefined;
-    /** From the environment; `serverOf` also looks into the key file. */
-    readonly key: Secret | undefined;
-    /** The key stands in a `.env` that other users can read. */
-    readonly keyIsOpen: boolean;
-    readonly keyFile: string | undefined;
-    /** The key file is a credential that systemd made: who may read it is its business. */
-    readonly keyIsCredential: boolean;
-    readonly insecureHttp: boolean;
-    readonly timeoutMs: number;
-    readonly concurrency: number;
-    readonly attempts: number;
-    /** undefined: no limit of ours. */
-    readonly requestsPerSecond: number | undefined;
-    readonly pageSize: number;
-  };
-  readonly network: {
-    readonly proxy: SecretAddress | undefined;
-    /** Hosts without it, separated by commas. */
-    readonly noProxy: string | undefined;
-    readonly caFile: string | undefined;
-  };
-  readonly store: {
-    readonly mirror: string;
-    readonly journal: string;
-    readonly keepRunsMs: number;
-    readonly keepEventsMs: number;
-    readonly maxLogBytes: number;
-  };
-  readonly backup: {
-    readonly folder: string;
-    /** undefined: all. */
-    readonly keep: number | undefined;
-  };
-  readonly sync: {
-    readonly requestsPerRun: number;
-    readonly graceMs: number;
-    readonly windowPages: number;
-    /** Rows that may go at once, of the resources for which the operator says it. */
-    readonly brake: Partial<Record<ResourceName, number>>;
-  };
-  readonly resources: {
-    /** Related records to be mirrored with the resource, by the names that `include` knows. */
-    readonly [R in IncludingResource]: { readonly include: readonly string[] };
-  };
-  readonly history: {
-    /** Fields whose change alone makes no version; `_extra.name` for one that the reference does not know. */
-    readonly ignore: readonly string[];
-    readonly keepMs: number;
-  };
-  readonly bulk: {
-    readonly decimals: number;
-    readonly concurrency: number;
-    readonly settleAfterMs: number;
-    /** undefined: no bound. So are the next three. */
-    readonly maxRow: Money | undefined;
-    readonly maxTotal: Money | undefined;
-    readonly maxDay: Money | undefined;
-    readonly maxRows: number | undefined;
-    readonly againWithinMs: number;
-  };
-  readonly export: {
-    /** The folder of the operator's own reports; it need not be there. */
-    readonly reports: string;
-  };
-  readonly worker: {
-    /** undefined: it does not. */
-    readonly listen: ListenAddress | undefined;
-    /** What those who ask must send; undefined: nothing. */
-    readonly token: Secret | undefined;
-    readonly maxStalenessMs: number;
-  };
-  readonly alerts: {
-    readonly webhook: SecretAddress | undefined;
-    /** A program and its arguments. */
-    readonly command: readonly string[] | undefined;
-    readonly ping: SecretAddress | undefined;
-  };
-  readonly log: { readonly level: LogLevel; readonly file: string | undefined };
-  /** What the worker does, in the order of the config file; from nowhere else. */
-  readonly jobs: readonly Job[];
-}
+/** What the rooms below are given. Durations are in ms, paths absolute; undefined is not set, or off. */
+export type Settings = ReturnType<typeof settingsOf>;
 
 /** A value given on the command line: a flag's own text, or what a flag such as `--quiet` stands for. */
 export interface FlagValue {
@@ -200,15 +103,8 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const jobs = readJobs(jobsWritten(file, profile instanceof UsageError ? undefined : profile));
   problems.push(...jobs.problems);
 
-  const input = Object.fromEntries(
-    allSettings.map((each) => [each.key, given.get(each.key)?.value ?? each.default ?? undefined]),
-  );
-  const parsed = settingsSchema.safeParse(input);
-  const refused = new Set(parsed.error?.issues.map((issue) => issue.path[0] as SettingKey));
-  for (const key of refused) problems.push(wrongValue(key, input[key], given.get(key)?.origin ?? 'default'));
-  // With the refused values left out, the others can still be looked at.
-  const defaults = Object.fromEntries([...refused].map((key) => [key, settingOf(key).default ?? undefined]));
-  const values = parsed.success ? parsed.data : settingsSchema.parse({ ...input, ...defaults });
+  const { values, refused } = readValues(given);
+  problems.push(...refused);
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
   const others = profiles
     .filter((each) => each !== profile)
@@ -232,6 +128,19 @@ export function readSettings(sources: SettingsSources): SettingsReading {
     settings: problems.length === 0 ? rest : undefined,
     rest,
   };
+}
+
+/** With the refused values left out, so that the others can still be looked at. */
+function readValues(given: ReadonlyMap<SettingKey, Given>) {
+  const refused: UsageError[] = [];
+  const values = allSettings.map(({ key, default: preset }) => {
+    const { value: text = preset, origin = 'default' } = given.get(key) ?? {};
+    if (text === null) return [key, undefined];
+    const read = readValue(key, text);
+    if (read === undefined) refused.push(wrongValue(key, text, origin));
+    return [key, (read ?? (preset === null ? undefined : readValue(key, preset)))?.value];
+  });
+  return { values: Object.fromEntries(values) as SettingValues, refused };
 }
 
 /** The jobs that the file lists for the profile, else those of all. */
@@ -342,17 +251,21 @@ function settingsOf(
   jobs: readonly Job[],
   { folder, environment }: SettingsSources,
   keyIsOpen: boolean,
-): Settings {
+) {
   const absolute = (path: string) => resolve(folder, path);
   const [keyFile, logFile, caFile] = [values['api.key_file'], values['log.file'], values['network.ca_file']];
   const key = keyFile === undefined ? undefined : absolute(withCredentials(keyFile, environment));
   return Object.freeze({
+    /** Which of the servers of the config file this is; undefined where it has no profiles. */
     profile: values.profile,
     api: Object.freeze({
+      /** Without its last slash. `serverOf` asks for it, and for the key, of which it also looks into the file. */
       baseUrl: values['api.base_url'],
       key: values['api.key'],
+      /** The key stands in a `.env` that other users can read. */
       keyIsOpen,
       keyFile: key,
+      /** The key file is a credential that systemd made: who may read it is its business. */
       keyIsCredential: key !== undefined && isCredential(key, environment),
       insecureHttp: values['api.insecure_http'],
       timeoutMs: values['api.timeout'],
@@ -363,21 +276,19 @@ function settingsOf(
     }),
     network: Object.freeze({
       proxy: values['network.proxy'],
+      /** Hosts without it, separated by commas. */
       noProxy: values['network.no_proxy'],
       caFile: caFile === undefined ? undefined : absolute(caFile),
     }),
     store: Object.freeze({
       mirror: absolute(values['store.mirror']),
       journal: absolute(values['store.journal']),
-      keepRunsMs: values['store.keep_runs'],
-      keepEventsMs: values['store.keep_events'],
-      maxLogBytes: values['store.max_log'],
     }),
     backup: Object.freeze({ folder: absolute(values['backup.folder']), keep: values['backup.keep'] }),
     sync: Object.freeze({
       requestsPerRun: values['sync.requests_per_run'],
-      graceMs: values['sync.grace'],
       windowPages: values['sync.window_pages'],
+      /** Rows that may go at once, of the resources for which the operator says it. */
       brake: values['sync.brake'],
     }),
     resources: Object.freeze({
@@ -385,6 +296,7 @@ function settingsOf(
       packages: Object.freeze({ include: values['resources.packages.include'] }),
       emails: Object.freeze({ include: values['resources.emails.include'] }),
     }),
+    /** Fields whose change alone makes no version; `_extra.name` for one that the reference does not know. */
     history: Object.freeze({ ignore: values['history.ignore'], keepMs: values['history.keep'] }),
     bulk: Object.freeze({
       decimals: values['bulk.decimals'],
@@ -408,6 +320,7 @@ function settingsOf(
       ping: values['alerts.ping'],
     }),
     log: Object.freeze({ level: values['log.level'], file: logFile === undefined ? undefined : absolute(logFile) }),
+    /** What the worker does, in the order of the config file; from nowhere else. */
     jobs: Object.freeze(jobs),
   });
 }

@@ -53,7 +53,7 @@ describe('config', () => {
     expect(stdout).toMatch(/^api\.base_url +https:\/\/panel\.example\.com +environment ADMIN_MIRROR_BASE_URL$/m);
     expect(stdout).toMatch(/^api\.key +\*\*\*\*abcd +\.env ADMIN_MIRROR_API_KEY$/m);
     expect(stdout).toMatch(/^store\.mirror +x\.db +flag --db$/m);
-    expect(stdout).toMatch(/^sync\.grace +48h +default$/m);
+    expect(stdout).toMatch(/^sync\.brake +auto +default$/m);
     expect(stdout).not.toContain('secret');
   });
 

@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
@@ -17,7 +17,6 @@ import {
   tableRows,
   textOf,
 } from '../support/documents.ts';
-import { settingsTable } from '../support/settings-document.ts';
 
 /** Every exit code, by the type itself: the compiler refuses this where one is missing or too many. */
 const exitCodes: Readonly<Record<ExitCode, true>> = {
@@ -54,14 +53,6 @@ function firstCells(section: string): string[] {
 }
 
 describe('README.md', () => {
-  test('shows the settings as they are (UPDATE_DOCS=1 writes them anew)', () => {
-    const shown = () => /^\|[^]*?(?=^(?!\|))/m.exec(sectionOf('README.md', 'Settings'))?.[0] ?? '';
-    if (process.env['UPDATE_DOCS'] === '1') {
-      writeFileSync(join(projectFolder, 'README.md'), textOf('README.md').replace(shown(), settingsTable));
-    }
-    expect(shown()).toBe(settingsTable());
-  });
-
   test('explains every exit code, and no other', () => {
     const codes = tableRows(sectionOf('README.md', 'Exit codes')).map(([code]) => Number(code));
     expect(codes).toEqual(Object.keys(exitCodes).map(Number));

@@ -191,7 +191,7 @@ describe('the key of a profile', () => {
         advice: expect.stringContaining('ADMIN_MIRROR_API_KEY_STAGING') as string,
       }),
     );
-    const shared = 'api:\n  base_url: https://x.example.com\n  key_file: k\nprofiles:\n  a:\n    sync: {grace: 1h}\n';
+    const shared = 'api:\n  base_url: https://x.example.com\n  key_file: k\nprofiles:\n  a:\n    history: {keep: 1h}\n';
     const same = read({ file: shared, flags: { '--profile': 'a' } });
     expect(same.settings?.api.keyFile).toBe(join(same.folder, 'k'));
   });

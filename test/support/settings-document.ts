@@ -6,7 +6,7 @@ const head = `# Settings
 A flag outranks the environment, which outranks \`.env\` in the working folder, which outranks the config file, which
 outranks the default. \`admin-mirror config\` prints every setting with its value and where it came from.
 
-Durations are written \`500ms\`, \`30s\`, \`10m\`, \`48h\` or \`7d\`, sizes \`500MB\` or \`4GB\`. Paths are relative to the working
+Durations are written \`500ms\`, \`30s\`, \`10m\`, \`48h\` or \`7d\`. Paths are relative to the working
 folder. An environment variable that is empty counts as left out. Related records are named in a list, \`[orders, payments]\` in the config file
 and \`orders,payments\` in a variable, or \`none\`. In the config file \`api.base_url\` is the key \`base_url\` under \`api\`; the
 example is [config/admin-mirror.example.yaml](../config/admin-mirror.example.yaml). The jobs of the worker stand there, too, and nowhere else:
@@ -19,17 +19,16 @@ mirror and the journal count only where they end in its name, as \`ADMIN_MIRROR_
 
 `;
 
-/** The table alone, in Markdown: name, meaning, flag, variable, key, default. */
-export function settingsTable(): string {
+/** The table in Markdown: key, meaning, flag, variable, default. */
+function settingsTable(): string {
   const rows = settingTable.map((each: Setting) => [
-    each.title,
+    each.inFile ? code(each.key) : '',
     each.meaning,
     code(each.flag?.split(' ')[0]),
     code(each.env),
-    each.inFile ? code(each.key) : '',
     defaultOf(each),
   ]);
-  const heads = ['setting', 'meaning', 'flag', 'environment', 'config file', 'default'];
+  const heads = ['config file', 'meaning', 'flag', 'environment', 'default'];
   return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |\n`).join('');
 }
 

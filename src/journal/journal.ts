@@ -13,7 +13,6 @@ import { openForReading, openForWriting } from '../store/file-kind.ts';
 import { batchTable } from './batches.ts';
 import { takeOutPerson } from './forget.ts';
 import { intentTable } from './intents.ts';
-import type { Holder } from '../store/holder.ts';
 import { batchLocks } from './lock.ts';
 import { repeatTable } from './repeats.ts';
 import { journalKind } from './schema.ts';
@@ -30,8 +29,8 @@ const pragmas = [
 ];
 
 /** Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
-export async function openJournal(file: string, clock: Clock = systemClock, self?: () => Holder): Promise<Journal> {
-  return journalOver(openForWriting(journalKind, file, clock, pragmas), file, clock, self);
+export async function openJournal(file: string, clock: Clock = systemClock): Promise<Journal> {
+  return journalOver(openForWriting(journalKind, file, clock, pragmas), file, clock);
 }
 
 /** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
@@ -68,12 +67,12 @@ function takenBack(batch: string): UsageError {
 /** What bounds the text of one answer: enough for any that the API gives, and not for a page of a proxy's. */
 const longestAnswer = 16_384;
 
-function journalOver(database: Database, file: string, clock: Clock, self?: () => Holder): Journal {
+function journalOver(database: Database, file: string, clock: Clock): Journal {
   const batches = batchTable(database);
   const intents = intentTable(database);
-  const locks = batchLocks(database, clock, self);
+  const locks = batchLocks(database, clock);
   // Tells what this connection has locked from what another one has.
-  const holder = randomUUID().slice(0, 8);
+  const owner = randomUUID().slice(0, 8);
   const writes = writeTable(database);
   const repeats = repeatTable(database);
   const identity = database.prepare<[], string>('SELECT id FROM journal_identity').pluck();
@@ -194,8 +193,8 @@ function journalOver(database: Database, file: string, clock: Clock, self?: () =
       step(() => writes.end(write, { ...end, answer: end.answer?.slice(0, longestAnswer) ?? null }, now())),
     writes: async (limit) => writes.last(limit),
 
-    acquireLock: async (batch) => whole(() => locks.acquire(batch, holder, 'bulk')),
-    releaseLock: async (batch) => whole(() => locks.release(batch, holder)),
+    acquireLock: async (batch) => whole(() => locks.acquire(batch, owner, 'bulk')),
+    releaseLock: async (batch) => whole(() => locks.release(batch, owner)),
     lockOwner: async (batch) => locks.owner(batch),
 
     forget: async (person) =>

@@ -5,7 +5,7 @@
  */
 import type { Timestamp } from '../model/time.ts';
 import type { ForgetJournal } from '../store/forget-types.ts';
-import type { LockOwner } from '../store/lock-types.ts';
+import type { LockOwner } from '../store/lock.ts';
 
 /**
  * `planned`: to be sent. `sending`: the request may be on its way. `acknowledged`: the server reported success, and that
@@ -340,12 +340,12 @@ export interface Journal extends ForgetJournal {
   writes(limit: number): Promise<SentWrite[]>;
 
   /**
-   * Takes the lock of the batch for this process, from a dead holder if need be. Throws LockHeldError; so does every later
+   * Takes the lock of the batch for this process, from a dead owner if need be. Throws LockHeldError; so does every later
    * step once another process has taken it.
    */
   acquireLock(batch: string): Promise<void>;
   releaseLock(batch: string): Promise<void>;
-  /** The living holder. */
+  /** The living owner. */
   lockOwner(batch: string): Promise<LockOwner | undefined>;
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /** The journal's tables. What stands in them cannot be read again from anywhere: see docs/architecture.md, "The journal". */
 import type { FileKind } from '../store/file-kind.ts';
-import { lockColumns } from '../store/lock.ts';
+import { kernelLocks, lockColumns } from '../store/lock.ts';
 
 const firstSchema: readonly string[] = [
   `CREATE TABLE journal_batches (
@@ -132,7 +132,7 @@ export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  migrations: [firstSchema, claims, notes],
+  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks')],
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',

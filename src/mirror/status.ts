@@ -2,7 +2,7 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { earliest, type Timestamp } from '../model/time.ts';
-import type { LockOwner } from '../store/lock-types.ts';
+import type { LockOwner } from '../store/lock.ts';
 import type { MirrorEvent, MirrorStore, RunReport } from '../store/mirror-types.ts';
 import { storedCapabilities } from './capability-record.ts';
 import { syncLock } from './run.ts';

@@ -1,19 +1,35 @@
 /**
- * Locks by name in an SQLite file: one holder among all processes that share the file, and a dead holder gives way. Who
- * held a lock and lost it finds out in the transaction of its next write, so that there are never two writers.
+ * Locks by name in an SQLite file: one owner among all processes that share the file. A row says who it is. Whether it lives
+ * is the kernel's to say: the owner keeps a file beside the database locked, `mirror.db.owner-<run>`, and however it ends, the
+ * kernel lets go of it. So nobody waits for a dead owner, and one that sleeps or is stopped stays the owner.
+ *
+ * SQLite takes the kernel's lock, since Node cannot. Such locks count for a whole process: SQLite keeps those of one process
+ * apart, as long as nothing but SQLite opens and closes the file.
  */
-import type { Database } from 'better-sqlite3';
+import { closeSync, existsSync, openSync, readdirSync, rmSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { LockHeldError } from '../model/errors.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
-import type { LockOwner } from './lock-types.ts';
-import { beatEveryMs, type Holder, isAlive, thisProcess } from './holder.ts';
 
-type LockRow = Holder & {
+/** Who has a lock. */
+export interface LockOwner {
+  readonly run: string;
+  /** What it is doing: `sync`, `forget`. */
+  readonly command: string;
+  readonly pid: number;
+  readonly host: string;
+  readonly acquiredAt: Timestamp;
+}
+
+interface LockRow {
   readonly run: string;
   readonly command: string;
-  readonly acquired_at: string;
-  readonly beat_at: string;
-};
+  readonly pid: number;
+  readonly host: string;
+  readonly acquired_at: Timestamp;
+}
 
 export interface LockKind {
   readonly table: string;
@@ -25,7 +41,7 @@ export interface LockKind {
   readonly what: (name: string) => string;
 }
 
-/** The columns of a table of locks after that of the name. */
+/** The columns of a table of locks after that of the name, in the first version of a file. */
 export const lockColumns = `run TEXT NOT NULL,
   command TEXT NOT NULL,
   pid INTEGER NOT NULL,
@@ -36,102 +52,145 @@ export const lockColumns = `run TEXT NOT NULL,
   acquired_at TEXT NOT NULL,
   beat_at TEXT NOT NULL`;
 
+/** From the version on in which the kernel says who lives. */
+export function kernelLocks(table: string): readonly string[] {
+  const gone = ['process_started', 'boot', 'pid_namespace', 'beat_at'];
+  return [`DELETE FROM ${table}`, ...gone.map((column) => `ALTER TABLE ${table} DROP COLUMN ${column}`)];
+}
+
 export interface Locks {
-  /** The living holder of the lock, undefined where it is free or its holder has died. */
+  /** The living owner of the lock, undefined where it is free or its owner has died. */
   owner(name: string): LockOwner | undefined;
-  /** Takes the lock, in the transaction at hand, or throws `LockHeldError` saying who holds it and since when. */
+  /** Takes the lock, in the immediate transaction at hand, or throws `LockHeldError` saying who has it and since when. */
   acquire(name: string, run: string, command: string): void;
-  /** Gives the lock up, where it is still held. */
+  /** Gives the lock up, where it is still owned. */
   release(name: string, run: string): void;
-  /** To be called in the transaction of each write: throws `LockHeldError` where a lock was lost, and shows that the holder lives. */
+  /** To be called in the transaction of each write: throws `LockHeldError` where somebody else has got a lock of ours. */
   guard(): void;
   /** To be called when the file is closed. */
   close(): void;
 }
 
-/** The locks of a file. A holder that has nothing to write shows itself by a timer, as long as its event loop turns. */
-export function locksIn(database: Database, kind: LockKind, clock: Clock, self: () => Holder = thisProcess): Locks {
-  const { table, key } = kind;
-  const one = database.prepare<[string], LockRow>(`SELECT * FROM ${table} WHERE ${key} = ?`);
+/** The locks of a file. */
+export function locksIn(database: Database, { table, key, held, what }: LockKind, clock: Clock): Locks {
+  const one = database.prepare<[string], LockRow>(
+    `SELECT run, command, pid, host, acquired_at FROM ${table} WHERE ${key} = ?`,
+  );
   const drop = database.prepare(`DELETE FROM ${table} WHERE ${key} = ? AND run = ?`);
   const take = database.prepare(
-    `INSERT OR REPLACE INTO ${table}
-       (${key}, run, command, pid, process_started, host, boot, pid_namespace, acquired_at, beat_at)
-     VALUES (@name, @run, @command, @pid, @process_started, @host, @boot, @pid_namespace, @at, @at)`,
+    `INSERT OR REPLACE INTO ${table} (${key}, run, command, pid, host, acquired_at)
+     VALUES (@name, @run, @command, @pid, @host, @at)`,
   );
-  const beat = database.prepare(`UPDATE ${table} SET beat_at = ? WHERE ${key} = ? AND run = ?`);
-  const holderOf = database.prepare<[string], string>(`SELECT run FROM ${table} WHERE ${key} = ?`).pluck();
-  const held = new Map<string, string>();
-  let beatAt = 0;
-  let timer: NodeJS.Timeout | undefined;
+  const fileOf = (run: string) => `${database.name}.owner-${encodeURIComponent(run)}`;
+  /** Ours, by name. */
+  const owned = new Map<string, { readonly run: string; readonly letGo: () => void }>();
 
   function owner(name: string): LockOwner | undefined {
     const row = one.get(name);
-    if (row === undefined || !isAlive(row, row.beat_at, self(), clock.now())) return undefined;
-    const { run, command, pid, host, acquired_at } = row;
-    return { run, command, pid, host, acquiredAt: acquired_at as Timestamp };
+    if (row === undefined || !isLocked(fileOf(row.run))) return undefined;
+    const { run, command, pid, host, acquired_at: acquiredAt } = row;
+    return { run, command, pid, host, acquiredAt };
   }
 
-  function guard(): void {
-    const now = clock.now();
-    // A clock that was set back must not keep it from showing itself.
-    const isDue = Math.abs(now - beatAt) >= beatEveryMs;
-    for (const [name, run] of held) {
-      if (holderOf.get(name) !== run) throw lost(kind, name, owner(name));
-      if (isDue) beat.run(timestampOf(now), name, run);
-    }
-    if (isDue) beatAt = now;
-  }
-
-  function showLife(): void {
-    try {
-      database.transaction(guard).immediate();
-    } catch {
-      // The next write tells; until then there is nobody to tell it to.
-    }
-  }
-
-  function rest(): void {
-    if (held.size > 0) return;
-    clearInterval(timer);
-    timer = undefined;
+  function letGo(name: string): void {
+    const { run, letGo: letGoOf } = owned.get(name) ?? {};
+    owned.delete(name);
+    // A run may own several locks, all by one file.
+    if (![...owned.values()].some((each) => each.run === run)) letGoOf?.();
   }
 
   return {
     owner,
-    guard,
+    guard: () => {
+      for (const [name, { run }] of owned) {
+        const row = one.get(name);
+        if (row?.run === run) continue;
+        const who = row === undefined ? 'somebody else' : ownerWords({ ...row, acquiredAt: row.acquired_at });
+        throw new LockHeldError(`the lock of ${what(name)} was lost to ${who}; nothing was written since`, {
+          advice: `The file ${fileOf(run)} was removed meanwhile, or its file system keeps no locks: use a local disk.`,
+        });
+      }
+    },
     acquire: (name, run, command) => {
       const other = owner(name);
       if (other !== undefined) {
-        throw new LockHeldError(`${kind.held(name, other)}: ${ownerWords(other)}`, {
-          advice: 'Wait for it to end, or stop it; a holder that died gives way by itself.',
+        throw new LockHeldError(`${held(name, other)}: ${ownerWords(other)}`, {
+          advice: 'Wait for it to end, or stop it; an owner that died gives way by itself.',
         });
       }
-      const at = timestampOf(clock.now());
-      take.run({ name, run, command, at, ...self() });
-      held.set(name, run);
-      timer ??= setInterval(showLife, beatEveryMs).unref();
+      // Whoever makes such a file does it in a transaction as this one is, so what is not locked was left by the dead.
+      removeLeft(database.name);
+      const same = [...owned.values()].find((each) => each.run === run);
+      const mine = same ?? { run, letGo: lockFile(fileOf(run)) };
+      owned.set(name, mine);
+      take.run({ name, run, command, pid: process.pid, host: hostname(), at: timestampOf(clock.now()) });
     },
     release: (name, run) => {
       drop.run(name, run);
-      held.delete(name);
-      rest();
+      if (owned.get(name)?.run === run) letGo(name);
     },
     close: () => {
-      held.clear();
-      rest();
+      for (const name of owned.keys()) letGo(name);
     },
   };
+}
+
+/** Whoever writes the mirror takes its lock `sync`, whatever it writes. */
+export function mirrorLocks(database: Database, clock: Clock): Locks {
+  const kind: LockKind = {
+    table: 'mirror_locks',
+    key: 'name',
+    held: (_name, { command }) => `another ${command} holds the lock`,
+    what: () => 'the mirror',
+  };
+  return locksIn(database, kind, clock);
 }
 
 function ownerWords({ pid, host, acquiredAt, command, run }: LockOwner): string {
   return `process ${pid} on ${host}, since ${acquiredAt} (${command}, run ${run})`;
 }
 
-function lost(kind: LockKind, name: string, taker: LockOwner | undefined): LockHeldError {
-  const who = taker === undefined ? 'somebody else' : ownerWords(taker);
-  return new LockHeldError(`the lock of ${kind.what(name)} was lost to ${who}; nothing was written since`, {
-    advice:
-      'This process had not shown itself for so long that it counted as dead: the machine slept, or its clock is far off.',
-  });
+/** Makes the file and keeps it locked until what is given back is called, which removes it. */
+function lockFile(file: string): () => void {
+  // By us, so that nobody else can lock it; and before SQLite has it open.
+  closeSync(openSync(file, 'wx', 0o600));
+  const database = new SqliteDatabase(file, { timeout: 0 });
+  try {
+    // Nothing is ever written to it, so nothing needs to lie beside it.
+    database.pragma('journal_mode = MEMORY');
+    database.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    database.close();
+    rmSync(file, { force: true });
+    throw error;
+  }
+  return () => {
+    database.close();
+    rmSync(file, { force: true });
+  };
+}
+
+/** Whether a living process has the file locked. One that cannot be looked at counts as locked. */
+function isLocked(file: string): boolean {
+  if (!existsSync(file)) return false;
+  let database: Database | undefined;
+  try {
+    database = new SqliteDatabase(file, { readonly: true, timeout: 0 });
+    // Takes a lock for readers, which two who look at once can both have.
+    database.prepare('SELECT count(*) FROM sqlite_schema').get();
+    return false;
+  } catch {
+    // Gone in between, it was not.
+    return existsSync(file);
+  } finally {
+    database?.close();
+  }
+}
+
+function removeLeft(file: string): void {
+  const prefix = `${basename(file)}.owner-`;
+  for (const name of readdirSync(dirname(file))) {
+    const left = join(dirname(file), name);
+    if (name.startsWith(prefix) && !isLocked(left)) rmSync(left, { force: true });
+  }
 }

@@ -1,5 +1,6 @@
 /** The mirror file's versions. */
 import type { FileKind } from './file-kind.ts';
+import { kernelLocks } from './lock.ts';
 import { firstSchema } from './schema.ts';
 
 /** What a mirror file is. */
@@ -7,7 +8,7 @@ export const mirrorKind: FileKind = {
   name: 'mirror',
   // "amir"
   applicationId: 0x61_6d_69_72,
-  migrations: [firstSchema],
+  migrations: [firstSchema, kernelLocks('mirror_locks')],
   migrationTable: 'mirror_migrations',
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',

@@ -8,7 +8,7 @@ import type { ServedRecord, RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Day, Timestamp } from '../model/time.ts';
 import type { RelationStore } from './relation-types.ts';
-import type { LockOwner } from './lock-types.ts';
+import type { LockOwner } from './lock.ts';
 import type { SuppressionStore } from './suppression-types.ts';
 
 /** `pending`: not read yet; `walking`: a walk was begun; `settled`: its last walk was consistent; `unsettled`: it was not. */
@@ -126,7 +126,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
    */
   acquireLock(name: string, run: string, command?: string): void;
   releaseLock(name: string, run: string): void;
-  /** The living holder of the lock. */
+  /** The living owner of the lock. */
   lockOwner(name: string): LockOwner | undefined;
 
   /** Records a run and its resources as begun; runs left `running` by a dead process become `killed`. */

@@ -3,7 +3,7 @@ import type { Job } from '../model/job.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
 import type { AlertStore, ProblemKind } from './store/alert-types.ts';
 import type { HealthStore, OpenBatch } from './store/health-types.ts';
-import type { LockOwner } from '../store/lock-types.ts';
+import type { LockOwner } from '../store/lock.ts';
 import type { RunOutcome, WorkerStore } from './store/store-types.ts';
 import { nextTime } from './decide.ts';
 import { type Freshness, freshnessOf } from './health/freshness.ts';

@@ -5,7 +5,7 @@ import type { SecretAddress } from '../model/secret.ts';
 import { type Clock, secondMs } from '../model/time.ts';
 import type { AlertStore, Problem } from './store/alert-types.ts';
 import type { HealthStore } from './store/health-types.ts';
-import type { LockOwner } from '../store/lock-types.ts';
+import type { LockOwner } from '../store/lock.ts';
 import { type Alerts, openAlerts } from './alerts/alerts.ts';
 import { type ChannelPorts, type Channels, type ChannelSettings, channelsOf, ping } from './alerts/channels.ts';
 import { problemsOf } from './alerts/problems.ts';

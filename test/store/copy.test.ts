@@ -55,7 +55,7 @@ test('a copy stands alone: private, without a log, held by nobody, readable wher
   const file = filledMirror(10);
   const writer = openMirrorFile(file);
   onTestFinished(() => void writer.close());
-  writer.exec("INSERT INTO mirror_locks VALUES ('sync', 'run', 'sync', 1, null, 'host', null, null, '', '')");
+  writer.exec("INSERT INTO mirror_locks VALUES ('sync', 'run', 'sync', 1, 'host', '')");
   const folder = temporaryFolder();
   const copy = join(folder, 'copy.db');
   await copyFile(mirrorKind, file, copy, run, 'opened');

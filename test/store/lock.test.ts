@@ -1,22 +1,22 @@
 import SqliteDatabase from 'better-sqlite3';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { hourMs, minuteMs, secondMs, timestampOf } from '../../src/model/time.ts';
-import { type Holder, isAlive, thisProcess } from '../../src/store/holder.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { openJournal } from '../../src/journal/journal.ts';
-import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
-import type { LockTask } from '../support/lock-child.ts';
+import { type MirrorStore } from '../../src/store/mirror-types.ts';
+import { openMirrorStore, openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const script = fileURLToPath(new URL('../support/lock-child.ts', import.meta.url));
 
 /** A process that does as it is told, and answers. */
-function startHolder(task: Partial<LockTask> & { readonly file: string }) {
-  const child = spawn(process.execPath, [script, JSON.stringify({ self: {}, ahead: 0, ...task })]);
+function startOwner(file: string) {
+  const child = spawn(process.execPath, [script, file]);
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   onTestFinished(() => void child.kill('SIGKILL'));
   return {
@@ -32,21 +32,23 @@ function startHolder(task: Partial<LockTask> & { readonly file: string }) {
   };
 }
 
-const mirror = () => `${temporaryFolder()}/mirror.db`;
-const elsewhere = { host: 'elsewhere', boot: 'another-start', pid_namespace: 'pid:[1]' };
+const mirror = () => join(temporaryFolder(), 'mirror.db');
 
-/** Makes the last sign of life so many ms older than it is. */
-function silence(file: string, ms: number): void {
-  const database = new SqliteDatabase(file);
-  database.prepare('UPDATE mirror_locks SET beat_at = ?').run(timestampOf(Date.now() - ms));
-  database.close();
+const ownerFiles = (file: string) => readdirSync(dirname(file)).filter((name) => name.includes('.owner-'));
+
+function opened(file: string): MirrorStore {
+  const store = openMirrorStore(file);
+  onTestFinished(() => store.close());
+  return store;
 }
 
+const event = { resource: null, kind: 'test', subject: 'it', detail: null };
+
 describe('two processes', () => {
-  test('never hold one lock; the second learns who the first is, and gets it when that is killed', async () => {
+  test('never own one lock; the second learns who the first is, and gets it when that is killed', async () => {
     const file = mirror();
-    const first = startHolder({ file });
-    const second = startHolder({ file });
+    const first = startOwner(file);
+    const second = startOwner(file);
     expect(await first.tell('take')).toBe('take: done');
     expect(await second.tell('take')).toMatch(
       new RegExp(
@@ -56,129 +58,135 @@ describe('two processes', () => {
     await first.kill('SIGKILL');
     expect(await second.tell('take')).toBe('take: done');
     expect(await second.tell('write')).toBe('write: done');
+    expect(ownerFiles(file)).toEqual([`mirror.db.owner-run-${second.pid}`]);
   });
 
-  test('on two machines hold it one after the other: the first gives it up, or is silent for too long', async () => {
+  test('own it one after the other where the first gives it up', async () => {
     const file = mirror();
-    const here = startHolder({ file });
-    const there = startHolder({ file, self: elsewhere });
-    expect(await there.tell('take')).toBe('take: done');
-    expect(await here.tell('take')).toMatch(
-      new RegExp(`^7 another sync holds the lock: process ${there.pid} on elsewhere,`),
-    );
-    expect(await there.tell('release')).toBe('release: done');
-    expect(await here.tell('take')).toBe('take: done');
-    await here.kill('SIGKILL');
-    // From there nobody can see that this process is gone.
-    expect(await there.tell('take')).toMatch(/^7 /);
-    silence(file, 4 * minuteMs);
-    expect(await there.tell('take')).toMatch(/^7 /);
-    silence(file, 6 * minuteMs);
-    expect(await there.tell('take')).toBe('take: done');
+    const first = startOwner(file);
+    const second = startOwner(file);
+    expect(await first.tell('take')).toBe('take: done');
+    expect(await second.tell('take')).toMatch(/^7 /);
+    expect(await first.tell('release')).toBe('release: done');
+    expect(await second.tell('take')).toBe('take: done');
+    expect(await first.tell('take')).toMatch(/^7 /);
   });
 
-  test('one of which was taken for dead and is not: it notices before it writes, and leaves the other its lock', async () => {
+  test('one of which is stopped for however long: it stays the owner, and goes on', async () => {
     const file = mirror();
-    const here = startHolder({ file });
-    const there = startHolder({ file, self: elsewhere });
-    expect(await here.tell('take')).toBe('take: done');
-    expect(await here.tell('write')).toBe('write: done');
-    await here.kill('SIGSTOP');
-    silence(file, 6 * minuteMs);
-    expect(await there.tell('take')).toBe('take: done');
-    await here.kill('SIGCONT');
-    expect(await here.tell('write')).toMatch(
-      /^7 the lock of the mirror was lost to process \d+ on elsewhere, .*nothing was written since$/,
-    );
-    expect(await here.tell('release')).toBe('release: done');
-    expect(await there.tell('write')).toBe('write: done');
-    expect(await here.tell('take')).toMatch(/^7 /);
-    const database = new SqliteDatabase(file, { readonly: true });
-    expect(database.prepare("SELECT count(*) FROM mirror_events WHERE kind = 'test'").pluck().get()).toBe(2);
+    const first = startOwner(file);
+    const second = startOwner(file);
+    expect(await first.tell('take')).toBe('take: done');
+    await first.kill('SIGSTOP');
+    expect(await second.tell('take')).toMatch(/^7 another sync holds the lock/);
+    await first.kill('SIGCONT');
+    expect(await first.tell('write')).toBe('write: done');
+  });
+});
+
+describe('within one process', () => {
+  test('two connections never own one lock', () => {
+    const file = mirror();
+    const [one, two] = [opened(file), opened(file)];
+    one.acquireLock('sync', 'one');
+    expect(() => two.acquireLock('sync', 'two')).toThrow(/another sync holds the lock/);
+    one.releaseLock('sync', 'one');
+    two.acquireLock('sync', 'two');
+    expect(() => one.acquireLock('sync', 'one')).toThrow(/another sync holds the lock/);
+  });
+
+  test('whoever looks at a lock and closes its file again does not give it away', async () => {
+    const file = mirror();
+    opened(file).acquireLock('sync', 'one');
+    for (let look = 0; look < 3; look += 1) {
+      const reader = openMirrorStoreForReading(file);
+      expect(reader.lockOwner('sync')).toMatchObject({ run: 'one', pid: process.pid });
+      reader.close();
+    }
+    expect(await startOwner(file).tell('take')).toMatch(/^7 /);
+  });
+
+  test('an owner that closes its file without giving the lock up has lost it', () => {
+    const file = mirror();
+    const one = openMirrorStore(file);
+    one.acquireLock('sync', 'one');
+    one.close();
+    expect(opened(file).lockOwner('sync')).toBeUndefined();
+    expect(ownerFiles(file)).toEqual([]);
+  });
+});
+
+describe('the file of an owner', () => {
+  test('is for its user alone whatever the umask, and goes with the lock', () => {
+    const umask = process.umask(0);
+    onTestFinished(() => void process.umask(umask));
+    const file = mirror();
+    const store = opened(file);
+    store.acquireLock('sync', 'one/../two');
+    expect(ownerFiles(file)).toEqual(['mirror.db.owner-one%2F..%2Ftwo']);
+    expect(statSync(join(dirname(file), 'mirror.db.owner-one%2F..%2Ftwo')).mode & 0o777).toBe(0o600);
+    store.releaseLock('sync', 'one/../two');
+    expect(ownerFiles(file)).toEqual([]);
+  });
+
+  test('that a dead one left is nobody’s lock, also while somebody looks at it, and the next owner removes it', () => {
+    const file = mirror();
+    const store = opened(file);
+    for (const run of ['dead', 'older']) writeFileSync(`${file}.owner-${run}`, '');
+    const database = new SqliteDatabase(file);
+    database.exec("INSERT INTO mirror_locks VALUES ('sync', 'dead', 'sync', 1, 'host', '2026-03-11T02:00:00.000000Z')");
     database.close();
+    const looking = new SqliteDatabase(`${file}.owner-dead`, { readonly: true });
+    onTestFinished(() => void looking.close());
+    looking.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
+    expect(store.lockOwner('sync')).toBeUndefined();
+    store.acquireLock('sync', 'one');
+    expect(ownerFiles(file)).toEqual(['mirror.db.owner-one']);
   });
 
-  test('do not mind clocks that are minutes apart', async () => {
+  test('that cannot be looked at counts as locked', () => {
     const file = mirror();
-    const here = startHolder({ file });
-    const there = startHolder({ file, self: elsewhere, ahead: -4 * minuteMs });
-    expect(await there.tell('take')).toBe('take: done');
-    expect(await here.tell('take')).toMatch(/^7 /);
+    const store = opened(file);
+    mkdirSync(`${file}.owner-unreadable`);
+    const database = new SqliteDatabase(file);
+    database.exec(
+      "INSERT INTO mirror_locks VALUES ('sync', 'unreadable', 'forget', 5, 'here', '2026-03-11T02:00:00Z')",
+    );
+    database.close();
+    expect(() => store.acquireLock('sync', 'one')).toThrow(
+      /another forget holds the lock: process 5 on here, since 2026/,
+    );
   });
 });
 
-describe('a holder', () => {
-  const self: Holder = { ...thisProcess(), host: 'here', boot: 'boot-1', pid_namespace: 'pid:[1]' };
-  const now = Date.parse('2026-03-11T02:00:00Z');
-  const beat = (ago: number) => timestampOf(now - ago);
-
-  test('is looked at where it can be seen, whatever the machine is called by now and however silent it is', () => {
-    expect(isAlive({ ...self, host: 'renamed' }, beat(hourMs), self, now)).toBe(true);
-    expect(isAlive({ ...self, pid: 2 ** 30 }, beat(0), self, now)).toBe(false);
+describe('an owner whose file somebody removed', () => {
+  test('notices before it writes that another one has the lock, and leaves it that', () => {
+    const file = mirror();
+    const [one, two] = [opened(file), opened(file)];
+    one.acquireLock('sync', 'one');
+    one.recordEvent('one', event);
+    rmSync(`${file}.owner-one`);
+    two.acquireLock('sync', 'two');
+    expect(() => one.recordEvent('one', event)).toThrow(
+      /^the lock of the mirror was lost to process \d+ on .*run two\); nothing was written since$/,
+    );
+    one.releaseLock('sync', 'one');
+    two.recordEvent('two', event);
+    expect(two.lockOwner('sync')).toMatchObject({ run: 'two' });
   });
 
-  test('is not another process that was given its number', () => {
-    expect(isAlive({ ...self, process_started: '17' }, beat(0), self, now)).toBe(false);
+  test('of a batch notices it before the next step', async () => {
+    const file = join(temporaryFolder(), 'journal.db');
+    const [here, there] = [await openJournal(file), await openJournal(file)];
+    await here.acquireLock('one');
+    for (const name of ownerFiles(file)) rmSync(join(dirname(file), name));
+    await there.acquireLock('one');
+    await expect(here.setBatchState('one', 'stopped')).rejects.toThrow(
+      /^the lock of batch one was lost to process \d+ on /,
+    );
+    await here.releaseLock('one');
+    expect(await here.lockOwner('one')).toBeDefined();
+    await here.close();
+    await there.close();
   });
-
-  test('that has ended is gone, also where nobody has asked yet how it ended', async () => {
-    const parent = spawn('sh', ['-c', 'sh -c "exit 0" & echo $!; exec sleep 60']);
-    onTestFinished(() => void parent.kill('SIGKILL'));
-    const [pid] = (await once(parent.stdout, 'data')) as [Buffer];
-    const holder = { ...self, process_started: null, pid: Number(pid.toString()) };
-    await vi.waitFor(() => expect(isAlive(holder, beat(0), self, now)).toBe(false));
-  });
-
-  test('in another container is not looked at by its number, which is ours as well, but goes by its silence', () => {
-    const other = { ...self, pid_namespace: 'pid:[2]' };
-    expect(isAlive(other, beat(40 * secondMs), self, now)).toBe(true);
-    expect(isAlive(other, beat(70 * secondMs), self, now)).toBe(false);
-  });
-
-  test('on a machine of the same name is another one', () => {
-    const other = { ...self, boot: 'boot-2', pid: 2 ** 30 };
-    expect(isAlive(other, timestampOf(Date.now()), self, Date.now())).toBe(true);
-  });
-
-  test('that was on this machine before it was started anew is gone at once', () => {
-    const other = { ...self, boot: 'boot-0' };
-    expect(isAlive(other, timestampOf(Date.parse('2020-01-01')), self, Date.now())).toBe(false);
-  });
-});
-
-test('a holder that has nothing to write shows itself all the same', () => {
-  vi.useFakeTimers({ now: Date.parse('2026-03-11T02:00:00Z') });
-  onTestFinished(() => void vi.useRealTimers());
-  const file = mirror();
-  const clock = { now: () => Date.now() };
-  const store = openMirrorStore(file, clock);
-  store.acquireLock('sync', 'one');
-  const database = new SqliteDatabase(file, { readonly: true });
-  const beat = database.prepare('SELECT beat_at FROM mirror_locks').pluck();
-  vi.advanceTimersByTime(65 * secondMs);
-  expect(beat.get()).toBe('2026-03-11T02:01:00.000000Z');
-  store.releaseLock('sync', 'one');
-  vi.advanceTimersByTime(60 * secondMs);
-  expect(vi.getTimerCount()).toBe(0);
-  expect(beat.get()).toBeUndefined();
-  database.close();
-  store.close();
-});
-
-test('the lock of a batch that was lost is noticed before the next step, and is not taken from its new holder', async () => {
-  const file = `${temporaryFolder()}/journal.db`;
-  let now = Date.parse('2026-03-11T02:00:00Z');
-  const clock = { now: () => now };
-  const here = await openJournal(file, clock);
-  const there = await openJournal(file, clock, () => ({ ...thisProcess(), ...elsewhere }));
-  await here.acquireLock('one');
-  now += 6 * minuteMs;
-  await there.acquireLock('one');
-  await expect(here.setBatchState('one', 'stopped')).rejects.toThrow(
-    /^the lock of batch one was lost to process \d+ on elsewhere/,
-  );
-  await here.releaseLock('one');
-  expect(await here.lockOwner('one')).toMatchObject({ host: 'elsewhere' });
-  await here.close();
-  await there.close();
 });

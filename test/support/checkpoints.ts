@@ -1,5 +1,4 @@
 /** Every state that a run commits to its mirror, kept as the files that a process killed at that moment leaves. */
-import SqliteDatabase from 'better-sqlite3';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { MirrorStore } from '../../src/store/mirror-types.ts';
@@ -46,18 +45,10 @@ export function watched(store: MirrorStore, file: string): { store: MirrorStore;
   return { store: proxy, checkpoints };
 }
 
-/** No process has this id on any system. */
-const noProcess = 2 ** 30;
-
-/** Puts the state into a file of its own, as its dead holder left it: a lock of this very process would be held. */
+/** Puts the state into a file of its own, as its dead owner left it: the file that this process keeps locked lies beside another one. */
 export function restore({ database, log }: Checkpoint, file: string): void {
   writeFileSync(file, database);
   writeFileSync(`${file}-wal`, log);
-  const opened = new SqliteDatabase(file);
-  // Where the power went early, not even the tables are there.
-  const tables = opened.prepare("SELECT name FROM sqlite_schema WHERE name = 'mirror_locks'").all();
-  if (tables.length > 0) opened.prepare('UPDATE mirror_locks SET pid = ?').run(noProcess);
-  opened.close();
 }
 
 /** The last part of the log lost, as when the power goes: what was not yet synced may be gone, cut anywhere. */

@@ -5,7 +5,7 @@ import type { RelationTable } from '../../model/relations.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { systemClock, type Clock, type Day } from '../../model/time.ts';
 import type { ForgetStore } from '../../store/forget-types.ts';
-import { mirrorLocks } from '../../store/mirror-locks.ts';
+import { mirrorLocks } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { personRemoval } from './person-removal.ts';
 import { personSearch } from './person.ts';

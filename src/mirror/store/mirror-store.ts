@@ -19,8 +19,7 @@ import {
   significantChange,
 } from './history.ts';
 import { landmarksIn } from './landmarks.ts';
-import type { Holder } from '../../store/holder.ts';
-import { mirrorLocks } from '../../store/mirror-locks.ts';
+import { mirrorLocks } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
@@ -38,8 +37,6 @@ import { advanceWindow, readWindows, replaceWindows, resetWalks, resetWindows, u
 export interface MirrorOptions {
   /** Fields whose change alone makes no version in the history; `_extra.name` for one that the reference does not know. */
   readonly historyIgnore: readonly string[];
-  /** Which process this is; tests play others. */
-  readonly self?: () => Holder;
 }
 
 /** Stands for pages of which nothing is known, so that no rows fit them. */
@@ -62,7 +59,7 @@ export function openMirrorStoreForReading(file: string, clock: Clock = systemClo
 function mirrorStore(database: Database, file: string, clock: Clock, options: MirrorOptions): MirrorStore {
   const { historyIgnore } = options;
   const runner = new Runner(database);
-  const locks = mirrorLocks(database, clock, options.self);
+  const locks = mirrorLocks(database, clock);
   const now = (): Timestamp => timestampOf(clock.now());
   // What one step removes ends at one time.
   let stepAt = now();

@@ -1,6 +1,6 @@
 /** The worker's own file, beside the mirror: it is there before the mirror is, and stays when the mirror is made anew. */
 import type { FileKind } from '../../store/file-kind.ts';
-import { lockColumns } from '../../store/lock.ts';
+import { kernelLocks, lockColumns } from '../../store/lock.ts';
 
 const firstSchema: readonly string[] = [
   `CREATE TABLE worker_jobs (
@@ -76,7 +76,7 @@ export const workerKind: FileKind = {
   name: "worker's file",
   // "awrk"
   applicationId: 0x61_77_72_6b,
-  migrations: [firstSchema, remindersSchema, openAlertsSchema],
+  migrations: [firstSchema, remindersSchema, openAlertsSchema, kernelLocks('worker_locks')],
   migrationTable: 'worker_migrations',
   lockTable: 'worker_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror; it lies beside the mirror',

@@ -1,6 +1,6 @@
 /** What the worker keeps from one start to the next: how far each job's times are dealt with, and what became of them. */
 import type { Timestamp } from '../../model/time.ts';
-import type { LockOwner } from '../../store/lock-types.ts';
+import type { LockOwner } from '../../store/lock.ts';
 
 /** How a run ended, or why there was none. */
 export type RunOutcome =

@@ -5,7 +5,6 @@ import { explainFileError } from '../../model/file-error.ts';
 import { type Clock, parseInstant, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
 import type { JobRun, RunCause, RunOutcome, WorkerStore } from './store-types.ts';
 import { openForReading, openForWriting } from '../../store/file-kind.ts';
-import type { Holder } from '../../store/holder.ts';
 import { locksIn } from '../../store/lock.ts';
 import { workerKind } from './schema.ts';
 
@@ -21,8 +20,8 @@ const pragmas = [
 ];
 
 /** Opens the worker's file, and makes it where there is none. Throws `FileError`. The caller closes it. */
-export function openWorkerStore(file: string, clock: Clock = systemClock, self?: () => Holder): WorkerStore {
-  return workerStore(openForWriting(workerKind, file, clock, pragmas), file, clock, self);
+export function openWorkerStore(file: string, clock: Clock = systemClock): WorkerStore {
+  return workerStore(openForWriting(workerKind, file, clock, pragmas), file, clock);
 }
 
 /** Opens an existing one to be looked at. Throws `FileError`. The caller closes it. */
@@ -64,7 +63,7 @@ function runOf(row: RunRow): JobRun {
   };
 }
 
-function workerStore(database: Database, file: string, clock: Clock, self?: () => Holder): WorkerStore {
+function workerStore(database: Database, file: string, clock: Clock): WorkerStore {
   const kind = {
     table: 'worker_locks',
     key: 'name',
@@ -72,7 +71,7 @@ function workerStore(database: Database, file: string, clock: Clock, self?: () =
       name === schedulerLock ? 'another schedule holds the lock' : `${name.replace(' ', ' "')}" is running already`,
     what: (name: string) => (name === schedulerLock ? 'the schedule' : name),
   };
-  const locks = locksIn(database, kind, clock, self);
+  const locks = locksIn(database, kind, clock);
   const now = () => timestampOf(clock.now());
   const jobs = database.prepare<[], { job: string; cron: string; timezone: string }>('SELECT * FROM worker_jobs');
   const handled = database.prepare<[string], string>('SELECT handled_until FROM worker_jobs WHERE job = ?').pluck();

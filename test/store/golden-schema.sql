@@ -243,13 +243,8 @@ CREATE TABLE mirror_locks (
   run TEXT NOT NULL,
   command TEXT NOT NULL,
   pid INTEGER NOT NULL,
-  process_started TEXT,
   host TEXT NOT NULL,
-  boot TEXT,
-  pid_namespace TEXT,
-  acquired_at TEXT NOT NULL,
-  beat_at TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+  acquired_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
 CREATE TABLE mirror_migrations (
   version INTEGER PRIMARY KEY,

@@ -20,8 +20,11 @@ function placeWith(jobs: string, sandbox?: Sandbox) {
   mkdirSync(`${folder}/config`);
   const configure = (text: string) => writeFileSync(`${folder}/config/admin-mirror.yaml`, text);
   configure(`jobs:\n${jobs}`);
-  const environment: Record<string, string> =
-    sandbox === undefined ? {} : { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const environment: Record<string, string> = {
+    // Any free port: the usual one may be that of a worker beside.
+    ADMIN_MIRROR_WORKER_LISTEN: '127.0.0.1:0',
+    ...(sandbox && { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key }),
+  };
   return { folder, configure, environment };
 }
 

@@ -7,7 +7,7 @@ import { type Command, Option } from 'commander';
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
 import { type Switch, switches } from '../sandbox/behaviour.ts';
-import { type Chaos, chaosMeanings, chaosNames } from '../sandbox/chaos.ts';
+import { type Chaos, chaosMeanings, chaosNames } from '../sandbox/churn.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine, printNote } from './output.ts';

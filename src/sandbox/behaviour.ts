@@ -4,10 +4,10 @@
  */
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
-import { type ReadFault, readFaults, type WriteFault, writeFaults } from './fault-kinds.ts';
+import { type ReadFault, readFaults, type WriteFault, writeFaults } from './faults.ts';
 
 /** How a switch's value is read: `probability` is 0 to 1, `count` a whole number, `amount` any number from 0. */
-export type SwitchKind = 'probability' | 'count' | 'amount' | 'minutes' | 'flag' | 'choice' | 'text';
+type SwitchKind = 'probability' | 'count' | 'amount' | 'minutes' | 'flag' | 'choice' | 'text';
 
 export interface Switch<T extends string | number | boolean = string | number | boolean> {
   readonly kind: SwitchKind;
@@ -189,7 +189,7 @@ export const switches = {
   ...faultSwitches,
 } as const;
 
-export type SwitchName = keyof typeof switches;
+type SwitchName = keyof typeof switches;
 
 /** How the sandbox behaves: a value for each switch. */
 export type Behaviour = {

@@ -1,6 +1,119 @@
 /** When the made-up records were created: more of them lately, on working days and in the evening. */
 import { UsageError } from '../model/errors.ts';
-import { dayMs, hourMs, parseDay, startOfDay } from '../model/time.ts';
+import { addDays, type Day, dayMs, dayOf, hourMs, minuteMs, parseDay, startOfDay, timestampOf } from '../model/time.ts';
+import type { Behaviour } from './behaviour.ts';
+import { invalid, serverError } from './refusal.ts';
+
+export class SandboxClock {
+  #offset = 0;
+  #frozen: number | null = null;
+  readonly #source: () => number;
+
+  constructor(source: () => number = Date.now) {
+    this.#source = source;
+  }
+
+  /** Milliseconds since 1970. */
+  now(): number {
+    return this.#frozen ?? this.#source() + this.#offset;
+  }
+
+  /** Sets the time; it runs on from there unless `frozen`. */
+  set(ms: number, frozen: boolean): void {
+    this.#offset = ms - this.#source();
+    this.#frozen = frozen ? ms : null;
+  }
+
+  advance(ms: number): void {
+    if (this.#frozen === null) this.#offset += ms;
+    else this.#frozen += ms;
+  }
+
+  frozen(): boolean {
+    return this.#frozen !== null;
+  }
+}
+
+/** A condition in SQL with its values; an empty condition selects everything. */
+export interface Condition {
+  readonly sql: string;
+  readonly values: readonly string[];
+}
+
+const everything: Condition = { sql: '', values: [] };
+const nothing: Condition = { sql: '0', values: [] };
+
+const dayMonthYear = /^(\d{1,2})-(\d{1,2})-(\d{4})$/;
+
+/** The day in the formats that the switch allows, or undefined. */
+function readDay(text: string, format: Behaviour['date_format']): Day | undefined {
+  const match = dayMonthYear.exec(text);
+  if (match !== null) {
+    if (format === 'iso') return undefined;
+    const [, day = '', month = '', year = ''] = match;
+    return parseDay(`${year}-${month.padStart(2, '0')}-${day.padStart(2, '0')}`);
+  }
+  return format === 'dmy' ? undefined : parseDay(text);
+}
+
+function unreadable(rule: Behaviour['date_unreadable'], text: string): Condition {
+  switch (rule) {
+    case 'refuse':
+      throw invalid({ date: [`The date "${text}" does not match the format.`] });
+    case 'error':
+      throw serverError(`Could not parse '${text}': Failed to parse time string`);
+    case 'ignore':
+      return everything;
+    case 'empty':
+      return nothing;
+  }
+}
+
+function between(from: number, to: number, end: '<' | '<='): Condition {
+  return { sql: `created_at >= ? AND created_at ${end} ?`, values: [timestampOf(from), timestampOf(to)] };
+}
+
+function range(first: Day, last: Day, behaviour: Behaviour): Condition {
+  const shift = behaviour.timezone_minutes * minuteMs;
+  const from = startOfDay(first) - shift;
+  const midnight = startOfDay(last) - shift;
+  switch (behaviour.date_end) {
+    case 'midnight':
+      return between(from, midnight, '<=');
+    case 'exclusive':
+      return between(from, midnight, '<');
+    case 'day':
+      return between(from, midnight + dayMs, '<');
+  }
+}
+
+function preset(text: string, behaviour: Behaviour, now: number): Condition | undefined {
+  const shift = behaviour.timezone_minutes * minuteMs;
+  const today = dayOf(now + shift);
+  const wholeDay = (day: Day): Condition => between(startOfDay(day) - shift, startOfDay(day) - shift + dayMs, '<');
+  if (text === 'today') return wholeDay(today);
+  if (text === 'yesterday') return wholeDay(addDays(today, -1));
+  const days = /^(3|7|14|30|90)days$/.exec(text)?.[1];
+  if (days === undefined) return undefined;
+  return { sql: 'created_at >= ?', values: [timestampOf(now - Number(days) * dayMs)] };
+}
+
+/** The condition for a `date` parameter. Throws Refusal as the switches say. */
+export function dateCondition(value: unknown, behaviour: Behaviour, now: number): Condition {
+  if (value === undefined || value === '') return everything;
+  if (typeof value !== 'string') throw invalid({ date: ['The date must be a string.'] });
+  const text = value.trim();
+  const named = preset(text, behaviour, now);
+  if (named !== undefined) return named;
+  const days = text.split(',').map((each) => each.trim());
+  if (days.length === 2) {
+    if (behaviour.date_ranges === 'ignored') return everything;
+    if (behaviour.date_ranges === 'error') throw serverError('SQLSTATE[42000]: Syntax error or access violation');
+  }
+  const [first, last, ...more] = days.map((each) => readDay(each, behaviour.date_format));
+  if (first === undefined || last === undefined || more.length > 0) return unreadable(behaviour.date_unreadable, text);
+  return range(first, last, behaviour);
+}
 
 /** How busy each hour of a day is, from midnight UTC on. */
 const hourWeights = [5, 3, 2, 2, 2, 3, 5, 8, 11, 13, 14, 14, 13, 13, 14, 15, 15, 15, 16, 17, 17, 15, 11, 8];

@@ -1,17 +1,21 @@
 /** The sandbox's other side: what a test, or a person through the control routes, can see and set. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { timingSafeEqual } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { UsageError } from '../model/errors.ts';
-import type { ResourceName } from '../model/resources.ts';
+import { suggestion } from '../model/nearest.ts';
+import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
-import { type Behaviour, readBehaviour } from './behaviour.ts';
-import { behaviourOf, type Chaos } from './chaos.ts';
-import { type ChurnCounts, churnNow } from './churn.ts';
+import { type Behaviour, readBehaviour, switches } from './behaviour.ts';
+import { behaviourOf, type Chaos, chaosNames, type ChurnCounts, churnNow } from './churn.ts';
 import { insertRecord, removeRecord, updateRecord } from './editing.ts';
 import type { ScriptedFault } from './faults.ts';
-import type { LedgerEntry } from './ledger.ts';
+import type { LedgerEntry } from './records.ts';
 import type { Parent } from './related.ts';
 import type { RequestCounts } from './request-log.ts';
-import { fromJson, type JsonRecord } from './serialise.ts';
+import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 import type { ServerParts } from './server.ts';
+import type { SandboxState } from './state.ts';
 
 export interface ClockReading {
   /** The sandbox's time, in ms since 1970. */
@@ -116,4 +120,138 @@ export function createControl(parts: ServerParts): SandboxControl {
     requests: () => parts.log.counts(),
     clearRequests: () => parts.log.clear(),
   };
+}
+
+interface Place {
+  readonly resource?: string;
+  readonly id?: string;
+  readonly kind?: string;
+}
+
+function resourceIn(params: unknown): ResourceName {
+  const name = (params as Place).resource ?? '';
+  if (!isResourceName(name)) {
+    throw new UsageError(`the sandbox has no resource "${name}"`, { advice: suggestion(name, resourceNames) });
+  }
+  return name;
+}
+
+function parentIn(params: unknown): Parent {
+  const name = resourceIn(params);
+  if (name === 'users' || name === 'packages') return name;
+  throw new UsageError(`the sandbox keeps no related records of ${name}`);
+}
+
+function idIn(params: unknown): number {
+  const text = (params as Place).id ?? '';
+  if (!/^\d{1,15}$/.test(text)) throw new UsageError(`"${text}" is not a record's id`);
+  return Number(text);
+}
+
+/** Every record, written piece by piece: a million of them do not fit into one text. */
+function* dumpPieces(state: SandboxState, resource: ResourceName): Generator<string> {
+  let piece = '[';
+  let separator = '';
+  for (const body of state.tables[resource].everyBody()) {
+    piece += separator + body;
+    separator = ',\n';
+    if (piece.length > 65_536) {
+      yield piece;
+      piece = '';
+    }
+  }
+  yield `${piece}]`;
+}
+
+function send(reply: FastifyReply, value: unknown): FastifyReply {
+  const json = reply.header('content-type', 'application/json');
+  return json.send(value instanceof Readable ? value : toJson(value));
+}
+
+function isSame(given: string, expected: string): boolean {
+  const [one, other] = [Buffer.from(given), Buffer.from(expected)];
+  return one.length === other.length && timingSafeEqual(one, other);
+}
+
+/** Why the request is refused: whoever has the control sees and changes everything. */
+function refusalOf({ headers }: FastifyRequest, url: string, key: string): { status: number; message: string } | null {
+  // A web page of elsewhere whose name was made to mean this machine would come with that name.
+  const { host, port } = new URL(url);
+  if (headers.host !== host && headers.host !== `localhost:${port}`) {
+    return { status: 403, message: `the control routes are at ${host} alone` };
+  }
+  if (isSame(headers.authorization ?? '', `Bearer ${key}`)) return null;
+  return { status: 401, message: 'the control routes need the control key that the sandbox prints at its start' };
+}
+
+/**
+ * Adds `/control/…` to the server, for requests with that key. What it refuses, it answers with 400 and the reason.
+ */
+export function addControlRoutes(
+  app: FastifyInstance,
+  control: SandboxControl,
+  state: SandboxState,
+  controlKey: string,
+): void {
+  const add = (
+    method: 'GET' | 'PUT' | 'POST' | 'DELETE' | 'PATCH',
+    url: string,
+    answer: (body: JsonRecord, params: unknown) => unknown,
+  ): void => {
+    app.route({
+      method,
+      url: `/control${url}`,
+      // Before the body is read.
+      onRequest: async (request, reply) => {
+        const refusal = refusalOf(request, state.url, controlKey);
+        if (refusal !== null) return send(reply.code(refusal.status), { message: refusal.message });
+      },
+      handler: async (request, reply) => {
+        try {
+          return send(reply, answer((request.body ?? {}) as JsonRecord, request.params) ?? { done: true });
+        } catch (error) {
+          if (!(error instanceof UsageError)) throw error;
+          return send(reply.code(400), { message: error.message, advice: error.advice ?? null });
+        }
+      },
+    });
+  };
+  add('GET', '/switches', () => switches);
+  add('GET', '/behaviour', () => control.behaviour());
+  add('PUT', '/behaviour', (body) => control.setBehaviour(body));
+  add('PUT', '/chaos', (body) => {
+    const name = String(body['chaos']);
+    if (!(chaosNames as readonly string[]).includes(name)) {
+      throw new UsageError(`the sandbox has no preset "${name}"`, { advice: suggestion(name, chaosNames) });
+    }
+    return control.setChaos(name as Chaos);
+  });
+  add('GET', '/clock', () => control.clock());
+  add('POST', '/clock', (body) => {
+    if (typeof body['advance'] === 'number') return control.advanceClock(body['advance']);
+    return control.setClock(body['now'] as number | string, { frozen: body['frozen'] === true });
+  });
+  add('POST', '/records/:resource', (body, params) => control.insert(resourceIn(params), body));
+  add('GET', '/records/:resource/:id', (_, params) => control.get(resourceIn(params), idIn(params)) ?? null);
+  add('PUT', '/records/:resource/:id', (body, params) => control.update(resourceIn(params), idIn(params), body));
+  add('DELETE', '/records/:resource/:id', (_, params) => ({
+    removed: control.remove(resourceIn(params), idIn(params)),
+  }));
+  const relatedUrl = '/related/:resource/:id/:kind';
+  const kindIn = (params: unknown): string => (params as Place).kind ?? '';
+  add('GET', relatedUrl, (_, params) => control.related(parentIn(params), idIn(params), kindIn(params)));
+  add('PUT', relatedUrl, (body, params) =>
+    control.setRelated(parentIn(params), idIn(params), kindIn(params), (body['records'] ?? []) as JsonRecord[]),
+  );
+  add('POST', '/churn/:resource', (body, params) => ({
+    changes: control.churn(resourceIn(params), body),
+  }));
+  add('POST', '/faults', (body) => control.faultNext((body['faults'] ?? []) as ScriptedFault[]));
+  add('DELETE', '/faults', () => control.clearFaults());
+  add('POST', '/late', () => ({ committed: control.commitLate() }));
+  add('GET', '/ledger', () => control.ledger());
+  add('GET', '/requests', () => control.requests());
+  add('DELETE', '/requests', () => control.clearRequests());
+  add('GET', '/count/:resource', (_, params) => ({ count: control.count(resourceIn(params)) }));
+  add('GET', '/dump/:resource', (_, params) => Readable.from(dumpPieces(state, resourceIn(params))));
 }

@@ -1,12 +1,11 @@
 /** Changes of records beside the API: what churn does, and what a test asks for. */
 import { UsageError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { mailHosts, people } from './names.ts';
-import { madeCoupon } from './made-coupons.ts';
-import { htmlMessage, sender } from './made-emails.ts';
+import { mailHosts, people } from './random.ts';
+import { htmlMessage, madeCoupon, sender } from './made-emails.ts';
 import { madePackage } from './made-packages.ts';
 import { emptyRecord } from './records.ts';
-import type { JsonRecord } from './serialise.ts';
+import type { JsonRecord } from './envelope.ts';
 import type { SandboxState } from './state.ts';
 import { nowStamp, removeFrom, removeUser } from './users.ts';
 

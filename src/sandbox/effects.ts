@@ -1,7 +1,7 @@
 /** Carries a fault out on a connection. */
 import type { FastifyReply } from 'fastify';
-import type { Fault } from './fault-kinds.ts';
-import { toJson } from './serialise.ts';
+import type { Fault } from './faults.ts';
+import { toJson } from './envelope.ts';
 import type { Answer, SandboxState } from './state.ts';
 
 /** Faults that come instead of the operation. */

@@ -1,7 +1,28 @@
 /** The paginated envelope around a list: every field of docs/api.md, with the link rules of the API's family. */
-import { toJson } from './serialise.ts';
 
-export interface PageFacts {
+export type JsonRecord = Record<string, unknown>;
+
+const escaped = /[/\u007f-\uffff]/g;
+
+function escape(character: string): string {
+  return character === '/' ? '\\/' : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** The value as JSON text of ASCII characters. */
+export function toJson(value: unknown): string {
+  return JSON.stringify(value).replace(escaped, escape);
+}
+
+/** One text as a JSON string, quotes included. */
+export function toJsonText(text: string): string {
+  return toJson(text);
+}
+
+export function fromJson(text: string): JsonRecord {
+  return JSON.parse(text) as JsonRecord;
+}
+
+interface PageFacts {
   /** The address of the list, without a query. */
   readonly path: string;
   /** The request's other parameters, written as a query, or empty. */
@@ -29,7 +50,7 @@ function span(from: number, to: number): number[] {
 }
 
 /** The numbers that are linked, with null where pages are left out. */
-export function shownPages(page: number, lastPage: number): (number | null)[] {
+function shownPages(page: number, lastPage: number): (number | null)[] {
   const all = eachSide * 2 + 8;
   if (lastPage < all) return span(1, lastPage);
   const near = eachSide + 4;

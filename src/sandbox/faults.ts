@@ -2,9 +2,137 @@
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { HttpMethod } from '../model/operations.ts';
+import type { Resource } from '../model/resources.ts';
 import type { Behaviour } from './behaviour.ts';
-import { type Fault, isFault, readFaultNames, readFaults, writeFaultNames, writeFaults } from './fault-kinds.ts';
-import type { Random } from './random.ts';
+import { mix, type Random, textHash } from './random.ts';
+import type { JsonRecord } from './envelope.ts';
+
+/** Faults of answers to GET. */
+export const readFaults = {
+  error_500: 'answers 500 with a JSON message and a debug trace',
+  error_502: 'answers 502 with a JSON message',
+  error_503: 'answers 503 with Retry-After',
+  too_many: 'answers 429 with Retry-After although no limit was reached',
+  html: 'answers with an HTML page of a proxy in front (see html_status, html_content_type)',
+  reset_before: 'resets the connection before the first byte',
+  reset_middle: 'resets the connection in the middle of the body',
+  truncated: 'cuts the JSON short in a well-framed answer',
+  hang: 'never answers',
+  empty_body: 'answers 200 without a body',
+  empty_list: 'answers 200 with an empty list and a total of 0 (lists only)',
+  redirect: 'answers 302 to another host (see redirect_to)',
+  oversized: 'answers with a body of oversized_bytes',
+} as const;
+
+/** Faults of answers to POST, PUT and DELETE. Those that begin with `commit_` happen after the write was made. */
+export const writeFaults = {
+  error_500: 'answers 500, nothing was written',
+  error_502: 'answers 502, nothing was written',
+  error_503: 'answers 503 with Retry-After, nothing was written',
+  too_many: 'answers 429 with Retry-After, nothing was written',
+  html: 'answers with an HTML page of a proxy in front, nothing was written',
+  reset_before: 'resets the connection, nothing was written',
+  hang: 'never answers, nothing was written',
+  redirect: 'answers 302 to another host, nothing was written',
+  lost: 'answers that it was done, nothing was written',
+  commit_reset: 'writes, then resets the connection before the first byte',
+  commit_500: 'writes, then answers 500',
+  commit_html: 'writes, then answers with an HTML page of a proxy in front',
+  commit_truncated: 'writes, then cuts the JSON of the answer short',
+  commit_empty: 'writes, then answers 200 without a body',
+  commit_hang: 'writes, then never answers',
+  commit_refused: 'writes, then answers that it failed ({"success": false})',
+  commit_429: 'writes, then answers 429 with Retry-After',
+  commit_503: 'writes, then answers 503 with Retry-After',
+  commit_late: 'resets the connection, and writes late_commit_ms afterwards',
+  commit_twice: 'writes twice, as a proxy that replays the request would',
+} as const;
+
+export type ReadFault = keyof typeof readFaults;
+export type WriteFault = keyof typeof writeFaults;
+export type Fault = ReadFault | WriteFault;
+
+const readFaultNames = Object.keys(readFaults) as ReadFault[];
+export const writeFaultNames = Object.keys(writeFaults) as WriteFault[];
+
+function isFault(name: string): name is Fault {
+  return name in readFaults || name in writeFaults;
+}
+
+const names = [
+  'numbers_as_strings',
+  'flags_as_booleans',
+  'flags_as_strings',
+  'empty_objects_as_arrays',
+  'unknown_fields',
+  'missing_fields',
+] as const;
+
+/** Whether any record can come changed; where not, the stored text is served as it is. */
+export function changesFields(behaviour: Behaviour): boolean {
+  return behaviour.large_ids || names.some((name) => behaviour[name] > 0);
+}
+
+/** Ids of that size no double holds apart. */
+const largeIds = 2n ** 53n;
+
+/** The record's text with the id as `large_ids` has it. */
+export function withLargeId(text: string): string {
+  return text.replace(/"id":(\d+)/, (_, id: string) => `"id":${BigInt(id) + largeIds}`);
+}
+
+/** The id behind one that was asked for. */
+export function askedId(id: string, behaviour: Behaviour): string {
+  return behaviour.large_ids && /^\d{16,19}$/.test(id) ? String(BigInt(id) - largeIds) : id;
+}
+
+function isEmptyObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
+}
+
+/** A draw that is the same on every request, so that a record's fields do not come and go. */
+function fixedDraw(resource: Resource, record: JsonRecord, purpose: string): number {
+  return mix(textHash(`${resource.name} ${purpose}`), record['id'] as number) / 4_294_967_296;
+}
+
+function money(value: number): string {
+  return Number.isInteger(value * 100) ? value.toFixed(2) : String(value);
+}
+
+/** The record with the faults that its draws bring. */
+export function withFieldFaults(
+  resource: Resource,
+  record: JsonRecord,
+  behaviour: Behaviour,
+  chance: Random,
+): JsonRecord {
+  const numbers = chance.chance(behaviour.numbers_as_strings);
+  const booleans = chance.chance(behaviour.flags_as_booleans);
+  const flagTexts = chance.chance(behaviour.flags_as_strings);
+  const arrays = chance.chance(behaviour.empty_objects_as_arrays);
+  const changed: JsonRecord = { ...record };
+  for (const field of resource.fields) {
+    const value = changed[field.name];
+    if (field.type === 'flag' && typeof value === 'number') {
+      if (booleans) changed[field.name] = value === 1;
+      else if (flagTexts) changed[field.name] = String(value);
+    } else if (numbers && field.name !== 'id' && typeof value === 'number') {
+      changed[field.name] = field.type === 'number' ? money(value) : String(value);
+    } else if (arrays && isEmptyObject(value)) {
+      changed[field.name] = [];
+    }
+  }
+  if (fixedDraw(resource, record, 'unknown') < behaviour.unknown_fields) {
+    changed['uuid'] = `${mix(record['id'] as number, 11).toString(16)}-${mix(record['id'] as number, 12).toString(16)}`;
+    changed['meta'] = { tier: (record['id'] as number) % 3 };
+  }
+  if (fixedDraw(resource, record, 'missing') < behaviour.missing_fields) {
+    const optional = resource.fields.filter((field) => field.name !== 'id' && field.name !== 'created_at');
+    const field = optional[mix(record['id'] as number, 13) % optional.length];
+    if (field !== undefined) delete changed[field.name];
+  }
+  return changed;
+}
 
 /** A fault for the next requests that match; without `match`, for the very next ones. */
 export interface ScriptedFault {
@@ -117,11 +245,4 @@ export class Faults {
     this.#drawn += 1;
     return drawn;
   }
-}
-
-/** What a fault does, in words. */
-export function faultMeaning(fault: Fault): string {
-  return fault in writeFaults
-    ? writeFaults[fault as keyof typeof writeFaults]
-    : readFaults[fault as keyof typeof readFaults];
 }

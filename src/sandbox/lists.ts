@@ -1,16 +1,202 @@
 /** The four list operations: a query in, a page in its envelope out. */
 import qs from 'qs';
-import { defaultPageSize, isResourceName, type Resource, resourceOf } from '../model/resources.ts';
+import {
+  defaultPageSize,
+  type Field,
+  isResourceName,
+  type Resource,
+  type ResourceName,
+  resourceOf,
+} from '../model/resources.ts';
+import { minuteMs, parseDay, parseInstant, startOfDay, timestampOf } from '../model/time.ts';
 import type { Behaviour } from './behaviour.ts';
-import { dateCondition } from './dates.ts';
-import { envelopeAround } from './envelope.ts';
-import { changesFields, withFieldFaults, withLargeId } from './field-faults.ts';
-import { filterConditions } from './filters.ts';
-import { badRequest, invalid } from './refusal.ts';
-import { fromJson, type JsonRecord, toJson } from './serialise.ts';
+import { type Condition, dateCondition } from './calendar.ts';
+import { envelopeAround, fromJson, type JsonRecord, toJson } from './envelope.ts';
+import { askedId, changesFields, withFieldFaults, withLargeId } from './faults.ts';
 import type { SqlValue } from './records.ts';
-import { orderOf } from './sorting.ts';
+import { badRequest, invalid, serverError } from './refusal.ts';
+import { quoted } from './schema.ts';
 import type { Answer, SandboxState } from './state.ts';
+
+interface Order {
+  readonly sql: string;
+  readonly values: readonly number[];
+}
+
+/** Another order for every salt; a salt is drawn for each request. */
+const shuffled = '((id * 2654435761 + ?) % 4294967291 * 40503 % 1000003)';
+
+/** Keys that no two records share: nothing is left to decide after one of them. */
+const uniqueKeys: Readonly<Record<ResourceName, readonly string[]>> = {
+  users: ['id', 'username', 'email'],
+  packages: ['id'],
+  emails: ['id'],
+  coupons: ['id'],
+};
+
+function asked(resource: Resource, sort: unknown, behaviour: Behaviour): (readonly [string, string])[] {
+  if (sort === undefined || sort === '') return [];
+  if (typeof sort !== 'object' || sort === null || Array.isArray(sort)) {
+    throw invalid({ sort: ['The sort must be an array.'] });
+  }
+  const entries = Object.entries(sort);
+  const unknown = entries.map(([key]) => key).filter((key) => !resource.sortKeys.includes(key));
+  if (unknown.length > 0 && behaviour.unknown_keys === 'refuse') {
+    throw badRequest(
+      `Requested sort(s) \`${unknown.join(', ')}\` is not allowed. ` +
+        `Allowed sort(s) are \`${resource.sortKeys.join(', ')}\`.`,
+    );
+  }
+  const known: (readonly [string, string])[] = [];
+  for (const [key, direction] of entries) {
+    if (unknown.includes(key)) continue;
+    const word = typeof direction === 'string' ? direction.toLowerCase() : '';
+    if (word !== 'asc' && word !== 'desc' && word !== 'random') {
+      throw invalid({ [`sort.${key}`]: [`The selected sort.${key} is invalid.`] });
+    }
+    known.push([key, word]);
+  }
+  return known;
+}
+
+/** The order of a list. Refuses unknown keys with 400 and unknown directions with 422. */
+function orderOf(resource: Resource, sort: unknown, behaviour: Behaviour, salt: () => number): Order {
+  const keys = asked(resource, sort, behaviour);
+  if (behaviour.sorts === 'random') return { sql: `${shuffled}, id`, values: [salt()] };
+  if (behaviour.sorts === 'ignored' || keys.length === 0) return { sql: 'id', values: [] };
+  const parts: string[] = [];
+  const values: number[] = [];
+  for (const [key, direction] of keys) {
+    if (direction === 'random') {
+      parts.push(shuffled);
+      values.push(salt());
+    } else {
+      parts.push(`${quoted(key)} ${direction === 'desc' ? 'DESC' : 'ASC'}`);
+      if (uniqueKeys[resource.name].includes(key)) return { sql: parts.join(', '), values };
+    }
+  }
+  if (behaviour.sort_ties === 'random') {
+    parts.push(shuffled);
+    values.push(salt());
+  }
+  return { sql: [...parts, 'id'].join(', '), values };
+}
+
+/** A user counts as online for so long after being seen. */
+const onlineMs = 5 * minuteMs;
+
+const equals = (column: string, value: string): Condition => ({ sql: `${column} = ?`, values: [value] });
+
+function timestampFilter(column: string, value: string): Condition {
+  const day = parseDay(value);
+  const ms = day === undefined ? parseInstant(value) : startOfDay(day);
+  return ms === undefined ? { sql: '0', values: [] } : equals(column, timestampOf(ms));
+}
+
+/** JSON text as it would be stored, or undefined where it is none. */
+function storedJson(value: string): string | undefined {
+  try {
+    return toJson(JSON.parse(value));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whole JSON columns are compared as JSON; a list is also found by what it contains. */
+function jsonFilter(column: string, value: string): Condition {
+  const contains = `SELECT 1 FROM json_each(${column}) WHERE CAST(json_each.value AS TEXT) = ?`;
+  return {
+    sql:
+      `(${column} IN (?, ?) OR ` +
+      `(json_valid(${column}) AND json_type(${column}) = 'array' AND EXISTS (${contains})))`,
+    values: [value, storedJson(value) ?? value, value],
+  };
+}
+
+/** `data->key` and deeper, compared as text: a URL knows no numbers. */
+function innerFilter(column: string, path: readonly string[], value: string): Condition {
+  const json = `$.${path.map((each) => JSON.stringify(each)).join('.')}`;
+  const read = `json_extract(${column}, ?)`;
+  return {
+    sql:
+      `(CAST(${read} AS TEXT) = ? AND json_type(${column}, ?) NOT IN ('true', 'false') OR ` +
+      `json_type(${column}, ?) = iif(? IN ('1', 'true'), 'true', iif(? IN ('0', 'false'), 'false', '-')))`,
+    values: [json, value, json, json, value, value],
+  };
+}
+
+function fieldFilter(field: Field, value: string): Condition {
+  const column = quoted(field.name);
+  if (value === '') return { sql: `(${column} IS NULL OR ${column} = '')`, values: [] };
+  switch (field.type) {
+    case 'integer':
+    case 'flag':
+    case 'number':
+    case 'string':
+      return equals(column, value);
+    case 'timestamp':
+      return timestampFilter(column, value);
+    case 'any':
+    case 'object':
+    case 'strings':
+      return jsonFilter(column, value);
+  }
+}
+
+function onlineFilter(value: string, now: number): Condition {
+  const since = timestampOf(now - onlineMs);
+  if (value === '1' || value === 'true') return { sql: 'last_seen_at >= ?', values: [since] };
+  return { sql: "coalesce(last_seen_at, '') < ?", values: [since] };
+}
+
+/** Splits `data->cpu` into the column and the keys inside it. */
+function pathOf(key: string): { column: string; path: readonly string[] } {
+  const [column = '', ...path] = key.split('->');
+  return { column, path };
+}
+
+function filterCondition(resource: Resource, key: string, value: string, behaviour: Behaviour, now: number): Condition {
+  const { column, path } = pathOf(key);
+  if (path.length > 0) return innerFilter(quoted(column), path, value);
+  if (resource.name === 'users' && key === 'is_online') return onlineFilter(value, now);
+  const field = resource.fields.find((each) => each.name === key);
+  if (field === undefined) throw new Error(`the filter ${key} of ${resource.name} has no field`);
+  const inverted = key === 'is_subscribed' && behaviour.subscribed_filter === 'inverted';
+  if (key === 'id') return fieldFilter(field, askedId(value, behaviour));
+  const asked = inverted && (value === '0' || value === '1') ? String(1 - Number(value)) : value;
+  return fieldFilter(field, asked);
+}
+
+function isKnown(resource: Resource, key: string): boolean {
+  const { column, path } = pathOf(key);
+  if (path.length === 0) return resource.filterKeys.includes(key);
+  return resource.jsonColumns.includes(column) && path.every((each) => each !== '');
+}
+
+/** The conditions for `filter`. An unknown key is refused with 400, as the query builders of this family do. */
+function filterConditions(resource: Resource, filter: unknown, behaviour: Behaviour, now: number): Condition[] {
+  if (filter === undefined || filter === '') return [];
+  if (typeof filter !== 'object' || filter === null || Array.isArray(filter)) {
+    throw invalid({ filter: ['The filter must be an array.'] });
+  }
+  const entries = Object.entries(filter);
+  const failing = behaviour.filter_errors.split(',').map((each) => each.trim());
+  const unknown = entries.map(([key]) => key).filter((key) => !isKnown(resource, key));
+  if (unknown.length > 0 && behaviour.unknown_keys === 'refuse') {
+    throw badRequest(
+      `Requested filter(s) \`${unknown.join(', ')}\` are not allowed. ` +
+        `Allowed filter(s) are \`${resource.filterKeys.join(', ')}\`.`,
+    );
+  }
+  const conditions: Condition[] = [];
+  for (const [key, value] of entries) {
+    if (unknown.includes(key)) continue;
+    if (failing.includes(key)) throw serverError(`SQLSTATE[42S22]: Column not found: 1054 Unknown column '${key}'`);
+    if (typeof value !== 'string') throw invalid({ [`filter.${key}`]: [`The filter.${key} must be a string.`] });
+    conditions.push(filterCondition(resource, key, value, behaviour, now));
+  }
+  return conditions;
+}
 
 /** A parsed query string. */
 export type Query = Readonly<Record<string, unknown>>;
@@ -58,7 +244,7 @@ function includesOf(resource: Resource, query: Query, behaviour: Behaviour): str
 }
 
 /** The related records under a name; a list's `user` is the one that an email belongs to. */
-export function relationValue(state: SandboxState, resource: Resource, record: JsonRecord, name: string): unknown {
+function relationValue(state: SandboxState, resource: Resource, record: JsonRecord, name: string): unknown {
   if (resource.name === 'users' || resource.name === 'packages') {
     const value = state.related.value(resource.name, record, name);
     return name === 'balance_transactions' ? shownTransactions(state, value) : value;

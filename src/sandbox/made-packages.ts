@@ -2,7 +2,7 @@
 import type { Calendar } from './calendar.ts';
 import { stamp } from './calendar.ts';
 import { mix, Random, textHash } from './random.ts';
-import type { JsonRecord } from './serialise.ts';
+import type { JsonRecord } from './envelope.ts';
 
 interface Category {
   readonly id: number;

@@ -1,5 +1,153 @@
 /** Seeded numbers: the same seed gives the same run, so a failure that was seen once can be seen again. */
 
+/** A name as it is written, and in the letters of a username. */
+type Name = readonly [written: string, plain: string];
+
+interface People {
+  readonly language: string;
+  /** How many of a hundred accounts. */
+  readonly share: number;
+  readonly country: string;
+  readonly first: readonly Name[];
+  readonly last: readonly Name[];
+}
+
+/** `Zoë=zoe Anna` : names that are plain already are written once. */
+function names(list: string): Name[] {
+  return list.split(' ').map((each) => {
+    const [written = '', plain = written.toLowerCase()] = each.split('=');
+    return [written.replaceAll('_', ' '), plain];
+  });
+}
+
+export const people: readonly People[] = [
+  {
+    language: 'en',
+    share: 38,
+    country: 'US',
+    first: names(
+      'James Olivia Liam Emma Noah Ava Ethan Sophia Mason Mia Logan Isla Lucas Grace Henry Chloe Jack Ruby Oscar Lily Harry Freya Charlie Evie Aiden Hazel Caleb Nora Owen Violet Wyatt Stella Julian Naomi Ezra Alice Miles Ivy Felix Clara',
+    ),
+    last: names(
+      "Smith Johnson Williams Brown Jones Miller Davis Wilson Taylor Anderson Thomas Moore Martin Thompson White Harris Clark Lewis Walker Hall Young King Wright Hill Scott Green Adams Baker Carter Turner Parker Evans Collins Murphy Reed Bailey Cooper Morgan O'Brien=obrien Fitzgerald",
+    ),
+  },
+  {
+    language: 'de',
+    share: 16,
+    country: 'DE',
+    first: names(
+      'Lukas Lena Jonas Marie Finn Hannah Paul Leonie Maximilian Anna Moritz Jürgen=juergen Käthe=kaethe Björn=bjoern Sören=soeren Anja Stefan Katrin Tobias Heike Jörg=joerg Sabine Matthias Zoë=zoe',
+    ),
+    last: names(
+      'Müller=mueller Schmidt Schneider Fischer Weber Meyer Wagner Becker Schulz Hoffmann Schäfer=schaefer Koch Bauer Richter Klein Wolf Schröder=schroeder Neumann Schwarz Zimmermann Krüger=krueger Hartmann Lange Groß=gross',
+    ),
+  },
+  {
+    language: 'es',
+    share: 12,
+    country: 'ES',
+    first: names(
+      'José=jose María=maria Carlos Lucía=lucia Miguel Sofía=sofia Javier Carmen Andrés=andres Elena Raúl=raul Inés=ines Diego Paula Sergio Marta Iván=ivan Noelia Álvaro=alvaro Begoña=begona',
+    ),
+    last: names(
+      'García=garcia Fernández=fernandez González=gonzalez Rodríguez=rodriguez López=lopez Martínez=martinez Sánchez=sanchez Pérez=perez Gómez=gomez Ruiz Díaz=diaz Moreno Muñoz=munoz Álvarez=alvarez Romero Navarro Torres Domínguez=dominguez Ramos Núñez=nunez',
+    ),
+  },
+  {
+    language: 'fr',
+    share: 9,
+    country: 'FR',
+    first: names(
+      'Louis Camille Hugo Chloé=chloe Jules Léa=lea Gabriel Manon Arthur Inès=ines Raphaël=raphael Zoé=zoe Théo=theo Élise=elise François=francois Hélène=helene Benoît=benoit Aurélie=aurelie',
+    ),
+    last: names(
+      'Martin Bernard Dubois Thomas Robert Petit Durand Leroy Moreau Simon Laurent Lefèvre=lefevre Michel Garnier Faure Rousseau Blanc Guérin=guerin Boyer Chevalier',
+    ),
+  },
+  {
+    language: 'pt',
+    share: 7,
+    country: 'BR',
+    first: names(
+      'João=joao Ana Pedro Beatriz Tiago Mariana Gonçalo=goncalo Inês=ines Rafael Larissa Thiago Letícia=leticia Vinícius=vinicius Conceição=conceicao',
+    ),
+    last: names(
+      'Silva Santos Ferreira Pereira Oliveira Costa Rodrigues Almeida Nascimento Carvalho Araújo=araujo Ribeiro Conceição=conceicao Simões=simoes Magalhães=magalhaes Lourenço=lourenco',
+    ),
+  },
+  {
+    language: 'pl',
+    share: 5,
+    country: 'PL',
+    first: names(
+      'Łukasz=lukasz Agnieszka Paweł=pawel Małgorzata=malgorzata Piotr Katarzyna Michał=michal Zofia Wojciech Żaneta=zaneta',
+    ),
+    last: names(
+      'Nowak Kowalski Wiśniewski=wisniewski Wójcik=wojcik Kamiński=kaminski Lewandowski Zieliński=zielinski Szymański=szymanski Dąbrowski=dabrowski Jabłoński=jablonski',
+    ),
+  },
+  {
+    language: 'nl',
+    share: 4,
+    country: 'NL',
+    first: names('Daan Sanne Bram Femke Sem Lotte Thijs Anouk Jurre Noor Matthijs Fleur'),
+    last: names(
+      'de_Jong=dejong Jansen de_Vries=devries van_den_Berg=vandenberg Bakker Visser Smit Meijer Mulder de_Boer=deboer Bos Vos',
+    ),
+  },
+  {
+    language: 'tr',
+    share: 3,
+    country: 'TR',
+    first: names(
+      'Mehmet Ayşe=ayse Mustafa Fatma Emre Zeynep Çağlar=caglar Elif Uğur=ugur Gülşen=gulsen İbrahim=ibrahim Büşra=busra',
+    ),
+    last: names(
+      'Yılmaz=yilmaz Kaya Demir Çelik=celik Şahin=sahin Yıldız=yildiz Öztürk=ozturk Aydın=aydin Arslan Doğan=dogan',
+    ),
+  },
+  {
+    language: 'ru',
+    share: 3,
+    country: 'KZ',
+    first: names(
+      'Иван=ivan Ольга=olga Дмитрий=dmitry Анна=anna Сергей=sergey Елена=elena Алексей=alexey Наталья=natalia Юрий=yury Мария=maria',
+    ),
+    last: names(
+      'Иванов=ivanov Смирнов=smirnov Кузнецов=kuznetsov Попов=popov Соколов=sokolov Лебедев=lebedev Козлов=kozlov Новиков=novikov Морозов=morozov Волков=volkov',
+    ),
+  },
+  {
+    language: 'ja',
+    share: 2,
+    country: 'JP',
+    first: names('太郎=taro 花子=hanako 翔太=shota 美咲=misaki 健=ken 葵=aoi 大輔=daisuke さくら=sakura'),
+    last: names('佐藤=sato 鈴木=suzuki 高橋=takahashi 田中=tanaka 伊藤=ito 渡辺=watanabe 山本=yamamoto 中村=nakamura'),
+  },
+  {
+    language: 'vi',
+    share: 1,
+    country: 'VN',
+    first: names('Minh Linh Tuấn=tuan Hương=huong Đức=duc Thảo=thao'),
+    last: names('Nguyễn=nguyen Trần=tran Lê=le Phạm=pham Hoàng=hoang Đặng=dang'),
+  },
+];
+
+/** Where their mail lies: all under names that are reserved for examples, so nobody can ever be written to. */
+export const mailHosts = [
+  'mail.example',
+  'inbox.example',
+  'postbox.example',
+  'fastpost.example',
+  'webmail.example',
+  'example.com',
+  'example.net',
+  'example.org',
+  'studio.example',
+  'hosting.example',
+] as const;
+
 /** Spreads two integers over 32 bits; used to give every record its own stream without storing one. */
 export function mix(a: number, b: number): number {
   let h = Math.imul(a ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(b + 0x7f4a7c15, 0xc2b2ae35);

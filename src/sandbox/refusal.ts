@@ -1,5 +1,5 @@
 /** Answers that refuse, in the shapes of the API's family: one class, and a maker for each kind. */
-import type { JsonRecord } from './serialise.ts';
+import type { JsonRecord } from './envelope.ts';
 
 /** Thrown by whatever handles a request; the server turns it into the answer. */
 export class Refusal extends Error {

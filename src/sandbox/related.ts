@@ -3,7 +3,7 @@ import type { RecordTable } from './records.ts';
 import type { Db } from './schema.ts';
 import { madePackagePart } from './made-packages.ts';
 import { firstUserOf, madeOrder, madeUserParts, type MadeWorld, mostOrders, orderCount } from './made-user-parts.ts';
-import { fromJson, type JsonRecord, toJson } from './serialise.ts';
+import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 
 export type Parent = 'users' | 'packages';
 

@@ -4,32 +4,28 @@ import type { FastifyInstance } from 'fastify';
 import { UsageError } from '../model/errors.ts';
 import { hourMs } from '../model/time.ts';
 import { type Behaviour, readBehaviour } from './behaviour.ts';
-import { behaviourOf, type Chaos } from './chaos.ts';
-import { Churn } from './churn.ts';
-import { SandboxClock } from './clock.ts';
-import { createControl, type SandboxControl } from './control.ts';
-import { addControlRoutes } from './control-routes.ts';
+import { behaviourOf, type Chaos, Churn } from './churn.ts';
+import { SandboxClock } from './calendar.ts';
+import { addControlRoutes, createControl, type SandboxControl } from './control.ts';
 import { Faults } from './faults.ts';
 import { LateWrites } from './late-writes.ts';
-import { Ledger } from './ledger.ts';
+import { Ledger, RecordTable } from './records.ts';
 import type { MadeWorld } from './made-user-parts.ts';
 import { mix, Random, textHash } from './random.ts';
-import { RateLimit } from './rate-limit.ts';
-import { RecordTable } from './records.ts';
+import { RateLimit, RequestLog } from './request-log.ts';
 import { Related } from './related.ts';
-import { RequestLog } from './request-log.ts';
 import { createDatabase, type Db, openDatabase, readMeta } from './schema.ts';
 import { seedDatabase, type SeedPlan } from './seed.ts';
 import { createServer, type ServerParts } from './server.ts';
 import type { SandboxState } from './state.ts';
 
 export type { Behaviour } from './behaviour.ts';
-export type { Chaos } from './chaos.ts';
+export type { Chaos } from './churn.ts';
 export type { ChurnCounts } from './churn.ts';
 export type { ClockReading, SandboxControl } from './control.ts';
-export type { Fault } from './fault-kinds.ts';
+export type { Fault } from './faults.ts';
 export type { ScriptedFault } from './faults.ts';
-export type { LedgerEntry } from './ledger.ts';
+export type { LedgerEntry } from './records.ts';
 export type { LoggedRequest, RequestCounts } from './request-log.ts';
 
 export interface SandboxOptions {
@@ -65,7 +61,7 @@ export interface Sandbox {
 }
 
 /** What the command line starts with when it is not told otherwise. */
-export const sandboxDefaults = { seed: 7, users: 1_000, packages: 40, emails: 3_000, coupons: 60 } as const;
+const sandboxDefaults = { seed: 7, users: 1_000, packages: 40, emails: 3_000, coupons: 60 } as const;
 
 /** The key of a sandbox that was not given one. */
 export function keyOf(seed: number): string {

@@ -1,22 +1,173 @@
 /** The HTTP side: routes, the key, the faults. What an operation does is elsewhere. */
+import Fastify from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { setTimeout } from 'node:timers/promises';
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import zlib from 'node:zlib';
 import qs from 'qs';
-import { type Operation, operations } from '../model/operations.ts';
-import { resourceOf } from '../model/resources.ts';
+import { type Operation, type OperationName, operations } from '../model/operations.ts';
+import { resourceOf, userRelations } from '../model/resources.ts';
 import type { Churn } from './churn.ts';
 import { comesBefore, failAfter, failBefore, htmlPage, retryAfter } from './effects.ts';
-import type { Fault } from './fault-kinds.ts';
-import type { Faults } from './faults.ts';
-import { Host } from './host.ts';
+import type { Fault, Faults } from './faults.ts';
 import type { LateWrites } from './late-writes.ts';
-import { emptyList, type Query } from './lists.ts';
-import { answerOperation, type OperationRequest } from './operations.ts';
-import type { RateLimit } from './rate-limit.ts';
-import { forbidden, noSuchRoute, Refusal, serverError, unauthenticated } from './refusal.ts';
-import type { LoggedRequest, RequestLog } from './request-log.ts';
-import { type JsonRecord, toJson } from './serialise.ts';
+import { answerList, emptyList, type Query, servedRecord } from './lists.ts';
+import type { LoggedRequest, RateLimit, RequestLog } from './request-log.ts';
+import { forbidden, noSuchRoute, notFound, Refusal, serverError, unauthenticated } from './refusal.ts';
+import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 import type { Answer, SandboxState } from './state.ts';
+import { changeBalance, createUser, deleteUser, sendEmail, sendNotification, updateUser, userOf } from './users.ts';
+
+interface Kept {
+  readonly at: number;
+  readonly answer: Answer;
+}
+
+const compressors = {
+  gzip: zlib.gzipSync,
+  br: zlib.brotliCompressSync,
+  deflate: zlib.deflateSync,
+  deflate_raw: zlib.deflateRawSync,
+  zstd: zlib.zstdCompressSync,
+} as const;
+
+/** The records of an answer, a list or one. */
+function recordsIn({ body }: Answer): JsonRecord[] {
+  const parsed = fromJson(body.toString());
+  const inner = parsed['data'] ?? parsed['user'] ?? parsed;
+  const isList = Array.isArray(inner) || !('id' in (inner as JsonRecord));
+  return isList ? Object.values(inner as JsonRecord[]) : [inner as JsonRecord];
+}
+
+/** Whether the host fails to make the answer: too many records, too many bytes, a record that it cannot serialise. */
+function breaks({ behaviour }: SandboxState, { resource, method, paginated }: Operation, answer: Answer): boolean {
+  const { page_breaks_over: most, page_breaks_bytes: mostBytes, poisoned } = behaviour;
+  if (method !== 'GET' || answer.status !== 200) return false;
+  if (mostBytes > 0 && Buffer.byteLength(answer.body) > mostBytes) return true;
+  if (most === 0 && poisoned === '') return false;
+  const records = recordsIn(answer);
+  const bad = new Set(poisoned.split(',').map((each) => each.trim()));
+  return (
+    (paginated && most > 0 && records.length > most) || records.some(({ id }) => bad.has(`${resource}:${String(id)}`))
+  );
+}
+
+/** Sends what operations answer, as far as the host can make it, and as it comes through what stands in front. */
+class Host {
+  readonly #kept = new Map<string, Kept>();
+
+  /** Gives the answer of the cache where there is one; true where that was sent. */
+  sendKept(state: SandboxState, request: FastifyRequest, reply: FastifyReply): boolean {
+    const { cache_seconds: seconds, cache_obeys: obeys } = state.behaviour;
+    const kept = this.#kept.get(request.url);
+    if (seconds === 0 || kept === undefined || request.method !== 'GET') return false;
+    if (obeys && /no-cache/.test(request.headers['cache-control'] ?? '')) return false;
+    const age = Math.floor((state.clock.now() - kept.at) / 1_000);
+    if (age > seconds) return false;
+    reply.headers({ age: String(age), date: new Date(kept.at).toUTCString() });
+    send(state, reply, kept.answer);
+    return true;
+  }
+
+  send(state: SandboxState, operation: Operation, request: FastifyRequest, reply: FastifyReply, answer: Answer): void {
+    const { page_breaks_how: how, cache_seconds: seconds } = state.behaviour;
+    if (breaks(state, operation, answer)) {
+      if (how === 'says_so') return send(state, reply, { status: 200, body: toJson({ message: 'Be right back.' }) });
+      return failAfter(state, reply, how, answer);
+    }
+    if (seconds > 0 && request.method === 'GET') this.#kept.set(request.url, { at: state.clock.now(), answer });
+    return send(state, reply, answer);
+  }
+}
+
+function send({ behaviour }: SandboxState, reply: FastifyReply, answer: Answer): void {
+  const { compression, byte_order_mark: marked } = behaviour;
+  reply.code(answer.status).header('content-type', 'application/json');
+  const body = marked ? Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from(answer.body)]) : answer.body;
+  if (compression === 'none') {
+    void reply.send(body);
+    return;
+  }
+  reply.header('content-encoding', compression.replace('_raw', ''));
+  void reply.send(compressors[compression](body));
+}
+
+/** A request, as far as an operation looks at it. */
+interface OperationRequest {
+  readonly user: string;
+  readonly query: Query;
+  readonly body: JsonRecord;
+}
+
+/** One record, or a list of related ones, in the shape that the switch says. */
+function wrapped(state: SandboxState, name: string, json: string, message?: string): string {
+  const note = message === undefined ? '' : `,"message":${toJson(message)}`;
+  switch (state.behaviour.answer_shape) {
+    case 'bare':
+      return json;
+    case 'data':
+      return `{"status":true${note},"data":${json}}`;
+    case 'named':
+      return `{"status":true${note},"${name}":${json}}`;
+  }
+}
+
+function user(state: SandboxState, record: JsonRecord, relations: readonly string[], message?: string): string {
+  return wrapped(state, 'user', servedRecord(state, resourceOf('users'), toJson(record), relations), message);
+}
+
+/** The relations whose parameter is there and not switched off. */
+function askedRelations(query: Query): string[] {
+  return userRelations.filter((name) => {
+    const value = query[name];
+    return value !== undefined && value !== '0' && value !== 'false';
+  });
+}
+
+/** The key belongs to the user with the lowest id. */
+function keyOwner(state: SandboxState): JsonRecord {
+  const owner = state.tables.users.from(1);
+  if (owner === undefined) throw notFound('User', 1);
+  return owner;
+}
+
+/** Does the operation and answers. Throws Refusal where it may not be done. */
+function answerOperation(state: SandboxState, name: OperationName, request: OperationRequest): Answer {
+  const found = (): JsonRecord => userOf(state, request.user);
+  const done = (body: string, status = 200): Answer => ({ status, body });
+  switch (name) {
+    case 'users.list':
+      return answerList(state, resourceOf('users'), request.query);
+    case 'packages.list':
+      return answerList(state, resourceOf('packages'), request.query);
+    case 'emails.list':
+      return answerList(state, resourceOf('emails'), request.query);
+    case 'coupons.list':
+      return answerList(state, resourceOf('coupons'), request.query);
+    case 'users.auth':
+      return done(user(state, keyOwner(state), []));
+    case 'users.get':
+      return done(user(state, found(), askedRelations(request.query)));
+    case 'users.orders':
+      return done(wrapped(state, 'orders', toJson(state.related.list('users', found(), 'orders'))));
+    case 'users.payments':
+      return done(wrapped(state, 'payments', toJson(state.related.list('users', found(), 'payments'))));
+    case 'users.create':
+      return done(user(state, createUser(state, request.body), ['address'], 'The user was created.'), 201);
+    case 'users.update':
+      return done(user(state, updateUser(state, found(), request.body), [], 'The user was updated.'));
+    case 'users.delete':
+      deleteUser(state, found(), request.body);
+      return done('{"status":true,"message":"The user was deleted."}');
+    case 'users.update-balance':
+      return done(user(state, changeBalance(state, found(), request.body), [], 'The balance was updated.'));
+    case 'users.send-email':
+      return done(wrapped(state, 'email', toJson(sendEmail(state, found(), request.body)), 'The email was sent.'));
+    case 'users.send-notification': {
+      const notification = toJson(sendNotification(state, found(), request.body));
+      return done(wrapped(state, 'notification', notification, 'The notification was sent.'));
+    }
+  }
+}
 
 /** What the server works with beside the state. */
 export interface ServerParts {

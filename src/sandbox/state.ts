@@ -1,10 +1,9 @@
 /** Everything that a running sandbox is made of, passed to whoever works on it. */
 import type { ResourceName } from '../model/resources.ts';
 import type { Behaviour } from './behaviour.ts';
-import type { SandboxClock } from './clock.ts';
-import type { Ledger } from './ledger.ts';
+import type { SandboxClock } from './calendar.ts';
+import type { Ledger, RecordTable } from './records.ts';
 import type { Random } from './random.ts';
-import type { RecordTable } from './records.ts';
 import type { Related } from './related.ts';
 import type { Db } from './schema.ts';
 

@@ -9,7 +9,7 @@ test('docs/sandbox.md shows the switches as they are (vitest -u writes it anew)'
 });
 
 test('docs/sandbox.md lists every control route', () => {
-  const code = readFileSync(join(projectFolder, 'src/sandbox/control-routes.ts'), 'utf8');
+  const code = readFileSync(join(projectFolder, 'src/sandbox/control.ts'), 'utf8');
   const routes = [...code.matchAll(/add\('[A-Z]+', '(\/[^']*)'/g)].map(([, route = '']) => route);
   expect(routes.length).toBeGreaterThan(15);
   const document = sandboxDocument();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
 import { defaultBehaviour, readBehaviour, switches } from '../../src/sandbox/behaviour.ts';
-import { behaviourOf, chaosNames } from '../../src/sandbox/chaos.ts';
+import { behaviourOf, chaosNames } from '../../src/sandbox/churn.ts';
 import { controlKey, sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { broken, call, ids, json, page } from './call.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { writeFaultNames } from '../../src/sandbox/fault-kinds.ts';
+import { writeFaultNames } from '../../src/sandbox/faults.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { broken, call, parses, type Reply } from './call.ts';

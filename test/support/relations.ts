@@ -2,7 +2,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import { relationTable } from '../../src/model/relations.ts';
-import type { JsonRecord } from '../../src/sandbox/serialise.ts';
+import type { JsonRecord } from '../../src/sandbox/envelope.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Parent } from '../../src/sandbox/related.ts';
 

@@ -1,6 +1,6 @@
 /** docs/sandbox.md, written from the sandbox's own tables of switches and presets. */
 import { type Switch, switches } from '../../src/sandbox/behaviour.ts';
-import { chaosMeanings, chaosNames } from '../../src/sandbox/chaos.ts';
+import { chaosMeanings, chaosNames } from '../../src/sandbox/churn.ts';
 
 const head = `# The sandbox
 

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { WriteFault } from '../../../src/sandbox/fault-kinds.ts';
+import type { WriteFault } from '../../../src/sandbox/faults.ts';
 import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
 import { type Bench, benchOf, type Cells } from '../../support/bulk-actions.ts';
 import { newJournal } from '../../support/journal.ts';

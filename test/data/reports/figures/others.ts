@@ -2,7 +2,7 @@ import SqliteDatabase from 'better-sqlite3';
 import type { ResourceName } from '../../../../src/model/resources.ts';
 import { resourceNames } from '../../../../src/model/resources.ts';
 import { timestampOf } from '../../../../src/model/time.ts';
-import type { JsonRecord } from '../../../../src/sandbox/serialise.ts';
+import type { JsonRecord } from '../../../../src/sandbox/envelope.ts';
 import type { World } from '../world.ts';
 import { couponNamed, couponOf } from './payments.ts';
 import { day, daysFrom, type Figures, groups, ordered, percent, text, wholeDays } from './shared.ts';

@@ -1,5 +1,5 @@
 import { Big } from 'big.js';
-import type { JsonRecord } from '../../../../src/sandbox/serialise.ts';
+import type { JsonRecord } from '../../../../src/sandbox/envelope.ts';
 import type { Owned, World } from '../world.ts';
 import { day, daysFrom, type Figures, groups, ordered, sum, text, wholeDays } from './shared.ts';
 

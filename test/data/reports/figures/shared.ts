@@ -1,6 +1,6 @@
 /** What the figures of several reports are worked out with. Nothing of it is shared with the reports. */
 import { Big } from 'big.js';
-import type { JsonRecord } from '../../../../src/sandbox/serialise.ts';
+import type { JsonRecord } from '../../../../src/sandbox/envelope.ts';
 import type { World } from '../world.ts';
 
 /** The rows that a report must give. */

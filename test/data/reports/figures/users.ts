@@ -1,4 +1,4 @@
-import type { JsonRecord } from '../../../../src/sandbox/serialise.ts';
+import type { JsonRecord } from '../../../../src/sandbox/envelope.ts';
 import { day, type Figures, groups, ordered, percent, sum, text, wholeDays } from './shared.ts';
 
 const numbers = (users: readonly JsonRecord[]) =>

@@ -38,7 +38,7 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const [{ openFilesToCopy }, { makeBackup }, { openShareWatch }] = await Promise.all([
     import('../app.ts'),
     import('../data/backup.ts'),
-    import('./share-watch.ts'),
+    import('./progress.ts'),
   ]);
   const folder = named === undefined ? settings.backup.folder : resolve(context.folder, named);
   const files = await openFilesToCopy(settings);

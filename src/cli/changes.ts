@@ -5,7 +5,7 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { dayMs, systemClock, timestampOf } from '../model/time.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { CliContext } from './context.ts';
-import { toMoment } from './moment-flag.ts';
+import { toMoment } from './flag-values.ts';
 import { printWarning } from './output.ts';
 import { tableRoom, writePaged } from './pager.ts';
 

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { CliContext } from './context.ts';
 
 /** What a command's module exports: adds the command, or several, to the program. */
-export interface CommandModule {
+interface CommandModule {
   readonly define: (program: Command, context: CliContext) => void;
 }
 

@@ -2,7 +2,7 @@
 import type { Argument, Command, Option } from 'commander';
 import { resourceNames } from '../model/resources.ts';
 
-export interface Word {
+interface Word {
   readonly word: string;
   readonly meaning: string;
 }

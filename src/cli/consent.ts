@@ -1,11 +1,37 @@
 /** The question before something is sent that cannot be taken back or reaches a person. */
-import { InterruptedError, UsageError } from '../model/errors.ts';
-import { harmless } from '../model/terminal-text.ts';
+import { emitKeypressEvents, type Key } from 'node:readline';
 import type { CliContext } from './context.ts';
 import { printNote } from './output.ts';
-import { onTerminal } from './terminal.ts';
+import { screenOf } from './sieve.ts';
+import { InterruptedError, UsageError } from '../model/errors.ts';
+import { harmless } from '../model/terminal-text.ts';
 
-export interface Question {
+export interface Terminal {
+  readonly input: NodeJS.ReadStream;
+  readonly output: NodeJS.WriteStream;
+  /** Aborted where the command is stopped, and where Ctrl+D says that there will be no answer. */
+  readonly signal: AbortSignal;
+}
+
+/** Asks by `ask`, whose words must be harmless (src/model/terminal-text.ts). A prompt by itself does not end where its input does: the process would, without a word. */
+export async function onTerminal<T>(context: CliContext, ask: (terminal: Terminal) => Promise<T>): Promise<T> {
+  const { stdin: input, signal } = context;
+  const output = screenOf(context.stderr);
+  const ended = new AbortController();
+  const end = (): void => ended.abort();
+  const onKey = (_: string | undefined, key: Key): void => {
+    if (key.ctrl === true && key.name === 'd') end();
+  };
+  emitKeypressEvents(input);
+  input.on('keypress', onKey).once('end', end);
+  try {
+    return await ask({ input, output, signal: AbortSignal.any([signal, ended.signal]) });
+  } finally {
+    input.off('keypress', onKey).off('end', end);
+  }
+}
+
+interface Question {
   /** What is about to be done, to whom and where: `email user 7 at https://…`. */
   readonly doing: string;
   /** What must be typed for it; without it, yes or no is asked. */

@@ -70,7 +70,7 @@ export interface CliWorld {
 }
 
 /** The global flags as commander has read them. */
-export type GlobalFlags = Readonly<Record<string, string | boolean | undefined>>;
+type GlobalFlags = Readonly<Record<string, string | boolean | undefined>>;
 
 /** `--base-url` → `baseUrl`, as commander names it. */
 function attributeOf(flag: string): string {

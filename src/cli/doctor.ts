@@ -9,7 +9,7 @@ import type { ResourceName } from '../model/resources.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
 import type { CliContext } from './context.ts';
 import { type Check, checkLines, skipped } from './doctor/check.ts';
-import type { FileToCheck } from './doctor/file-checks.ts';
+import type { FileToCheck } from './doctor/local-checks.ts';
 import { printJson, printLine } from './output.ts';
 import { pasteable } from './pasteable.ts';
 
@@ -43,10 +43,7 @@ export function define(program: Command, context: CliContext): void {
 }
 
 async function examine(context: CliContext, probe: boolean): Promise<Findings> {
-  const [about, { checkFile }] = await Promise.all([
-    import('./doctor/settings-checks.ts'),
-    import('./doctor/file-checks.ts'),
-  ]);
+  const about = await import('./doctor/local-checks.ts');
   const reading = context.reading();
   const first = [about.checkNode(), ...about.checkSettings(reading, context.folder)];
   const settings = reading.rest;
@@ -54,12 +51,9 @@ async function examine(context: CliContext, probe: boolean): Promise<Findings> {
   const key = about.checkKey(reading, settings);
   const network = about.checkNetwork(reading, settings);
   const server = await examineServer(context, settings, probe);
-  const files = (await Promise.all((await filesOf(settings)).map(checkFile))).flat();
-  const [{ checkReports }, { checkNights }] = await Promise.all([
-    import('./doctor/report-checks.ts'),
-    import('./doctor/night-checks.ts'),
-  ]);
-  const reports = await checkReports(settings);
+  const files = (await Promise.all((await filesOf(settings)).map(about.checkFile))).flat();
+  const { checkNights } = await import('./doctor/night-checks.ts');
+  const reports = await about.checkReports(settings);
   const nights = await checkNights(context, settings, networkOrNone(settings));
   return {
     checks: [...first, ...address, ...key, ...network, ...server.checks, ...files, ...reports, ...nights],
@@ -86,7 +80,7 @@ async function examineServer(context: CliContext, settings: Settings, probe: boo
 
 async function examineLists(context: CliContext, settings: Settings, probe: boolean): Promise<Findings> {
   const [{ checkLists }, { recordMeasured, capabilitiesOnRecord }, { openApi, withReleases }] = await Promise.all([
-    import('./doctor/list-checks.ts'),
+    import('./doctor/server-checks.ts'),
     import('./doctor/probe.ts'),
     import('../app.ts'),
   ]);

@@ -1,20 +1,21 @@
 /** `export`: rows of the mirror into a file or to standard output. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { counted } from '../model/counted.ts';
-import { UsageError } from '../model/errors.ts';
-import { timestampOf } from '../model/time.ts';
-import { exportFormats, isPacked } from '../data/formats.ts';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Releases } from '../app.ts';
-import type { ExportRequest, ExportRun } from '../data/export.ts';
-import { isWhole } from '../data/selection.ts';
-import type { Settings } from '../settings/settings.ts';
 import type { CliContext } from './context.ts';
-import { type ExportFlags, formOf, partOf, whatOf } from './export-flags.ts';
-import { removeOlder, targetOf } from './export-target.ts';
-import { toMoment } from './moment-flag.ts';
+import { checkAll, type ExportFlags, formOf, partOf, removeOlder, targetOf, whatOf } from './export-flags.ts';
+import { toMoment } from './flag-values.ts';
 import { printJson, printNote, printWarning } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 import { toParameter } from './report-request.ts';
+import type { ExportRequest, ExportRun, FileForm } from '../data/export.ts';
+import { exportFormats, isPacked } from '../data/formats.ts';
+import { isWhole } from '../data/selection.ts';
+import { counted } from '../model/counted.ts';
+import { UsageError } from '../model/errors.ts';
+import { systemClock, timestampOf } from '../model/time.ts';
+import type { Settings } from '../settings/settings.ts';
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -74,12 +75,9 @@ Examples:
   admin-mirror export --all --format parquet -o exports`,
     )
     .action(async (what: string | undefined, flags: ExportFlags) => {
-      if (flags.all === true) {
-        const { exportAll } = await import('./export-all.ts');
-        return exportAll(context, what, flags);
-      }
+      if (flags.all === true) return exportAll(context, what, flags);
       if (flags.chart === undefined) return run(context, what, flags);
-      const { drawReport } = await import('./report-chart.ts');
+      const { drawReport } = await import('./reports.ts');
       return drawReport(context, what, flags, partOf(flags), flags.chart);
     });
 }
@@ -156,4 +154,48 @@ function checkStandardOutput(
 function toCount(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('A whole number from 1 on.');
   return Number(text);
+}
+
+async function exportAll(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<void> {
+  checkAll(what, flags);
+  if (flags.output === undefined || flags.output === '-') {
+    throw new UsageError('--all writes many files, and no folder was named', { advice: 'Give -o FOLDER.' });
+  }
+  const form = formOf(flags, undefined);
+  const target = targetOf(context, flags.output, flags.keep);
+  const [{ openReading, withReleases }, { exportSet, manifestProgram }, { requireSpace }] = await Promise.all([
+    import('../app.ts'),
+    import('../data/export-set.ts'),
+    import('../store/files/disk-space.ts'),
+  ]);
+  const manifest = await withReleases(async (releases) => {
+    const settings = context.settings();
+    const request = {
+      folder: target.path,
+      form,
+      meta: flags.meta === true,
+      check: (file: string) => refuseOwnFiles(join(target.path, file), settings),
+    };
+    const store = await openReading(settings, releases);
+    const { size } = statSync(settings.store.mirror);
+    requireSpace('export every table', target.path, isSmall(form) ? size / 2 : size);
+    return exportSet(store, request, {
+      signal: context.signal,
+      clock: systemClock,
+      onRows: () => {},
+      onWarning: (warning) => printWarning(context, warning),
+    });
+  });
+  const rows = manifest.files.reduce((sum, file) => sum + file.rows, 0);
+  printNote(
+    context,
+    `${counted(manifest.files.length, 'file')} with ${counted(rows, 'row')} written to ${target.shown}`,
+  );
+  await removeOlder(context, target, { foldersOf: manifestProgram });
+  if (context.json()) printJson(context, manifest);
+}
+
+/** Whether what is written takes less room than the same rows in the mirror. */
+function isSmall({ format, compression }: FileForm): boolean {
+  return compression !== null || isPacked(format);
 }

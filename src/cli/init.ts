@@ -1,25 +1,66 @@
 /** `init`: asks for the server and the key, tries them, measures the server, writes the config file. */
+import { type Command, Option } from 'commander';
 import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Command, Option } from 'commander';
+import { type CliContext, flagValues } from './context.ts';
+import { type Check, checkLines } from './doctor/check.ts';
+import {
+  type Answers,
+  askedAnswers,
+  givenAnswers,
+  type InitFlags,
+  keyFileOf,
+  keyVariable,
+  type Questions,
+  writeKey,
+} from './init/answers.ts';
+import { printJson, printLine, printNote, printWarning } from './output.ts';
+import { pasteable } from './pasteable.ts';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { makeFolder } from '../model/folder.ts';
+import { silentLog } from '../model/log.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { resourceNames } from '../model/resources.ts';
+import type { Secret } from '../model/secret.ts';
+import { systemClock } from '../model/time.ts';
 import { withServer } from '../settings/config-edit.ts';
 import { type FileValue, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
+import { networkOf } from '../settings/server.ts';
 import { defaultConfigFile, readSettings, type Settings, settingsFrom, valueOf } from '../settings/settings.ts';
-import { flagValues, type CliContext } from './context.ts';
-import { type Check, checkLines } from './doctor/check.ts';
-import { type Answers, askedAnswers, givenAnswers, type InitFlags } from './init/answers.ts';
-import { keyFileOf, keyVariable, writeKey } from './init/key-source.ts';
-import type { Questions } from './init/questions.ts';
-import { tryServer } from './init/trial.ts';
-import { printJson, printLine, printNote, printWarning } from './output.ts';
-import { pasteable } from './pasteable.ts';
+
+/** Looks at the server, the key, and each list. Throws only where the command was stopped. */
+async function tryServer(context: CliContext, base: Settings, baseUrl: string, key: Secret): Promise<readonly Check[]> {
+  const [{ checkServer }, { checkLists }, { openApi, withReleases }] = await Promise.all([
+    import('./doctor/server-checks.ts'),
+    import('./doctor/server-checks.ts'),
+    import('../app.ts'),
+  ]);
+  const { signal } = context;
+  const { timeoutMs, pageSize } = base.api;
+  const { checks, usable } = await checkServer({
+    baseUrl,
+    key,
+    timeoutMs,
+    network: networkOf(base),
+    clock: systemClock,
+    signal,
+  });
+  if (!usable) return checks;
+  const settings = { ...base, api: { ...base.api, baseUrl, key } };
+  const lists = await withReleases(async (releases) =>
+    checkLists({
+      client: await openApi({ settings, log: silentLog, clock: systemClock }, releases),
+      pageSize,
+      stored: () => null,
+      clock: systemClock,
+      signal,
+    }),
+  );
+  return [...checks, ...lists.checks];
+}
 
 /** With every setting and what it means. What `init` makes of it is another file, so that an upgrade never meets an edit. */
 const example = new URL('../../config/admin-mirror.example.yaml', import.meta.url);
@@ -146,7 +187,7 @@ async function questionsOf(context: CliContext, flags: InitFlags): Promise<Quest
       advice: 'Add --yes, --base-url URL and one of --key-file FILE, --key-env, --key-credential NAME.',
     });
   }
-  const { openQuestions } = await import('./init/questions.ts');
+  const { openQuestions } = await import('./init/answers.ts');
   return openQuestions(context);
 }
 

@@ -2,16 +2,82 @@
  * The log: JSON lines on standard error, or readable ones where that is a terminal; with the setting log.file, JSON lines
  * in that file instead. No line holds a secret that the process knows.
  */
-import { pino, type DestinationStream } from 'pino';
-import { OperatorError } from '../model/errors.ts';
-import { type Log, logWith } from '../model/log.ts';
-import { harmless } from '../model/terminal-text.ts';
-import type { LogLevel } from '../settings/kinds.ts';
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type DestinationStream, pino } from 'pino';
 import type { CliContext } from './context.ts';
-import { openLogFile } from './log-file.ts';
 import { printWarning } from './output.ts';
 import { pasteable } from './pasteable.ts';
 import { screenOf } from './sieve.ts';
+import { FileError, OperatorError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { makeFolder } from '../model/folder.ts';
+import { type Log, logWith } from '../model/log.ts';
+import { harmless } from '../model/terminal-text.ts';
+import type { LogLevel } from '../settings/kinds.ts';
+
+interface LogFile {
+  /** A line is in the file when this returns. */
+  write(line: string): void;
+  /** Goes on in a file of the same name, made where it is gone. */
+  reopen(): void;
+  close(): void;
+}
+
+/**
+ * Opens the file to write at its end. Throws a FileError where it cannot be written; what goes wrong later is told once,
+ * since a full disk of the log must not end a run.
+ */
+function openLogFile(path: string, tell: (problem: string) => void): LogFile {
+  let told = false;
+  const complain = (what: string, error: unknown): void => {
+    if (!told) tell(explained(error, what, path).message);
+    told = true;
+  };
+  let handle: number | undefined;
+  try {
+    makeFolder(dirname(path));
+    handle = open(path);
+  } catch (error) {
+    throw explained(error, 'write the log', path);
+  }
+  return {
+    write: (line) => {
+      if (handle === undefined) return;
+      try {
+        writeSync(handle, line);
+      } catch (error) {
+        complain('write the log', error);
+      }
+    },
+    reopen: () => {
+      try {
+        const next = open(path);
+        if (handle !== undefined) closeSync(handle);
+        handle = next;
+        told = false;
+      } catch (error) {
+        complain('open the log again', error);
+      }
+    },
+    close: () => {
+      if (handle !== undefined) closeSync(handle);
+      handle = undefined;
+    },
+  };
+}
+
+function explained(error: unknown, what: string, path: string): OperatorError {
+  const advice = 'Name another file: --log-file, ADMIN_MIRROR_LOG_FILE or log.file.';
+  return (
+    explainFileError(error, what, path) ??
+    new FileError(`could not ${what} ${path}: ${(error as NodeJS.ErrnoException).code ?? String(error)}`, { advice })
+  );
+}
+
+function open(path: string): number {
+  return openSync(path, 'a', 0o600);
+}
 
 /** Fields that never reach a log, wherever they stand in what is logged. */
 const secretNames = ['authorization', 'Authorization', 'key', 'apiKey', 'api_key', 'password'];
@@ -33,7 +99,7 @@ export async function openLog(context: CliContext, fields: () => Fields = () => 
 }
 
 /** A pino logger without host name and process id: one process, one machine, and its lines are read by people. */
-export function logTo(destination: DestinationStream, level: LogLevel): Log {
+function logTo(destination: DestinationStream, level: LogLevel): Log {
   return pino(
     {
       level,

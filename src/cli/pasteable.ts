@@ -16,7 +16,7 @@ const names = [...commands.map(({ name }) => name), 'help'].join('|');
 const mention = new RegExp(String.raw`(?:npx )?\badmin-mirror (?=(?:${names})\b)`, 'g');
 
 /** How a command begins that is to do as this one does. */
-export function commandStart(context: Pick<CliContext, 'reading'>): string {
+function commandStart(context: Pick<CliContext, 'reading'>): string {
   const reading = context.reading();
   const flags = kept.flatMap((key) => {
     const { setting, value, origin } = valueOf(reading, key);

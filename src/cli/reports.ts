@@ -1,9 +1,56 @@
 /** `reports`: which saved reports there are, and what each tells and asks. Needs no mirror. */
 import type { Command } from 'commander';
-import type { BrokenReport, Reports } from '../data/reports/reports.ts';
-import type { Report, ReportParameter } from '../data/reports/report.ts';
+import { resolve } from 'node:path';
 import type { CliContext } from './context.ts';
-import { paint, printJson, printLine, printWarning } from './output.ts';
+import { paint, printJson, printLine, printNote, printWarning } from './output.ts';
+import { refuseOwnFiles } from './own-files.ts';
+import { isReport, type ReportFlags, reportRequest } from './report-request.ts';
+import type { Report, ReportParameter } from '../data/reports/report.ts';
+import type { BrokenReport, Reports } from '../data/reports/reports.ts';
+import { UsageError } from '../model/errors.ts';
+import type { StatementPart } from '../store/reading-types.ts';
+
+/** Draws the report into the file, which appears whole or not at all. */
+export async function drawReport(
+  context: CliContext,
+  what: string | undefined,
+  flags: ReportFlags & { readonly output?: string },
+  part: StatementPart,
+  file: string,
+): Promise<void> {
+  if (!isReport(what)) {
+    throw new UsageError('--chart is for reports: export report:NAME --chart out.svg', {
+      advice: 'Draw anything else with `admin-mirror query "SELECT …" --chart out.svg`.',
+    });
+  }
+  if (!file.toLowerCase().endsWith('.svg')) {
+    throw new UsageError(`a picture is written as SVG, and "${file}" does not end in .svg`);
+  }
+  if (flags.output !== undefined || part.columns !== undefined) {
+    throw new UsageError(
+      `--chart draws in the place of rows: leave out ${flags.output === undefined ? '--columns' : '-o'}`,
+    );
+  }
+  const [{ openReadingProcess, withReleases }, { writeDurableFile }] = await Promise.all([
+    import('../app.ts'),
+    import('../store/files/durable-file.ts'),
+  ]);
+  await withReleases(async (releases) => {
+    const reading = await openReadingProcess(releases);
+    const settings = context.settings();
+    const path = resolve(context.folder, file);
+    refuseOwnFiles(path, settings);
+    const request = await reportRequest(context, what, flags, part);
+    const chunks = reading.chunks(
+      settings.store.mirror,
+      { kind: 'chart', what: request, to: 'svg' },
+      { signal: context.signal, onWarning: (warning) => printWarning(context, warning) },
+    );
+    const bytes = await writeDurableFile(path, chunks, context.signal);
+    if (context.json()) printJson(context, { file: path, format: 'svg', bytes });
+    else printNote(context, `drawn to ${file}`);
+  });
+}
 
 export function define(program: Command, context: CliContext): void {
   program

@@ -13,9 +13,15 @@ import { systemClock } from '../model/time.ts';
 import type { Releases } from '../app.ts';
 import { askConsent, noteProfile } from './consent.ts';
 import type { CliContext } from './context.ts';
-import { addListFlags, type ListFlags, listWordsOf } from './list-flags.ts';
+import {
+  addListFlags,
+  addParameterFlags,
+  bodyOf,
+  type ListFlags,
+  listWordsOf,
+  type ParameterFlags,
+} from './resource-flags.ts';
 import { printWarning } from './output.ts';
-import { addParameterFlags, bodyOf, type ParameterFlags } from './parameter-flags.ts';
 
 export function define(program: Command, context: CliContext): void {
   for (const name of resourceNames) defineResource(program, context, resourceOf(name));

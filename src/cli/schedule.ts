@@ -28,7 +28,7 @@ export function define(program: Command, context: CliContext): void {
     )
     .action(async (flags: Flags) => {
       if (flags.testAlert) {
-        const { sendTestAlert } = await import('./schedule/test-alert.ts');
+        const { sendTestAlert } = await import('./schedule/shown.ts');
         await sendTestAlert(context);
         return;
       }
@@ -39,13 +39,13 @@ export function define(program: Command, context: CliContext): void {
         });
       }
       if (flags.list) {
-        const { printJobs } = await import('./schedule/list.ts');
+        const { printJobs } = await import('./schedule/shown.ts');
         printJobs(context, jobs);
       } else if (flags.once === undefined) {
         const { work } = await import('./schedule/work.ts');
         await work(context);
       } else {
-        const { runOnce } = await import('./schedule/once.ts');
+        const { runOnce } = await import('./schedule/shown.ts');
         await runOnce(context, jobNamed(flags.once, jobs));
       }
     });

@@ -45,7 +45,7 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
   const [{ openMirrorToCopy }, { makeSnapshot }, { openShareWatch }] = await Promise.all([
     import('../app.ts'),
     import('../data/snapshot.ts'),
-    import('./share-watch.ts'),
+    import('./progress.ts'),
   ]);
   const anonymised = flags.anonymise === true;
   const mirror = await openMirrorToCopy(settings);

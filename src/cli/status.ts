@@ -1,17 +1,41 @@
 /** `status`: how fresh the mirror is, how far it reaches, what happened last, what is wrong. */
-import { stripVTControlCharacters } from 'node:util';
 import type { Command } from 'commander';
-import { width } from '../data/text-width.ts';
-import type { MirrorStatus } from '../mirror/status.ts';
-import { onOneLine } from '../model/terminal-text.ts';
-import { counted } from '../model/counted.ts';
-import { systemClock, parseInstant } from '../model/time.ts';
-import type { MirrorEvent } from '../store/mirror-types.ts';
+import { stripVTControlCharacters } from 'node:util';
 import { capabilityWords } from './capability-words.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';
 import { pasteable } from './pasteable.ts';
 import type { StatusProblem } from './status-problems.ts';
+import { width } from '../data/text-width.ts';
+import type { MirrorStatus } from '../mirror/status.ts';
+import { counted } from '../model/counted.ts';
+import { onOneLine } from '../model/terminal-text.ts';
+import { parseInstant, systemClock } from '../model/time.ts';
+import type { MirrorEvent } from '../store/mirror-types.ts';
+import type { JobStatus, WorkerStatus } from '../worker/status.ts';
+
+/** Nothing where there is neither a job nor a worker. What is wrong is told apart: src/cli/status-problems.ts. */
+function workerLines({ worker, jobs }: WorkerStatus, timeText: (at: string) => string): string[] {
+  if (worker === null && jobs.length === 0) return [];
+  const owner =
+    worker === null
+      ? 'no worker runs; its jobs are'
+      : `the worker: process ${worker.pid} on ${worker.host}, since ${worker.acquiredAt}`;
+  const width = Math.max(...jobs.map(({ job }) => job.length));
+  return ['', owner, ...jobs.map((job) => jobLine(job, width, timeText))];
+}
+
+function jobLine(
+  { job, running_since, last, next_at }: JobStatus,
+  width: number,
+  timeText: (at: string) => string,
+): string {
+  const end = last?.finished_at ?? null;
+  const ended = last === null || end === null ? 'has not run yet' : `${last.outcome} ${timeText(end)}`;
+  const now = running_since === null ? '' : `, runs since ${running_since}`;
+  const next = next_at === null ? '' : `, next ${timeText(next_at)}`;
+  return `  ${job.padEnd(width)}  ${ended}${now}${next}`;
+}
 
 interface Flags {
   readonly check?: true;
@@ -30,8 +54,10 @@ export function define(program: Command, context: CliContext): void {
         'run or job failed, 8 where the outcome of a bulk row is not known, 2 where there is no mirror',
     )
     .action(async (flags: Flags) => {
-      const [{ openStatus, openWorkerStatus, withReleases }, { workerLines }, { checkCode, statusProblems }] =
-        await Promise.all([import('../app.ts'), import('./worker-status.ts'), import('./status-problems.ts')]);
+      const [{ openStatus, openWorkerStatus, withReleases }, { checkCode, statusProblems }] = await Promise.all([
+        import('../app.ts'),
+        import('./status-problems.ts'),
+      ]);
       const settings = context.settings();
       const status = await withReleases((releases) => openStatus(settings, releases));
       const worker = await withReleases((releases) => openWorkerStatus(settings, systemClock, releases));

@@ -7,12 +7,11 @@ import type { Log } from '../model/log.ts';
 import type { SyncEvent } from '../mirror/progress.ts';
 import { harmless } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
-import { barOf, durationText } from './progress-text.ts';
+import { barOf, drawnAndLogged, durationText, logEveryMs, type Watch } from './progress.ts';
 import { screenOf } from './sieve.ts';
-import { drawnAndLogged, logEveryMs, type Watch } from './watch.ts';
 
 /** What is known of one resource's progress. */
-export interface Tally {
+interface Tally {
   readonly records: number;
   readonly expected: number;
   readonly startedAt: number;
@@ -41,7 +40,7 @@ export function endLine(resource: ResourceName, tally: Tally, now: number): stri
   return `${resource.padEnd(9)} ${counted(tally.records, 'record')} read in ${time}`;
 }
 
-export type SyncWatch = Watch<SyncEvent>;
+type SyncWatch = Watch<SyncEvent>;
 
 /** The watch for this context; draws nothing under `--quiet`. A log file gets its lines whatever is drawn. */
 export async function openSyncWatch(

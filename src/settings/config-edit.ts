@@ -1,7 +1,7 @@
 /** A server written into the text of a config file, whose comments and other lines stay as they are. */
 import { isMap, isScalar, parseDocument, stringify } from 'yaml';
 
-export interface ServerToWrite {
+interface ServerToWrite {
   /** undefined: the common settings. */
   readonly profile: string | undefined;
   readonly baseUrl: string;

@@ -14,7 +14,7 @@ export interface JobOption {
   readonly argumentsOf: (value: unknown) => readonly string[];
 }
 
-export interface JobRule {
+interface JobRule {
   /** The first words of the command line. */
   readonly command: readonly string[];
   readonly options: Readonly<Record<string, JobOption>>;

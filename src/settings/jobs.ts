@@ -21,7 +21,7 @@ export interface WrittenJob {
   readonly entries: ReadonlyMap<string, Placed>;
 }
 
-export interface ReadJobs {
+interface ReadJobs {
   readonly jobs: readonly Job[];
   readonly problems: readonly UsageError[];
 }

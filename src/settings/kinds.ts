@@ -8,7 +8,7 @@ import { isLoopback } from '../model/loopback.ts';
 import { type SettingKey, type SettingKind, settingOf, type settingTable } from './table.ts';
 
 /** Where a server of ours waits for connections. */
-export interface ListenAddress {
+interface ListenAddress {
   readonly host: string;
   /** 0: any that is free. */
   readonly port: number;
@@ -164,7 +164,7 @@ const program = z.union([z.string(), z.array(z.string())]).transform((value, con
 });
 
 /** The names that a setting of related records accepts; none for another setting. */
-export function includesOf(key: SettingKey): readonly string[] {
+function includesOf(key: SettingKey): readonly string[] {
   const [section, name = ''] = key.split('.');
   return section === 'resources' && isResourceName(name) ? (resourceOf(name).includes ?? []) : [];
 }

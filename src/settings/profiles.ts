@@ -12,7 +12,7 @@ import { type SettingKey, settingOf } from './table.ts';
 
 /** What belongs to one server: a variable that does not say of which profile it is cannot set it for a profile. */
 export const serverKeys = ['api.base_url', 'api.key', 'api.key_file', 'store.mirror', 'store.journal'] as const;
-export type ServerKey = (typeof serverKeys)[number];
+type ServerKey = (typeof serverKeys)[number];
 
 const fileKeys = ['store.mirror', 'store.journal'] as const;
 type FileKey = (typeof fileKeys)[number];
@@ -94,7 +94,7 @@ export function jobsOfProfile(jobs: readonly WrittenJob[], profile: string): Wri
   }));
 }
 
-export interface ProfileFiles {
+interface ProfileFiles {
   /** null: outside of any. */
   readonly profile: string | null;
   readonly files: Readonly<Record<FileKey, string>>;

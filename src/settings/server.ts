@@ -7,7 +7,7 @@ import { Secret } from '../model/secret.ts';
 import { profileVariable } from './profiles.ts';
 import { credentialsWord, type Settings } from './settings.ts';
 
-export interface Server {
+interface Server {
   readonly baseUrl: string;
   readonly key: Secret;
   /** What the operator should hear of: a key file that others can read. */

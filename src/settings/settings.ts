@@ -37,7 +37,7 @@ export interface FlagValue {
   readonly value: string | boolean;
 }
 
-export interface SettingsSources {
+interface SettingsSources {
   readonly flags: readonly FlagValue[];
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The working folder: `.env`, the config file and relative paths start here. */

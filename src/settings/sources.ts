@@ -118,7 +118,7 @@ export function strangers(variables: Variables, origin: string, known: readonly 
     });
 }
 
-export interface Dotenv {
+interface Dotenv {
   readonly variables: Record<string, string | undefined>;
   readonly problems: readonly UsageError[];
   /** Whether other users can read it. */

@@ -158,9 +158,6 @@ export const settingTable = [
 
 export type SettingKey = (typeof settingTable)[number]['key'];
 
-/** Resources whose related records can be included. */
-export type IncludingResource = 'users' | 'packages' | 'emails';
-
 /** The rows with their types widened, for code that treats all alike. */
 export const allSettings: readonly (Setting & { readonly key: SettingKey })[] = settingTable;
 

@@ -11,7 +11,7 @@ export interface PlanFlags extends AgainFlags {
   readonly allowForce?: true;
 }
 
-export interface AgainFlags {
+interface AgainFlags {
   readonly again?: true;
   readonly reason?: string;
 }

@@ -4,7 +4,7 @@ import type { DecimalMark, MarkQuestion } from '../../bulk/sheet/amount.ts';
 import { shown } from '../../bulk/sheet/shown.ts';
 import { InterruptedError, UsageError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
-import { onTerminal } from '../terminal.ts';
+import { onTerminal } from '../consent.ts';
 
 /**
  * The mark that the person chose; null where nobody can be asked, or nobody wants to be. Throws a UsageError where none

@@ -4,13 +4,12 @@ import type { Log } from '../../model/log.ts';
 import { type Clock, secondMs } from '../../model/time.ts';
 import { harmless } from '../../model/terminal-text.ts';
 import type { CliContext } from '../context.ts';
-import { barOf, durationText } from '../progress-text.ts';
+import { barOf, drawnAndLogged, durationText, logEveryMs, type Watch } from '../progress.ts';
 import { screenOf } from '../sieve.ts';
-import { drawnAndLogged, logEveryMs, type Watch } from '../watch.ts';
 
 const count = new Intl.NumberFormat('en-US');
 
-export type BulkWatch = Watch<BulkEvent>;
+type BulkWatch = Watch<BulkEvent>;
 
 /** What is known so far. */
 export interface BulkTally {

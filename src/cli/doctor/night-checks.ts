@@ -17,7 +17,7 @@ import { secondMs, systemClock } from '../../model/time.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { CliContext } from '../context.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
-import { checkFolder } from './file-checks.ts';
+import { checkFolder } from './local-checks.ts';
 import { checkCertificate } from './server-checks.ts';
 
 /** Every check; each is told by the name of the job or setting that it is about. */

@@ -4,23 +4,29 @@ import { type PeerCertificate, TLSSocket } from 'node:tls';
 import { bodyOf, UnreadableAnswer } from '../../api/answer-body.ts';
 import { refusalOf, type RequestName } from '../../api/answer-errors.ts';
 import { rateHeadersOf, serverTimeOf } from '../../api/answer-headers.ts';
-import { NotTheApi, Unreachable } from '../../api/errors.ts';
+import { type Capabilities, measureCapabilities } from '../../api/capabilities.ts';
+import type { Client } from '../../api/client.ts';
+import { KeyRefused, NotTheApi, Unreachable } from '../../api/errors.ts';
 import { type HttpAnswer, openHttp } from '../../api/http.ts';
 import type { Network } from '../../api/network.ts';
 import { TransportError } from '../../api/transport-error.ts';
-import { operationOf } from '../../model/operations.ts';
-import { counted } from '../../model/counted.ts';
-import type { Secret } from '../../model/secret.ts';
-import { type Clock, dayMs, hourMs, minuteMs, secondMs } from '../../model/time.ts';
-import { version } from '../../model/version.ts';
+import { capabilityWords, sizeWords } from '../capability-words.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
+import { type CapabilityStatus, describeCapabilities } from '../../mirror/status.ts';
+import { counted } from '../../model/counted.ts';
+import { OperatorError } from '../../model/errors.ts';
+import { operationOf } from '../../model/operations.ts';
+import { type ResourceName, resourceNames } from '../../model/resources.ts';
+import type { Secret } from '../../model/secret.ts';
+import { type Clock, dayMs, hourMs, minuteMs, secondMs, timestampOf } from '../../model/time.ts';
+import { version } from '../../model/version.ts';
 
 /** Windows close by the server's clock, so a difference costs nothing; one this large is a clock set wrong. */
 const largestDifferenceMs = 60 * secondMs;
 /** Enough for any user with everything attached to it. */
 const maxBodyBytes = 4 * 1024 * 1024;
 
-export interface ServerToCheck {
+interface ServerToCheck {
   readonly baseUrl: string;
   /** undefined: whether the server is there can still be told. */
   readonly key: Secret | undefined;
@@ -30,7 +36,7 @@ export interface ServerToCheck {
   readonly signal: AbortSignal;
 }
 
-export interface ServerChecks {
+interface ServerChecks {
   readonly checks: readonly Check[];
   /** Whether more can be asked with this key. */
   readonly usable: boolean;
@@ -58,7 +64,7 @@ export async function checkServer(server: ServerToCheck): Promise<ServerChecks> 
   subscribe('undici:client:connected', onConnected);
   try {
     const answer = await http.send({ method, path }, server.signal);
-    const { checks, usable } = judge(answer, server, name);
+    const { checks, usable } = judgeServer(answer, server, name);
     return { checks: [...checks, ...checkCertificate('certificate', certificate, server.clock)], usable };
   } catch (error) {
     server.signal.throwIfAborted();
@@ -75,7 +81,7 @@ export async function checkServer(server: ServerToCheck): Promise<ServerChecks> 
   }
 }
 
-function judge(answer: HttpAnswer, server: ServerToCheck, name: RequestName): ServerChecks {
+function judgeServer(answer: HttpAnswer, server: ServerToCheck, name: RequestName): ServerChecks {
   const reached = ok('server', `${server.baseUrl} answers in ${Math.round(answer.milliseconds)} ms`);
   const key = checkAnswer(answer, server, name);
   // Without a key that was accepted, a limit or a clock may be those of something in front of the server.
@@ -145,4 +151,78 @@ function checkRate(answer: HttpAnswer, clock: Clock): Check[] {
   return [
     ok('rate limit', `${counted(limit, 'request')} a window${remaining === undefined ? '' : `, ${remaining} left`}`),
   ];
+}
+
+interface ListChecks {
+  readonly checks: readonly Check[];
+  /** What the lists can do, those on record and those measured now. */
+  readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;
+  readonly measured: ReadonlyMap<ResourceName, Capabilities>;
+}
+
+interface ListsToCheck {
+  readonly client: Client;
+  /** Records on a page that are asked for. */
+  readonly pageSize: number;
+  /** What is on record of the list; null where it is to be measured. */
+  readonly stored: (resource: ResourceName) => CapabilityStatus | null;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Looks at every list. A key that may not see one is a warning, one that may see none is refused. */
+export async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
+  const checks: Check[] = [];
+  const refusals: Check[] = [];
+  const capabilities: Partial<Record<ResourceName, CapabilityStatus>> = {};
+  const measured = new Map<ResourceName, Capabilities>();
+  for (const resource of resourceNames) {
+    try {
+      // One after the other: what the first has shown need not be measured again.
+      const status = (await storedOne(lists, resource)) ?? (await measureOne(lists, resource, measured));
+      capabilities[resource] = status;
+      checks.push(judgeList(resource, status, lists.pageSize, measured.has(resource)));
+    } catch (error) {
+      lists.signal.throwIfAborted();
+      if (!(error instanceof OperatorError)) throw error;
+      if (error instanceof KeyRefused) refusals.push(failed(`${resource} list`, error));
+      else checks.push(failed(`${resource} list`, error));
+    }
+  }
+  const all = refusals.length === resourceNames.length;
+  const told = all ? refusals : refusals.map(({ name, finding, advice }) => warn(name, finding, advice));
+  return { checks: [...told, ...checks], capabilities, measured };
+}
+
+/** What is on record, once the list has answered: the key may not see it any more. */
+async function storedOne(
+  { client, stored, signal }: ListsToCheck,
+  resource: ResourceName,
+): Promise<CapabilityStatus | null> {
+  const status = stored(resource);
+  if (status !== null) await client.list(resource, { paginate: 1 }, signal);
+  return status;
+}
+
+async function measureOne(
+  { client, pageSize, clock, signal }: ListsToCheck,
+  resource: ResourceName,
+  measured: Map<ResourceName, Capabilities>,
+): Promise<CapabilityStatus> {
+  const [known] = measured.values();
+  const capabilities = await measureCapabilities(client, resource, signal, { known, pageSize, clock });
+  measured.set(resource, capabilities);
+  return describeCapabilities(capabilities, timestampOf(clock.now()));
+}
+
+function judgeList(resource: ResourceName, status: CapabilityStatus, asked: number, isNew: boolean): Check {
+  const name = `${resource} list`;
+  const when = isNew ? 'measured now' : `measured ${status.measured_at}`;
+  const why = status.notes.map((note) => note.replace(`${resource}: `, '')).join('; ');
+  const remarks = `(${[why, when].filter((each) => each !== '').join('; ')})`;
+  const found = `${capabilityWords(status, asked)} ${remarks}`;
+  if (status.sorts !== 'ignored' && status.ranges !== null) return ok(name, found);
+  // Nothing is wrong with an empty list.
+  if (why.includes('no record')) return ok(name, `${sizeWords(status, asked)} ${remarks}`);
+  return warn(name, found, 'The mirror stays right; `sync` needs more requests.');
 }

@@ -1,12 +1,144 @@
 /** What `init` is to set up: from flags and the environment, or by asking. */
-import { UsageError } from '../../model/errors.ts';
-import type { Secret } from '../../model/secret.ts';
-import { checkedAddress } from '../../settings/base-address.ts';
-import { typedKey } from '../../settings/server.ts';
+import { closeSync, existsSync, fchmodSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import type { CliContext } from '../context.ts';
-import { readInput } from '../input.ts';
-import { keyIn, type KeySource, keyVariable } from './key-source.ts';
-import type { Questions } from './questions.ts';
+import { readInput } from '../flag-values.ts';
+import { onTerminal, type Terminal } from '../consent.ts';
+import { FileError, InterruptedError, OperatorError, UsageError } from '../../model/errors.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import { makeFolder } from '../../model/folder.ts';
+import { readRegularFile } from '../../model/read-file.ts';
+import type { Secret } from '../../model/secret.ts';
+import { harmless } from '../../model/terminal-text.ts';
+import { checkedAddress } from '../../settings/base-address.ts';
+import { profileVariable } from '../../settings/profiles.ts';
+import { typedKey } from '../../settings/server.ts';
+import { credentialsWord } from '../../settings/settings.ts';
+
+export interface Questions {
+  address(initial: string | undefined, insecureHttp: boolean): Promise<string>;
+  keySource(initial: KeySource['kind']): Promise<KeySource['kind']>;
+  /** A line of text that may not be empty. */
+  words(message: string, initial: string): Promise<string>;
+  /** Not shown while it is typed. */
+  key(message: string): Promise<Secret>;
+  yes(message: string, initial: boolean): Promise<boolean>;
+}
+
+export async function openQuestions(context: CliContext): Promise<Questions> {
+  const { confirm, isCancel, password, select, text } = await import('@clack/prompts');
+  async function answered<T>(ask: (terminal: Terminal) => Promise<T>): Promise<Exclude<T, symbol>> {
+    const answer = await onTerminal(context, ask);
+    context.signal.throwIfAborted();
+    if (isCancel(answer)) throw new InterruptedError('SIGINT');
+    return answer as Exclude<T, symbol>;
+  }
+  return {
+    address: async (initial, insecureHttp) => {
+      const message = 'Where is the server? Its address, without /api/v1';
+      const validate = (given = '') => problemOf(() => checkedAddress(given, insecureHttp));
+      const start =
+        initial === undefined ? { placeholder: 'https://panel.example.com' } : { initialValue: harmless(initial) };
+      return checkedAddress(await answered((on) => text({ ...on, message, validate, ...start })), insecureHttp);
+    },
+    keySource: (initial) =>
+      answered((on) =>
+        select<KeySource['kind']>({
+          ...on,
+          message: 'Where shall the key come from?',
+          initialValue: initial,
+          options: [
+            { value: 'file', label: 'a file', hint: 'written now, for your eyes only' },
+            { value: 'environment', label: 'a variable', hint: 'you set it where the commands run' },
+            { value: 'credential', label: 'a credential of systemd', hint: 'LoadCredential= of the service' },
+          ],
+        }),
+      ),
+    words: (message, initial) =>
+      answered((on) =>
+        text({
+          ...on,
+          message,
+          initialValue: initial,
+          validate: (given = '') => (given.trim() === '' ? 'Something must stand here.' : undefined),
+        }),
+      ),
+    key: async (message) => {
+      const validate = (given = '') => problemOf(() => typedKey(given));
+      return typedKey(await answered((on) => password({ ...on, message, validate })));
+    },
+    yes: (message, initial) => answered((on) => confirm({ ...on, message, initialValue: initial })),
+  };
+}
+
+/** What is wrong with an answer, for the one who gave it. */
+function problemOf(read: () => unknown): string | undefined {
+  try {
+    read();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return `${error.message}. ${error.advice ?? ''}`.trim();
+  }
+}
+
+type KeySource =
+  | { readonly kind: 'environment' }
+  /** As it will stand in the config file: relative to the working folder, or absolute. */
+  | { readonly kind: 'file'; readonly file: string }
+  | { readonly kind: 'credential'; readonly name: string };
+
+/** What `api.key_file` will be; null where there is none. */
+export function keyFileOf(source: KeySource): string | null {
+  switch (source.kind) {
+    case 'environment':
+      return null;
+    case 'file':
+      return source.file;
+    case 'credential':
+      return `${credentialsWord}/${source.name}`;
+    default:
+      return source satisfies never;
+  }
+}
+
+/** The variable that holds the key itself. */
+export function keyVariable(profile: string | undefined): string {
+  return profile === undefined ? 'ADMIN_MIRROR_API_KEY' : profileVariable('api.key', profile);
+}
+
+/** The key that the file holds; undefined where there is no such file. Throws a FileError or a UsageError. */
+function keyIn(folder: string, file: string): Secret | undefined {
+  const path = resolve(folder, file);
+  if (!existsSync(path)) return undefined;
+  try {
+    return typedKey(readRegularFile(path).bytes.toString('utf8'));
+  } catch (error) {
+    throw explainFileError(error, 'read the key file', path) ?? error;
+  }
+}
+
+/** Writes the key into a new file that its owner alone can read; gives what takes it back. Throws a FileError. */
+export function writeKey(folder: string, file: string, key: Secret): () => void {
+  const path = resolve(folder, file);
+  try {
+    makeFolder(dirname(path));
+    const handle = openSync(path, 'wx', 0o600);
+    try {
+      fchmodSync(handle, 0o600);
+      writeSync(handle, `${key.reveal()}\n`);
+      fsyncSync(handle);
+    } finally {
+      closeSync(handle);
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
+      throw new FileError(`${path} is there already, and was left as it is`, { advice: 'Name another file.' });
+    }
+    throw explainFileError(error, 'write the key file', path) ?? error;
+  }
+  return () => rmSync(path, { force: true });
+}
 
 export interface InitFlags {
   readonly keyFile?: string;
@@ -72,7 +204,7 @@ export async function givenAnswers(asked: Asked): Promise<Answers> {
 }
 
 /** The address of a flag or a variable, where there is one. */
-export function addressGiven({ context, profile }: Asked): { baseUrl: string | undefined; insecureHttp: boolean } {
+function addressGiven({ context, profile }: Asked): { baseUrl: string | undefined; insecureHttp: boolean } {
   const { readings, rest } = context.reading();
   const { value, origin } = readings.find(({ setting }) => setting.key === 'api.base_url') ?? {
     value: null,

@@ -1,17 +1,232 @@
 /** `schedule` without flags: the worker, from the settings to its end. */
-import { OperatorError, UsageError } from '../../model/errors.ts';
-import { systemClock } from '../../model/time.ts';
-import { settingsFrom } from '../../settings/settings.ts';
-import type { WorkerEvent } from '../../worker/events.ts';
-import type { Watch } from '../../worker/watch.ts';
-import type { Worker } from '../../worker/worker.ts';
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
 import type { CliContext } from '../context.ts';
 import { bugText } from '../output.ts';
 import { pasteable } from '../pasteable.ts';
 import { givenFlags, keepConfig } from './config-copy.ts';
-import { commandRunner } from './run-command.ts';
 import { withoutSecrets } from './environment.ts';
-import { workerLog } from './worker-log.ts';
+import { OperatorError, UsageError } from '../../model/errors.ts';
+import type { Log } from '../../model/log.ts';
+import { parseInstant, secondMs, systemClock, timestampOf } from '../../model/time.ts';
+import { settingsFrom } from '../../settings/settings.ts';
+import type { WorkerEvent } from '../../worker/events.ts';
+import type { CommandEnd, RunCommand } from '../../worker/run-job.ts';
+import type { JobRun } from '../../worker/store/store-types.ts';
+import type { Watch } from '../../worker/watch.ts';
+import type { Worker } from '../../worker/worker.ts';
+
+/** Writes each event of the worker to the log. */
+function workerLog(log: Log): (event: WorkerEvent) => void {
+  return (event) => {
+    switch (event.kind) {
+      case 'started':
+        log.info({ jobs: event.jobs.map(({ name }) => name) }, 'the worker has started');
+        break;
+      case 'run_started': {
+        const { run, job, cause, occurrence, attempt, command } = event.run;
+        const fields = {
+          job,
+          job_run: run,
+          cause,
+          occurrence: timeOf(occurrence),
+          attempt,
+          passed_over: event.passedOver,
+        };
+        log.info(fields, `${job} begins: ${command}`);
+        break;
+      }
+      case 'run_ended':
+        logEnd(log, event.run);
+        break;
+      case 'passed_over': {
+        const { job, occurrence, outcome, why, passedOver } = event;
+        log.warn(
+          { job, outcome, occurrence: timeOf(occurrence), passed_over: passedOver },
+          `${job} is ${outcome}: ${why}`,
+        );
+        break;
+      }
+      case 'clock_set_back':
+        log.warn({ job: event.job }, `the clock was set back by more than a day; ${event.job} begins anew from now`);
+        break;
+      case 'reloaded':
+        log.info({ jobs: event.jobs.map(({ name }) => name) }, 'the config file was read again');
+        break;
+      case 'trouble':
+        log.error({ advice: event.error.advice }, event.error.message);
+        break;
+      case 'stopping':
+        log.info({ running: event.running }, 'the worker stops');
+        break;
+      case 'stopped':
+        log.info({}, 'the worker has stopped');
+    }
+  };
+}
+
+function timeOf(occurrence: number | null): string | null {
+  return occurrence === null ? null : timestampOf(occurrence);
+}
+
+function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, finishedAt }: JobRun): void {
+  const seconds = ((parseInstant(finishedAt) ?? 0) - (parseInstant(startedAt) ?? 0)) / secondMs;
+  const fields = { job, job_run: run, outcome, exit_code: exitCode, seconds };
+  if (outcome === 'complete') log.info(fields, `${job} is complete`);
+  else if (outcome === 'stopped') log.warn(fields, `${job} was stopped with the worker`);
+  else log.error(fields, `${job} ended as ${outcome}${problem === null ? '' : `: ${problem}`}`);
+}
+
+/** In a clone and in the package alike. */
+const program = fileURLToPath(new URL('../../admin-mirror.js', import.meta.url));
+
+/** The worker itself ends within ten seconds. */
+const usualPatienceMs = 9 * secondMs;
+
+interface ChildOptions {
+  readonly folder: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** `pipe`: the caller reads what it prints; `inherit`: it prints where this process does. */
+  readonly output: 'pipe' | 'inherit';
+  readonly signal: AbortSignal;
+  /** How long it may take to stop in order, ms. */
+  readonly patienceMs?: number;
+}
+
+/**
+ * Starts `admin-mirror` with these arguments. Once the signal is aborted the process is told so by a signal of its own, and
+ * ended when it has not stopped in time. Where this process is killed, it stops in order.
+ */
+export function startChild(
+  argv: readonly string[],
+  { folder, environment, output, signal, patienceMs = usualPatienceMs }: ChildOptions,
+): ChildProcess {
+  const child = spawn(process.execPath, [program, ...argv], {
+    cwd: folder,
+    env: environment,
+    // The channel says nothing. It breaks when this process is killed, and the child stops by itself.
+    stdio: ['ignore', output, output, 'ipc'],
+    // In a process group of its own: Ctrl+C reaches it once, through us. A second signal would end it at once.
+    detached: true,
+  });
+  let impatient: NodeJS.Timeout | undefined;
+  const stop = (): void => {
+    const { reason } = signal as { readonly reason: unknown };
+    child.kill(reason instanceof OperatorError && reason.exitCode === 130 ? 'SIGINT' : 'SIGTERM');
+    impatient = setTimeout(endGroup, patienceMs, child);
+  };
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop, { once: true });
+  endWithUs(child);
+  const settle = (): void => {
+    clearTimeout(impatient);
+    signal.removeEventListener('abort', stop);
+    children.delete(child);
+    if (children.size === 0) process.off('exit', endAll);
+  };
+  child.once('close', settle).once('error', settle);
+  return child;
+}
+
+/** Those that run now. */
+const children = new Set<ChildProcess>();
+
+function endAll(): void {
+  for (const child of children) endGroup(child);
+}
+
+/** Whoever sends a second signal does not wait for anything. */
+function endWithUs(child: ChildProcess): void {
+  if (children.size === 0) process.on('exit', endAll);
+  children.add(child);
+}
+
+function endGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+/** A report is a few KiB; what is longer is none. */
+const longestAnswer = 1 << 20;
+const longestLine = 1 << 16;
+
+interface CommandPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
+  /** Given to every command before its own arguments. */
+  readonly globalFlags: () => readonly string[];
+  readonly log: Log;
+}
+
+/** Runs each command as a child process, with --json. */
+function commandRunner({ folder, environment, globalFlags, log }: CommandPorts): RunCommand {
+  return async (commandLine, { job, run }, signal): Promise<CommandEnd> => {
+    const argv = [...globalFlags(), ...commandLine, '--json'];
+    const child = startChild(argv, { folder, environment, output: 'pipe', signal });
+    const complaints: string[] = [];
+    let answer = '';
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      if (answer.length <= longestAnswer) answer += text;
+    });
+    eachLine(child.stderr, (line) => {
+      const told = toldIn(line);
+      if (told === undefined) complaints.push(line);
+      log[told?.level ?? 'warn']({ job, job_run: run, ...told?.fields }, told?.message ?? line);
+    });
+    const { code, signal: endedBy } = await ended(child);
+    const report = parsed(answer);
+    return { exitCode: code, report: report ?? null, problem: problemOf(complaints, code, endedBy) };
+  };
+}
+
+function ended(child: ReturnType<typeof startChild>) {
+  return new Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code, signal) => resolve({ code, signal }));
+  });
+}
+
+function eachLine(stream: Readable | null, tell: (line: string) => void): void {
+  let rest = '';
+  stream?.setEncoding('utf8').on('data', (text: string) => {
+    const lines = (rest + text).split('\n');
+    rest = (lines.pop() ?? '').slice(0, longestLine);
+    for (const line of lines) if (line.trim() !== '') tell(line);
+  });
+  stream?.once('end', () => {
+    if (rest.trim() !== '') tell(rest);
+  });
+}
+
+const levels: readonly string[] = ['debug', 'info', 'warn', 'error'] satisfies (keyof Log)[];
+
+/** A line of the command's own log; undefined where it is one for people. */
+function toldIn(line: string) {
+  const told = parsed(line);
+  if (typeof told !== 'object' || told === null) return undefined;
+  const { level, msg, time: _time, ...fields } = told as Readonly<Record<string, unknown>>;
+  if (typeof level !== 'string' || typeof msg !== 'string') return undefined;
+  return { level: (levels.includes(level) ? level : 'error') as keyof Log, message: msg, fields };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What the command called an error, without the advice for whoever sits before it. */
+function problemOf(complaints: readonly string[], code: number | null, endedBy: NodeJS.Signals | null): string | null {
+  if (code === 0) return null;
+  const error = complaints.findLast((line) => line.startsWith('error: '));
+  if (error !== undefined) return error.slice('error: '.length);
+  return endedBy === null ? (complaints.at(-1) ?? null) : `it was ended by ${endedBy}`;
+}
 
 /** Works until the signal of the context is aborted. Throws LockHeldError where another worker is at this mirror. */
 export async function work(context: CliContext): Promise<void> {

@@ -1,0 +1,233 @@
+/** The doctor on the mirror and the journal: there, ours, private, writable, with room to grow. Changes nothing. */
+import { accessSync, closeSync, constants, existsSync, openSync, readSync, statfsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { openBlank, openReading, openReports, withReleases } from '../../app.ts';
+import { type Check, failed, ok, warn } from './check.ts';
+import { checkReport } from '../../data/reports/check.ts';
+import { switchOn } from '../../data/reports/needs.ts';
+import { counted } from '../../model/counted.ts';
+import { FileError, OperatorError } from '../../model/errors.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import { refuseUnfit } from '../../model/read-file.ts';
+import type { RelationTable } from '../../model/relations.ts';
+import { baseUrlOf, certificatesIn, keyOf } from '../../settings/server.ts';
+import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
+import type { Snapshot } from '../../store/reading-types.ts';
+
+/** Below this much free space a first sync of a middle-sized server may not fit. */
+const littleRoomBytes = 512 * 1024 * 1024;
+
+/** How SQLite's files begin. */
+const sqliteHeader = 'SQLite format 3\0';
+
+export interface FileToCheck {
+  /** `mirror`; what the checks are called. */
+  readonly name: string;
+  readonly path: string;
+  /** Where to name another: `--db, ADMIN_MIRROR_DB or store.mirror`. */
+  readonly places: string;
+  /** What makes it: `sync`. */
+  readonly madeBy: string;
+  /** Opens it as its own commands would, and closes it; throws a FileError. */
+  readonly open?: () => Promise<void>;
+}
+
+export async function checkFile(file: FileToCheck): Promise<Check[]> {
+  try {
+    refuseUnfit(file.path);
+    return existsSync(file.path) ? await checkExisting(file) : checkFuture(file);
+  } catch (error) {
+    return [failed(file.name, explainFileError(error, 'look at', file.path) ?? error)];
+  }
+}
+
+async function checkExisting(file: FileToCheck): Promise<Check[]> {
+  const { size, mode } = statSync(file.path);
+  accessSync(file.path, constants.R_OK | constants.W_OK);
+  // WAL files are made beside it.
+  accessSync(dirname(file.path), constants.W_OK);
+  if (size > 0 && !isSqlite(file.path)) {
+    throw new FileError(`${file.path} is not an SQLite database`, { advice: `Name another file: ${file.places}.` });
+  }
+  if (size > 0) await file.open?.();
+  const others = (mode & 0o077) !== 0;
+  return [
+    ok(file.name, `${file.path}: ${size === 0 ? 'empty' : megabytes(size)}`),
+    ...(others ? [warn(file.name, `${file.path} can be read by others`, `Run: chmod 600 ${file.path}`)] : []),
+    ...checkRoom(file, dirname(file.path), size),
+  ];
+}
+
+function checkFuture(file: FileToCheck): Check[] {
+  const folder = nearestFolder(file.path);
+  if (!statSync(folder).isDirectory()) {
+    throw notFolder(file.path, folder, file.places);
+  }
+  accessSync(folder, constants.W_OK);
+  return [
+    ok(file.name, `${file.path}: not there yet; the first ${file.madeBy} makes it`),
+    ...checkRoom(file, folder, 0),
+  ];
+}
+
+/** A folder that something is to be written into: it can be made and written, and its disk has room. */
+export function checkFolder({ name, folder, places }: { name: string; folder: string; places: string }): Check[] {
+  const file = { name, path: join(folder, 'any'), places, madeBy: '' };
+  try {
+    const found = nearestFolder(file.path);
+    if (!statSync(found).isDirectory()) throw notFolder(folder, found, places);
+    accessSync(found, constants.W_OK);
+    return [ok(name, found === folder ? folder : `${folder}: made when it is needed`), ...checkRoom(file, found, 0)];
+  } catch (error) {
+    return [failed(name, explainFileError(error, 'write to', folder) ?? error)];
+  }
+}
+
+function notFolder(path: string, found: string, places: string): FileError {
+  return new FileError(`${path} cannot be made: ${found} is not a folder`, { advice: `Name another: ${places}.` });
+}
+
+/** A full copy of the file is what a rebuild may need for a while. */
+function checkRoom(file: Omit<FileToCheck, 'open'>, folder: string, size: number): Check[] {
+  const { bavail, bsize } = statfsSync(folder);
+  const free = bavail * bsize;
+  const name = `${file.name} disk`;
+  if (free >= Math.max(littleRoomBytes, size)) return [ok(name, `${megabytes(free)} free`)];
+  return [warn(name, `only ${megabytes(free)} free in ${folder}`, `Make room, or name another file: ${file.places}.`)];
+}
+
+/** What stands at the folder of the file, or at the nearest place above it where anything does. */
+function nearestFolder(path: string): string {
+  const folder = dirname(path);
+  return existsSync(folder) || folder === path ? folder : nearestFolder(folder);
+}
+
+function isSqlite(path: string): boolean {
+  const handle = openSync(path, 'r');
+  try {
+    const start = Buffer.alloc(sqliteHeader.length);
+    readSync(handle, start, 0, start.length, 0);
+    return start.toString('latin1') === sqliteHeader;
+  } finally {
+    closeSync(handle);
+  }
+}
+
+function megabytes(bytes: number): string {
+  const mega = bytes / 1024 / 1024;
+  return mega >= 1024 ? `${(mega / 1024).toFixed(1)} GiB` : `${mega.toFixed(mega < 10 ? 1 : 0)} MiB`;
+}
+
+export function checkNode(): Check {
+  return ok('node', process.versions.node);
+}
+
+/** The config file and every setting in it or elsewhere that is wrong. */
+export function checkSettings(reading: SettingsReading, folder: string): Check[] {
+  const { value } = valueOf(reading, 'config');
+  const none = ok('config file', 'none; flags, environment and defaults are used');
+  const there = value !== null && existsSync(resolve(folder, String(value)));
+  const problems = reading.problems.map((problem) => failed('settings', problem));
+  return [
+    // One that was asked for and is not there is among the problems.
+    ...(value === null ? [none] : there ? [ok('config file', String(value))] : []),
+    ...profileChecks(reading),
+    ...(problems.length > 0 ? problems : [ok('settings', 'every value is understood')]),
+    ...reading.warnings.map((each) => warn('settings', each)),
+  ];
+}
+
+/** Which of several servers it is about. */
+function profileChecks(reading: SettingsReading): Check[] {
+  const { value, origin } = valueOf(reading, 'profile');
+  return reading.rest.profile === undefined ? [] : [ok('profile', `${String(value)} (${origin})`)];
+}
+
+export function checkAddress(reading: SettingsReading, settings: Settings): Check[] {
+  const { value, origin } = valueOf(reading, 'api.base_url');
+  // One that was refused is among the problems of the settings.
+  if (value !== null && settings.api.baseUrl === undefined) return [];
+  try {
+    return [ok('base address', `${baseUrlOf(settings)} (${origin})`)];
+  } catch (error) {
+    return [failed('base address', error)];
+  }
+}
+
+export function checkKey(reading: SettingsReading, settings: Settings): Check[] {
+  try {
+    const { key, warnings } = keyOf(settings);
+    const from = settings.api.key === undefined ? 'api.key_file' : 'api.key';
+    const found = ok('key', `${key.toString()} (${valueOf(reading, from).origin})`);
+    return [found, ...warnings.map((each) => warn('key', each))];
+  } catch (error) {
+    return [failed('key', error)];
+  }
+}
+
+/** The proxy and the certificates of one's own, where there are any. */
+export function checkNetwork(reading: SettingsReading, settings: Settings): Check[] {
+  const { proxy, noProxy, caFile } = settings.network;
+  const from = (key: 'network.proxy' | 'network.ca_file') => valueOf(reading, key).origin;
+  const without = noProxy === undefined ? '' : `, but for ${noProxy}`;
+  return [
+    ...(proxy === undefined
+      ? []
+      : [ok('proxy', `${proxy.host} for https addresses${without} (${from('network.proxy')})`)]),
+    ...(caFile === undefined ? [] : [checkCertificates(caFile, from('network.ca_file'))]),
+  ];
+}
+
+function checkCertificates(file: string, origin: string): Check {
+  try {
+    return ok('certificates', `${counted(certificatesIn(file).length, 'more certificate')} to trust (${origin})`);
+  } catch (error) {
+    return failed('certificates', error);
+  }
+}
+
+const name = 'reports';
+
+/** A failed check for each that is broken, and one line on all others. Runs none of them. */
+export async function checkReports(settings: Settings): Promise<Check[]> {
+  try {
+    const { reports, broken, replaced } = await openReports(settings);
+    return await withReleases(async (releases) => {
+      const blank = await openBlank();
+      releases.add({ close: () => blank.release() });
+      const mirror = await mirrorOf(settings);
+      if (mirror !== undefined) releases.add({ close: () => mirror.release() });
+      const found = reports.map((report) => ({ report, ...checkReport(report, mirror, blank) }));
+      const wrong = found.filter(({ problems }) => problems.length > 0);
+      const idle = found.filter(({ problems, off }) => problems.length === 0 && off.length > 0);
+      const spoilt = [...broken, ...wrong.map(({ report, problems }) => ({ ...report, problems }))];
+      return [
+        ok(name, summary(found.length + broken.length, spoilt.length, idle)),
+        ...spoilt.map(({ file, problems }) => failed(name, new FileError(`${file}: ${problems.join('; ')}`))),
+        ...replaced.map((each) =>
+          warn(name, `${each} is your own, in the place of the one that comes with the program`),
+        ),
+      ];
+    });
+  } catch (error) {
+    return [failed(name, error)];
+  }
+}
+
+/** undefined where there is none that can be read; that has a check of its own. */
+async function mirrorOf(settings: Settings): Promise<Snapshot | undefined> {
+  if (!existsSync(settings.store.mirror)) return undefined;
+  try {
+    return await withReleases(async (releases) => (await openReading(settings, releases)).snapshot());
+  } catch (error) {
+    if (error instanceof OperatorError) return undefined;
+    throw error;
+  }
+}
+
+function summary(all: number, spoilt: number, idle: readonly { readonly off: readonly RelationTable[] }[]): string {
+  const sound = `${all - spoilt} of ${all} can be run`;
+  if (idle.length === 0) return spoilt === 0 ? `${all}, each as its header says` : sound;
+  const tables = new Map(idle.flatMap(({ off }) => off.map((each) => [each.table, each])));
+  return `${all - spoilt - idle.length} of ${all} can be run; for ${idle.length} more: ${switchOn([...tables.values()])}`;
+}

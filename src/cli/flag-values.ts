@@ -1,0 +1,44 @@
+/** Flags that take a duration. */
+import { InvalidArgumentError } from 'commander';
+import { UsageError } from '../model/errors.ts';
+import { momentForms, parseMoment } from '../model/moment.ts';
+import { parseDuration, systemClock } from '../model/time.ts';
+
+/** A flag's text as milliseconds, above 0. */
+export function toDuration(text: string): number {
+  const ms = parseDuration(text);
+  if (ms !== undefined && ms > 0) return ms;
+  throw new InvalidArgumentError('It must be a duration such as 500ms, 30s or 10m.');
+}
+
+/**
+ * A flag's text as ms since 1970.
+ * @param dayEnd a day stands for its last millisecond rather than its first
+ */
+export function toMoment(dayEnd = false): (text: string) => number {
+  return (text) => {
+    const moment = parseMoment(text, systemClock.now(), dayEnd);
+    if (moment === undefined) throw new InvalidArgumentError(`It must be ${momentForms}.`);
+    return moment;
+  };
+}
+
+/** More than any statement or email has; a device that never ends must not fill the memory. */
+const mostBytes = 16 * 1024 * 1024;
+
+/** All of it, as UTF-8. Throws a UsageError where it is longer than such a text can be. */
+export async function readInput(stdin: AsyncIterable<Uint8Array | string>): Promise<string> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of stdin) {
+    const piece = Buffer.from(chunk);
+    bytes += piece.length;
+    if (bytes > mostBytes) {
+      throw new UsageError(`standard input has more than ${mostBytes / 1024 / 1024} MiB, which is no text to be read`, {
+        advice: 'Check what is given to the command after <, or before |.',
+      });
+    }
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}

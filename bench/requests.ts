@@ -19,7 +19,7 @@ import { markdownTable, type Row } from './table.ts';
 const start = Date.parse('2023-03-11T00:00:00Z');
 const days = 1_096;
 
-/** A server with so many users, created over three years, as many on each day, and nothing else. */
+/** A server with so many users, created evenly over some time, which is three years unless told, and nothing else. */
 class ListedServer {
   /** Since it began. */
   requests = 0;
@@ -31,8 +31,8 @@ class ListedServer {
   #hidden: number[] = [];
   readonly #changed = new Set<number>();
 
-  constructor(users: number) {
-    this.#step = (days * dayMs) / users;
+  constructor(users: number, overMs: number) {
+    this.#step = overMs / users;
     this.#shown = Array.from({ length: users }, (_, index) => index);
   }
 
@@ -138,9 +138,9 @@ class ListedServer {
 }
 
 /** One mirror of one such server; each call runs a sync and gives the requests that it sent. */
-export function openSimulation(users: number, pageSize: number) {
+export function openSimulation(users: number, pageSize: number, overMs = days * dayMs) {
   const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-requests-'));
-  const server = new ListedServer(users);
+  const server = new ListedServer(users, overMs);
   const clock = { now: () => server.now };
   const store = openMirrorStore(join(folder, 'mirror.db'), clock);
   const client = server.client();

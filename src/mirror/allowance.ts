@@ -1,5 +1,5 @@
 /**
- * How many requests a run may send, whatever the server answers. Section "The cost of a run" of docs/architecture.md.
+ * How many requests a run may send, whatever the server says. Section "The cost of a run" of docs/architecture.md.
  */
 import { coverageOf, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
@@ -13,7 +13,7 @@ export class SpentError extends OperatorError {
 
 /** Pages come and go, and the ends of windows are found by reading: a third more than there were. */
 const margin = 1.3;
-/** For what is asked beside pages: who the server is, what it can do, sums. */
+/** For what is sent beside pages: who the server is, what it can do, sums. */
 const extra = 50;
 
 /** What asks for leave before each request; retries of it among them. */
@@ -24,17 +24,18 @@ export interface RequestGate {
   mayRetry(resource: ResourceName | null): boolean;
 }
 
-/** A stretch of records that a run reads, with how many the server counts in it. */
-export type Stretch = DayRange & { readonly records: number };
-
 /**
  * The requests of one run: for each resource, 1.3 times the pages of the windows that it reads; for all together, the
  * budget and 50. A resource that uses more than its own takes from what is common, and never from another.
+ *
+ * Pages are those of records that are known to exist: rows held before the run, or shown in it. Totals say nothing here,
+ * since a server may count what no page shows. So a window that is larger than was known earns its requests while it is
+ * read, page by page.
  */
 export class Allowance implements RequestGate {
   readonly #budget: number;
   #common: number;
-  readonly #own = new Map<ResourceName, { stretches: Stretch[]; pages: number; left: number }>();
+  readonly #own = new Map<ResourceName, Share>();
   #sent = 0;
 
   /** @param budget `sync.requests_per_run` */
@@ -43,21 +44,21 @@ export class Allowance implements RequestGate {
     this.#common = budget + extra;
   }
 
-  /**
-   * Adds the pages of what is to be read. A stretch counts once, with the most records that were told of it, and so does
-   * any part of it.
-   */
-  allow(resource: ResourceName, read: readonly Stretch[], pageSize: number): void {
+  /** Adds windows that are to be read, with the rows held of each. A window counts once, and so does any part of it. */
+  allow(resource: ResourceName, read: readonly (DayRange & { readonly rows: number })[], pageSize: number): void {
     const own = this.#ownOf(resource);
-    for (const stretch of read) {
-      const at = own.stretches.findIndex((each) => contains(each, stretch));
-      const known = own.stretches[at];
-      if (known === undefined) own.stretches.push(stretch);
-      else if (contains(stretch, known) && stretch.records > known.records) own.stretches[at] = stretch;
-    }
-    const pages = own.stretches.reduce((sum, { records }) => sum + Math.max(1, Math.ceil(records / pageSize)), 0);
-    own.left += margin * Math.max(0, pages - own.pages);
-    own.pages = Math.max(own.pages, pages);
+    own.setPageSize(pageSize);
+    for (const { rows, ...days } of read) own.add(days, rows);
+  }
+
+  /** Pages of the resource are no larger than that from now on, so there are more of them. */
+  allowSmaller(resource: ResourceName, pageSize: number): void {
+    this.#ownOf(resource).setPageSize(pageSize);
+  }
+
+  /** Notes how many records the window has shown. What is neither to be read nor a part of such a window earns nothing. */
+  show(resource: ResourceName, days: DayRange, records: number): void {
+    this.#ownOf(resource).show(days, records);
   }
 
   /** Requests that the resource may still send. */
@@ -77,17 +78,111 @@ export class Allowance implements RequestGate {
 
   mayRetry(resource: ResourceName | null): boolean {
     const own = resource === null ? undefined : this.#ownOf(resource);
-    if (own !== undefined && own.left >= 1) own.left -= 1;
+    if (own !== undefined && own.left >= 1) own.used += 1;
     else if (this.#common >= 1) this.#common -= 1;
     else return false;
     this.#sent += 1;
     return true;
   }
 
-  #ownOf(resource: ResourceName) {
+  #ownOf(resource: ResourceName): Share {
     let own = this.#own.get(resource);
-    if (own === undefined) this.#own.set(resource, (own = { stretches: [], pages: 0, left: 0 }));
+    if (own === undefined) this.#own.set(resource, (own = new Share()));
     return own;
+  }
+}
+
+/** A window with the records that are known to be in it. */
+interface Known {
+  readonly days: DayRange;
+  parent: Known | null;
+  records: number;
+  /** Pages of the records, and of the parts into which it was cut; whichever are more count. */
+  own: number;
+  inParts: number;
+  readonly parts: Known[];
+}
+
+const pagesOf = ({ own, inParts }: Known): number => Math.max(own, inParts);
+
+/** What one resource may send for the pages of its windows. */
+class Share {
+  used = 0;
+  #pages = 0;
+  #pageSize = Infinity;
+  #windows: Known[] = [];
+  readonly #found = new Map<string, Known | null>();
+
+  get left(): number {
+    return margin * this.#pages - this.used;
+  }
+
+  setPageSize(pageSize: number): void {
+    if (pageSize >= this.#pageSize) return;
+    this.#pageSize = pageSize;
+    const count = (known: Known): number => {
+      known.own = this.#ownPages(known);
+      known.inParts = known.parts.reduce((sum, part) => sum + count(part), 0);
+      return pagesOf(known);
+    };
+    this.#pages = this.#windows.reduce((sum, window) => sum + count(window), 0);
+  }
+
+  add(days: DayRange, rows: number): void {
+    const known = this.#find(days);
+    if (known !== null) return this.#raise(known, rows);
+    const parts = this.#windows.filter((window) => contains(days, window.days));
+    const inParts = parts.reduce((sum, part) => sum + pagesOf(part), 0);
+    const window: Known = { days, parent: null, records: rows, own: 0, inParts, parts };
+    window.own = this.#ownPages(window);
+    for (const part of parts) part.parent = window;
+    this.#windows = [...this.#windows.filter((each) => !parts.includes(each)), window];
+    this.#pages += pagesOf(window) - inParts;
+    this.#found.clear();
+  }
+
+  show(days: DayRange, records: number): void {
+    const known = this.#find(days);
+    if (known !== null) this.#raise(known, records);
+  }
+
+  #raise(known: Known, records: number): void {
+    if (records <= known.records) return;
+    known.records = records;
+    let before = pagesOf(known);
+    known.own = this.#ownPages(known);
+    let more = pagesOf(known) - before;
+    for (let above = known.parent; above !== null && more > 0; above = above.parent) {
+      before = pagesOf(above);
+      above.inParts += more;
+      more = pagesOf(above) - before;
+    }
+    this.#pages += more;
+  }
+
+  /** A window that is to be read takes a request even where it is empty; one that was cut off another earns by records. */
+  #ownPages({ records, parent }: Known): number {
+    return Math.max(parent === null ? 1 : 0, Math.ceil(records / this.#pageSize));
+  }
+
+  /** The window where it is to be read, or a part of the one that holds it; null where none does. */
+  #find(days: DayRange): Known | null {
+    const key = `${days.from}..${days.to}`;
+    const found = this.#found.get(key);
+    if (found !== undefined) return found;
+    let known: Known | null = null;
+    for (let among = this.#windows; ; among = known.parts) {
+      const within: Known | undefined = among.find((each) => contains(each.days, days));
+      if (within === undefined) break;
+      known = within;
+    }
+    if (known !== null && !contains(days, known.days)) {
+      const part: Known = { days, parent: known, records: 0, own: 0, inParts: 0, parts: [] };
+      known.parts.push(part);
+      known = part;
+    }
+    this.#found.set(key, known);
+    return known;
   }
 }
 

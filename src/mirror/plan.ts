@@ -1,7 +1,8 @@
 /** What a run does with the windows it finds (pure). Section "What a run does" of docs/architecture.md. */
 import type { DayRange } from '../model/era.ts';
 import type { Day, Timestamp } from '../model/time.ts';
-import type { Window } from '../store/mirror-types.ts';
+import type { ResourceName } from '../model/resources.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 
 export type Reason =
   | 'never read'
@@ -38,11 +39,15 @@ export interface PlanInput {
   readonly pageSize: number;
   /** Records that the pages of a window show, as far as is known: what is only counted takes no request. */
   readonly shownIn: (window: Window) => number;
+  /** When records of the window were found to be unreadable; undefined where none is known to be. */
+  readonly searchedAt?: (window: Window) => Timestamp | undefined;
 }
 
 function duty(window: Window, input: PlanInput): Reason | undefined {
   if (window.state === 'pending') return 'never read';
-  if (window.state !== 'settled') return 'left unfinished';
+  // Records that could not be read are searched again in their turn; what has changed beside them shows in the counts.
+  const isSearched = window.state === 'unsettled' && input.searchedAt?.(window) !== undefined;
+  if (window.state !== 'settled' && !isSearched) return 'left unfinished';
   if (input.altered.has(window.from)) return 'rows are not as they were read';
   if (input.only !== null || input.mode === 'full') return 'asked for';
   if (input.isOpen(window)) return 'open: records may still be added';
@@ -52,6 +57,11 @@ function duty(window: Window, input: PlanInput): Reason | undefined {
 /** Requests that walking so many records takes. */
 export function pagesOf(records: number, pageSize: number): number {
   return Math.max(1, Math.ceil(records / pageSize));
+}
+
+/** The windows with the rows held of each. */
+export function heldIn(store: Pick<MirrorStore, 'accountedCount'>, resource: ResourceName, windows: readonly Window[]) {
+  return windows.map((window) => ({ from: window.from, to: window.to, rows: store.accountedCount(resource, window) }));
 }
 
 /** The windows to walk, in order: those that must be, the open ones first, then the stalest that the budget allows. */
@@ -72,7 +82,8 @@ export function planSteps(input: PlanInput): Step[] {
   due.sort((a, b) => Number(isOpen(b.window)) - Number(isOpen(a.window)));
   if (mode !== 'default') return due;
   let budget = input.budget;
-  for (const window of rest.sort((a, b) => (a.freshAsOf ?? '').localeCompare(b.freshAsOf ?? ''))) {
+  const readAt = (window: Window) => window.freshAsOf ?? input.searchedAt?.(window) ?? '';
+  for (const window of rest.sort((a, b) => readAt(a).localeCompare(readAt(b)))) {
     budget -= pagesOf(input.shownIn(window), pageSize);
     if (budget < 0) break;
     due.push({ window, reason: 'least recently read' });

@@ -10,11 +10,11 @@ import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
 import { denyFreshness, grantFreshness, holdFreshness } from './held-freshness.ts';
-import { planSteps, type Mode, type Step } from './plan.ts';
+import { heldIn, planSteps, type Mode, type Step } from './plan.ts';
 import { askedRange } from './range.ts';
 import { Removal } from './reconcile.ts';
 import { forgetFutureReading } from './set-back.ts';
-import { proveSum } from './sum.ts';
+import { forgetEmptyOutside, proveSum } from './sum.ts';
 import type { Look } from './server-contact.ts';
 import { Surplus } from './surplus.ts';
 import { unsentSteps } from './unsent-emails.ts';
@@ -164,23 +164,11 @@ async function readResource(
   const known = (windows: readonly Window[]) => windows.reduce((sum, window) => sum + surplus.shownIn(window), 0);
   // What was never counted holds what the other windows do not.
   const rest = unknown.length === 0 ? 0 : Math.max(0, (await visitor.total(null)) - known(store.windows(resource)));
-  // Totals that windows were once told may have been wrong: there can be no more records than the list counts now.
+  // Totals may be wrong, those of now and those that windows were once told: there are no more than the list shows now.
   const isOdd = known(read) + rest > 2 * store.liveCount(resource) + oddGrowth;
-  const mostRecords = isOdd ? await visitor.total(null) : Infinity;
+  const mostRecords = isOdd ? await visitor.shownInList() : Infinity;
   ports.progress({ kind: 'expected', resource, records: Math.min(known(read) + rest, mostRecords) });
-  const days = unknown.toSorted((a, b) => (a.from < b.from ? -1 : 1));
-  allowance.allow(
-    resource,
-    [
-      // How much of it each has is found out by cutting.
-      ...days.slice(0, 1).map(({ from, to }) => ({ from, to: days.at(-1)?.to ?? to, records: rest })),
-      ...read.flatMap((window) => {
-        const { from, to, serverTotal } = window;
-        return serverTotal === null ? [] : [{ from, to, records: Math.min(surplus.shownIn(window), mostRecords) }];
-      }),
-    ],
-    capabilities.pageSize,
-  );
+  allowance.allow(resource, heldIn(store, resource, read), capabilities.pageSize);
   try {
     await visitor.visitAll(read);
   } finally {
@@ -198,15 +186,21 @@ async function readResource(
     trusting,
     isOpen: (window) => isOpen(window, seal),
   });
+  forgetEmptyOutside(store, resource);
   if (sum.proven) grantFreshness(store, resource);
   else if (sum.missing && options.only === null) denyFreshness(store, resource);
 
   const windows = store.windows(resource);
-  for (const merged of mergeWindows(windows, seal, most * mergedShare)) {
+  const more = surplus.inEach();
+  for (const merged of mergeWindows(windows, seal, most * mergedShare, more)) {
     // One that is as it was keeps what it remembers of its pages.
-    if (!windows.some(({ from, to }) => from === merged.from && to === merged.to)) {
-      store.replaceWindows(resource, [merged]);
-    }
+    const parts = windows.filter(({ from, to }) => from >= merged.from && to <= merged.to);
+    if (parts.length === 1) continue;
+    store.replaceWindows(resource, [merged]);
+    surplus.note(
+      merged,
+      parts.reduce((sum, part) => sum + surplus.of(part) - more, more),
+    );
   }
   const problem = unsettledProblem(windows) ?? sum.problem;
   return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
@@ -271,6 +265,7 @@ export function plannedSteps(
     budget: options.requestsPerRun,
     pageSize: capabilities.pageSize,
     shownIn: (window) => surplus.shownIn(window),
+    searchedAt: (window) => surplus.searchedAt(window),
   });
 }
 

@@ -10,7 +10,7 @@ import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import type { Allowance } from './allowance.ts';
 import { ContradictionError } from './contradiction.ts';
 import { addUp, findDifferences } from './differences.ts';
-import { pagesOf } from './plan.ts';
+import { heldIn, pagesOf } from './plan.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
 import type { WindowVisitor } from './window-visitor.ts';
 
@@ -46,16 +46,17 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
   let total = await visitor.total(null);
   let live = store.accountedCount(resource);
   // What cannot be read is told where it is; it is no reason to read anything again.
-  const isTold = (): boolean => live <= total && live + visitor.unreadable >= total;
-  /** Whether two looks, with everything that differs read between them, have shown the same. */
-  let isStill = total - live === surplus.list;
-  for (let round = 0; round < rounds && !isStill && !isTold(); round += 1) {
+  const isTold = (): boolean => live <= total && live + surplus.unreadableIn(store.windows(resource)) >= total;
+  /** Whether two looks, with everything that differs read between them, have shown the same, in this run or before. */
+  let isStill = surplus.isKnown(total - live, total, store.windows(resource));
+  for (let round = 0; round < rounds && !isStill; round += 1) {
     const before = { total, live };
     // A list that shows nothing at all has nothing to be searched.
     if (total > 0) await readDiffering(ports, total, total - live);
     total = await visitor.total(null);
     live = store.accountedCount(resource);
-    if (isTold() || live !== before.live || total !== before.total) continue;
+    if (isTold()) break;
+    if (live !== before.live || total !== before.total) continue;
     if (isExplained(ports, total - live) || !(await readOutside(ports, live, total))) isStill = true;
     else live = store.accountedCount(resource);
   }
@@ -74,13 +75,13 @@ function endOf(ports: SumPorts, total: number, live: number, isStill: boolean): 
   const windows = store.windows(resource);
   const isWhole = only === null && windows.every(({ state }) => state === 'settled');
   if (difference === 0) {
-    if (isWhole) surplus.noteList(0, windows);
+    if (isWhole) surplus.noteList(0, total, windows);
     return { total, problem: null, proven: true, missing: false };
   }
   const counts = `the mirror has ${counted(live, 'record')} and the server counts ${total}`;
   if (!isStill || !isWhole) return { total, problem: counts, proven: false, missing: false };
   const proven = isExplained(ports, difference);
-  surplus.noteList(difference, windows);
+  surplus.noteList(difference, total, windows);
   const words = surplusWords(difference);
   store.recordEvent(run, {
     resource,
@@ -102,6 +103,7 @@ async function readDiffering(ports: SumPorts, total: number, difference: number)
     .filter((window) => only === null || (window.from < only.to && window.to > only.from));
   const sealed = asked.filter((window) => window.state === 'settled' && !isOpen(window));
   const others = asked.filter((window) => !sealed.includes(window) && !visitor.hasFailed(window));
+  const unreadable = others.filter((window) => !isOpen(window) && surplus.searchedAt(window) !== undefined);
   const found = await findDifferences(
     {
       store,
@@ -117,16 +119,13 @@ async function readDiffering(ports: SumPorts, total: number, difference: number)
   if (found.sum !== difference - surplus.list) {
     for (const window of others) {
       const isWhole = window.state === 'settled' && coverageOf(window) === 'everything';
-      differing.set(window, isWhole ? await visitor.total(window) : undefined);
+      const counted = isWhole || unreadable.includes(window) ? await visitor.total(window) : undefined;
+      // What cannot be read is not searched again while as much is counted.
+      if (!unreadable.includes(window) || counted !== window.serverTotal) differing.set(window, counted);
     }
   }
-  allowance.allow(
-    resource,
-    [...differing]
-      .filter(([window]) => coverageOf(window) !== 'outside')
-      .map(([{ from, to, serverTotal }, counted]) => ({ from, to, records: counted ?? serverTotal ?? 0 })),
-    capabilities.pageSize,
-  );
+  const read = [...differing.keys()].filter((window) => coverageOf(window) !== 'outside');
+  allowance.allow(resource, heldIn(store, resource, read), capabilities.pageSize);
   await visitor.visitAll([...differing.keys()], differing);
 }
 
@@ -140,9 +139,10 @@ async function readOutside(
   total: number,
 ): Promise<boolean> {
   const windows = store.windows(resource);
-  if (only !== null || windows.some((window) => coverageOf(window) !== 'days')) return false;
+  // Where the server counts fewer than are held, there is nothing beside them that could be shown.
+  if (live > total || only !== null || windows.some((window) => coverageOf(window) !== 'days')) return false;
   if (windows.some(({ state }) => state !== 'settled')) return false;
-  if (trusting && live < total) {
+  if (trusting) {
     // The ranges may have been read too narrowly: that is found out by measuring, at less cost than reading everything.
     throw new ContradictionError(
       `the windows show ${counted(live, 'record')} of ${resource} and the server counts ${total}`,
@@ -151,13 +151,16 @@ async function readOutside(
   if (pagesOf(total, capabilities.pageSize) + 2 > allowance.left(resource)) return false;
   store.resetWindows(resource, [outsideEra, ...windows]);
   await visitor.visitAll(store.windows(resource).filter((window) => coverageOf(window) === 'outside'));
-  const outside = store.windows(resource).find((window) => coverageOf(window) === 'outside');
-  // Without a record in it, it would be read in vain with every run.
-  if (outside?.state === 'settled' && store.accountedCount(resource, outside) === 0) {
-    store.resetWindows(
-      resource,
-      store.windows(resource).filter((window) => coverageOf(window) === 'days'),
-    );
-  }
   return true;
+}
+
+/** Forgets the window of what no range of days shows where it was read and has no record: it costs the whole list to read. */
+export function forgetEmptyOutside(store: MirrorStore, resource: ResourceName): void {
+  const windows = store.windows(resource);
+  const outside = windows.find((window) => coverageOf(window) === 'outside');
+  if (outside?.state !== 'settled' || store.accountedCount(resource, outside) > 0) return;
+  store.resetWindows(
+    resource,
+    windows.filter((window) => window !== outside),
+  );
 }

@@ -1,19 +1,34 @@
 /**
- * Totals that count what no page shows, as where deleted records are hidden and still counted. It is remembered how many
- * they are, so that they are looked for once. Section "Windows and walks" of docs/architecture.md.
+ * Totals that differ from what pages show: deleted records that are hidden and still counted, totals that are capped,
+ * records that cannot be read. By how much is remembered, so that it is searched once. Section "Windows and walks" of
+ * docs/architecture.md.
  */
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
+import type { Timestamp } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 
 const name = 'surplus';
 
-/** How many records are counted beyond those that are shown; below 0, how many fewer. */
+/** Records of a window that no page shows, however small. */
+interface Unreadable {
+  /** How many of them the server counts and the mirror does not hold. */
+  readonly missing: number;
+  /** How many there are. */
+  readonly records: number;
+  /** When they were searched. */
+  readonly at: Timestamp;
+}
+
+/** How many more records are counted than are held; below 0, how many fewer. */
 interface Stored {
   /** In the total of the list, after everything else was explained. */
   readonly list: number;
+  /** The total that the list had then. */
+  readonly total?: number;
   /** In totals of windows, by their days; those of 0 are left out. */
   readonly windows: Readonly<Record<string, number>>;
+  readonly unreadable?: Readonly<Record<string, Unreadable>>;
 }
 
 type SurplusStore = Pick<MirrorStore, 'capability' | 'recordCapability' | 'forgetCapability'>;
@@ -25,14 +40,19 @@ export class Surplus {
   readonly #store: SurplusStore;
   readonly #resource: ResourceName;
   #list: number;
+  #total: number | undefined;
   #windows: Map<string, number>;
+  #unreadable: Map<string, Unreadable>;
+  #guess = 0;
 
   constructor(store: SurplusStore, resource: ResourceName) {
     this.#store = store;
     this.#resource = resource;
     const stored = store.capability(name, resource)?.value as Stored | undefined;
     this.#list = stored?.list ?? 0;
+    this.#total = stored?.total;
     this.#windows = new Map(Object.entries(stored?.windows ?? {}));
+    this.#unreadable = new Map(Object.entries(stored?.unreadable ?? {}));
   }
 
   /** Of the list. */
@@ -42,12 +62,12 @@ export class Surplus {
 
   /** Of a window; where nothing is known of that one, what all that are known have in common. */
   of(window: DayRange): number {
-    return this.#windows.get(keyOf(window)) ?? this.#common();
+    return this.#windows.get(keyOf(window)) ?? (this.#common() || this.#guess);
   }
 
   /** Records of the window that its pages show, as far as is known: what is only counted takes no request and no room. */
   shownIn(window: Pick<Window, 'from' | 'to' | 'serverTotal'>): number {
-    return Math.max(0, (window.serverTotal ?? 0) - Math.max(0, this.of(window)));
+    return Math.max(0, (window.serverTotal ?? 0) - this.of(window));
   }
 
   /** What the total of any range is off by, whatever its days. */
@@ -55,25 +75,57 @@ export class Surplus {
     return this.#list === this.#common() ? this.#list : 0;
   }
 
+  /** Takes every total to be off by so much in this run, as counts of halves and of their whole have shown. */
+  assume(surplus: number): void {
+    this.#guess = surplus;
+  }
+
   note(window: DayRange, surplus: number): void {
-    if (surplus === (this.#windows.get(keyOf(window)) ?? 0)) return;
-    if (surplus === 0) this.#windows.delete(keyOf(window));
-    else this.#windows.set(keyOf(window), surplus);
+    const key = keyOf(window);
+    const wasUnreadable = this.#unreadable.delete(key);
+    if (surplus === (this.#windows.get(key) ?? 0) && !wasUnreadable) return;
+    if (surplus === 0) this.#windows.delete(key);
+    else this.#windows.set(key, surplus);
     this.#save();
   }
 
-  /** Puts on record what the list's total counts too many, and keeps of the windows those that there still are. */
-  noteList(surplus: number, windows: readonly DayRange[]): void {
-    const kept = new Map(
-      windows.map(keyOf).flatMap((key) => {
-        const own = this.#windows.get(key);
-        return own === undefined ? [] : [[key, own] as const];
-      }),
-    );
-    if (surplus === this.#list && kept.size === this.#windows.size) return;
-    this.#list = surplus;
-    this.#windows = kept;
+  noteUnreadable(window: DayRange, unreadable: Unreadable): void {
+    this.#unreadable.set(keyOf(window), unreadable);
     this.#save();
+  }
+
+  /** When records of the window were found to be unreadable; undefined where none is known to be. */
+  searchedAt(window: DayRange): Timestamp | undefined {
+    return this.#unreadable.get(keyOf(window))?.at;
+  }
+
+  /** Records of these windows that no page shows, however small. */
+  unreadableIn(windows: readonly DayRange[]): number {
+    return windows.reduce((sum, window) => sum + (this.#unreadable.get(keyOf(window))?.records ?? 0), 0);
+  }
+
+  /** Puts on record by how much the list's total is off, and keeps of the windows those that there still are. */
+  noteList(surplus: number, total: number, windows: readonly DayRange[]): void {
+    const keys = new Set(windows.map(keyOf));
+    const kept = new Map([...this.#windows].filter(([key]) => keys.has(key)));
+    const unreadable = new Map([...this.#unreadable].filter(([key]) => keys.has(key)));
+    const isSame = surplus === this.#list && (surplus === 0 || total === this.#total);
+    if (isSame && kept.size === this.#windows.size && unreadable.size === this.#unreadable.size) return;
+    this.#list = surplus;
+    this.#total = total;
+    this.#windows = kept;
+    this.#unreadable = unreadable;
+    this.#save();
+  }
+
+  /**
+   * Whether it is known why the list counts more, or fewer, than are held, so that there is nothing to search: it was so
+   * before, or the windows' own make up for it. A total that is smaller than what is held and stands still is capped: it
+   * says nothing of what has come or gone.
+   */
+  isKnown(surplus: number, total: number, windows: readonly DayRange[]): boolean {
+    const isCapped = surplus < 0 && this.#list < 0 && total === this.#total;
+    return surplus === this.#list || isCapped || this.explains(surplus, windows, false);
   }
 
   /**
@@ -81,7 +133,10 @@ export class Surplus {
    * @param overlap whether ranges reach into the neighbours of their windows, so that some is counted several times
    */
   explains(surplus: number, windows: readonly DayRange[], overlap: boolean): boolean {
-    const own = windows.map((window) => this.#windows.get(keyOf(window)) ?? 0);
+    const own = windows.map((window) => {
+      const key = keyOf(window);
+      return (this.#windows.get(key) ?? 0) + (this.#unreadable.get(key)?.missing ?? 0);
+    });
     const sum = own.reduce((before, each) => before + each, 0);
     return sum === surplus || own.every((each) => each === surplus) || (overlap && surplus > 0 && sum > surplus);
   }
@@ -92,11 +147,17 @@ export class Surplus {
   }
 
   #save(): void {
-    if (this.#list === 0 && this.#windows.size === 0) this.#store.forgetCapability(name, this.#resource);
-    else {
-      const stored: Stored = { list: this.#list, windows: Object.fromEntries(this.#windows) };
-      this.#store.recordCapability(name, this.#resource, stored);
+    if (this.#list === 0 && this.#windows.size === 0 && this.#unreadable.size === 0) {
+      this.#store.forgetCapability(name, this.#resource);
+      return;
     }
+    const stored: Stored = {
+      list: this.#list,
+      ...(this.#total === undefined ? {} : { total: this.#total }),
+      windows: Object.fromEntries(this.#windows),
+      unreadable: Object.fromEntries(this.#unreadable),
+    };
+    this.#store.recordCapability(name, this.#resource, stored);
   }
 }
 

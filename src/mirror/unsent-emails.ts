@@ -53,7 +53,8 @@ async function readWaiting(
     const request = { page: number, paginate, range: null, unsent: true };
     const page = await source.page('emails', request, capabilities, signal);
     if (page.records.some((record) => Number(record['is_sent']) !== 0)) return [];
-    last = page.lastPage;
+    // A total may count what no page shows.
+    last = page.records.length === 0 ? number : page.lastPage;
     for (const window of settled) {
       const owned = page.records.filter((record) => owns(window, record['created_at']));
       if (owned.length === 0) continue;

@@ -17,12 +17,14 @@ export interface WalkPorts {
   readonly pageSize: number;
   /** What the server counted in the window when it was last asked; null where it never was. */
   readonly expected: number | null;
-  /** By how much the total was too large at the last walk, which was settled; 0 where it was right. */
+  /** By how much totals are too large, as far as is known, below 0 too small; 0 where they are right. */
   readonly surplus: number;
   /** Asks for one page of the window. */
   readonly read: (page: number) => Promise<Page>;
   /** Keeps a page's records and the window's progress in one step. */
   readonly record: (page: Page, seen: ReadonlySet<RecordKey>) => RecordedPage;
+  /** Takes note of how many records this way through the pages has shown so far. */
+  readonly show?: (records: number) => void;
 }
 
 /** What could not be kept of a page. */
@@ -131,6 +133,7 @@ class Pass {
   keep(page: Page): Size {
     this.#unreadable.push(...(page.unreadable ?? []));
     for (const part of page.parts ?? [page]) this.#keepPart(part);
+    this.#ports.show?.(this.#seen.size);
     const { total, lastPage, perPage } = page;
     return { total, lastPage, perPage, entries: entriesOn(page).length };
   }
@@ -226,23 +229,26 @@ const aims = 3;
  * Walks the window once. Its end is not sought by reading page 1 of many: a record deleted from that before the last page
  * is read would pull another one onto it, and with one added meanwhile the total would not tell.
  * @param most records beyond which the window is too large to be walked and should be cut
+ * @param surplus by how much totals seem to be too large, to find the end by; what was seen is judged by that of the ports
  */
-export async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict> {
-  let end = Math.max(1, Math.ceil((ports.expected ?? 0) / ports.pageSize));
+export async function walkOnce(ports: WalkPorts, most: number, surplus = ports.surplus): Promise<Verdict> {
+  const lastOf = (records: number, perPage: number) => Math.max(1, Math.ceil((records - surplus) / perPage));
+  let end = lastOf(ports.expected ?? 0, ports.pageSize);
   let total = 0;
   for (let aim = 0; aim < aims; aim += 1) {
     const pass = new Pass(ports);
     const page = await ports.read(end);
     total = page.total;
-    if (total > most) return { kind: 'large', total };
-    if (page.lastPage === end) {
+    if (total - surplus > most) return { kind: 'large', total };
+    const lastPage = surplus === 0 ? page.lastPage : lastOf(total, page.perPage);
+    if (lastPage === end) {
       const last = await lastShown(ports.read, page, most);
       const shown = (last.page - 1) * page.perPage + entriesOn(last).length;
       if (shown > most) return { kind: 'large', total: shown };
       pass.keep(last);
       return walkBack(pass, last.page, page.perPage);
     }
-    end = page.lastPage;
+    end = lastPage;
   }
   return { kind: 'unstable', total, problem: 'its last page was another one each time' };
 }
@@ -253,12 +259,12 @@ export async function walkOnce(ports: WalkPorts, most: number): Promise<Verdict>
  * @param page the last one by the total
  * @param most records beyond which the list is not looked through any further
  */
-async function lastShown(read: WalkPorts['read'], page: Page, most: number): Promise<Page> {
+export async function lastShown(read: WalkPorts['read'], page: Page, most: number): Promise<Page> {
   const entries = entriesOn(page).length;
   let shown: Page | undefined = entries > 0 ? page : undefined;
   let empty = page.page;
+  // A page that is not full ends its list.
   if (shown !== undefined) {
-    // A page that is not full ends its list.
     if (entries < page.perPage) return page;
     for (let step = 1; ; step *= 2) {
       const next: Page = await read(shown.page + step);
@@ -269,9 +275,16 @@ async function lastShown(read: WalkPorts['read'], page: Page, most: number): Pro
     }
   }
   let first = page;
+  const steps = shown === undefined ? [1, 8, 512] : [];
   while ((shown?.page ?? 0) + 1 < empty) {
-    const middle = await read(Math.floor(((shown?.page ?? 0) + empty) / 2));
-    if (entriesOn(middle).length > 0) shown = middle;
+    // A total is a little too large, or beyond all measure: a few steps back tell which, and then sizes are halved.
+    const back: number | undefined = steps.shift();
+    const least = Math.max(1, shown?.page ?? 0);
+    const half = empty > 4 * least ? Math.floor(Math.sqrt(least * empty)) : Math.floor((least + empty) / 2);
+    const middle: Page = await read(back !== undefined && empty - back > least ? empty - back : half);
+    const shows = entriesOn(middle).length;
+    if (shows > 0 && shows < middle.perPage) return middle;
+    if (shows > 0) shown = middle;
     else [empty, first] = [middle.page, middle];
   }
   return shown ?? first;

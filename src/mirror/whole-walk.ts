@@ -27,7 +27,9 @@ export async function walkWindow(
   for (let pass = 1; pass < passes && verdict.kind === 'unstable' && !isFinal(verdict); pass += 1) {
     // Pages that end elsewhere show what hid between two of them.
     const size: number = verdict.shown?.crossing && pass % 2 === 1 ? Math.max(1, Math.floor(pageSize * 0.7)) : pageSize;
-    const next = await walkOnce(portsOf(size), most);
+    const { total, shown } = verdict;
+    const surplus = shown === undefined ? undefined : total - shown.seen.size;
+    const next = await walkOnce(portsOf(size), most, surplus);
     verdict = next.kind === 'unstable' ? unite(verdict, next) : next;
   }
   return verdict;

@@ -26,7 +26,7 @@ export class WindowPages {
 
   /** What a walk of the window works with, in pages of that size. */
   walkPorts(window: Window, paginate: number, memory: PageMemory): WalkPorts {
-    const { source, store, run, resource, capabilities, clock, progress, surplus } = this.#ports;
+    const { source, store, run, resource, capabilities, clock, progress, surplus, allowance } = this.#ports;
     const range = askedRange(window, capabilities);
     const request = (page: number): PageRequest => ({ page, paginate, range });
     return {
@@ -34,6 +34,7 @@ export class WindowPages {
       pageSize: paginate,
       expected: window.serverTotal,
       surplus: surplus.of(window),
+      show: (records) => allowance.show(resource, window, records),
       read: async (number) => {
         const asked = request(number);
         const wish = { known: memory.knownAt(asked), rowsOf: store.takesRows(resource) ? window : null };
@@ -79,7 +80,7 @@ export class WindowPages {
   #allowSmaller(): void {
     const { allowance, resource, source } = this.#ports;
     const size = source.readablePage(resource);
-    if (size < this.#readable) allowance.allow(resource, [], size);
+    if (size < this.#readable) allowance.allowSmaller(resource, size);
     this.#readable = size;
   }
 }

@@ -7,10 +7,11 @@ import { coverageOf, type DayRange } from '../model/era.ts';
 import { byEarlierClock } from './clock-difference.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { Clock, Day } from '../model/time.ts';
-import type { MirrorStore, NewWindow, Window } from '../store/mirror-types.ts';
+import { type Clock, type Day, timestampOf } from '../model/time.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
+import { entriesOn } from './page-entries.ts';
 import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
@@ -18,7 +19,7 @@ import { SpentError, type Allowance } from './allowance.ts';
 import type { Removal, Suspicion } from './reconcile.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
 import type { Source } from './source.ts';
-import { problemOf, type Verdict } from './walk.ts';
+import { lastShown, problemOf, type Verdict } from './walk.ts';
 import { insistOnWindow, walkWindow } from './whole-walk.ts';
 import { WindowPages } from './window-pages.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
@@ -48,6 +49,12 @@ export interface VisitPorts {
   readonly most: number;
 }
 
+interface Waiting {
+  readonly window: Window;
+  /** What the server counts in it now, where that was asked. */
+  readonly counted: number | undefined;
+}
+
 /** Windows that may fail one after another before it is asked whether the server gives the list at all. */
 const failuresInARow = 3;
 
@@ -61,10 +68,10 @@ export class WindowVisitor {
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #pages: WindowPages;
+  /** Windows that wait for their turn, the next one last. */
+  readonly #waiting: Waiting[] = [];
   #extent: Promise<Extent> | undefined;
   #failures = 0;
-  /** Records that cannot be read, by the first day of their window. */
-  readonly #unreadable = new Map<Day, number>();
   /** The first days of windows whose requests failed. */
   readonly #failed = new Set<Day>();
   /** Whether the server has answered to a range of days in this run. */
@@ -88,7 +95,8 @@ export class WindowVisitor {
     windows: readonly Window[],
     counted: ReadonlyMap<Window, number | undefined> = new Map(),
   ): Promise<void> {
-    const ends = await Promise.allSettled(windows.map((window) => this.#visit(window, counted.get(window))));
+    this.#wait(windows.map((window) => ({ window, counted: counted.get(window) })));
+    const ends = await Promise.allSettled(windows.map(() => this.#visitNext()));
     this.#ports.signal.throwIfAborted();
     if (this.#stop.signal.aborted) {
       if (this.#stop.signal.reason === this.#rangeFailure) this.#doubtRanges();
@@ -120,11 +128,6 @@ export class WindowVisitor {
     return this.#failed.has(from);
   }
 
-  /** Records of the server, in windows that were read, that none of its pages shows. */
-  get unreadable(): number {
-    return [...this.#unreadable.values()].reduce((sum, count) => sum + count, 0);
-  }
-
   /** Records that the server has in the window's days, or in all. */
   async total(window: DayRange | null): Promise<number> {
     const { source, resource, capabilities } = this.#ports;
@@ -132,6 +135,23 @@ export class WindowVisitor {
     try {
       return await source.total(resource, range, capabilities, this.#signal);
     } catch (error) {
+      throw this.#judged(error);
+    }
+  }
+
+  /** Records that the list shows: fewer than its total where that counts what no page shows. */
+  async shownInList(): Promise<number> {
+    const { source, resource, capabilities, surplus, most } = this.#ports;
+    const { pageSize: paginate } = capabilities;
+    const total = await this.total(null);
+    const read = (page: number) => source.page(resource, { page, paginate, range: null }, capabilities, this.#signal);
+    try {
+      const last = await lastShown(read, await read(Math.max(1, Math.ceil(total / paginate))), Infinity);
+      const shown = (last.page - 1) * last.perPage + entriesOn(last).length;
+      if (total - shown > most) surplus.assume(total - shown);
+      return shown;
+    } catch (error) {
+      if (isPageFailure(error)) return total;
       throw this.#judged(error);
     }
   }
@@ -149,9 +169,21 @@ export class WindowVisitor {
     throw new ContradictionError(`the server answers to no range of days: ${failure.message}`, { cause: failure });
   }
 
-  async #visit(window: Window, counted?: number): Promise<void> {
-    const pieces = await this.#ports.limit(() => this.#step(window, counted));
-    await Promise.all(pieces.map((piece) => this.#visit(piece)));
+  #wait(windows: readonly Waiting[]): void {
+    this.#waiting.push(...windows.toReversed());
+  }
+
+  /**
+   * Visits the window whose turn it is. Pieces of a window come before its neighbours: what they show earns the requests
+   * for cutting the next, where cutting everything first would use up what the run may send.
+   */
+  async #visitNext(): Promise<void> {
+    const pieces = await this.#ports.limit(() => {
+      const next = this.#waiting.pop();
+      return next === undefined ? [] : this.#step(next.window, next.counted);
+    });
+    this.#wait(pieces.map((window) => ({ window, counted: undefined })));
+    await Promise.all(pieces.map(() => this.#visitNext()));
   }
 
   /** One durable step; gives the windows that it made of this one, none where it is done with. */
@@ -240,8 +272,8 @@ export class WindowVisitor {
   }
 
   async #walkOrCut(window: Window): Promise<Window[]> {
-    const { store, run, most } = this.#ports;
-    if (window.serverTotal !== null && window.serverTotal > most) {
+    const { store, run, most, surplus } = this.#ports;
+    if (window.serverTotal !== null && surplus.shownIn(window) > most) {
       const pieces = await this.#cut(window, window.serverTotal);
       if (pieces !== undefined) return pieces;
     }
@@ -249,7 +281,6 @@ export class WindowVisitor {
     const memory = new PageMemory(window.state === 'settled' ? store.rememberedPages(window) : []);
     try {
       const verdict = await this.#walk(window, most, memory);
-      if (verdict.kind === 'large') this.#allow(window, verdict.total);
       const isCut = verdict.kind === 'large' || (verdict.kind === 'unstable' && verdict.twins === undefined);
       const pieces = isCut ? await this.#cut(window, verdict.total) : undefined;
       if (pieces !== undefined) return pieces;
@@ -288,7 +319,10 @@ export class WindowVisitor {
     this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: seen.size > 0 }, () => {
       store.endWalk(run, window, { ...end, pages: memory.pages() });
       surplus.note(window, verdict.surplus);
-      this.#carve(window, end, verdict.surplus);
+      if (this.#seal(window, end, verdict.surplus)) {
+        // Whichever of the pieces it is of: the other is read once more to see that it has none.
+        for (const piece of this.#sealedPieces(window)) surplus.note(piece, verdict.surplus);
+      }
       if (verdict.surplus === 0) return;
       const text = `${window.from}..${window.to}: ${surplusWords(verdict.surplus)}`;
       this.#ports.progress({ kind: 'notice', resource, text });
@@ -296,33 +330,44 @@ export class WindowVisitor {
   }
 
   /** What has passed the grace period becomes a window of its own, so that the next run need not read it again. */
-  #carve(window: Window, end: Pick<Window, 'state' | 'freshAsOf'>, more: number): void {
-    const { store, resource, seal, surplus } = this.#ports;
-    if (coverageOf(window) !== 'days' || !isOpen(window, seal) || window.from >= seal) return;
-    const pieces: NewWindow[] = [
-      { from: window.from, to: seal },
-      { from: seal, to: window.to },
-    ];
+  #seal(window: Window, end: Pick<Window, 'state' | 'freshAsOf' | 'problem'>, more: number): boolean {
+    const { store, resource, seal } = this.#ports;
+    if (coverageOf(window) !== 'days' || !isOpen(window, seal) || window.from >= seal) return false;
     store.replaceWindows(
       resource,
-      pieces.map((piece) => ({ ...piece, ...end, serverTotal: store.accountedCount(resource, piece) + more })),
+      this.#sealedPieces(window).map((piece) => ({
+        ...piece,
+        ...end,
+        serverTotal: store.accountedCount(resource, piece) + more,
+      })),
     );
-    // Whichever of them it is of: the other is read once more to see that it has none.
-    for (const piece of pieces) surplus.note(piece, more);
+    return true;
+  }
+
+  #sealedPieces({ from, to }: Window): DayRange[] {
+    const { seal } = this.#ports;
+    return [
+      { from, to: seal },
+      { from: seal, to },
+    ];
   }
 
   /** Everything was read but for some records: they are told and stay as they are, and the others are brought up to date. */
   #concludeDamaged(window: Window, verdict: Extract<Verdict, { kind: 'damaged' }>): void {
-    const { store, run, resource } = this.#ports;
+    const { store, run, resource, surplus, clock } = this.#ports;
     const { seen, unreadable, problem, total } = verdict;
     store.releaseUnseen(window, seen);
-    this.#unreadable.set(window.from, countOf(unreadable));
     const subject = `${window.from}..${window.to}`;
     store.recordEvent(run, { resource, kind: 'unreadable_records', subject, detail: problem });
     // A record that cannot be read may well be the one that was not seen.
-    this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: true, hides: true }, () =>
-      this.#leave(window, total, problem),
-    );
+    this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: true, hides: true }, () => {
+      this.#leave(window, total, problem);
+      const end = { state: 'unsettled', freshAsOf: null, problem } as const;
+      // In which of the pieces they are, the next run sees.
+      if (this.#seal(window, end, 0)) return;
+      const missing = total - store.accountedCount(resource, window) - surplus.of(window);
+      surplus.noteUnreadable(window, { missing, records: countOf(unreadable), at: timestampOf(clock.now()) });
+    });
   }
 
   #leave(window: Window, total: number | null, problem: string): void {
@@ -334,20 +379,18 @@ export class WindowVisitor {
 
   /** Cuts the window in two by what the server counts; undefined where it cannot be cut. */
   async #cut(window: Window, total: number): Promise<Window[] | undefined> {
-    const { store, resource } = this.#ports;
+    const { store, resource, most, surplus } = this.#ports;
     const at = coverageOf(window) === 'days' ? splitDay(window, await this.#knownExtent()) : undefined;
     if (at === undefined) return undefined;
     const before = await this.total({ from: window.from, to: at });
-    // Where both halves count as much as the whole, totals are not of the days asked for, and cutting would never end.
-    if (total > 0 && before === total && (await this.total({ from: at, to: window.to })) === total) return undefined;
+    // Where one half seems to hold all there is, totals may count in each what neither shows, and cutting would never end.
+    if (before > most && total - before <= most) {
+      const each = before + (await this.total({ from: at, to: window.to })) - total;
+      if (each > most && each < total) surplus.assume(each);
+      if (each > 0 && total - each <= most) return undefined;
+    }
     store.replaceWindows(resource, splitWindow({ ...window, serverTotal: total }, at, before));
     return store.windows(resource).filter(({ from, to }) => from >= window.from && to <= window.to);
-  }
-
-  /** The run may send what reading the window takes, with so many records in it. */
-  #allow({ from, to }: Window, records: number): void {
-    const { allowance, resource, capabilities } = this.#ports;
-    allowance.allow(resource, [{ from, to, records }], capabilities.pageSize);
   }
 
   #knownExtent(): Promise<Extent> {

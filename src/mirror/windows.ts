@@ -54,18 +54,19 @@ export function splitWindow(window: Window, at: Day, before: number): [NewWindow
  * Neighbouring settled windows that are small become one, so that years of nightly runs do not leave a window a day.
  * The open end is left alone.
  * @param most records that a merged window may hold
+ * @param more what each total is too large by, whatever its days
  */
-export function mergeWindows(windows: readonly Window[], seal: Day, most: number): NewWindow[] {
+export function mergeWindows(windows: readonly Window[], seal: Day, most: number, more = 0): NewWindow[] {
   const merged: NewWindow[] = [];
   for (const window of windows) {
     const last = merged.at(-1);
-    const both = (last?.serverTotal ?? Infinity) + (window.serverTotal ?? Infinity);
+    const both = (last?.serverTotal ?? Infinity) + (window.serverTotal ?? Infinity) - more;
     if (
       last?.state === 'settled' &&
       coverageOf(last) === 'days' &&
       window.state === 'settled' &&
       !isOpen(window, seal) &&
-      both <= most &&
+      both - more <= most &&
       last.freshAsOf &&
       window.freshAsOf
     ) {

@@ -215,6 +215,34 @@ describe('a record that makes every page fail that it is on', () => {
     expectMirrored(ordered, file, ['users']);
   });
 
+  test('is searched once, and again when something has changed beside it', async () => {
+    const sandbox = await startSandbox(shop);
+    const file = `${temporaryFolder()}/mirror.db`;
+    const quick = { pageSize: 100, resources: ['users'], mode: 'quick' } as const;
+    const later = async () => {
+      sandbox.control.advanceClock(60 * 60_000);
+      return sync(sandbox, file, quick);
+    };
+    await sync(sandbox, file, quick);
+    const plain = (await later()).report.requests;
+    sandbox.control.setBehaviour({ poisoned: 'users:301,users:302' });
+    expect((await sync(sandbox, file, { ...quick, mode: 'full' })).error?.exitCode).toBe(5);
+    for (let night = 0; night < 2; night += 1) {
+      const { report, error } = await later();
+      expect(report.requests).toBeLessThanOrEqual(plain + 2);
+      expect([error?.exitCode, report.resources.users?.problem]).toEqual([
+        5,
+        expect.stringMatching(/2 records cannot be read/),
+      ]);
+    }
+    sandbox.control.remove('users', 299);
+    expect((await later()).report.resources.users).toMatchObject({ deleted: 1, live: 699, status: 'partial' });
+    sandbox.control.setBehaviour({ poisoned: '' });
+    sandbox.control.remove('users', 300);
+    expect((await later()).error).toBeNull();
+    expectMirrored(sandbox, file, ['users']);
+  });
+
   test('leaves what is measured of the server as it is', async () => {
     const sandbox = await startSandbox(shop);
     const measuredBy = async (poisoned: readonly unknown[]) => {

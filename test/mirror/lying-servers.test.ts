@@ -167,16 +167,17 @@ async function firstNights(sandbox: Sandbox, file: string) {
   throw new Error('eight runs were not enough');
 }
 
-/** What a run may send: the pages of the windows that there are and a third, the budget, and 50. */
+/** What a run may send: the pages that the windows that there are really have and a third, the budget, and 50. */
 function bound(sandbox: Sandbox, file: string, { pageSize, requestsPerRun }: typeof tight): number {
   const pagesOf = (records: number) => Math.max(1, Math.ceil(records / pageSize));
   const pages = resourceNames.map((name) => {
-    const windows = rowsIn<number>(
-      file,
-      `SELECT coalesce(server_total, 0) FROM mirror_windows WHERE resource = '${name}'`,
-    );
-    const inWindows = windows.reduce((sum, records) => sum + pagesOf(records), 0);
-    return Math.max(inWindows, pagesOf(sandbox.control.count(name) + 3));
+    const starts = rowsIn<string>(file, `SELECT from_day FROM mirror_windows WHERE resource = '${name}' ORDER BY 1`);
+    const times = sandbox.control.dump(name).map((record) => String(record['created_at']));
+    const inWindows = starts.reduce((sum, start, index) => {
+      const end = starts[index + 1] ?? '9';
+      return sum + pagesOf(times.filter((time) => time >= start && time < end).length);
+    }, 0);
+    return Math.max(inWindows, pagesOf(sandbox.control.count(name)));
   });
   return pages.reduce((sum, each) => sum + each, 0) * 1.3 + requestsPerRun + 50;
 }
@@ -196,6 +197,9 @@ describe('totals that count what no page shows', () => {
     ['five trashed users', {}, 5],
     ['200 trashed users', {}, 200],
     ['three too many in every total', { totals_more: 3 }, 0],
+    ['100,000 too many in every total', { totals_more: 100_000 }, 0],
+    ['1,000,000,000 too many in every total', { totals_more: 1_000_000_000 }, 0],
+    ['a third too few in every total', { totals_cap: 500 }, 0],
     ['three too many in every total and 20 trashed users', { totals_more: 3 }, 20],
     ['three too many, in another order on every request', { totals_more: 3, sorts: 'random' }, 0],
     ['five trashed users, with sorts ignored', { sorts: 'ignored' }, 5],
@@ -212,7 +216,7 @@ describe('totals that count what no page shows', () => {
       await firstNights(sandbox, file);
       expectMirrored(sandbox, file, ['users']);
       expect(eventsIn(file, 'totals_differ')).toContain('users');
-      const honest = await startSandbox({ ...shop, behaviour: { ...lie, totals_more: 0 } });
+      const honest = await startSandbox({ ...shop, behaviour: { ...lie, totals_more: 0, totals_cap: 0 } });
       const beside = `${temporaryFolder()}/mirror.db`;
       await firstNights(honest, beside);
       const quiet = await sync(honest, beside, tight);
@@ -225,6 +229,37 @@ describe('totals that count what no page shows', () => {
       expectMirrored(sandbox, file, ['users']);
     },
   );
+
+  test.each([{ totals_more: 100_000 }, { totals_more: 1_000_000_000 }, { totals_cap: 500 }] as const)(
+    'of %o from one night on cost that night no more than the bound, and no later one more than 20',
+    async (lie) => {
+      const sandbox = await startSandbox(shop);
+      const file = `${temporaryFolder()}/mirror.db`;
+      await firstNights(sandbox, file);
+      const quiet = (await sync(sandbox, file, tight)).report.requests;
+      sandbox.control.setBehaviour(lie);
+      sandbox.control.advanceClock(hourMs);
+      expect(await firstNights(sandbox, file)).toBe(0);
+      for (let night = 0; night < 3; night += 1) {
+        sandbox.control.insert('users');
+        sandbox.control.advanceClock(hourMs);
+        const { report, error } = await sync(sandbox, file, tight);
+        expect(report.requests).toBeLessThanOrEqual(quiet + 20);
+        expect(error?.exitCode).toBe(5);
+        expectMirrored(sandbox, file);
+      }
+    },
+  );
+
+  test('leave a list without ranges of days to be read in one run, whose one window earns its requests by being read', async () => {
+    const behaviour = { date_ranges: 'ignored' } as const;
+    const sandbox = await startSandbox({ ...shop, users: 2_000, behaviour });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report, error } = await sync(sandbox, file, { ...tight, pageSize: 5, requestsPerRun: 0 });
+    expect(error).toBeNull();
+    expect(report.requests).toBeLessThanOrEqual(((2_000 + 230 + 40 + 30) / 5) * 1.3 + 50);
+    expectMirrored(sandbox, file);
+  });
 
   test.each([2_000, 100_000, 1_000_000_000])(
     'that were %i too large for a night keep no later run from reading what has changed',

@@ -1,6 +1,7 @@
 /** What a run costs the server, with the real engine over a list in memory: `npm run bench` has the whole table. */
 import { expect, onTestFinished, test } from 'vitest';
 import { halving, leeway, openSimulation } from '../../bench/requests.ts';
+import { secondMs } from '../../src/model/time.ts';
 import { Random } from '../../src/sandbox/random.ts';
 
 const users = 12_000;
@@ -21,6 +22,14 @@ test('a first sync asks for no more than it may, and a quick one with nothing ne
   expect(first).toBeLessThanOrEqual(pages * 1.3 + 1_050);
   const openPages = Math.ceil(((users / 1_096) * 3) / pageSize);
   expect(await run()).toBeLessThanOrEqual(12 + openPages);
+});
+
+test('records of one second are read in one run, though they are in one window that earns its requests only by being read', async () => {
+  const simulation = openSimulation(users, pageSize, secondMs);
+  onTestFinished(() => simulation.close());
+  const first = await simulation.run({ mode: 'default', requestsPerRun: 20 });
+  expect(simulation.live()).toBe(users);
+  expect(first).toBeLessThanOrEqual(pages * 1.3 + 20 + 50);
 });
 
 test('deletions are found by halves, whatever their number', async () => {

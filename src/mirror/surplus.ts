@@ -28,6 +28,8 @@ interface Stored {
   readonly total?: number;
   /** In totals of windows, by their days; those of 0 are left out. */
   readonly windows: Readonly<Record<string, number>>;
+  /** How many of these are counted past the end of a window's list, where not all are. */
+  readonly past?: Readonly<Record<string, number>>;
   readonly unreadable?: Readonly<Record<string, Unreadable>>;
 }
 
@@ -42,6 +44,7 @@ export class Surplus {
   #list: number;
   #total: number | undefined;
   #windows: Map<string, number>;
+  #past: Map<string, number>;
   #unreadable: Map<string, Unreadable>;
   #guess = 0;
 
@@ -52,6 +55,7 @@ export class Surplus {
     this.#list = stored?.list ?? 0;
     this.#total = stored?.total;
     this.#windows = new Map(Object.entries(stored?.windows ?? {}));
+    this.#past = new Map(Object.entries(stored?.past ?? {}));
     this.#unreadable = new Map(Object.entries(stored?.unreadable ?? {}));
   }
 
@@ -63,6 +67,11 @@ export class Surplus {
   /** Of a window; where nothing is known of that one, what all that are known have in common. */
   of(window: DayRange): number {
     return this.#windows.get(keyOf(window)) ?? (this.#common() || this.#guess);
+  }
+
+  /** How many records the total of a window counts past the last page that shows any. */
+  pastEndOf(window: DayRange): number {
+    return this.#past.get(keyOf(window)) ?? this.of(window);
   }
 
   /** Records of the window that its pages show, as far as is known: what is only counted takes no request and no room. */
@@ -80,12 +89,16 @@ export class Surplus {
     this.#guess = surplus;
   }
 
-  note(window: DayRange, surplus: number): void {
+  /** @param past how many of them are counted past the end of the window's list */
+  note(window: DayRange, surplus: number, past = surplus): void {
     const key = keyOf(window);
     const wasUnreadable = this.#unreadable.delete(key);
-    if (surplus === (this.#windows.get(key) ?? 0) && !wasUnreadable) return;
+    const isSame = surplus === (this.#windows.get(key) ?? 0) && past === (this.#past.get(key) ?? surplus);
+    if (isSame && !wasUnreadable) return;
     if (surplus === 0) this.#windows.delete(key);
     else this.#windows.set(key, surplus);
+    if (surplus === 0 || past === surplus) this.#past.delete(key);
+    else this.#past.set(key, past);
     this.#save();
   }
 
@@ -107,13 +120,15 @@ export class Surplus {
   /** Puts on record by how much the list's total is off, and keeps of the windows those that there still are. */
   noteList(surplus: number, total: number, windows: readonly DayRange[]): void {
     const keys = new Set(windows.map(keyOf));
-    const kept = new Map([...this.#windows].filter(([key]) => keys.has(key)));
-    const unreadable = new Map([...this.#unreadable].filter(([key]) => keys.has(key)));
+    const ofWindows = <T>(known: ReadonlyMap<string, T>) => new Map([...known].filter(([key]) => keys.has(key)));
+    const kept = ofWindows(this.#windows);
+    const unreadable = ofWindows(this.#unreadable);
     const isSame = surplus === this.#list && (surplus === 0 || total === this.#total);
     if (isSame && kept.size === this.#windows.size && unreadable.size === this.#unreadable.size) return;
     this.#list = surplus;
     this.#total = total;
     this.#windows = kept;
+    this.#past = ofWindows(this.#past);
     this.#unreadable = unreadable;
     this.#save();
   }
@@ -155,6 +170,7 @@ export class Surplus {
       list: this.#list,
       ...(this.#total === undefined ? {} : { total: this.#total }),
       windows: Object.fromEntries(this.#windows),
+      past: Object.fromEntries(this.#past),
       unreadable: Object.fromEntries(this.#unreadable),
     };
     this.#store.recordCapability(name, this.#resource, stored);

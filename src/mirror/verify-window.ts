@@ -60,6 +60,7 @@ function walkPorts(ports: ComparePorts, window: Window, paginate: number, findin
     pageSize: paginate,
     expected: window.serverTotal,
     surplus: 0,
+    past: 0,
     read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal),
     record: (page) => {
       // Neighbours that a wide range shows are compared in their own window; what no window owns, wherever it shows.

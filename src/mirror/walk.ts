@@ -19,6 +19,8 @@ export interface WalkPorts {
   readonly expected: number | null;
   /** By how much totals are too large, as far as is known, below 0 too small; 0 where they are right. */
   readonly surplus: number;
+  /** How many records totals count past the last page that shows any, as far as is known. */
+  readonly past: number;
   /** Asks for one page of the window. */
   readonly read: (page: number) => Promise<Page>;
   /** Keeps a page's records and the window's progress in one step. */
@@ -44,12 +46,15 @@ interface Shown {
   readonly crossing: boolean;
   /** Passes in a row that have shown nothing new. */
   readonly idle: number;
+  /** How many records the total counts past the list's end; 0 where the end was only taken from an earlier run. */
+  readonly past: number;
 }
 
 export type Verdict =
   /**
    * Every record that the server shows in the window was seen, unless it was deleted after `startedAt`. `surplus`: how
-   * many more its total counts than its pages show, however often they are read; below 0 where it counts fewer.
+   * many more its total counts than its pages show, however often they are read; below 0 where it counts fewer. `past`:
+   * how many of these it counts past the list's end.
    */
   | {
       readonly kind: 'settled';
@@ -57,6 +62,7 @@ export type Verdict =
       readonly seen: ReadonlySet<RecordKey>;
       readonly startedAt: Timestamp;
       readonly surplus: number;
+      readonly past: number;
     }
   /** The same but for records that no page shows: all others were seen. */
   | {
@@ -113,11 +119,17 @@ class Pass {
   #crossing = false;
   /** Whether no page told a smaller total than the one before it. */
   #growing = true;
+  /** How many records the total counted past the list's end, when that was found. */
+  readonly #past: number;
+  /** Whether the end was found by looking for it, or by one found in this run. */
+  readonly #isSure: boolean;
 
-  constructor(ports: WalkPorts) {
+  /** @param startedAt before the first request of the pass: what the server sends is at least as young as this */
+  constructor(ports: WalkPorts, startedAt: number, end: { readonly past: number; readonly isSure: boolean }) {
     this.#ports = ports;
-    // Before the first request: what the server sends is at least as young as this.
-    this.#startedAt = ports.clock.now();
+    this.#startedAt = startedAt;
+    this.#past = end.past;
+    this.#isSure = end.isSure;
   }
 
   /** Whether every page told the same total. */
@@ -193,15 +205,16 @@ class Pass {
     }
     const unreadable = this.#unreadable;
     const { surplus } = this.#ports;
+    const past = this.#past;
     const missing = total - seen.size - countOf(unreadable);
     const asBefore = surplus !== 0 && missing === surplus && !this.#crossing;
     if ((missing === 0 || asBefore) && (this.#constant || this.#grewAtTheEnd())) {
       if (unreadable.length > 0) return { kind: 'damaged', total, seen, unreadable, problem: wordsOf(unreadable) };
-      return { kind: 'settled', total, seen, startedAt, surplus: missing };
+      return { kind: 'settled', total, seen, startedAt, surplus: missing, past };
     }
     if (this.#constant && unreadable.length === 0) {
       const problem = `the server counts ${counted(total, 'record')}, its pages showed ${seen.size}`;
-      const shown = { seen, startedAt, perPage, crossing: this.#crossing, idle: 0 };
+      const shown = { seen, startedAt, perPage, crossing: this.#crossing, idle: 0, past: this.#isSure ? past : 0 };
       return { kind: 'unstable', total, problem, shown };
     }
     const problem = `records came or went while it was read (${total} at the end, ${seen.size} seen)`;
@@ -229,22 +242,25 @@ const aims = 3;
  * Walks the window once. Its end is not sought by reading page 1 of many: a record deleted from that before the last page
  * is read would pull another one onto it, and with one added meanwhile the total would not tell.
  * @param most records beyond which the window is too large to be walked and should be cut
- * @param surplus by how much totals seem to be too large, to find the end by; what was seen is judged by that of the ports
+ * @param found how many records the total counts past the end, where an earlier pass of this run has found that
  */
-export async function walkOnce(ports: WalkPorts, most: number, surplus = ports.surplus): Promise<Verdict> {
-  const lastOf = (records: number, perPage: number) => Math.max(1, Math.ceil((records - surplus) / perPage));
+export async function walkOnce(ports: WalkPorts, most: number, found?: number): Promise<Verdict> {
+  const past = found ?? ports.past;
+  const isSure = past === 0 || found !== undefined;
+  const lastOf = (records: number, perPage: number) => Math.max(1, Math.ceil((records - past) / perPage));
   let end = lastOf(ports.expected ?? 0, ports.pageSize);
   let total = 0;
   for (let aim = 0; aim < aims; aim += 1) {
-    const pass = new Pass(ports);
+    const startedAt = ports.clock.now();
     const page = await ports.read(end);
     total = page.total;
-    if (total - surplus > most) return { kind: 'large', total };
-    const lastPage = surplus === 0 ? page.lastPage : lastOf(total, page.perPage);
+    if (total - past > most) return { kind: 'large', total };
+    const lastPage = past === 0 ? page.lastPage : lastOf(total, page.perPage);
     if (lastPage === end) {
       const last = await lastShown(ports.read, page, most);
       const shown = (last.page - 1) * page.perPage + entriesOn(last).length;
       if (shown > most) return { kind: 'large', total: shown };
+      const pass = new Pass(ports, startedAt, { past: total - shown, isSure });
       pass.keep(last);
       return walkBack(pass, last.page, page.perPage);
     }
@@ -282,9 +298,8 @@ export async function lastShown(read: WalkPorts['read'], page: Page, most: numbe
     const least = Math.max(1, shown?.page ?? 0);
     const half = empty > 4 * least ? Math.floor(Math.sqrt(least * empty)) : Math.floor((least + empty) / 2);
     const middle: Page = await read(back !== undefined && empty - back > least ? empty - back : half);
-    const shows = entriesOn(middle).length;
-    if (shows > 0 && shows < middle.perPage) return middle;
-    if (shows > 0) shown = middle;
+    // One that is not full may be short of hidden records: only an empty one behind it shows that it is the last.
+    if (entriesOn(middle).length > 0) shown = middle;
     else [empty, first] = [middle.page, middle];
   }
   return shown ?? first;

@@ -27,9 +27,7 @@ export async function walkWindow(
   for (let pass = 1; pass < passes && verdict.kind === 'unstable' && !isFinal(verdict); pass += 1) {
     // Pages that end elsewhere show what hid between two of them.
     const size: number = verdict.shown?.crossing && pass % 2 === 1 ? Math.max(1, Math.floor(pageSize * 0.7)) : pageSize;
-    const { total, shown } = verdict;
-    const surplus = shown === undefined ? undefined : total - shown.seen.size;
-    const next = await walkOnce(portsOf(size), most, surplus);
+    const next = await walkOnce(portsOf(size), most, verdict.shown?.past ?? 0);
     verdict = next.kind === 'unstable' ? unite(verdict, next) : next;
   }
   return verdict;
@@ -49,7 +47,7 @@ function unite(before: Unstable, now: Unstable): Verdict {
   const seen = a.seen.union(b.seen);
   const isSame = seen.size === a.seen.size && seen.size === b.seen.size;
   if (seen.size === total || (isSame && (!b.crossing || a.perPage !== b.perPage))) {
-    return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size };
+    return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size, past: b.past };
   }
   const idle = seen.size > a.seen.size ? 0 : a.idle + 1;
   return { ...now, shown: { ...b, seen, startedAt, crossing: a.crossing || b.crossing, idle } };

@@ -34,6 +34,7 @@ export class WindowPages {
       pageSize: paginate,
       expected: window.serverTotal,
       surplus: surplus.of(window),
+      past: surplus.pastEndOf(window),
       show: (records) => allowance.show(resource, window, records),
       read: async (number) => {
         const asked = request(number);

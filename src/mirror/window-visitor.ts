@@ -318,7 +318,7 @@ export class WindowVisitor {
     const end = { state: 'settled', serverTotal: total, freshAsOf, problem: null } as const;
     this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: seen.size > 0 }, () => {
       store.endWalk(run, window, { ...end, pages: memory.pages() });
-      surplus.note(window, verdict.surplus);
+      surplus.note(window, verdict.surplus, verdict.past);
       if (this.#seal(window, end, verdict.surplus)) {
         // Whichever of the pieces it is of: the other is read once more to see that it has none.
         for (const piece of this.#sealedPieces(window)) surplus.note(piece, verdict.surplus);

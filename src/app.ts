@@ -387,9 +387,15 @@ export async function openWorker(
   ports: Pick<WorkerPorts, 'runCommand' | 'tell'> & Partial<Pick<WorkerPorts, 'sleep'>>,
   releases: Releases,
 ): Promise<Worker> {
-  const [worker, { sleepFor }] = await Promise.all([import('./worker/worker.ts'), import('./worker/sleep.ts')]);
+  const [worker, { restFor, sleepFor }] = await Promise.all([
+    import('./worker/worker.ts'),
+    import('./worker/sleep.ts'),
+  ]);
   const store = await openWorkerStore(settings, clock, releases);
-  return worker.openWorker({ sleep: sleepFor, ...ports, store, clock, signal }, settings.jobs);
+  return worker.openWorker(
+    { sleep: sleepFor, rest: ports.sleep ?? restFor, ...ports, store, clock, signal },
+    settings.jobs,
+  );
 }
 
 /** What of the settings may change while the watch goes on. */

@@ -79,10 +79,9 @@ export function instantOf(wall: WallTime, zone: string): number {
   return first ?? wall - offsetAt(wall - apart, zone);
 }
 
-/** The zone's distance from UTC on a day on which its clocks are left alone, and around it, ms; undefined on any other. */
-export function steadyOffset(midnight: WallTime, zone: string): number | undefined {
-  const before = offsetAt(midnight - apart, zone);
-  return before === offsetAt(midnight + dayMs + apart, zone) ? before : undefined;
+/** By how much the zone's clocks are set within five hours of that instant, ms. */
+export function clockChange(instant: number, zone: string): number {
+  return Math.abs(offsetAt(instant - 5 * hourMs, zone) - offsetAt(instant + 5 * hourMs, zone));
 }
 
 /** `2026-03-29 02:15:00 +01:00`: the instant as a clock in the zone shows it, with its distance from UTC. */

@@ -45,7 +45,7 @@ const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
   },
 };
 
-/** Reads the jobs; those with a problem are left out. Loads node-cron where there is any. */
+/** Reads the jobs; those with a problem are left out. Loads cron-parser where there is any. */
 export function readJobs(written: readonly WrittenJob[]): ReadJobs {
   const problems: UsageError[] = [];
   const read = written.flatMap((each, index) => {
@@ -88,11 +88,8 @@ function readJob({ origin, entries }: WrittenJob, place: string, problems: Usage
   const cron = values['cron'];
   const wrong = typeof cron === 'string' ? cronProblem(cron) : undefined;
   if (wrong !== undefined) {
-    problems.push(
-      new UsageError(`${entries.get('cron')?.origin}: ${title}: cron is "${String(cron)}": ${wrong}`, {
-        advice: 'Write minute, hour, day of the month, month and weekday: "15 2 * * *" is each night at 02:15.',
-      }),
-    );
+    const message = `${entries.get('cron')?.origin}: ${title}: cron is "${String(cron)}": ${wrong.problem}`;
+    problems.push(new UsageError(message, { advice: wrong.advice }));
   }
   if (problems.length === before && known !== undefined) problems.push(...ruleProblems(origin, title, known, values));
   return problems.length === before && known !== undefined ? jobOf(values as unknown as JobValues, known) : undefined;

@@ -1,6 +1,7 @@
 /** Runs the command of one job to its end and says what became of it. */
 import type { Job } from '../model/job.ts';
 import { durationText } from '../model/time.ts';
+import type { Sleep } from './sleep.ts';
 import type { JobRunEnd, NewJobRun, RunOutcome } from './store/store-types.ts';
 
 /** How a command ended. */
@@ -22,9 +23,6 @@ export type RunCommand = (
   run: Pick<NewJobRun, 'run' | 'job'>,
   signal: AbortSignal,
 ) => Promise<CommandEnd>;
-
-/** Resolves after so many ms, or as soon as the signal is aborted; never rejects. */
-export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>;
 
 export interface RunPorts {
   readonly runCommand: RunCommand;

@@ -13,7 +13,7 @@ import type { WorkerEvent, WorkerView } from './events.ts';
 import { type Freshness, freshnessOf } from './health/freshness.ts';
 import { type Metrics, openMetrics } from './health/metrics.ts';
 import { jsonAnswer, type Pages } from './health/server.ts';
-import type { Sleep } from './run-job.ts';
+import type { Sleep } from './sleep.ts';
 
 /** What may change while it watches. */
 export interface WatchSettings extends ChannelSettings {

@@ -8,10 +8,13 @@ import { type Decision, decide, type JobState, nextTime, type ScheduledJob } fro
 import type { JobView, WorkerEvent, WorkerView } from './events.ts';
 import { occurrencesOf } from './occurrences.ts';
 import { runJob, type RunPorts } from './run-job.ts';
+import type { Sleep } from './sleep.ts';
 
 export interface WorkerPorts extends RunPorts {
   readonly store: WorkerStore;
   readonly clock: Clock;
+  /** Waits between two looks at what is due; `sleep` unless given. */
+  readonly rest?: Sleep;
   readonly tell: (event: WorkerEvent) => void;
 }
 
@@ -132,14 +135,14 @@ class ScheduleWorker implements Worker {
   }
 
   async #rest(): Promise<void> {
-    const { clock, sleep } = this.#ports;
+    const { clock, sleep, rest = sleep } = this.#ports;
     const now = clock.now();
-    let rest = longestRestMs;
+    let longest = longestRestMs;
     for (const each of this.#jobs) {
       const next = nextTime(each, this.#known.get(each.job.name)?.handledUntil ?? now, now);
-      if (next !== undefined) rest = Math.min(rest, next - now);
+      if (next !== undefined) longest = Math.min(longest, next - now);
     }
-    await sleep(rest, this.#wake.signal);
+    await rest(longest, this.#wake.signal);
   }
 
   #states(): Map<string, JobState> {

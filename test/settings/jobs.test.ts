@@ -102,7 +102,16 @@ describe('what is wrong with a job is said with its line:', () => {
       'config.yaml:4: job "nightly": cron is "75 2 * * *": "75" is no minute\nWrite minute,',
     ],
     [nightly.replace('15 2 * * *', '0 3 30 2 *'), 'no month that it names has that day'],
-    [nightly.replace('15 2 * * *', '15 2'), 'expected 5 or 6 fields but got 2'],
+    [nightly.replace('15 2 * * *', '15 2'), 'it has 2 fields, not five, or six with seconds'],
+    [nightly.replace('15 2 * * *', '0 0 31 4,6 *'), 'no month that it names has that day'],
+    [nightly.replace('15 2 * * *', 'H 2 * * *'), '"H" is no minute'],
+    [nightly.replace('15 2 * * *', '0 2 * * MONDAY'), '"MONDAY" is no weekday'],
+    [nightly.replace('15 2 * * *', '@nightly'), '"@nightly" is no time'],
+    [
+      nightly.replace('15 2 * * *', '0 4 1-7 * 0'),
+      'cron is "0 4 1-7 * 0": it names days of the month and weekdays, which means either in some programs and both in others\n' +
+        'For either, write two jobs, "0 4 1-7 * *" and "0 4 * * 0". For both, number the weekday: "0 4 * * 0#1" is the first Sunday',
+    ],
     [
       `${nightly}    timezone: Europe/Berln\n`,
       'config.yaml:5: job "nightly": timezone is "Europe/Berln": expected a time zone such as Europe/Berlin or UTC\nCorrect it there. Did you mean "Europe/Berlin"',
@@ -138,7 +147,7 @@ describe('what is wrong with a job is said with its line:', () => {
     );
     expect(readJobs(file.jobs ?? []).problems.map(({ message }) => message)).toEqual([
       'c:4: job "nightly": cron is "75 2 * * *": "75" is no minute',
-      'c:5: job "b": cron is "x": expected 5 or 6 fields but got 1',
+      'c:5: job "b": cron is "x": it has 1 fields, not five, or six with seconds',
     ]);
   });
 });

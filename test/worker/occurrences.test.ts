@@ -3,7 +3,7 @@ import type * as NodeCron from 'node-cron';
 import { describe, expect, test } from 'vitest';
 import { hourMs, minuteMs } from '../../src/model/time.ts';
 import { isTimeZone, timeZoneNames, wallText } from '../../src/model/zone.ts';
-import { nextOccurrence, occurrencesOf } from '../../src/worker/occurrences.ts';
+import { occurrencesOf } from '../../src/worker/occurrences.ts';
 
 /** The first occurrences after the time, as the clock of the zone shows them. */
 function times(cron: string, timezone: string, after: string, count = 3): string[] {
@@ -75,16 +75,34 @@ test('a leap day comes in leap years alone, and a century that is none is passed
   ]);
 });
 
-test('where a day of the month and a weekday are given, both are right', () => {
-  expect(times('0 4 1-7 * 0', 'UTC', '2026-11-02', 2)).toEqual([
+test('a numbered weekday and the last one of a month are those', () => {
+  expect(times('0 4 * * 0#1', 'UTC', '2026-11-02', 2)).toEqual([
     '2026-12-06 04:00:00 +00:00',
     '2027-01-03 04:00:00 +00:00',
   ]);
+  expect(times('0 4 * * 5L', 'UTC', '2026-11-02', 1)).toEqual(['2026-11-27 04:00:00 +00:00']);
 });
 
-test('what never comes is not looked for without end', () => {
-  expect(nextOccurrence(occurrencesOf({ cron: '0 0 1 * 1#2', timezone: 'UTC' }), 0)).toBeUndefined();
-});
+test.each(['Europe/Berlin', 'Australia/Lord_Howe', 'Antarctica/Troll'])(
+  'from whichever moment of a year one looks in %s, the times are the same, forward and backward',
+  (timezone) => {
+    for (const cron of ['30 2 * * *', '*/30 * * * *', '15,45 1-3 * * *']) {
+      const occurrences = occurrencesOf({ cron, timezone });
+      for (const around of ['2026-03-29', '2026-04-05', '2026-10-04', '2026-10-25']) {
+        const start = Date.parse(`${around}T00:00Z`) - 12 * hourMs;
+        const end = start + 36 * hourMs;
+        const all = [...occurrences.after(start).take(200)].filter((time) => time <= end);
+        for (let at = start; at < end; at += 30 * minuteMs) {
+          const [next, last] = [occurrences.after(at).next().value, occurrences.upTo(at).next().value];
+          const later = all.find((time) => time > at);
+          if (later !== undefined) expect(next).toBe(later);
+          const earlier = all.findLast((time) => time <= at);
+          if (earlier !== undefined) expect(last).toBe(earlier);
+        }
+      }
+    }
+  },
+);
 
 const [from, to] = [Date.parse('2026-01-01'), Date.parse('2027-01-01')];
 const zones = ['Europe/Berlin', 'America/St_Johns', 'Australia/Lord_Howe'];

@@ -9,7 +9,7 @@ import type { Log } from '../../model/log.ts';
 import type { SecretAddress } from '../../model/secret.ts';
 import { minuteMs, secondMs } from '../../model/time.ts';
 import type { Channel } from '../store/alert-types.ts';
-import type { Sleep } from '../run-job.ts';
+import type { Sleep } from '../sleep.ts';
 import { type AlertPayload, pauseAfter } from './message.ts';
 
 /** Delivers one message once; rejects with an Error that says why it could not, without secrets. */

@@ -1,10 +1,16 @@
-/** The parts of an .xlsx: what they are called, how they refer to each other, and their XML. */
+/**
+ * The parts of an .xlsx: what they are called, how they refer to each other, and their XML. yauzl reads the archive; what is
+ * here is what it leaves to its users: bounds, checksums, and that no part can be taken for two, since a reader that believes
+ * other bytes than the next one can be shown another sheet.
+ */
 import type { Buffer } from 'node:buffer';
 import { posix } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { type Entry, fromBufferPromise, type ZipFile } from 'yauzl';
+import { UsageError } from '../../../model/errors.ts';
 import { limits, megabytes } from '../limits.ts';
 import { refusal } from '../refusal.ts';
 import { XmlFault, type XmlHandlers, XmlScanner } from './xml.ts';
-import { readDirectory, unpack, type ZipEntry } from './zip.ts';
 
 export interface Relation {
   /** The end of its type, such as `worksheet`: what is before it differs between two editions of the standard. */
@@ -13,16 +19,54 @@ export interface Relation {
   readonly target: string;
 }
 
+const damaged = (file: string, detail: string, cause?: unknown): UsageError =>
+  refusal(file, `it is damaged: ${detail}`, undefined, cause);
+
+const stored = 0;
+const deflated = 8;
+
+/** @throws UsageError where it is no archive that can be read: damaged, encrypted, with a part twice, or too large for a sheet */
+export async function openArchive(file: string, bytes: Buffer): Promise<Archive> {
+  // Names stay as they are written: an archive can give a part two, one for each kind of reader. Sizes are counted below,
+  // where it can be said which part is wrong.
+  const options = { lazyEntries: true, decodeStrings: false, validateEntrySizes: false } as const;
+  const zip = await fromBufferPromise(bytes, options).catch((error: unknown) => {
+    throw damaged(file, 'the end of the archive is missing', error);
+  });
+  if (zip.entryCount > limits.zipEntries) throw refusal(file, `it has ${zip.entryCount} parts, more than a sheet has`);
+  const entries = new Map<string, Entry>();
+  let unpacked = 0;
+  try {
+    for await (const entry of zip.eachEntry()) {
+      const name = nameOf(entry);
+      if (entry.isEncrypted()) {
+        throw refusal(file, 'it is protected by a password', 'Save it without a password, and try that file.');
+      }
+      if (entries.has(name)) throw damaged(file, `its part ${name} is there twice`);
+      entries.set(name, entry);
+      unpacked += entry.uncompressedSize;
+    }
+  } catch (error) {
+    throw error instanceof UsageError ? error : damaged(file, 'the directory of the archive is broken', error);
+  }
+  if (unpacked > limits.unpackedBytes) {
+    const most = megabytes(limits.unpackedBytes);
+    throw refusal(file, `it unpacks to ${megabytes(unpacked)}, more than the ${most} that a sheet may have`);
+  }
+  return new Archive(file, zip, entries);
+}
+
+const nameOf = ({ fileNameRaw }: Entry): string => fileNameRaw.toString('utf8');
+
 export class Archive {
   readonly file: string;
-  readonly #bytes: Buffer;
-  readonly #entries: ReadonlyMap<string, ZipEntry>;
+  readonly #zip: ZipFile;
+  readonly #entries: ReadonlyMap<string, Entry>;
 
-  /** @throws UsageError where it is no archive that can be read */
-  constructor(file: string, bytes: Buffer) {
+  constructor(file: string, zip: ZipFile, entries: ReadonlyMap<string, Entry>) {
     this.file = file;
-    this.#bytes = bytes;
-    this.#entries = readDirectory(file, bytes);
+    this.#zip = zip;
+    this.#entries = entries;
   }
 
   /**
@@ -32,17 +76,50 @@ export class Archive {
   async scan(part: string, handlers: XmlHandlers, size: 'small' | 'large' = 'small'): Promise<void> {
     const entry = this.#entries.get(part);
     if (entry === undefined) throw refusal(this.file, `its part ${part} is missing`);
-    if (size === 'small' && entry.unpacked > limits.smallPartBytes) {
-      throw refusal(this.file, `its part ${part} has ${megabytes(entry.unpacked)}, more than it can need`);
+    if (size === 'small' && entry.uncompressedSize > limits.smallPartBytes) {
+      throw refusal(this.file, `its part ${part} has ${megabytes(entry.uncompressedSize)}, more than it can need`);
     }
     const scanner = new XmlScanner(handlers);
     try {
-      for await (const piece of unpack(this.file, this.#bytes, entry)) scanner.write(piece);
+      for await (const piece of this.#unpack(entry)) scanner.write(piece);
       scanner.end();
     } catch (error) {
       if (error instanceof XmlFault) throw refusal(this.file, `its part ${part} ${error.message}`, undefined, error);
       throw error;
     }
+  }
+
+  /** The bytes of a part, piece by piece, never more than one at a time in memory. */
+  async *#unpack(entry: Entry): AsyncGenerator<Buffer> {
+    const wrong = (what: string, error?: unknown): UsageError =>
+      damaged(this.file, `its part ${nameOf(entry)} ${what}`, error);
+    const { compressionMethod: method } = entry;
+    if (method !== stored && method !== deflated) {
+      const what = `its part ${nameOf(entry)} is packed by method ${method}, which no spreadsheet program uses`;
+      throw refusal(this.file, what);
+    }
+    const { fileName } = await this.#zip.readLocalFileHeaderPromise(entry).catch((error: unknown) => {
+      throw wrong('is not where it should be', error);
+    });
+    if (!fileName.equals(entry.fileNameRaw)) throw wrong('has two names');
+    const pieces = await this.#zip.openReadStreamPromise(entry).catch((error: unknown) => {
+      throw wrong('is cut off', error);
+    });
+    let crc = 0;
+    let size = 0;
+    try {
+      for await (const piece of pieces as AsyncIterable<Buffer>) {
+        crc = crc32(piece, crc);
+        size += piece.length;
+        if (size > entry.uncompressedSize) throw wrong('is larger than the archive says');
+        yield piece;
+      }
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+      throw code.startsWith('Z_') ? wrong('does not unpack', error) : error;
+    }
+    if (size !== entry.uncompressedSize) throw wrong('is smaller than the archive says');
+    if (crc !== entry.crc32) throw wrong('is not what was packed');
   }
 
   /** What a part refers to, by the id that it uses for it. */

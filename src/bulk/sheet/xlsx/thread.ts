@@ -6,7 +6,7 @@ import { Buffer } from 'node:buffer';
 import { parentPort, workerData } from 'node:worker_threads';
 import { counted } from '../../../model/counted.ts';
 import { type Failure, failureOf } from '../../../model/failure.ts';
-import { Archive } from './archive.ts';
+import { openArchive } from './archive.ts';
 import { addToBatch, type Batch, newBatch } from './batch.ts';
 import { readSharedTexts } from './shared-texts.ts';
 import { readStyles } from './styles.ts';
@@ -33,7 +33,7 @@ if (port === null) throw new Error('the thread of an .xlsx runs as a thread only
 const say = (message: FromThread): void => port.postMessage(message);
 
 async function read(task: ThreadTask): Promise<void> {
-  const archive = new Archive(task.file, Buffer.from(task.bytes.buffer));
+  const archive = await openArchive(task.file, Buffer.from(task.bytes.buffer));
   const workbook = await readWorkbook(archive);
   const { sheet, notes } = chooseSheet(task.file, workbook.sheets, task.sheet);
   const source = {

@@ -5,7 +5,7 @@ import { writeResults } from '../src/bulk/results.ts';
 import { tableWriter } from '../src/cli/bulk/table-file.ts';
 import { systemClock, timestampOf } from '../src/model/time.ts';
 import type { Journal, NewIntent } from '../src/journal/port.ts';
-import { openJournal } from '../src/journal/journal.ts';
+import { openJournal } from '../src/journal/sqlite.ts';
 import { number, row, text, workbookOf } from '../test/fixtures/sheets/make/workbook.ts';
 import { measureCli, median, type Measured } from './process.ts';
 import { startBenchSandbox } from './sandbox.ts';

@@ -225,7 +225,7 @@ export async function openForget(settings: Settings, clock: Clock, releases: Rel
 
 /** The journal, made where there is none. Throws a FileError. */
 export async function openJournal(settings: Settings, clock: Clock, releases: Releases): Promise<Journal> {
-  const sqlite = await import('./journal/journal.ts');
+  const sqlite = await import('./journal/sqlite.ts');
   return releases.add(await sqlite.openJournal(settings.store.journal, clock));
 }
 
@@ -237,7 +237,7 @@ export async function openJournalForReading(
 ): Promise<Journal | undefined> {
   const { journal } = settings.store;
   if (!existsSync(journal)) return undefined;
-  const sqlite = await import('./journal/journal.ts');
+  const sqlite = await import('./journal/sqlite.ts');
   return releases.add(await sqlite.openJournalForReading(journal, clock));
 }
 

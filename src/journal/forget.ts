@@ -2,9 +2,10 @@
  * Taking a person out of the journal: every text that tells who it is goes, amounts and outcomes stay. Section
  * "Forgetting a person" of docs/architecture.md.
  */
-import type { Database } from 'better-sqlite3';
+import { type Kysely, sql } from 'kysely';
 import type { Person, TableCounts } from '../store/forget-types.ts';
 import { mentionsOf, takenOut } from '../store/mentions.ts';
+import type { JournalTables } from './tables.ts';
 
 /** Words of the API that tell nobody's name; numbers and tokens do not either. */
 const plainValue = /^(?:-?\d+(?:\.\d+)?|true|false|add|remove|set|success|warning|danger|am:[a-z2-7]{12})$/;
@@ -29,67 +30,90 @@ function withoutWords(value: string): string {
   return `${takenOut}${token}`;
 }
 
-const ownColumns = [
-  'cells',
-  'parameters',
-  'body',
-  'seen_before',
-  'answer',
-  'problem',
-  'notes',
-  'subject',
-  'key',
-  'planned_email',
-  'planned_username',
-  'planned_before',
-  'planned_after',
-  'before',
-  'after',
-] as const;
-const texts = [
-  ['journal_intents', ownColumns],
-  ['journal_steps', ['note']],
-  ['journal_batches', ['problems', 'warnings', 'file', 'again_reason']],
-  ['journal_writes', ['body', 'answer', 'problem']],
+/** All that may tell who somebody is, with the key of each table. */
+const tables = [
+  {
+    table: 'journal_intents',
+    key: ['batch', 'row'],
+    texts: [
+      'cells',
+      'parameters',
+      'body',
+      'seen_before',
+      'answer',
+      'problem',
+      'notes',
+      'subject',
+      'key',
+      'planned_email',
+      'planned_username',
+      'planned_before',
+      'planned_after',
+      'before',
+      'after',
+    ],
+  },
+  { table: 'journal_steps', key: ['step'], texts: ['note'] },
+  { table: 'journal_batches', key: ['batch'], texts: ['problems', 'warnings', 'file', 'again_reason'] },
+  { table: 'journal_writes', key: ['write'], texts: ['body', 'answer', 'problem'] },
 ] as const;
 
+/** Of the person's own rows, words of ours, and what others of the same user wait for. */
+const notWords: ReadonlySet<string> = new Set(['problem', 'subject']);
+
+type Value = string | number | null;
+type Row = Readonly<Record<string, Value>>;
+
 /** Takes the person out, within the transaction at hand; gives the rows that were changed, by table. */
-export function takeOutPerson(database: Database, person: Person): TableCounts {
+export async function takeOutPerson(connection: Kysely<JournalTables>, person: Person): Promise<TableCounts> {
   const mentions = mentionsOf(person.texts);
-  const counts: Record<string, number> = {};
-  const run = (table: string, sql: string, ...values: readonly unknown[]): void => {
-    const { changes } = database.prepare(sql).run(...values);
-    if (changes > 0) counts[table] = (counts[table] ?? 0) + changes;
-  };
-  const scrubbed = (own: boolean) => (value: unknown) =>
-    typeof value === 'string'
-      ? rewritten(value, (text) => (own ? withoutWords(text) : mentions(text) ? takenOut : text))
-      : value;
-  database.function('mentions', (text: unknown) => (mentions(text) ? 1 : 0));
-  database.function('without_words', scrubbed(true));
-  database.function('without_person', scrubbed(false));
-  const user = BigInt(person.id);
+  const withoutPerson = (text: string): string => (mentions(text) ? takenOut : text);
   // Nothing that was approved of the person can go out as it was approved.
-  run(
-    'journal_intents',
-    `UPDATE journal_intents SET state = 'skipped', problem = 'the user was forgotten'
-     WHERE user = ? AND state IN ('planned', 'blocked')`,
-    user,
-  );
-  const own = ownColumns.filter((name) => name !== 'problem' && name !== 'subject');
-  const sets = own.map((column) => `"${column}" = without_words("${column}")`).join(', ');
-  const differs = own.map((column) => `"${column}" IS NOT without_words("${column}")`).join(' OR ');
-  run('journal_intents', `UPDATE journal_intents SET ${sets} WHERE user = ? AND (${differs})`, user);
-  run(
-    'journal_writes',
-    `UPDATE journal_writes SET body = without_words(body), answer = without_words(answer)
-     WHERE user = ? AND (body IS NOT without_words(body) OR answer IS NOT without_words(answer))`,
-    user,
-  );
-  for (const [table, columns] of texts) {
-    for (const column of columns) {
-      run(table, `UPDATE ${table} SET "${column}" = without_person("${column}") WHERE mentions("${column}")`);
+  await connection
+    .updateTable('journal_intents')
+    .set({ state: 'skipped', problem: 'the user was forgotten' })
+    .where('user', '=', person.id)
+    .where('state', 'in', ['planned', 'blocked'])
+    .execute();
+  const counts: Record<string, number> = {};
+  for (const { table, key, texts } of tables) {
+    const hasUser = table === 'journal_intents' || table === 'journal_writes';
+    for await (const row of rowsOf(connection, table, key, hasUser ? [...texts, 'user'] : texts)) {
+      const isOwn = hasUser && row['user'] === person.id;
+      const changed = texts.flatMap((name) => {
+        const old = row[name];
+        if (typeof old !== 'string') return [];
+        const known = isOwn && !notWords.has(name) ? rewritten(old, withoutWords) : old;
+        const value = mentions(known) ? rewritten(known, withoutPerson) : known;
+        return value === old ? [] : [{ name, value }];
+      });
+      if (changed.length === 0) continue;
+      const sets = sql.join(changed.map(({ name, value }) => sql`${sql.ref(name)} = ${value}`));
+      const where = sql`(${sql.join(key.map((name) => sql.ref(name)))}) = (${sql.join(key.map((name) => row[name]))})`;
+      await sql`update ${sql.table(table)} set ${sets} where ${where}`.execute(connection);
+      counts[table] = (counts[table] ?? 0) + 1;
     }
   }
   return counts;
+}
+
+/** Rows that are held at once. */
+const chunk = 1_000;
+
+async function* rowsOf(
+  connection: Kysely<JournalTables>,
+  table: string,
+  key: readonly string[],
+  columns: readonly string[],
+): AsyncGenerator<Row> {
+  const keys = sql.join(key.map((name) => sql.ref(name)));
+  const names = sql.join(columns.map((name) => sql.ref(name)));
+  for (let last: Row | undefined; ;) {
+    const after = last === undefined ? sql`` : sql`where (${keys}) > (${sql.join(key.map((name) => last?.[name]))})`;
+    const select = sql<Row>`select ${keys}, ${names} from ${sql.table(table)} ${after} order by ${keys} limit ${sql.lit(chunk)}`;
+    const { rows } = await select.execute(connection);
+    yield* rows;
+    if (rows.length < chunk) return;
+    last = rows.at(-1);
+  }
 }

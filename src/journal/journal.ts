@@ -1,61 +1,300 @@
 /**
- * The journal over an SQLite file of its own. WAL with synchronous = FULL: what a method has done is on the disk when it
- * returns, since nothing here can be read again from anywhere. Section "The journal" of docs/architecture.md.
+ * The journal over whatever database holds it, in statements that SQLite and PostgreSQL both understand. Where they differ,
+ * the backend says how. Section "The journal" of docs/architecture.md.
  */
 import { randomUUID } from 'node:crypto';
-import { statSync } from 'node:fs';
-import type { Database } from 'better-sqlite3';
-import { FileError, UsageError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
-import { type Clock, systemClock, type Timestamp, timestampOf } from '../model/time.ts';
-import type { ClaimedRow, ClaimTerms, ClaimView, Journal, NewBatch } from './port.ts';
-import { openForReading, openForWriting } from '../store/file-kind.ts';
-import { batchTable } from './batches.ts';
+import { type Dialect, Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
+import { UsageError } from '../model/errors.ts';
+import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import type { LockOwner } from '../store/lock.ts';
 import { takeOutPerson } from './forget.ts';
-import { intentTable } from './intents.ts';
-import { batchLocks } from './lock.ts';
-import { repeatTable } from './repeats.ts';
-import { journalKind } from './schema.ts';
-import { writeTable } from './writes.ts';
+import type {
+  ClaimedRow,
+  ClaimTerms,
+  ClaimView,
+  Intent,
+  IntentFields,
+  Journal,
+  NewBatch,
+  NewIntent,
+  SentRow,
+} from './port.ts';
+import { batchColumns, batchOf, intentColumns, intentOf, type JournalTables } from './tables.ts';
 
-const pragmas = [
-  // Each commit reaches the disk before anything is sent that relies on it.
-  'synchronous = FULL',
-  // On macOS, fsync alone leaves it in the drive's own memory.
-  'fullfsync = ON',
-  'foreign_keys = ON',
-  // What is taken out of it is overwritten.
-  'secure_delete = ON',
-];
-
-/** Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
-export async function openJournal(file: string, clock: Clock = systemClock): Promise<Journal> {
-  return journalOver(openForWriting(journalKind, file, clock, pragmas), file, clock);
-}
-
-/** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
-export async function openJournalForReading(file: string, clock: Clock = systemClock): Promise<Journal> {
-  const absent = new FileError(`there is no journal at ${file}`, {
-    advice: `Nothing was planned yet; or name the file with ${journalKind.places}.`,
-  });
-  return journalOver(openForReading(journalKind, file, absent, absent), file, clock);
-}
-
-/** Whether the name still leads to the file that it led to when it was opened, and to some of it. */
-function sameFile(file: string): () => boolean {
-  const opened = statSync(file, { bigint: true });
-  return () => {
-    const now = statSync(file, { bigint: true, throwIfNoEntry: false });
-    return now !== undefined && now.ino === opened.ino && now.dev === opened.dev && now.size > 0n;
+/** What a database that holds a journal does in its own way. Its tables are there, in the newest version. */
+export interface JournalBackend {
+  /** A transaction of it sees nothing of another, and lets no other one write until it ends. */
+  readonly dialect: Dialect;
+  /** The members of a JSON array, as rows with the one column `value`. */
+  readonly members: (json: string) => RawBuilder<{ value: string }>;
+  /** The error says that a unique index refused a row. */
+  readonly isTaken: (error: unknown) => boolean;
+  /** The error as one that names the database and says what to do, where it is about that. */
+  readonly explained: (error: unknown) => unknown;
+  /** Throws where the database is not the one that was opened, although its name is: it has another id, or none. */
+  readonly checkInPlace: (id: string, found: () => Promise<string | undefined>) => Promise<void>;
+  /** The locks of batches. `guard` belongs into each transaction: it throws where one of them was lost. */
+  readonly locks: {
+    acquire(batch: string, owner: string): void;
+    release(batch: string, owner: string): void;
+    owner(batch: string): LockOwner | undefined;
+    guard(): void;
+    close(): void;
   };
+  /** Leaves no byte of what was taken out. */
+  readonly scrub: () => void;
 }
 
-function replaced(file: string): FileError {
-  return new FileError(`the journal ${file} was removed, emptied or replaced while it was in use`, {
-    advice:
-      'Put the file back as it was. Do not plan or send anything before: nothing else knows what was sent, and what ' +
-      'was under way may have been made.',
-  });
+type Connection = Kysely<JournalTables>;
+
+/** What bounds the text of one response: enough for any that the API gives, and not for a page of a proxy's. */
+const longestAnswer = 16_384;
+
+/** Rows that are read or stored at once. */
+const chunk = 1_000;
+
+// As text rather than as bound values: by it SQLite finds the index that is of these states alone.
+const isOpen = sql<SqlBool>`state in ('sending', 'acknowledged', 'unknown', 'needs_human')`;
+const takesBack = sql<SqlBool>`state not in ('rejected', 'not_applied', 'skipped', 'invalid')`;
+const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
+/** Claimed, and neither refused nor left out since, so that it was sent, or may be at any moment. */
+const isOutward = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
+/**
+ * Of a write by hand, after which nobody looks: whatever the response said, it may have been made. Not where there was
+ * none, or none of the server's own business: a key that was refused, a user who is not there.
+ */
+const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
+  or (http_status is not null and http_status not in (401, 403, 404)))`;
+
+/** Opens the journal that the backend leads to. The caller closes it, which closes the database. */
+export async function openJournalOver(backend: JournalBackend, clock: Clock): Promise<Journal> {
+  const db: Connection = new Kysely<JournalTables>({ dialect: backend.dialect });
+  const { locks } = backend;
+  // Tells what this connection has locked from what another one has.
+  const owner = randomUUID().slice(0, 8);
+  const identity = async (connection: Connection): Promise<string | undefined> =>
+    (await connection.selectFrom('journal_identity').select('id').executeTakeFirst())?.id;
+  const id = (await identity(db)) ?? '';
+  const now = (): Timestamp => timestampOf(clock.now());
+
+  async function whole<T>(doing: (connection: Connection) => Promise<T>): Promise<T> {
+    try {
+      return await db.transaction().execute(async (connection) => {
+        await backend.checkInPlace(id, () => identity(connection));
+        return doing(connection);
+      });
+    } catch (error) {
+      throw backend.explained(error);
+    }
+  }
+
+  /** One durable step: all of it, or none; and none where the lock of a batch was lost. */
+  const step = <T>(doing: (connection: Connection) => Promise<T>): Promise<T> =>
+    whole((connection) => {
+      locks.guard();
+      return doing(connection);
+    });
+
+  return {
+    id,
+    addBatch: (batch, rows) =>
+      step(async (connection) => {
+        const at = now();
+        await connection.insertInto('journal_batches').values(batchRow(batch, at)).execute();
+        try {
+          await insertIntents(connection, backend, batch, rows);
+        } catch (error) {
+          throw backend.isTaken(error) && batch.undoOf !== null ? takenBack(batch.undoOf) : error;
+        }
+        if (batch.againReason !== null) await addStep(connection, at, batch.batch, null, 'again', batch.againReason);
+      }),
+    batch: (name) => batchNamed(db, name),
+    batches: async () => {
+      const rows = db.selectFrom('journal_batches').select(batchColumns);
+      return (await rows.orderBy('created_at', 'desc').orderBy('batch', 'desc').execute()).map(batchOf);
+    },
+    steps: (batch) =>
+      db
+        .selectFrom('journal_steps')
+        .select(['at', 'row', 'kind', 'note'])
+        .where('batch', '=', batch)
+        .orderBy('step')
+        .execute(),
+    lastStep: async () => {
+      const last = db.selectFrom('journal_steps').select((eb) => eb.fn.max('step').as('step'));
+      return (await last.executeTakeFirst())?.step ?? 0;
+    },
+    setBatchState: (batch, state) => step((connection) => setBatchState(connection, batch, state, now())),
+
+    intents: (batch, states) =>
+      inChunks(async (after) => {
+        let rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
+        if (states !== undefined) rows = rows.where('state', 'in', states);
+        return (await rows.where('row', '>', after).orderBy('row').limit(chunk).execute()).map(intentOf);
+      }),
+    changes: (batch) =>
+      inChunks((after) =>
+        db
+          .selectFrom('journal_intents')
+          .select(['row', 'state', 'subject', 'before', 'after', 'discrepancy'])
+          .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
+          .where('batch', '=', batch)
+          .where('state', '<>', 'invalid')
+          .where('row', '>', after)
+          .orderBy('row')
+          .limit(chunk)
+          .execute(),
+      ),
+    parameters: (batch) =>
+      inChunks(async (after) => {
+        const rows = db.selectFrom('journal_intents').select(['row', 'parameters']).where('batch', '=', batch);
+        const found = await rows.where('row', '>', after).orderBy('row').limit(chunk).execute();
+        return found.map(({ row, parameters: text }) => ({
+          row,
+          parameters: text === null ? null : (JSON.parse(text) as Intent['parameters']),
+        }));
+      }),
+    intent: async (batch, row) => {
+      const rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
+      const found = await rows.where('row', '=', row).executeTakeFirst();
+      return found === undefined ? undefined : intentOf(found);
+    },
+    counts: async (batch) => {
+      const counted = db.selectFrom('journal_intents').select((eb) => ['state', eb.fn.countAll<number>().as('count')]);
+      const counts = await counted.where('batch', '=', batch).groupBy('state').execute();
+      return Object.fromEntries(counts.map(({ state, count }) => [state, count]));
+    },
+    openRow: (subject) =>
+      db
+        .selectFrom('journal_intents')
+        .select(['batch', 'row', 'state'])
+        .where('subject', '=', subject)
+        .where(isOpen)
+        .executeTakeFirst(),
+
+    move: async ({ batch, row, from, to, fields = {}, note }) => {
+      try {
+        await step(async (connection) => {
+          const moved = await connection
+            .updateTable('journal_intents')
+            .set((eb) => ({
+              ...changed(fields),
+              state: to,
+              attempts: eb('attempts', '+', to === 'sending' ? 1 : 0),
+            }))
+            .where('batch', '=', batch)
+            .where('row', '=', row)
+            .where('state', '=', from)
+            .executeTakeFirst();
+          if (moved.numUpdatedRows !== 1n) {
+            throw new Error(`row ${row} of batch ${batch} is not ${from}, so it cannot become ${to}`);
+          }
+          await addStep(connection, now(), batch, row, to, note ?? null);
+        });
+        return true;
+      } catch (error) {
+        if (backend.isTaken(error)) return false;
+        throw error;
+      }
+    },
+    takeUp: (batch) =>
+      step(async (connection) => {
+        const at = now();
+        const rows = await connection
+          .updateTable('journal_intents')
+          .set({ state: 'unknown' })
+          .where('batch', '=', batch)
+          .where('state', '=', 'sending')
+          .returning('row')
+          .execute();
+        for (const { row } of rows) {
+          await addStep(connection, at, batch, row, 'unknown', 'the process that sent it died');
+        }
+        const freed = await connection
+          .updateTable('journal_intents')
+          .set({ state: 'planned', problem: null })
+          .where('batch', '=', batch)
+          .where('state', '=', 'blocked')
+          .where('subject', 'not in', (eb) =>
+            eb.selectFrom('journal_intents').select('subject').where(isOpen).where('subject', 'is not', null),
+          )
+          .executeTakeFirst();
+        return { interrupted: rows.length, freed: Number(freed.numUpdatedRows) };
+      }),
+
+    claimView: (batch, rows, terms) => viewOf(db, backend, batch, rows, terms),
+    claimable: (batch) => claimable(db, batch),
+    claim: (batch, terms, decide) =>
+      step(async (connection) => {
+        const found = await batchNamed(connection, batch);
+        if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
+        const at = now();
+        const view = await viewOf(connection, backend, found, await claimable(connection, batch), terms);
+        for (const { kind, note } of decide(view, found)) {
+          if (kind === 'again') await setBatch(connection, batch, { again_reason: note });
+          await addStep(connection, at, batch, null, kind, note);
+        }
+        // Also what was claimed before: whoever goes on has looked at what others have claimed since.
+        await connection
+          .updateTable('journal_intents')
+          .set({ claimed_at: at })
+          .where('batch', '=', batch)
+          .where(canBeClaimed)
+          .execute();
+        await setBatchState(connection, batch, 'applying', at);
+      }),
+    knowsToken: async (fingerprint, token) => {
+      // By the index on fingerprints: one on tokens would make every plan dearer.
+      const rows = db.selectFrom('journal_intents').select('row').where('fingerprint', '=', fingerprint);
+      const claimed = rows.where('token', '=', token).where('claimed_at', 'is not', null);
+      return (await claimed.limit(1).executeTakeFirst()) !== undefined;
+    },
+    setBehind: (batch, why) =>
+      step(async (connection) => {
+        await setBatch(connection, batch, { behind: why });
+        await addStep(connection, now(), batch, null, why === null ? 'reconciled' : 'behind', why);
+      }),
+    undoneRows: async (batch) => {
+      const rows = db.selectFrom('journal_intents').select(['undo_of_row as row', 'batch']);
+      const undone = await rows.where('undo_of', '=', batch).where(takesBack).execute();
+      return new Map(undone.map(({ row, batch: by }) => [row ?? 0, by]));
+    },
+
+    beginWrite: (write) =>
+      step(async (connection) => {
+        const insert = connection.insertInto('journal_writes').values({ ...write, at: now(), state: 'sending' });
+        return (await insert.returning('write').executeTakeFirstOrThrow()).write;
+      }),
+    endWrite: (write, { state, httpStatus, answer, problem }) =>
+      step(async (connection) => {
+        await connection
+          .updateTable('journal_writes')
+          .set({ state, ended_at: now(), http_status: httpStatus, answer: cutText(answer), problem })
+          .where('write', '=', write)
+          .execute();
+      }),
+    writes: (limit) =>
+      db
+        .selectFrom('journal_writes')
+        .select(['write', 'at', 'operation', 'user', 'body', 'state', 'http_status as httpStatus', 'problem'])
+        .orderBy('write', 'desc')
+        .limit(limit)
+        .execute(),
+
+    acquireLock: (batch) => whole(async () => locks.acquire(batch, owner)),
+    releaseLock: (batch) => whole(async () => locks.release(batch, owner)),
+    lockOwner: async (batch) => locks.owner(batch),
+
+    forget: async (person) => {
+      const counts = await whole((connection) => takeOutPerson(connection, person));
+      await db.connection().execute(async () => backend.scrub());
+      return counts;
+    },
+    close: async () => {
+      locks.close();
+      await db.destroy();
+    },
+  };
 }
 
 function takenBack(batch: string): UsageError {
@@ -64,150 +303,257 @@ function takenBack(batch: string): UsageError {
   });
 }
 
-/** What bounds the text of one answer: enough for any that the API gives, and not for a page of a proxy's. */
-const longestAnswer = 16_384;
-
-function journalOver(database: Database, file: string, clock: Clock): Journal {
-  const batches = batchTable(database);
-  const intents = intentTable(database);
-  const locks = batchLocks(database, clock);
-  // Tells what this connection has locked from what another one has.
-  const owner = randomUUID().slice(0, 8);
-  const writes = writeTable(database);
-  const repeats = repeatTable(database);
-  const identity = database.prepare<[], string>('SELECT id FROM journal_identity').pluck();
-  const id = identity.get() ?? '';
-  const isInPlace = sameFile(file);
-  const now = (): Timestamp => timestampOf(clock.now());
-
-  function told<T>(doing: () => T): T {
-    try {
-      return doing();
-    } catch (error) {
-      throw explainFileError(error, 'write to the journal', file) ?? error;
-    }
+/** What comes in pieces, one by one: no connection is held while somebody works on a row. */
+async function* inChunks<T extends { readonly row: number }>(
+  read: (after: number) => Promise<readonly T[]>,
+): AsyncGenerator<T, undefined> {
+  for (let after: number | undefined = -1; after !== undefined;) {
+    const rows: readonly T[] = await read(after);
+    yield* rows;
+    after = rows.length < chunk ? undefined : rows.at(-1)?.row;
   }
+  return undefined;
+}
 
-  const whole = <T>(doing: () => T): T =>
-    told(() => {
-      // A file that was removed goes on taking steps, which nobody will ever read.
-      if (!isInPlace() || identity.get() !== id) throw replaced(file);
-      return database.transaction(doing).immediate();
-    });
+async function batchNamed(connection: Connection, name: string) {
+  const rows = connection.selectFrom('journal_batches').select(batchColumns).where('batch', '=', name);
+  const found = await rows.executeTakeFirst();
+  return found === undefined ? undefined : batchOf(found);
+}
 
-  /** One durable step: all of it, or none; and none where the lock of the batch was lost. */
-  const step = <T>(doing: () => T): T =>
-    whole(() => {
-      locks.guard();
-      return doing();
-    });
-
-  const viewOf = (
-    { batch, fileHash, rowsDigest }: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
-    rows: readonly ClaimedRow[],
-    { repeatsSince, daySince }: ClaimTerms,
-  ): ClaimView => {
-    const prints = rows.flatMap(({ fingerprint }) => fingerprint ?? []);
-    return {
-      rows,
-      like: batches.sentLike(fileHash, rowsDigest, batch),
-      repeats: repeats(prints, repeatsSince, batch),
-      claimedToday: intents.claimedSince(daySince, batch),
-      behind: batches.behind(),
-      overApplied: intents.overApplied(),
-    };
-  };
-
+function batchRow(batch: NewBatch, at: Timestamp) {
+  const { file, hash, rows, net, action } = batch;
   return {
-    id,
-    addBatch: async (batch, rows) =>
-      step(() => {
-        batches.insert(batch, now());
-        if (!intents.insert(batch.batch, batch.undoOf, rows)) throw takenBack(batch.undoOf ?? '');
-        if (batch.againReason !== null) batches.addStep(now(), batch.batch, null, 'again', batch.againReason);
-      }),
-    batch: async (id) => batches.one(id),
-    batches: async () => batches.all(),
-    steps: async (batch) => batches.steps(batch),
-    lastStep: async () => batches.lastStep(),
-    setBatchState: async (batch, state) => step(() => batches.setState(batch, state, now())),
-
-    async *intents(batch, states) {
-      yield* intents.walk(batch, states);
-      return undefined;
-    },
-    async *changes(batch) {
-      yield* intents.changes(batch);
-    },
-    async *parameters(batch) {
-      yield* intents.parameters(batch);
-    },
-    intent: async (batch, row) => intents.one(batch, row),
-    counts: async (batch) => intents.counts(batch),
-    openRow: async (subject) => intents.openRow(subject),
-
-    move: async (move) =>
-      step(() => {
-        const { answer } = move.fields ?? {};
-        const fields = {
-          ...move.fields,
-          ...(typeof answer === 'string' && { answer: answer.slice(0, longestAnswer) }),
-        };
-        if (!intents.move({ ...move, fields })) return false;
-        const at = now();
-        batches.addStep(at, move.batch, move.row, move.to, move.note ?? null);
-        return true;
-      }),
-    takeUp: async (batch) =>
-      step(() => {
-        const at = now();
-        const rows = intents.interrupt(batch);
-        for (const row of rows) batches.addStep(at, batch, row, 'unknown', 'the process that sent it died');
-        return { interrupted: rows.length, freed: intents.free(batch) };
-      }),
-
-    claimView: async (...given) => viewOf(...given),
-    claimable: async (batch) => intents.claimable(batch),
-    claim: async (batch, terms, decide) =>
-      step(() => {
-        const found = batches.one(batch);
-        if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
-        const at = now();
-        for (const { kind, note } of decide(viewOf(found, intents.claimable(batch), terms), found)) {
-          if (kind === 'again') batches.setAgain(batch, note);
-          batches.addStep(at, batch, null, kind, note);
-        }
-        intents.claim(batch, at);
-        batches.setState(batch, 'applying', at);
-      }),
-    knowsToken: async (fingerprint, token) => intents.knowsToken(fingerprint, token),
-    setBehind: async (batch, why) =>
-      step(() => {
-        batches.setBehind(batch, why);
-        batches.addStep(now(), batch, null, why === null ? 'reconciled' : 'behind', why);
-      }),
-    undoneRows: async (batch) => intents.undone(batch),
-
-    beginWrite: async (write) => step(() => writes.begin(write, now())),
-    endWrite: async (write, end) =>
-      step(() => writes.end(write, { ...end, answer: end.answer?.slice(0, longestAnswer) ?? null }, now())),
-    writes: async (limit) => writes.last(limit),
-
-    acquireLock: async (batch) => whole(() => locks.acquire(batch, owner, 'bulk')),
-    releaseLock: async (batch) => whole(() => locks.release(batch, owner)),
-    lockOwner: async (batch) => locks.owner(batch),
-
-    forget: async (person) =>
-      told(() => {
-        const counts = database.transaction(() => takeOutPerson(database, person)).immediate();
-        // Rows that changed length may have left bytes in pages; the log holds older states until it is folded in.
-        database.exec('VACUUM');
-        database.pragma('wal_checkpoint(TRUNCATE)');
-        return counts;
-      }),
-    close: async () => {
-      locks.close();
-      database.close();
-    },
+    batch: batch.batch,
+    action,
+    state: 'planned' as const,
+    file,
+    file_bytes: batch.fileBytes,
+    file_hash: batch.fileHash,
+    hash,
+    rows_digest: batch.rowsDigest,
+    rows,
+    net,
+    columns: JSON.stringify(batch.columns),
+    problems: JSON.stringify(batch.problems),
+    warnings: JSON.stringify(batch.warnings),
+    server: JSON.stringify(batch.server),
+    undo_of: batch.undoOf,
+    again_reason: batch.againReason,
+    created_at: at,
   };
+}
+
+async function setBatch(
+  connection: Connection,
+  batch: string,
+  fields: { readonly again_reason: string } | { readonly behind: string | null },
+): Promise<void> {
+  await connection.updateTable('journal_batches').set(fields).where('batch', '=', batch).execute();
+}
+
+async function setBatchState(
+  connection: Connection,
+  batch: string,
+  state: JournalTables['journal_batches']['state'],
+  at: Timestamp,
+): Promise<void> {
+  await connection
+    .updateTable('journal_batches')
+    .set((eb) => ({
+      state,
+      ...(state === 'applying' && { applied_at: eb.fn.coalesce('applied_at', eb.val(at)) }),
+      finished_at: state === 'done' ? eb.fn.coalesce('finished_at', eb.val(at)) : null,
+    }))
+    .where('batch', '=', batch)
+    .execute();
+}
+
+async function addStep(
+  connection: Connection,
+  at: Timestamp,
+  batch: string,
+  row: number | null,
+  kind: string,
+  note: string | null,
+): Promise<void> {
+  await connection.insertInto('journal_steps').values({ at, batch, row, kind, note }).execute();
+}
+
+/** What a plan knows of a row, with the type of each column. */
+const plannedColumns = [
+  ['batch', 'text'],
+  ['row', 'bigint'],
+  ['state', 'text'],
+  ['subject', 'text'],
+  ['user', 'bigint'],
+  ['key', 'text'],
+  ['token', 'text'],
+  ['fingerprint', 'text'],
+  ['parameters', 'text'],
+  ['cells', 'text'],
+  ['planned_email', 'text'],
+  ['planned_username', 'text'],
+  ['planned_before', 'text'],
+  ['planned_after', 'text'],
+  ['problem', 'text'],
+  ['notes', 'text'],
+  ['undo_of', 'text'],
+  ['undo_of_row', 'bigint'],
+] as const;
+
+/** In the order of `plannedColumns`. */
+function plannedCells(batch: string, undoOf: string | null, each: NewIntent): (string | number | null)[] {
+  const known = [each.subject, each.user, each.key, each.token, each.fingerprint];
+  const parameters = each.parameters === null ? null : JSON.stringify(each.parameters);
+  const preview = [each.plannedEmail, each.plannedUsername, each.plannedBefore, each.plannedAfter];
+  const words = [each.problem, each.notes.length === 0 ? null : JSON.stringify(each.notes)];
+  const undo = each.undoOfRow === null ? [null, null] : [undoOf, each.undoOfRow];
+  return [batch, each.row, each.state, ...known, parameters, JSON.stringify(each.cells), ...preview, ...words, ...undo];
+}
+
+async function insertIntents(
+  connection: Connection,
+  { members }: Pick<JournalBackend, 'members'>,
+  { batch, undoOf }: NewBatch,
+  intents: Iterable<NewIntent>,
+): Promise<void> {
+  const names = sql.join(plannedColumns.map(([name]) => sql.ref(name)));
+  const values = sql.join(
+    plannedColumns.map(([, type], at) => sql`cast(value ->> ${sql.lit(at)} as ${sql.raw(type)})`),
+  );
+  const store = async (rows: readonly unknown[]): Promise<void> => {
+    const json = members(JSON.stringify(rows));
+    await sql`insert into journal_intents (${names}) select ${values} from ${json} as each`.execute(connection);
+  };
+  // Rows go as JSON, a thousand at once: binding each of their values takes longer than storing them.
+  let rows: unknown[] = [];
+  for (const each of intents) {
+    if (rows.push(plannedCells(batch, undoOf, each)) < chunk) continue;
+    await store(rows);
+    rows = [];
+  }
+  if (rows.length > 0) await store(rows);
+}
+
+const fieldColumns = {
+  sentAt: 'sent_at',
+  body: 'body',
+  before: 'before',
+  after: 'after',
+  answerKind: 'answer_kind',
+  httpStatus: 'http_status',
+  evidence: 'evidence',
+  problem: 'problem',
+  recordId: 'record_id',
+  discrepancy: 'discrepancy',
+} as const satisfies Partial<Record<keyof IntentFields, keyof JournalTables['journal_intents']>>;
+
+/** The columns of what changes with a step. */
+function changed({ seenBefore, answer, ...fields }: IntentFields) {
+  const plain = (Object.keys(fields) as (keyof typeof fields)[]).map((name) => [fieldColumns[name], fields[name]]);
+  return {
+    ...(Object.fromEntries(plain) as Partial<Record<(typeof fieldColumns)[keyof typeof fields], never>>),
+    ...(seenBefore !== undefined && { seen_before: JSON.stringify(seenBefore) }),
+    ...(answer !== undefined && { answer: cutText(answer) }),
+  };
+}
+
+const cutText = (text: string | null): string | null => text?.slice(0, longestAnswer) ?? null;
+
+function claimable(connection: Connection, batch: string): Promise<ClaimedRow[]> {
+  return connection
+    .selectFrom('journal_intents')
+    .select(['row', 'user', 'fingerprint'])
+    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter', 'claimed_at as claimedAt'])
+    .where('batch', '=', batch)
+    .where(canBeClaimed)
+    .orderBy('row')
+    .execute();
+}
+
+async function viewOf(
+  connection: Connection,
+  backend: JournalBackend,
+  { batch, fileHash, rowsDigest }: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
+  rows: readonly ClaimedRow[],
+  { repeatsSince, daySince }: ClaimTerms,
+): Promise<ClaimView> {
+  const batches = connection.selectFrom('journal_batches').select(batchColumns);
+  const like = batches
+    .where((eb) => eb.or([eb('file_hash', '=', fileHash), eb('rows_digest', '=', rowsDigest)]))
+    .where('batch', '<>', batch)
+    .where((eb) =>
+      eb.exists(
+        eb
+          .selectFrom('journal_intents')
+          .select('row')
+          .whereRef('journal_intents.batch', '=', 'journal_batches.batch')
+          .where(isOutward),
+      ),
+    )
+    .orderBy('created_at');
+  const claimedToday = connection
+    .selectFrom('journal_intents')
+    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
+    .where('claimed_at', '>=', daySince)
+    .where(isOutward)
+    .where((eb) => eb.not(eb.and([eb('batch', '=', batch), canBeClaimed])));
+  const overApplied = connection
+    .selectFrom('journal_intents')
+    .select(['batch', 'row'])
+    .where('state', '=', 'needs_human')
+    .where('discrepancy', '=', 'over_applied')
+    .limit(1);
+  const behind = await batches.where('behind', 'is not', null).limit(1).executeTakeFirst();
+  const prints = rows.flatMap(({ fingerprint }) => fingerprint ?? []);
+  return {
+    rows,
+    like: (await like.execute()).map(batchOf),
+    repeats: await repeatsOf(connection, backend, prints, repeatsSince, batch),
+    claimedToday: await claimedToday.execute(),
+    behind: behind === undefined ? undefined : batchOf(behind),
+    overApplied: await overApplied.executeTakeFirst(),
+  };
+}
+
+/** Rows and writes by hand that do the same as others: what was paid is known by user, kind and amount, not by its file. */
+async function repeatsOf(
+  connection: Connection,
+  { members }: Pick<JournalBackend, 'members'>,
+  fingerprints: readonly string[],
+  since: Timestamp,
+  apartFrom: string,
+): Promise<SentRow[]> {
+  const rows = connection.selectFrom('journal_intents').where(isOutward);
+  const writes = connection.selectFrom('journal_writes').where('journal_writes.fingerprint', 'is not', null);
+  // Without it, a plan of many rows would be looked up row by row in an index that has nothing.
+  const any =
+    (await rows.select('row').where('fingerprint', 'is not', null).limit(1).executeTakeFirst()) ??
+    (await writes.select('write').limit(1).executeTakeFirst());
+  if (any === undefined) return [];
+  const distinct = connection
+    .selectFrom(members(JSON.stringify(fingerprints)).as('each'))
+    .select('each.value as fingerprint')
+    .distinct()
+    .as('prints');
+  const claimed = connection
+    .selectFrom(distinct)
+    .innerJoin('journal_intents', 'journal_intents.fingerprint', 'prints.fingerprint')
+    .select(['prints.fingerprint', 'batch', 'row'])
+    .select((eb) => eb.fn.coalesce('sent_at', 'claimed_at').as('at'))
+    .select(['claimed_at as claimedAt', 'state'])
+    .where(isOutward)
+    .where('batch', '<>', apartFrom)
+    .where((eb) => eb(eb.fn.coalesce('sent_at', 'claimed_at'), '>=', since))
+    .$castTo<SentRow>();
+  const byHand = connection
+    .selectFrom(distinct)
+    .innerJoin('journal_writes', 'journal_writes.fingerprint', 'prints.fingerprint')
+    .select(['prints.fingerprint', sql<null>`null`.as('batch'), sql<null>`null`.as('row')])
+    .select(['at', 'at as claimedAt', 'state'])
+    .where('at', '>=', since)
+    .where(maybeMade)
+    .$castTo<SentRow>();
+  return claimed.unionAll(byHand).orderBy('at').execute();
 }

@@ -4,7 +4,7 @@
  */
 import { subscribe } from 'node:diagnostics_channel';
 import type { Journal } from '../../src/journal/port.ts';
-import { openJournal } from '../../src/journal/journal.ts';
+import { openJournal } from '../../src/journal/sqlite.ts';
 import { bulkClient, send } from '../support/bulk.ts';
 
 export interface ChildTask {

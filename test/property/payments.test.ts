@@ -8,7 +8,7 @@ import { systemClock } from '../../src/model/time.ts';
 import type { Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import type { JournalMemory } from '../../src/bulk/journal-memory-types.ts';
-import { openJournal } from '../../src/journal/journal.ts';
+import { openJournal } from '../../src/journal/sqlite.ts';
 import { openJournalMemory } from '../../src/bulk/journal-memory-store.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openJournal } from '../../src/journal/journal.ts';
+import { openJournal } from '../../src/journal/sqlite.ts';
 import { type MirrorStore } from '../../src/store/mirror-types.ts';
 import { openMirrorStore, openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -96,8 +96,8 @@ export function filesUnder(folder: string): string[] {
 
 /** Tests that a text names as `test/some.test.ts` "a title", "another": how many, and those that there are none of. */
 export function testsNamedIn(text: string): { readonly named: number; readonly missing: readonly string[] } {
-  const named = [...text.matchAll(/`(test\/[\w./-]+\.test\.ts)`((?:,? "[^"]+")+)/g)].flatMap(
-    ([, file = '', titles = '']) => [...titles.matchAll(/"([^"]+)"/g)].map(([, title = '']) => ({ file, title })),
+  const named = [...text.matchAll(/`(test\/[\w./-]+\.ts)`((?:,? "[^"]+")+)/g)].flatMap(([, file = '', titles = '']) =>
+    [...titles.matchAll(/"([^"]+)"/g)].map(([, title = '']) => ({ file, title })),
   );
   const missing = named.filter(({ file, title }) => !textOf(file).includes(title));
   return { named: named.length, missing: missing.map(({ file, title }) => `${file}: ${title}`) };

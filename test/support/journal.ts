@@ -2,7 +2,7 @@
 import { onTestFinished } from 'vitest';
 import type { Clock } from '../../src/model/time.ts';
 import type { Journal, NewBatch, NewIntent } from '../../src/journal/port.ts';
-import { openJournal } from '../../src/journal/journal.ts';
+import { openJournal } from '../../src/journal/sqlite.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 

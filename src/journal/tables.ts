@@ -1,0 +1,177 @@
+/** The journal's tables as Kysely sees them: the same in every database that it may be in. */
+import type { Generated } from 'kysely';
+import type { Timestamp } from '../model/time.ts';
+import type { Batch, BatchState, Intent, IntentState, WriteState } from './port.ts';
+
+/** Columns whose text is JSON say so by their names below; numbers are whole. */
+export interface JournalTables {
+  journal_batches: {
+    batch: string;
+    action: string;
+    state: BatchState;
+    file: string | null;
+    file_bytes: number | null;
+    file_hash: string | null;
+    hash: string;
+    rows_digest: string;
+    rows: number;
+    net: string;
+    /** JSON, as the next three. */
+    columns: string;
+    problems: string;
+    warnings: string;
+    server: string;
+    undo_of: string | null;
+    again_reason: string | null;
+    created_at: Timestamp;
+    applied_at: Timestamp | null;
+    finished_at: Timestamp | null;
+    behind: string | null;
+  };
+  journal_intents: {
+    batch: string;
+    row: number;
+    state: IntentState;
+    subject: string | null;
+    user: number | null;
+    key: string | null;
+    token: string | null;
+    fingerprint: string | null;
+    /** JSON. */
+    parameters: string | null;
+    /** JSON. */
+    cells: string;
+    planned_before: string | null;
+    planned_after: string | null;
+    problem: string | null;
+    undo_of: string | null;
+    undo_of_row: number | null;
+    attempts: Generated<number>;
+    sent_at: Timestamp | null;
+    body: string | null;
+    /** JSON. */
+    seen_before: string | null;
+    before: string | null;
+    after: string | null;
+    answer_kind: Intent['answerKind'];
+    http_status: number | null;
+    answer: string | null;
+    evidence: Intent['evidence'];
+    claimed_at: Timestamp | null;
+    planned_email: string | null;
+    planned_username: string | null;
+    record_id: string | null;
+    discrepancy: Intent['discrepancy'];
+    /** JSON. */
+    notes: string | null;
+  };
+  journal_steps: {
+    step: Generated<number>;
+    at: Timestamp;
+    batch: string;
+    row: number | null;
+    kind: string;
+    note: string | null;
+  };
+  journal_writes: {
+    write: Generated<number>;
+    at: Timestamp;
+    operation: string;
+    user: number | null;
+    body: string;
+    state: WriteState;
+    ended_at: Timestamp | null;
+    http_status: number | null;
+    answer: string | null;
+    problem: string | null;
+    fingerprint: string | null;
+  };
+  /** One row, made with the journal. */
+  journal_identity: { id: string };
+}
+
+/** In the order and by the names of `Batch`. */
+export const batchColumns = [
+  'batch',
+  'action',
+  'state',
+  'file',
+  'file_bytes as fileBytes',
+  'file_hash as fileHash',
+  'hash',
+  'rows_digest as rowsDigest',
+  'rows',
+  'net',
+  'columns',
+  'problems',
+  'warnings',
+  'server',
+  'undo_of as undoOf',
+  'again_reason as againReason',
+  'created_at as createdAt',
+  'applied_at as appliedAt',
+  'finished_at as finishedAt',
+  'behind',
+] as const;
+
+type BatchJson = 'columns' | 'problems' | 'warnings' | 'server';
+
+export function batchOf(row: Omit<Batch, BatchJson> & Readonly<Record<BatchJson, string>>): Batch {
+  const { columns, problems, warnings, server } = row;
+  return {
+    ...row,
+    columns: JSON.parse(columns) as Batch['columns'],
+    problems: JSON.parse(problems) as Batch['problems'],
+    warnings: JSON.parse(warnings) as Batch['warnings'],
+    server: JSON.parse(server) as Batch['server'],
+  };
+}
+
+/** In the order and by the names of `Intent`. */
+export const intentColumns = [
+  'batch',
+  'row',
+  'state',
+  'subject',
+  'user',
+  'key',
+  'token',
+  'fingerprint',
+  'parameters',
+  'cells',
+  'planned_before as plannedBefore',
+  'planned_after as plannedAfter',
+  'problem',
+  'undo_of_row as undoOfRow',
+  'attempts',
+  'sent_at as sentAt',
+  'body',
+  'seen_before as seenBefore',
+  'before',
+  'after',
+  'answer_kind as answerKind',
+  'http_status as httpStatus',
+  'answer',
+  'evidence',
+  'claimed_at as claimedAt',
+  'planned_email as plannedEmail',
+  'planned_username as plannedUsername',
+  'record_id as recordId',
+  'discrepancy',
+  'notes',
+] as const;
+
+type IntentJson = 'parameters' | 'cells' | 'seenBefore' | 'notes';
+
+export function intentOf(
+  row: Omit<Intent, IntentJson> & Readonly<Record<Exclude<IntentJson, 'cells'>, string | null>> & { cells: string },
+): Intent {
+  const { parameters, cells, seenBefore, notes } = row;
+  return {
+    ...row,
+    parameters: parameters === null ? null : (JSON.parse(parameters) as Intent['parameters']),
+    cells: JSON.parse(cells) as Intent['cells'],
+    seenBefore: seenBefore === null ? null : (JSON.parse(seenBefore) as unknown),
+    notes: notes === null ? [] : (JSON.parse(notes) as Intent['notes']),
+  };
+}

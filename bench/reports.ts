@@ -5,9 +5,8 @@
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
-import { boundValues } from '../src/data/reports/parameters.ts';
-import type { Report } from '../src/data/reports/report.ts';
-import { loadReports } from '../src/data/reports/reports.ts';
+import { boundValues } from '../src/data/reports/run.ts';
+import { loadReports, type Report } from '../src/data/reports/reports.ts';
 import { relationTable } from '../src/model/relations.ts';
 import { systemClock } from '../src/model/time.ts';
 import { openMirrorStore } from '../src/mirror/store/mirror-store.ts';

@@ -5,7 +5,7 @@ import { parseExactly, stringifyExactly } from '../api/exact-json.ts';
 import type { CliContext } from './context.ts';
 import { printLine, printNote } from './output.ts';
 import { writeToStream } from '../data/stream-output.ts';
-import { cut, padEnd, padStart, width } from '../data/text-width.ts';
+import { cut, padEnd, padStart, width } from '../data/text-table.ts';
 import { IncompleteError } from '../model/errors.ts';
 import type { Resource } from '../model/resources.ts';
 import { harmless } from '../model/terminal-text.ts';

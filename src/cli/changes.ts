@@ -61,7 +61,7 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
   const { ignore } = context.settings().history;
   const [{ openReading, withReleases }, { changesChunks }] = await Promise.all([
     import('../app.ts'),
-    import('../data/changes-text.ts'),
+    import('../data/changes.ts'),
   ]);
   await withReleases(async (releases) => {
     const store = await openReading(context.settings(), releases);

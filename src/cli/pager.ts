@@ -6,7 +6,7 @@ import { constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { mayAccess } from '../model/access.ts';
 import { writeToStream } from '../data/stream-output.ts';
-import { width } from '../data/text-width.ts';
+import { width } from '../data/text-table.ts';
 import { UsageError } from '../model/errors.ts';
 import { withoutStyles } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';

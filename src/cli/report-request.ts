@@ -46,7 +46,7 @@ export async function reportRequest(
   const [{ openReports }, { reportNamed }, { assumptionsWith, boundValues }] = await Promise.all([
     import('../app.ts'),
     import('../data/reports/reports.ts'),
-    import('../data/reports/parameters.ts'),
+    import('../data/reports/run.ts'),
   ]);
   const reports = await openReports(context.settings());
   const report = reportNamed(reports, what.slice(prefix.length));

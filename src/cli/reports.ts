@@ -5,8 +5,7 @@ import type { CliContext } from './context.ts';
 import { paint, printJson, printLine, printNote, printWarning } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 import { isReport, type ReportFlags, reportRequest } from './report-request.ts';
-import type { Report, ReportParameter } from '../data/reports/report.ts';
-import type { BrokenReport, Reports } from '../data/reports/reports.ts';
+import type { BrokenReport, Report, ReportParameter, Reports } from '../data/reports/reports.ts';
 import { UsageError } from '../model/errors.ts';
 import type { StatementPart } from '../store/reading-types.ts';
 

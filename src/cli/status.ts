@@ -6,7 +6,7 @@ import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';
 import { pasteable } from './pasteable.ts';
 import type { StatusProblem } from './status-problems.ts';
-import { width } from '../data/text-width.ts';
+import { width } from '../data/text-table.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
 import { counted } from '../model/counted.ts';
 import { onOneLine } from '../model/terminal-text.ts';

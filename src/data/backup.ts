@@ -19,7 +19,7 @@ import { requireSpace } from '../store/files/disk-space.ts';
 import type { CopyRun, CopySource } from './copy-types.ts';
 
 /** Whose a backup is: those of others, who may keep theirs in the same folder, are never removed. */
-export interface BackupOwner {
+interface BackupOwner {
   /** null where the settings have no profile. */
   readonly profile: string | null;
   /** The files that were copied, as absolute paths. */
@@ -27,14 +27,14 @@ export interface BackupOwner {
   readonly journal: string;
 }
 
-export interface BackupRequest {
+interface BackupRequest {
   readonly folder: string;
   readonly profile: string | null;
   /** Backups to be left there, this one included; undefined where none is removed. */
   readonly keep: number | undefined;
 }
 
-export interface BackedUpFile {
+interface BackedUpFile {
   readonly file: string;
   readonly bytes: number;
   readonly sha256: string;
@@ -54,7 +54,7 @@ export interface BackupReport {
   readonly problems: readonly string[];
 }
 
-export interface BackupPorts {
+interface BackupPorts {
   readonly mirror: CopySource;
   readonly journal: CopySource;
   readonly clock: Clock;

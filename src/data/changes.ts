@@ -1,23 +1,36 @@
 /** Who changed what between two times, field by field: the changes of the mirror's rows, told one by one as they came. */
+import { Buffer } from 'node:buffer';
+import { setImmediate } from 'node:timers/promises';
+import type { QueryFormat } from './formats.ts';
+import { jsonCell, mayHoldJson } from './jsonl.ts';
+import { header, type Lines, rowLines } from './text-lines.ts';
+import { tableText } from './text-table.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Cell, ChangeSpan, RecordChange, Row, Snapshot } from '../store/reading-types.ts';
-import { jsonCell, mayHoldJson } from './jsonl.ts';
+import type {
+  Cell,
+  ChangeSpan,
+  ReadingStore,
+  RecordChange,
+  ResultColumn,
+  Row,
+  Snapshot,
+} from '../store/reading-types.ts';
 
 /** A value before or after a change, for a table and for a JSON document. */
-export interface ToldValue {
+interface ToldValue {
   readonly cell: Cell;
   readonly json: string;
 }
 
-export interface FieldChange {
+interface FieldChange {
   /** A field of the reference, or `_extra.name` for another. */
   readonly field: string;
   readonly old: ToldValue;
   readonly new: ToldValue;
 }
 
-export interface ToldChange {
+interface ToldChange {
   readonly at: Timestamp;
   readonly resource: ResourceName;
   readonly id: bigint;
@@ -28,7 +41,7 @@ export interface ToldChange {
   readonly fields: readonly FieldChange[];
 }
 
-export interface ChangesRequest {
+interface ChangesRequest {
   readonly resources: readonly ResourceName[];
   readonly span: ChangeSpan;
   /** Fields whose changes are not told. */
@@ -44,7 +57,7 @@ const labelFields: Readonly<Record<ResourceName, string>> = {
 };
 
 /** Every change in the order of time; a change of ignored fields alone is none. */
-export function* changesOf(snapshot: Snapshot, request: ChangesRequest): Generator<ToldChange> {
+function* changesOf(snapshot: Snapshot, request: ChangesRequest): Generator<ToldChange> {
   const sources = request.resources.map((resource) => told(snapshot, resource, request));
   try {
     const heads = sources.map((source) => source.next());
@@ -68,7 +81,7 @@ export function* changesOf(snapshot: Snapshot, request: ChangesRequest): Generat
 }
 
 /** What the operator should know of the span: resources whose history does not reach back to its beginning. */
-export function reachWarnings(snapshot: Pick<Snapshot, 'historyReach'>, request: ChangesRequest): string[] {
+function reachWarnings(snapshot: Pick<Snapshot, 'historyReach'>, request: ChangesRequest): string[] {
   return request.resources.flatMap((resource) => {
     const { beginsAt } = snapshot.historyReach(resource);
     if (beginsAt === null || request.span.from >= beginsAt) return [];
@@ -132,4 +145,113 @@ function extrasOf(cell: Cell): ReadonlyMap<string, ToldValue> {
       return [name, { cell: typeof value === 'string' ? value : value === null ? null : json, json }];
     }),
   );
+}
+
+/** Pieces of text that are written at a time. */
+const heldPieces = 100;
+
+interface ChangesForm {
+  readonly format: QueryFormat;
+  /** Columns of the terminal that a table is to fit in; undefined where nothing is cut. */
+  readonly room: number | undefined;
+}
+
+/**
+ * What `changes` prints, in pieces; holds no more of the changes than a screen or two. CSV and TSV have the columns of the
+ * table, JSON lines an object for each change.
+ * @param onWarning told what the operator should know of the answer
+ */
+export async function* changesChunks(
+  store: ReadingStore,
+  request: ChangesRequest,
+  { format, room }: ChangesForm,
+  run: { readonly signal: AbortSignal; readonly onWarning: (warning: string) => void },
+): AsyncGenerator<Uint8Array> {
+  const snapshot = store.snapshot();
+  try {
+    for (const warning of reachWarnings(snapshot, request)) run.onWarning(warning);
+    const changes = changesOf(snapshot, request);
+    for await (const text of textsOf(request, changes, { format, room })) {
+      run.signal.throwIfAborted();
+      yield Buffer.from(text);
+      // Signals are heard between two pieces.
+      await setImmediate();
+    }
+  } finally {
+    snapshot.release();
+  }
+}
+
+async function* textsOf(
+  request: ChangesRequest,
+  changes: Iterable<ToldChange>,
+  { format, room }: ChangesForm,
+): AsyncGenerator<string> {
+  switch (format) {
+    case 'table':
+      return yield* joined(ended(tableText(columns, rowsOf(changes), room)));
+    case 'csv':
+    case 'tsv': {
+      const style = { format, raw: false };
+      const write = rowLines(style, columns);
+      yield header(style, columns);
+      return yield* joined(written(changes, write));
+    }
+    case 'jsonl':
+      return yield* joined(ended(objectsOf(changes)));
+    case 'json':
+      return yield* joined(documentOf(request, changes));
+  }
+}
+
+function* ended(lines: Iterable<string>): Generator<string> {
+  for (const line of lines) yield `${line}\n`;
+}
+
+function* written(changes: Iterable<ToldChange>, write: Lines): Generator<string> {
+  for (const row of rowsOf(changes)) yield write([row]);
+}
+
+function* objectsOf(changes: Iterable<ToldChange>): Generator<string> {
+  for (const change of changes) yield objectOf(change);
+}
+
+function* joined(pieces: Iterable<string>): Generator<string> {
+  let held: string[] = [];
+  for (const piece of pieces) {
+    held.push(piece);
+    if (held.length < heldPieces) continue;
+    yield held.join('');
+    held = [];
+  }
+  yield held.join('');
+}
+
+const columns: readonly ResultColumn[] = ['at', 'resource', 'id', 'who', 'change', 'field', 'old', 'new'].map(
+  (name) => ({ name, table: null, origin: null }),
+);
+
+/** A row for each field that changed; one alone for a record that came or went. */
+function* rowsOf(changes: Iterable<ToldChange>): Generator<Row> {
+  for (const { at, resource, id, label, change, fields } of changes) {
+    const head: Row = [at, resource, id, label, change];
+    if (change === 'updated') for (const field of fields) yield [...head, field.field, field.old.cell, field.new.cell];
+    else yield [...head, null, null, null];
+  }
+}
+
+function* documentOf({ span }: ChangesRequest, changes: Iterable<ToldChange>): Generator<string> {
+  yield `{\n  "since": ${JSON.stringify(span.from)},\n  "until": ${JSON.stringify(span.to)},\n  "changes": [`;
+  let between = '\n';
+  for (const change of changes) {
+    yield `${between}    ${objectOf(change)}`;
+    between = ',\n';
+  }
+  yield between === ',\n' ? '\n  ]\n}\n' : ']\n}\n';
+}
+
+function objectOf({ at, resource, id, label, change, fields }: ToldChange): string {
+  const inner = fields.map((each) => `${JSON.stringify(each.field)}:{"old":${each.old.json},"new":${each.new.json}}`);
+  // The id as it is: a number of JavaScript would not hold every one.
+  return `{"at":"${at}","resource":"${resource}","id":${id},"label":${JSON.stringify(label)},"change":"${change}","fields":{${inner.join(',')}}}`;
 }

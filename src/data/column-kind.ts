@@ -1,8 +1,9 @@
 /** What a column is meant to hold, by its origin: the API's reference for a resource's field, the dictionary for the rest. */
+import { dictionary } from './dictionary.ts';
+import type { ColumnType } from './reports/reports.ts';
+import { UsageError } from '../model/errors.ts';
 import { type FieldType, isResourceName, resourceOf } from '../model/resources.ts';
 import type { ResultColumn } from '../store/reading-types.ts';
-import { dictionary } from './dictionary.ts';
-import type { ColumnType } from './reports/report.ts';
 
 /** `open`: nothing is said of it, so that its values decide. */
 export type ColumnKind = 'integer' | 'number' | 'double' | 'time' | 'text' | 'open';
@@ -71,5 +72,15 @@ export function declaredKinds(
     if (kind !== 'open') return kind;
     const isOurs = !isResourceName(place) || (field ?? '').startsWith('_');
     return isOurs && !place.endsWith('_flat') && ownTimes.test(field ?? '') ? 'time' : 'text';
+  });
+}
+
+/** Throws a UsageError where two columns have one name. */
+export function distinct(columns: readonly ResultColumn[], holder = 'a JSON object'): readonly ResultColumn[] {
+  const names = columns.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice === undefined) return columns;
+  throw new UsageError(`two columns are called "${twice}", and ${holder} can hold only one of them`, {
+    advice: 'Give one of them another name with AS.',
   });
 }

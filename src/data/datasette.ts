@@ -15,7 +15,7 @@ interface TableMetadata {
   readonly hidden?: true;
 }
 
-export interface DatasetteMetadata {
+interface DatasetteMetadata {
   readonly title: string;
   readonly description: string;
   readonly databases: Readonly<

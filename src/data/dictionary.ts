@@ -2,6 +2,8 @@
  * The data dictionary: what every table, view and column of the mirror means. The resources' part comes from their
  * descriptors; a test holds the whole to the tables that a mirror file really has.
  */
+import { bookkeeping, column } from './dictionary-bookkeeping.ts';
+import { type RelationTable, relationTables } from '../model/relations.ts';
 import {
   type Field,
   type FieldType,
@@ -10,10 +12,223 @@ import {
   resourceNames,
   resourceOf,
 } from '../model/resources.ts';
-import { meaningByName } from './dictionary-fields.ts';
-import { bookkeeping } from './dictionary-bookkeeping.ts';
-import { historyTables } from './dictionary-history.ts';
-import { analystViews } from './dictionary-views.ts';
+import type { Relation } from '../store/reading-types.ts';
+
+const ofAll: Readonly<Record<string, string>> = {
+  created_at: 'when the record was made on the server',
+  updated_at: 'when the server last changed the record',
+};
+
+const ofOne: Readonly<Record<ResourceName, Readonly<Record<string, string>>>> = {
+  users: {
+    username: 'name of the account',
+    email: "the person's address",
+    first_name: 'given name',
+    last_name: 'family name',
+    visibility: 'whether the person is shown as present',
+    email_verified_at: 'when the address was confirmed; null where it never was',
+    last_seen_at: 'when the person was last there',
+    last_login_at: 'when the person last logged in',
+  },
+  packages: {
+    category_id: 'the category that it stands in; the API does not show categories',
+    name: 'what it is called',
+    icon: 'its picture',
+    service: 'the service that it is of',
+    global_quantity: 'how many there are for all',
+    client_quantity: 'how many one customer may have',
+    require_domain: 'whether an order has to name a domain',
+    allow_coupons: 'whether coupons can be used on it',
+    allow_notes: 'whether an order can have notes',
+  },
+  emails: {
+    subject: 'its subject',
+    content: 'its body',
+    is_sent: 'whether it went out',
+    resent: 'how often it was sent again',
+    scheduled_at: 'when it is to go out, or was',
+  },
+  coupons: {
+    code: 'what is typed in to use it',
+    discount_type: 'how the discount is counted',
+    discount_amount: 'how much is taken off, in what discount_type says',
+    allowed_uses: 'how often it can be used',
+    coupon_type: 'what kind of coupon it is',
+    notes: 'notes on it',
+    expires_at: 'from when on it is no longer valid',
+  },
+};
+
+/** Empty where nothing is known of the field. */
+function meaningByName(resource: ResourceName, field: string): string {
+  return ofOne[resource][field] ?? ofAll[field] ?? '';
+}
+
+const historyExamples: Readonly<Record<ResourceName, string>> = {
+  users:
+    "SELECT id, valid_to AS changed_at, record ->> 'username' AS username, record ->> 'balance' AS balance FROM users_history ORDER BY id, valid_to",
+  packages:
+    "SELECT id, valid_from, valid_to, record ->> 'status' AS status FROM packages_history ORDER BY id, valid_to",
+  emails:
+    "SELECT id, valid_to AS deleted_at, record ->> 'subject' AS subject FROM emails_history WHERE change = 'deleted' ORDER BY valid_to",
+  coupons:
+    "SELECT id, valid_to AS deleted_at, record ->> 'code' AS code FROM coupons_history WHERE change = 'deleted' ORDER BY valid_to",
+};
+
+const historyTables: readonly TableEntry[] = resourceNames.map((name) => ({
+  name: `${name}_history`,
+  kind: 'table',
+  summary: `Every earlier version of a row of ${name}, in the order in which they ended. \`export ${name} --as-of\` puts them together again.`,
+  columns: [
+    column('id INTEGER', `the ${resourceOf(name).singular}; one may have many versions`),
+    column(
+      'change TEXT',
+      'what ended the version: updated, another took its place; deleted, the record left the table',
+    ),
+    column('valid_from TEXT', 'from when on the mirror held it: the _changed_at of the row'),
+    column('valid_to TEXT', 'when the mirror saw the change; it no longer held the version then'),
+    {
+      ...column('record TEXT', 'the row as it was: every column of the table but _changed_at'),
+      type: 'TEXT (JSON)',
+    },
+  ],
+  example: historyExamples[name],
+}));
+
+/** The entries of those that are in the file. */
+export function relationEntries(relations: readonly Relation[]): readonly TableEntry[] {
+  const inFile = new Map(relations.map((each) => [each.name, each]));
+  return relationTables.flatMap((each) => {
+    const view = inFile.get(each.view);
+    return [
+      ...(inFile.has(each.table) ? [tableEntry(each)] : []),
+      ...(view === undefined ? [] : [viewEntry(each, view)]),
+    ];
+  });
+}
+
+/** The entries of all that a mirror can have; which keys the records will have, nobody knows before they came. */
+export function possibleRelationEntries(): readonly TableEntry[] {
+  return relationTables.flatMap((each) => [
+    tableEntry(each),
+    viewEntry(each, { columns: [{ name: each.parentColumn, type: '', notNull: false }] }),
+  ]);
+}
+
+/** The setting that a table or view of that name would be there by; undefined where it is none of related records. */
+export function settingBehind(name: string): string | undefined {
+  const found = relationTables.find(({ table, view }) => table === name || view === name);
+  return found && `Add ${found.relation} to resources.${found.resource}.include, and run \`admin-mirror sync\`.`;
+}
+
+function parentEntry({ resource, parentColumn }: RelationTable): ColumnEntry {
+  const meaning = `the ${resourceOf(resource).singular} that it came with`;
+  return { ...column(`${parentColumn} INTEGER`, meaning), source: 'relation' };
+}
+
+function tableEntry(relation: RelationTable): TableEntry {
+  const { resource, relation: name, table, parentColumn } = relation;
+  return {
+    name: table,
+    kind: 'table',
+    summary:
+      `What the server sends as ${name} of ${resource}, a row each, in whatever shape it comes. ` +
+      `Read as resources.${resource}.include says; mirror_relations tells whether it still is.`,
+    columns: [
+      parentEntry(relation),
+      { ...column('id ANY?', 'of the related record, where it has one; may be text'), type: 'any', source: 'relation' },
+      { ...column('record TEXT', 'the related record as it came'), type: 'TEXT (JSON)', source: 'relation' },
+      {
+        ...column('_key ANY', `tells it from others of the same ${parentColumn}: its id as text, else its place`),
+        type: 'any',
+      },
+    ],
+    example: `SELECT ${parentColumn}, count(*) AS records FROM ${table} GROUP BY ${parentColumn} ORDER BY records DESC LIMIT 10`,
+  };
+}
+
+function viewEntry(relation: RelationTable, { columns }: Pick<Relation, 'columns'>): TableEntry {
+  return {
+    name: relation.view,
+    kind: 'view',
+    summary: `${relation.table} with a column for every key that was seen so far; more come as they are seen.`,
+    columns: columns.map(({ name }) =>
+      name === relation.parentColumn
+        ? parentEntry(relation)
+        : { name, type: 'any', nullable: true, source: 'relation', meaning: 'as it came; objects and arrays as JSON' },
+    ),
+    example: `SELECT * FROM ${relation.view} LIMIT 10`,
+  };
+}
+
+export const analystViews: readonly TableEntry[] = [
+  {
+    name: 'users_live_age',
+    kind: 'view',
+    summary: 'The users that the server has, with how many whole days ago what happened to each; counted to now.',
+    columns: [
+      column('id INTEGER', 'the user'),
+      column('username TEXT', 'user name'),
+      column('email TEXT', 'email address'),
+      column('status TEXT', 'status'),
+      column('balance NUMERIC', 'balance'),
+      column('verified INTEGER', '1 where the email address is verified'),
+      column('days_old INTEGER?', 'since the sign-up'),
+      column('days_since_seen INTEGER?', 'since the user was last seen'),
+      column('days_since_login INTEGER?', 'since the last login'),
+      column('days_since_change INTEGER', 'since a value of the row last changed in the mirror'),
+    ],
+    example: 'SELECT days_since_seen / 30 AS months_away, count(*) AS users FROM users_live_age GROUP BY 1 ORDER BY 1',
+  },
+  {
+    name: 'users_by_day',
+    kind: 'view',
+    summary: 'How many users signed up on each day.',
+    columns: [
+      column('day TEXT?', 'the day, as 2026-03-11; null of users without a creation time'),
+      column('users INTEGER', 'users created on it'),
+      column('verified INTEGER', 'how many of them have a verified email address by now'),
+    ],
+    example: "SELECT * FROM users_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
+  },
+  {
+    name: 'emails_by_day',
+    kind: 'view',
+    summary: 'How many emails were made on each day.',
+    columns: [
+      column('day TEXT?', 'the day, as 2026-03-11; null of emails without a creation time'),
+      column('emails INTEGER', 'emails made on it'),
+      column('sent INTEGER?', 'how many of them are sent'),
+      column('unsent INTEGER?', 'how many of them are not'),
+    ],
+    example: "SELECT * FROM emails_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
+  },
+  {
+    name: 'emails_by_user',
+    kind: 'view',
+    summary: 'How many emails each user was sent or is to be sent; users without any stand with 0.',
+    columns: [
+      column('user_id INTEGER', 'the user'),
+      column('email TEXT', "the user's address of now"),
+      column('emails INTEGER', 'emails of the user'),
+      column('unsent INTEGER', 'how many of them are not sent'),
+      column('last_created_at TEXT?', 'when the newest of them was made'),
+    ],
+    example: 'SELECT * FROM emails_by_user WHERE user_id IN (1, 2, 3)',
+  },
+  {
+    name: 'emails_by_domain',
+    kind: 'view',
+    summary: 'How many emails go to each domain, in small letters.',
+    columns: [
+      column('domain TEXT?', 'what follows the @ of the receiver; null where there is no @'),
+      column('emails INTEGER', 'emails to it'),
+      column('unsent INTEGER?', 'how many of them are not sent'),
+      column('users INTEGER', 'users whose emails they are'),
+    ],
+    example: 'SELECT * FROM emails_by_domain ORDER BY emails DESC LIMIT 10',
+  },
+];
 
 export interface ColumnEntry {
   readonly name: string;
@@ -25,7 +240,7 @@ export interface ColumnEntry {
 }
 
 /** `document`: a field of the API, as served; `relation`: of related records that came with one; `mirror`: kept by this program. */
-export type Source = 'document' | 'relation' | 'mirror';
+type Source = 'document' | 'relation' | 'mirror';
 
 export interface TableEntry {
   readonly name: string;

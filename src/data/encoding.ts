@@ -66,7 +66,7 @@ export async function openEncoder(encoding: Encoding, columns: readonly ResultCo
     case 'parquet':
       return (await import('./parquet/group.ts')).groupEncoder(encoding.types, columns);
     case 'xlsx':
-      return (await import('./xlsx/rows.ts')).sheetEncoder(encoding.kinds, columns, encoding.sheetRows);
+      return (await import('./xlsx/file.ts')).sheetEncoder(encoding.kinds, columns, encoding.sheetRows);
     case 'facts':
       return (await import('./column-facts.ts')).factsEncoder(encoding.kinds);
   }

@@ -13,14 +13,14 @@ import { type FolderManifest, writeDurableFolder } from '../store/files/durable-
 import type { ReadingStore, Relation, Snapshot } from '../store/reading-types.ts';
 import { type ExportRun, fileChunks, type FileForm } from './export.ts';
 import { type Compression, compressionEndings, type ExportFormat } from './formats.ts';
-import { analystViews } from './dictionary-views.ts';
+import { analystViews } from './dictionary.ts';
 import { inventory, type InventoryTable } from './inventory.ts';
 import { openTeam, type ReadingTeam } from './reading-team.ts';
 import { readsMuch, sourceOf, type SourceRequest } from './source.ts';
 
 export const manifestProgram = 'admin-mirror';
 
-export interface SetManifest extends FolderManifest {
+interface SetManifest extends FolderManifest {
   readonly program: typeof manifestProgram;
   readonly version: string;
   /** The moment of the state that all files are of. */
@@ -28,7 +28,7 @@ export interface SetManifest extends FolderManifest {
   readonly files: readonly SetFile[];
 }
 
-export interface SetFile {
+interface SetFile {
   readonly table: string;
   readonly file: string;
   readonly format: ExportFormat;

@@ -3,12 +3,35 @@
  * read on several threads, range by range, and comes out in the same bytes as on one.
  */
 import { Buffer } from 'node:buffer';
-import type { ReadingStore } from '../store/reading-types.ts';
-import { distinct } from './distinct.ts';
-import type { FileRun } from './file-run.ts';
+import { pipeline } from 'node:stream/promises';
+import { createGzip, createZstdCompress } from 'node:zlib';
+import { distinct } from './column-kind.ts';
 import type { Compression, ExportFormat, TextFormat } from './formats.ts';
 import { openTeam } from './reading-team.ts';
 import { readsMuch, type RowSource, sourceOf, type SourceRequest } from './source.ts';
+import type { ReadingStore } from '../store/reading-types.ts';
+
+/** What the writing of a file is given besides its rows. */
+export interface FileRun {
+  readonly signal: AbortSignal;
+  /** Told how many more rows have been written. */
+  readonly onRows: (rows: number) => void;
+  /** Told what the operator should know of the rows. */
+  readonly onWarning: (warning: string) => void;
+}
+
+/** The chunks as one compressed file. An error of the chunks is thrown on. */
+export async function* compressed(
+  chunks: AsyncIterable<Uint8Array>,
+  compression: Compression,
+): AsyncGenerator<Uint8Array> {
+  const compressor = compression === 'gzip' ? createGzip() : createZstdCompress();
+  const feeding = pipeline(chunks, compressor);
+  // Also thrown by the loop below, which is where it is dealt with.
+  feeding.catch(() => {});
+  for await (const chunk of compressor) yield chunk as Uint8Array;
+  await feeding;
+}
 
 /** How rows are written. */
 export interface FileForm {
@@ -68,7 +91,7 @@ export async function* fileChunks(source: RowSource, form: FileForm, run: Export
       const lines = textChunks(source, { ...form, format: form.format }, run);
       const text = form.format === 'json' ? (await import('./jsonl.ts')).jsonArray(lines) : lines;
       if (form.compression === null) yield* text;
-      else yield* (await import('./compress.ts')).compressed(text, form.compression);
+      else yield* compressed(text, form.compression);
     }
   }
 }
@@ -82,7 +105,7 @@ async function* textChunks(
   const style = { format, raw };
   const { columns } = source;
   if (format === 'json' || format === 'jsonl') distinct(columns);
-  yield Buffer.from(`${bom ? '\uFEFF' : ''}${await header(style, columns)}`);
+  yield Buffer.from(`${bom ? '\uFEFF' : ''}${header(style, columns)}`);
   for await (const piece of source.pieces({ kind: 'text', style })) {
     run.onRows(piece.rows);
     run.signal.throwIfAborted();

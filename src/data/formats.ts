@@ -1,7 +1,7 @@
 /** The formats by name, apart from the code that writes them: the command line needs no more than these. */
 
 /** Those made of lines of text. */
-export const textFormats = ['csv', 'tsv', 'json', 'jsonl'] as const;
+const textFormats = ['csv', 'tsv', 'json', 'jsonl'] as const;
 export type TextFormat = (typeof textFormats)[number];
 
 export const exportFormats = [...textFormats, 'parquet', 'xlsx'] as const;

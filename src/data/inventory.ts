@@ -2,8 +2,15 @@
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Relation } from '../store/reading-types.ts';
-import { possibleRelationEntries, relationEntries, settingBehind } from './dictionary-relations.ts';
-import { type ColumnEntry, dictionary, sourceOf, type TableEntry } from './dictionary.ts';
+import {
+  type ColumnEntry,
+  dictionary,
+  possibleRelationEntries,
+  relationEntries,
+  settingBehind,
+  sourceOf,
+  type TableEntry,
+} from './dictionary.ts';
 
 /** `in_file` is null where there is no file to look into. */
 export type InventoryColumn = Omit<ColumnEntry, 'source'> & {

@@ -33,7 +33,7 @@ export async function* jsonArray(chunks: AsyncIterable<Uint8Array>): AsyncGenera
 }
 
 /** A function that writes one row as a JSON object on one line. */
-export function jsonObject(columns: readonly ResultColumn[]): (row: Row) => string {
+function jsonObject(columns: readonly ResultColumn[]): (row: Row) => string {
   const keys = columns.map(({ name }, index) => `${index === 0 ? '' : ','}${JSON.stringify(name)}:`);
   const embedded = columns.map(mayHoldJson);
   return (row) => {

@@ -2,8 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { UsageError } from '../model/errors.ts';
 import type { ReadingStore, Row, Rows, Snapshot } from '../store/reading-types.ts';
-import { chartOf, type ChartRequest, mostRows, tooManyRows } from './chart/chart.ts';
-import { guessChart } from './chart/guess.ts';
+import { chartOf, type ChartRequest, guessChart, mostRows, tooManyRows } from './chart/chart.ts';
 import type { TerminalRoom } from './chart/terminal.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
 

@@ -12,7 +12,7 @@ interface Step {
 }
 
 /** A step with what belongs to it; the form of the answer under `--json`. */
-export interface PlanStep {
+interface PlanStep {
   readonly detail: string;
   /** What the step costs; null where there is nothing to say of it. */
   readonly note: string | null;

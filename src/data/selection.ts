@@ -22,7 +22,7 @@ export function isWhole({ where, order, asOf }: TableRequest): boolean {
   return where === undefined && order === undefined && asOf === undefined;
 }
 
-export interface Resolved {
+interface Resolved {
   readonly relation: Relation;
   readonly selection: Selection;
 }

@@ -6,7 +6,7 @@ import { placeDurableFile } from '../store/files/durable-file.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
 import type { CopyContents, CopyRun, MirrorCopySource, Thoroughness } from './copy-types.ts';
 
-export interface SnapshotRequest {
+interface SnapshotRequest {
   /** Whether what tells of people is left out. */
   readonly isAnonymous: boolean;
   readonly thoroughness: Thoroughness;

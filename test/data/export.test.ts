@@ -217,7 +217,7 @@ describe('a large table on several threads', () => {
     const lines = Buffer.concat(parts).toString().trimEnd().split('\n').slice(1);
     expect(commits).toBeGreaterThan(5);
     expect(lines).toHaveLength(rows);
-    expect(lines.filter((line) => !line.endsWith(',before'))).toEqual([]);
+    expect(lines.filter((line) => !/,"?before"?$/.test(line))).toEqual([]);
   });
 
   test('begins again where something was committed while its threads began', async () => {

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { tableText } from '../../src/data/text-table.ts';
-import { width } from '../../src/data/text-width.ts';
+import { tableText, width } from '../../src/data/text-table.ts';
 import type { Cell } from '../../src/store/reading-types.ts';
 
 function table(names: readonly string[], rows: Iterable<readonly Cell[]>, room?: number): string[] {

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { columnTypes, parameterTypes, type Report } from '../../src/data/reports/report.ts';
+import { columnTypes, parameterTypes, type Report } from '../../src/data/reports/reports.ts';
 import { checkReport } from '../../src/data/reports/check.ts';
 import { blankSnapshot } from '../../src/data/blank.ts';
 import { blocksOf, projectFolder, sectionOf, tableRows, textOf } from '../support/documents.ts';

@@ -7,7 +7,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { placeDurableFile } from '../../src/store/files/durable-file.ts';
 import type { CopyRun } from '../../src/data/copy-types.ts';
-import { checkCopy, copyFile } from '../../src/data/copy.ts';
+import { checkCopy, copyFile } from '../../src/data/copy-source.ts';
 import { mirrorKind } from '../../src/store/migrations.ts';
 import { openMirrorFile, openMirrorForReading } from '../../src/store/open.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';

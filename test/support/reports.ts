@@ -1,8 +1,7 @@
 /** Saved reports in a test: the shipped ones, and the rows of one on a mirror file. */
 import { join } from 'node:path';
 import { loadReports, reportNamed, type Reports } from '../../src/data/reports/reports.ts';
-import { boundValues } from '../../src/data/reports/parameters.ts';
-import { reportRows } from '../../src/data/reports/run.ts';
+import { boundValues, reportRows } from '../../src/data/reports/run.ts';
 import type { Row, StatementPart } from '../../src/store/reading-types.ts';
 import { projectFolder } from './documents.ts';
 import { withSnapshot } from './history.ts';

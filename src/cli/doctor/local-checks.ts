@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { openBlank, openReading, openReports, withReleases } from '../../app.ts';
 import { type Check, failed, ok, warn } from './check.ts';
 import { checkReport } from '../../data/reports/check.ts';
-import { switchOn } from '../../data/reports/needs.ts';
+import { switchOn } from '../../data/reports/run.ts';
 import { counted } from '../../model/counted.ts';
 import { FileError, OperatorError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';

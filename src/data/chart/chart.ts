@@ -1,10 +1,10 @@
 /** Pictures of a result: what is asked for, what is drawn, and the way from rows to it. */
+import type { ChartKind, ReportChart } from '../reports/reports.ts';
 import { UsageError } from '../../model/errors.ts';
 import { suggestion } from '../../model/nearest.ts';
 import { parseDay, parseInstant, startOfDay } from '../../model/time.ts';
 import { plainText } from '../../store/files/csv.ts';
 import type { Cell, Row } from '../../store/reading-types.ts';
-import type { ChartKind, ReportChart } from '../reports/report.ts';
 
 /** What is to be drawn of a result, by the names of its columns. */
 export interface ChartRequest extends ReportChart {
@@ -33,7 +33,7 @@ export interface ChartAxis {
 
 /** More bars than this cannot be told apart, more points cannot be seen; colours for more series cannot be either. */
 export const mostRows: Readonly<Record<ChartKind, number>> = { bar: 200, line: 20_000 };
-export const mostSeries = 7;
+const mostSeries = 7;
 
 /** The picture of the rows. Throws a UsageError where the request does not fit them. */
 export function chartOf(
@@ -110,12 +110,12 @@ function labelOf(cell: Cell): string {
   return typeof cell === 'string' ? cell.replaceAll(/\s+/g, ' ').trim() : plainText(cell);
 }
 
-export function isNumber(cell: Cell): cell is number | bigint {
+function isNumber(cell: Cell): cell is number | bigint {
   return typeof cell === 'bigint' || (typeof cell === 'number' && Number.isFinite(cell));
 }
 
 /** `2026`, `2026-03`, `2026-03-11` or an instant, in ms since 1970; null where the cell is none of them. */
-export function timeOf(cell: Cell): number | null {
+function timeOf(cell: Cell): number | null {
   if (typeof cell !== 'string') return null;
   const day = parseDay(/^\d{4}$/.test(cell) ? `${cell}-01-01` : /^\d{4}-\d{2}$/.test(cell) ? `${cell}-01` : cell);
   return day === undefined ? (parseInstant(cell) ?? null) : startOfDay(day);
@@ -137,4 +137,40 @@ function numbersOf(name: string, cells: readonly Cell[]): (number | null)[] {
 function shortly(cell: Cell): string {
   const label = labelOf(cell);
   return `"${label.length > 40 ? `${label.slice(0, 40)}…` : label}"`;
+}
+
+/**
+ * Columns of numbers against the first other one: as a line where that is time, else as bars. Where all are numbers, the
+ * first is what the others are drawn against. Throws a UsageError where no column is of numbers.
+ */
+export function guessChart(columns: readonly { readonly name: string }[], rows: readonly Row[]): ChartRequest {
+  const facts = columns.map(({ name }, index) => {
+    const cells = rows.map((row) => row[index] ?? null).filter((cell) => cell !== null);
+    return {
+      name,
+      isNumber: cells.length > 0 && cells.every(isNumber),
+      isTime: cells.length > 0 && cells.every((cell) => timeOf(cell) !== null),
+    };
+  });
+  const numbers = facts.filter((fact) => fact.isNumber);
+  if (rows.length > 0 && numbers.length === 0) {
+    throw new UsageError('there is nothing to draw: no column of the result holds numbers', {
+      advice: 'Select a label and a number, as in SELECT status, count(*) AS users FROM users GROUP BY status.',
+    });
+  }
+  const others = facts.filter((fact) => !fact.isNumber);
+  const x = others.find(({ isTime }) => isTime) ?? others[0] ?? facts[0];
+  const y = numbers.filter((fact) => fact !== x).slice(0, mostSeries);
+  if (rows.length > 0 && y.length === 0) {
+    throw new UsageError('there is nothing to draw a number against: the result has one column', {
+      advice: 'Select a label and a number, as in SELECT status, count(*) AS users FROM users GROUP BY status.',
+    });
+  }
+  const names = y.map(({ name }) => name);
+  return {
+    kind: x?.isTime === true ? 'line' : 'bar',
+    x: x?.name ?? '',
+    y: names,
+    title: `${names.join(', ')} by ${x?.name ?? ''}`,
+  };
 }

@@ -1,10 +1,170 @@
 /** A picture as SVG: plain text made of the numbers alone, the same for the same rows. */
+import { scaleLinear, scaleUtc } from 'd3-scale';
 import { line } from 'd3-shape';
-import { cut, width } from '../text-width.ts';
-import { placeScale, valueLabel, valueScale } from './axes.ts';
-import type { Chart } from './chart.ts';
-import { colourOf, dashOf, documentOf, headOf, ink, page, textSize } from './svg-frame.ts';
-import { tag, textTag, textWidth } from './svg-text.ts';
+import type { Chart, ChartAxis } from './chart.ts';
+import { cut, width } from '../text-table.ts';
+import { dayMs, hourMs, timestampOf } from '../../model/time.ts';
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&apos;',
+};
+
+/** Any text, so that XML takes it for text; what XML cannot hold at all becomes a sign that something was there. */
+function escaped(text: string): string {
+  return text
+    .toWellFormed()
+    .replaceAll(/[\p{Cc}\uFFFE\uFFFF]/gu, '\uFFFD')
+    .replaceAll(/[&<>"']/g, (sign) => entities[sign] ?? sign);
+}
+
+type Attributes = Readonly<Record<string, string | number>>;
+
+/** `<name …>content</name>`; the content is SVG already. */
+function tag(name: string, attributes: Attributes, content = ''): string {
+  const list = Object.entries(attributes).map(([key, value]) => ` ${key}="${escaped(textOf(value))}"`);
+  return content === '' ? `<${name}${list.join('')}/>` : `<${name}${list.join('')}>${content}</${name}>`;
+}
+
+/** A hundredth of a pixel is more than anybody sees. */
+function textOf(value: string | number): string {
+  return typeof value === 'string' ? value : String(Math.round(value * 100) / 100);
+}
+
+function textTag(text: string, attributes: Attributes): string {
+  return tag('text', attributes, escaped(text));
+}
+
+/** About how many pixels the text takes; rather too many, as nobody knows which font there will be. */
+export function textWidth(text: string, size: number): number {
+  return width(text) * size * 0.6;
+}
+
+const page = { width: 880, height: 480, margin: 28 } as const;
+const textSize = 13;
+const ink = { text: '#1f2933', soft: '#52606d', grid: '#e4e7eb', axis: '#9aa5b1' } as const;
+
+/** Told apart by people who see no red, no green or no blue: the colours of Okabe and Ito, without the pale yellow. */
+const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'] as const;
+
+/** Lines differ in their dashes too, for a print without colours. */
+const dashes = ['none', '8 4', '2 3', '10 3 2 3', '5 5', '14 4', '4 2'] as const;
+
+function colourOf(series: number): string {
+  return colours[series % colours.length] ?? colours[0];
+}
+
+function dashOf(series: number): string {
+  return dashes[series % dashes.length] ?? dashes[0];
+}
+
+/** The title and, where there are several series, what each looks like; and where the rest of the page begins. */
+function headOf(chart: Chart): { readonly svg: string; readonly bottom: number } {
+  const room = Math.floor((page.width - 2 * page.margin) / (20 * 0.6));
+  const title = textTag(cut(chart.title, room), {
+    x: page.margin,
+    y: 42,
+    'font-size': 20,
+    'font-weight': 'bold',
+    fill: ink.text,
+  });
+  if (chart.series.length < 2) return { svg: title, bottom: 66 };
+  const parts: string[] = [];
+  let x: number = page.margin;
+  let y = 70;
+  for (const [index, { name }] of chart.series.entries()) {
+    const label = cut(name, 40);
+    const width = 34 + textWidth(label, textSize);
+    if (x + width > page.width - page.margin && x > page.margin) {
+      x = page.margin;
+      y += 20;
+    }
+    parts.push(keyOf(chart, index, x, y), textTag(label, { x: x + 26, y, 'font-size': textSize, fill: ink.text }));
+    x += width + 14;
+  }
+  return { svg: title + parts.join(''), bottom: y + 24 };
+}
+
+function keyOf({ kind }: Chart, series: number, x: number, y: number): string {
+  if (kind === 'bar') return tag('rect', { x: x + 4, y: y - 11, width: 14, height: 12, fill: colourOf(series) });
+  const stroke = { stroke: colourOf(series), 'stroke-width': 2.5, 'stroke-dasharray': dashOf(series) };
+  return tag('line', { x1: x, y1: y - 4, x2: x + 20, y2: y - 4, ...stroke });
+}
+
+/** The whole document around the parts. */
+function documentOf(chart: Chart, height: number, parts: string): string {
+  const background = tag('rect', { width: page.width, height, fill: '#ffffff' });
+  return `<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="${page.width}" height="${height}" viewBox="0 0 ${page.width} ${height}" role="img" font-family="Helvetica, Arial, 'Liberation Sans', sans-serif">
+<title>${escaped(chart.title)}</title>
+${background}${parts}
+</svg>
+`;
+}
+
+/** The least and the greatest; not by Math.min, which takes only so many. */
+function extentOf(values: readonly number[]): [number, number] {
+  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity] as [
+    number,
+    number,
+  ]);
+}
+
+/** A value axis from zero to beyond the last value, or from below zero. */
+export function valueScale({ series }: Pick<Chart, 'series'>, ticks: number) {
+  const values = series.flatMap(({ values }) => values.filter((value) => value !== null));
+  const [low, high] = extentOf([0, ...values]);
+  const scale = scaleLinear([low, low === high ? 1 : high], [0, 1]).nice(ticks);
+  const format = scale.tickFormat(ticks);
+  // Marks between two whole numbers would be read as counts that there cannot be.
+  const isWhole = values.every(Number.isInteger);
+  const marks = scale.ticks(ticks).filter((mark) => !isWhole || Number.isInteger(mark));
+  return { scale, marks: marks.map((value) => ({ value, label: format(value) })) };
+}
+
+interface Mark {
+  readonly at: number;
+  readonly label: string;
+}
+
+/** The places of an x axis of time or numbers, from 0 to 1, and its marks, about so many. */
+export function placeScale(
+  axis: ChartAxis,
+  count: number,
+): { readonly scale: (at: number) => number; readonly marks: readonly Mark[] } {
+  const places = axis.places.map(({ at }) => at ?? 0);
+  const [low, high] = extentOf(places);
+  if (low === high) return { scale: () => 0.5, marks: [{ at: low, label: axis.places[0]?.label ?? '' }] };
+  if (axis.kind === 'number') {
+    const scale = scaleLinear([low, high], [0, 1]);
+    const format = scale.tickFormat(count);
+    return { scale, marks: scale.ticks(count).map((at) => ({ at, label: format(at) })) };
+  }
+  const scale = scaleUtc([low, high], [0, 1]);
+  const marks = scale.ticks(count).map((date) => date.getTime());
+  return { scale, marks: marks.map((at) => ({ at, label: timeLabel(at, marks) })) };
+}
+
+/** As much of the time as tells the marks apart. */
+function timeLabel(at: number, marks: readonly number[]): string {
+  const text = timestampOf(at);
+  const all = (holds: (text: string) => boolean): boolean => marks.every((mark) => holds(timestampOf(mark)));
+  if (all((each) => each.slice(4).startsWith('-01-01T00:00:00'))) return text.slice(0, 4);
+  if (all((each) => each.slice(7).startsWith('-01T00:00:00'))) return text.slice(0, 7);
+  if (marks.every((mark) => mark % dayMs === 0)) return text.slice(0, 10);
+  const [, day = '', time = ''] = /^\d{4}-(.{5})T(.{5})/.exec(text) ?? [];
+  return marks.every((mark) => mark % hourMs === 0 || mark % 60_000 === 0) ? `${day} ${time}` : text.slice(11, 19);
+}
+
+const numbers = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
+
+/** A value as a person reads it: 12,345.67 */
+export function valueLabel(value: number): string {
+  return numbers.format(value);
+}
 
 /** The text of the file. */
 export function chartSvg(chart: Chart): string {

@@ -7,7 +7,7 @@ import { decimalDigits, type ParquetType } from './types.ts';
 export type ParquetValue = bigint | number | string | null;
 
 /** What a cell comes to: its value in the column, and whether that is not all of it: rounded, or null in its place. */
-export interface Fitted {
+interface Fitted {
   readonly value: ParquetValue;
   readonly isWhole: boolean;
 }

@@ -1,9 +1,9 @@
 /** Parquet: row groups one after the other, then the footer that says where each lies. */
 import { mergeFacts, noFacts } from '../column-facts.ts';
 import { counted } from '../../model/counted.ts';
-import { distinct } from '../distinct.ts';
+import { distinct } from '../column-kind.ts';
 import type { ColumnStrays } from '../encoding.ts';
-import type { FileRun } from '../file-run.ts';
+import type { FileRun } from '../export.ts';
 import type { RowSource } from '../source.ts';
 import { magicBytes, openParquet, type RowGroup } from './group.ts';
 import { schemaOf } from './schema.ts';

@@ -16,7 +16,7 @@ export type ParquetType =
 /** Digits of a decimal in 64 bits. */
 export const decimalDigits = 18;
 /** Money has two to four; what has more is a quotient or a sum of floating-point numbers. */
-export const decimalPlaces = 6;
+const decimalPlaces = 6;
 const exactInteger = 2n ** 53n;
 
 /** The type of a column that is declared so. */

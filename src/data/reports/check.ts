@@ -2,10 +2,10 @@
 import { OperatorError } from '../../model/errors.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import type { Snapshot } from '../../store/reading-types.ts';
-import { missingNeeds } from './needs.ts';
-import type { Report } from './report.ts';
+import { missingNeeds } from './run.ts';
+import type { Report } from './reports.ts';
 
-export interface ReportCheck {
+interface ReportCheck {
   readonly problems: readonly string[];
   /** Related records that it needs and the mirror does not hold; none where there is no mirror. */
   readonly off: readonly RelationTable[];

@@ -4,12 +4,245 @@
  */
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { defaultProblem } from './run.ts';
 import { FileError, UsageError } from '../../model/errors.ts';
 import { explainFileError, fileReason } from '../../model/file-error.ts';
-import { suggestion } from '../../model/nearest.ts';
+import { nearestNames, suggestion } from '../../model/nearest.ts';
 import { readRegularFile } from '../../model/read-file.ts';
-import { readHeader } from './header.ts';
-import type { Report, ReportOrigin } from './report.ts';
+import { type RelationTable, relationTable } from '../../model/relations.ts';
+import { isResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
+
+export const parameterTypes = ['date', 'time', 'integer', 'number', 'text', 'flag'] as const;
+export type ParameterType = (typeof parameterTypes)[number];
+
+export interface ReportParameter {
+  readonly name: string;
+  readonly type: ParameterType;
+  /** As it would be given; null stands for no value, undefined for one that must be given. */
+  readonly default: string | null | undefined;
+  readonly meaning: string;
+}
+
+export const columnTypes = ['text', 'integer', 'number', 'money', 'date', 'time', 'flag', 'json'] as const;
+export type ColumnType = (typeof columnTypes)[number];
+
+interface ReportColumn {
+  readonly name: string;
+  readonly type: ColumnType;
+  readonly meaning: string;
+}
+
+/** A table that the report reads. */
+export interface ReportNeed {
+  /** As it is called in the mirror. */
+  readonly table: string;
+  /** Where its records are read with another resource; null of every other table. */
+  readonly relation: RelationTable | null;
+  /** Keys of the related records that the report reads, `options.coupon` one inside another. */
+  readonly keys: readonly string[];
+}
+
+const chartKinds = ['line', 'bar'] as const;
+export type ChartKind = (typeof chartKinds)[number];
+
+/** The picture that comes naturally to the report; its columns are the report's own. */
+export interface ReportChart {
+  readonly kind: ChartKind;
+  readonly x: string;
+  readonly y: readonly string[];
+}
+
+interface ReportHeader {
+  readonly title: string;
+  readonly description: string;
+  readonly parameters: readonly ReportParameter[];
+  readonly columns: readonly ReportColumn[];
+  readonly needs: readonly ReportNeed[];
+  /** What the numbers rest on, told at each run; `{name}` stands for the value of a parameter. */
+  readonly assumptions: readonly string[];
+  readonly chart: ReportChart | null;
+}
+
+/** Comes with the program, or is the operator's own. */
+type ReportOrigin = 'shipped' | 'own';
+
+export interface Report extends ReportHeader {
+  readonly name: string;
+  readonly file: string;
+  readonly origin: ReportOrigin;
+  readonly sql: string;
+}
+
+interface HeaderReading {
+  readonly header: ReportHeader;
+  /** The rest of the file, and how many lines stand above it. */
+  readonly sql: string;
+  /** In words for people, each with its line; none where the header is whole. */
+  readonly problems: readonly string[];
+}
+
+interface Entry {
+  readonly key: string;
+  readonly value: string;
+  readonly line: number;
+}
+
+const once = ['title', 'description', 'chart'] as const;
+const keys = [...once, 'parameter', 'column', 'needs', 'assumes'] as const;
+
+const parameterPattern = /^[a-z][a-z0-9_]*$/;
+
+/** Reads the text of a report's file. Throws nothing. */
+export function readHeader(text: string): HeaderReading {
+  const problems: string[] = [];
+  const { entries, sql } = entriesOf(text, problems);
+  for (const key of once) {
+    const [, second] = entries.filter((each) => each.key === key);
+    if (second !== undefined) problems.push(`line ${second.line}: a second ${key}`);
+  }
+  const the = (key: string): Entry | undefined => entries.find((each) => each.key === key);
+  const all = <T>(key: string, read: (entry: Entry) => T | string): T[] =>
+    entries
+      .filter((each) => each.key === key)
+      .flatMap((entry) => {
+        const found = read(entry);
+        if (typeof found !== 'string') return [found];
+        problems.push(`line ${entry.line}: ${found}`);
+        return [];
+      });
+
+  const columns = all('column', columnOf);
+  const parameters = all('parameter', parameterOf);
+  const [chart = null] = all('chart', (entry) => chartOf(entry, columns));
+  const header: ReportHeader = {
+    title: the('title')?.value ?? '',
+    description: the('description')?.value ?? '',
+    parameters,
+    columns,
+    needs: all('needs', needsOf).flat(),
+    assumptions: all('assumes', ({ value }) => assumptionOf(value, parameters)).map(({ words }) => words),
+    chart,
+  };
+  for (const key of ['title', 'description', 'column', 'needs']) {
+    const entry = the(key);
+    if (entry === undefined || entry.value === '') problems.push(`the header has no ${key}`);
+  }
+  problems.push(...twice('parameter', parameters), ...twice('column', columns));
+  if (sql.trim() === '') problems.push('there is no SQL below the header');
+  return { header, sql, problems };
+}
+
+function entriesOf(text: string, problems: string[]): { entries: Entry[]; sql: string } {
+  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);
+  const end = lines.findIndex((line) => !line.startsWith('--') && line.trim() !== '');
+  const head = end === -1 ? lines : lines.slice(0, end);
+  const entries: Entry[] = [];
+  for (const [index, line] of head.entries()) {
+    const words = line.replace(/^--/, '');
+    const last = entries.at(-1);
+    if (words.trim() === '') continue;
+    // More of the entry above is moved in.
+    if (/^\s{2,}/.test(words) && last !== undefined) {
+      entries[entries.length - 1] = { ...last, value: `${last.value} ${words.trim()}`.trim() };
+      continue;
+    }
+    const [, key = '', value = ''] = /^\s*([\w-]+):\s*(.*)$/.exec(words) ?? [];
+    const place = `line ${index + 1}`;
+    if (key === '') problems.push(`${place}: "${line.trim()}" is not of the form "-- key: value"`);
+    else if (!(keys as readonly string[]).includes(key)) {
+      problems.push(`${place}: the header knows no "${key}". ${suggestion(key, keys)}`);
+    }
+    // A stranger takes the lines below it along.
+    entries.push({ key, value: value.trim(), line: index + 1 });
+  }
+  return { entries, sql: end === -1 ? '' : lines.slice(end).join('\n').trimEnd() };
+}
+
+function cellsOf({ value }: Entry): string[] {
+  return value.split('|').map((cell) => cell.trim());
+}
+
+function parameterOf(entry: Entry): ReportParameter | string {
+  const [name = '', type = '', given, meaning = '', ...more] = cellsOf(entry);
+  if (given === undefined || meaning === '' || more.length > 0) {
+    return 'a parameter is written "name | type | default | meaning"';
+  }
+  if (!parameterPattern.test(name)) return `"${name}" is no name of a parameter: small letters, digits and _`;
+  const known = parameterTypes.find((each) => each === type);
+  if (known === undefined) return `the parameter ${name} has the type "${type}". ${suggestion(type, parameterTypes)}`;
+  const standing = given === 'required' ? undefined : given === 'none' ? null : given;
+  const parameter = { name, type: known, default: standing, meaning };
+  return defaultProblem(parameter) ?? parameter;
+}
+
+function columnOf(entry: Entry): ReportColumn | string {
+  const [name = '', type = '', meaning = '', ...more] = cellsOf(entry);
+  if (name === '' || meaning === '' || more.length > 0) return 'a column is written "name | type | meaning"';
+  const known = columnTypes.find((each) => each === type);
+  if (known === undefined) return `the column ${name} has the type "${type}". ${suggestion(type, columnTypes)}`;
+  return { name, type: known, meaning };
+}
+
+/** `users, users.payments (status, amount)` */
+function needsOf({ value }: Entry): ReportNeed[] | string {
+  const parts = value.match(/[^,(]+(?:\([^)]*\))?/g) ?? [];
+  const needs: ReportNeed[] = [];
+  for (const part of parts) {
+    const [, name = '', list] = /^\s*([\w.]+)\s*(?:\(([^)]*)\))?\s*$/.exec(part) ?? [];
+    const [resource = '', relation, ...more] = name.split('.');
+    const read = (list ?? '')
+      .split(',')
+      .map((key) => key.trim())
+      .filter((key) => key !== '');
+    if (name === '' || more.length > 0)
+      return `"${part.trim()}" is no table, and no related records such as users.orders`;
+    if (relation === undefined) {
+      if (list !== undefined) return `keys belong to related records, as in users.orders (status), and not to ${name}`;
+      needs.push({ table: name, relation: null, keys: [] });
+      continue;
+    }
+    if (!isResourceName(resource))
+      return `there are no ${resource} to read ${relation} of. ${suggestion(resource, resourceNames)}`;
+    const known = resourceOf(resource).includes ?? [];
+    if (!known.includes(relation)) {
+      return `${resource} have no related records called "${relation}". ${suggestion(relation, known)}`;
+    }
+    const table = relationTable(resource, relation);
+    needs.push({ table: table.table, relation: table, keys: read });
+  }
+  return needs;
+}
+
+function assumptionOf(value: string, parameters: readonly ReportParameter[]): { words: string } | string {
+  const names = parameters.map(({ name }) => name);
+  const stranger = [...value.matchAll(/\{([^}]*)\}/g)].find(([, name = '']) => !names.includes(name));
+  return stranger === undefined ? { words: value } : `{${stranger[1] ?? ''}} is none of the parameters`;
+}
+
+function chartOf({ value }: Entry, columns: readonly ReportColumn[]): ReportChart | string {
+  const [kind = '', x = '', list = '', ...more] = value.split(/\s+/);
+  const known = chartKinds.find((each) => each === kind);
+  if (known === undefined || list === '' || more.length > 0) {
+    return 'a chart is written "line x y" or "bar x y", with several y separated by commas alone';
+  }
+  const y = list.split(',');
+  for (const name of [x, ...y]) {
+    if (columns.some((each) => each.name === name)) continue;
+    const near = nearestNames(
+      name,
+      columns.map((each) => each.name),
+    );
+    return `the chart names "${name}", which is none of the columns${near.length === 0 ? '' : `; ${near[0]} is`}`;
+  }
+  const words = columns.find(({ name, type }) => y.includes(name) && !['integer', 'number', 'money'].includes(type));
+  return words === undefined ? { kind: known, x, y } : `the chart draws "${words.name}", which is ${words.type}`;
+}
+
+function twice(what: string, named: readonly { readonly name: string }[]): string[] {
+  const names = named.map(({ name }) => name);
+  const again = names.find((name, index) => names.indexOf(name) !== index);
+  return again === undefined ? [] : [`two ${what}s are called "${again}"`];
+}
 
 /** A file that is no report, and why; it stands in nobody's way. */
 export interface BrokenReport {
@@ -27,7 +260,7 @@ export interface Reports {
   readonly replaced: readonly string[];
 }
 
-export interface ReportFolders {
+interface ReportFolders {
   readonly shipped: string;
   /** May be missing, or the same folder. */
   readonly own: string;

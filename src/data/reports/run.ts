@@ -1,11 +1,212 @@
 /** Running a saved report: its rows, from one state of the mirror. */
-import { UsageError } from '../../model/errors.ts';
-import { suggestion } from '../../model/nearest.ts';
-import { isResourceName } from '../../model/resources.ts';
-import type { BoundValues, Rows, Snapshot, StatementPart } from '../../store/reading-types.ts';
 import { checkAsOf } from '../as-of.ts';
-import { needWarnings, refuseMissing } from './needs.ts';
-import type { Report } from './report.ts';
+import type { ParameterType, Report, ReportNeed, ReportParameter } from './reports.ts';
+import { UsageError } from '../../model/errors.ts';
+import { momentForms, parseMoment } from '../../model/moment.ts';
+import { suggestion } from '../../model/nearest.ts';
+import type { RelationTable } from '../../model/relations.ts';
+import { isResourceName } from '../../model/resources.ts';
+import { dayMs, dayOf, timestampOf } from '../../model/time.ts';
+import type { BoundValues, Rows, Snapshot, StatementPart } from '../../store/reading-types.ts';
+
+type Value = string | bigint | number;
+
+const forms: Readonly<Record<ParameterType, string>> = {
+  date: 'a day such as 2026-03-11, today, yesterday, or how long ago, as in 30d',
+  time: `${momentForms}, or now`,
+  integer: 'a whole number',
+  number: 'a number such as 12.5',
+  text: 'text',
+  flag: '0 or 1',
+};
+
+/** The value that is bound; undefined where the text is none of the type. Days and times are UTC. */
+function valueOf(type: ParameterType, text: string, now: number): Value | undefined {
+  const trimmed = text.trim();
+  switch (type) {
+    case 'date': {
+      const ms = momentOf(trimmed, now);
+      return ms === undefined ? undefined : dayOf(ms);
+    }
+    case 'time': {
+      const ms = momentOf(trimmed, now);
+      return ms === undefined ? undefined : timestampOf(ms);
+    }
+    case 'integer':
+      return /^[+-]?\d{1,18}$/.test(trimmed) ? BigInt(trimmed) : undefined;
+    case 'number':
+      return /^[+-]?(?:\d+(?:\.\d+)?|\.\d+)$/.test(trimmed) ? Number(trimmed) : undefined;
+    case 'flag':
+      return trimmed === '0' || trimmed === '1' ? BigInt(trimmed) : undefined;
+    case 'text':
+      return text;
+  }
+}
+
+function momentOf(text: string, now: number): number | undefined {
+  switch (text) {
+    case 'now':
+      return now;
+    case 'today':
+      return now - (now % dayMs);
+    case 'yesterday':
+      return now - (now % dayMs) - dayMs;
+    default:
+      return parseMoment(text.replace(/\s+ago$/, ''), now);
+  }
+}
+
+/** What is wrong with the default of a parameter, in words for people. */
+export function defaultProblem({ name, type, default: standing }: ReportParameter): string | undefined {
+  if (standing === null || standing === undefined || valueOf(type, standing, dayMs * 20_000) !== undefined) {
+    return undefined;
+  }
+  return `the parameter ${name} has the default "${standing}", which is not ${forms[type]}`;
+}
+
+/**
+ * The values to bind: what was given, and the defaults of the rest. Throws a UsageError for a name that the report does
+ * not know, a value of another type, and a parameter without default that was not given.
+ * @param now in ms since 1970; what `today` and `30d ago` are counted from
+ */
+export function boundValues(
+  report: Pick<Report, 'name' | 'parameters'>,
+  given: ReadonlyMap<string, string>,
+  now: number,
+): BoundValues {
+  const names = report.parameters.map(({ name }) => name);
+  for (const name of given.keys()) {
+    if (names.includes(name)) continue;
+    throw new UsageError(`report ${report.name} has no parameter "${name}"`, {
+      advice: names.length === 0 ? 'It has none at all.' : suggestion(name, names),
+    });
+  }
+  return Object.fromEntries(
+    report.parameters.map((parameter) => [
+      parameter.name,
+      boundValue(report, parameter, given.get(parameter.name), now),
+    ]),
+  );
+}
+
+function boundValue(
+  report: Pick<Report, 'name'>,
+  { name, type, default: standing, meaning }: ReportParameter,
+  given: string | undefined,
+  now: number,
+): Value | null {
+  const text = given ?? standing;
+  if (text === undefined) {
+    throw new UsageError(`report ${report.name} needs the parameter "${name}": ${meaning}`, {
+      advice: `Give it with --param ${name}=…, ${forms[type]}.`,
+    });
+  }
+  if (text === null) return null;
+  const value = valueOf(type, text, now);
+  if (value !== undefined) return value;
+  throw new UsageError(`the parameter ${name} of report ${report.name} is "${text}"`, {
+    advice: `It must be ${forms[type]}.`,
+  });
+}
+
+/** The assumptions of the report in words, with the values in force. */
+export function assumptionsWith(report: Pick<Report, 'assumptions'>, values: BoundValues): string[] {
+  return report.assumptions.map((words) => words.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name])));
+}
+
+/** The tables that the mirror does not have. */
+export function missingNeeds(report: Pick<Report, 'needs'>, snapshot: Pick<Snapshot, 'relations'>): ReportNeed[] {
+  const names = new Set(snapshot.relations().map(({ name }) => name));
+  return report.needs.filter(({ table }) => !names.has(table));
+}
+
+/** Throws a UsageError that says which setting to switch on where the mirror lacks a table. */
+function refuseMissing(report: Pick<Report, 'name' | 'needs'>, snapshot: Pick<Snapshot, 'relations'>): void {
+  const missing = missingNeeds(report, snapshot);
+  const [stranger] = missing.filter(({ relation }) => relation === null);
+  if (stranger !== undefined) {
+    const names = snapshot.relations().map(({ name }) => name);
+    throw new UsageError(`report ${report.name} reads ${stranger.table}, which the mirror does not have`, {
+      advice: suggestion(stranger.table, names),
+    });
+  }
+  const relations = missing.flatMap(({ relation }) => relation ?? []);
+  if (relations.length === 0) return;
+  throw new UsageError(`report ${report.name} needs ${namesOf(relations)}, which the mirror does not hold yet`, {
+    advice: `${switchOn(relations)} Then run \`admin-mirror sync\`.`,
+  });
+}
+
+function namesOf(relations: readonly RelationTable[]): string {
+  return listed.format(relations.map(({ resource, relation }) => `${relation} of ${resource}`));
+}
+
+const listed = new Intl.ListFormat('en', { style: 'long', type: 'conjunction' });
+
+/** Which settings make the mirror hold them: a sentence for each resource. */
+export function switchOn(relations: readonly RelationTable[]): string {
+  return [...new Set(relations.map(({ resource }) => resource))]
+    .map((resource) => {
+      const names = relations
+        .filter((each) => each.resource === resource)
+        .map(({ relation }) => relation)
+        .toSorted();
+      const variable = `ADMIN_MIRROR_RESOURCES_${resource.toUpperCase()}_INCLUDE`;
+      return `Add ${listed.format(names)} to the setting resources.${resource}.include (${variable}).`;
+    })
+    .join(' ');
+}
+
+interface Read {
+  readonly included: boolean;
+  readonly keys: readonly string[];
+}
+
+/** What the operator should know of the related records that the report reads: not read any more, or without a key. */
+function needWarnings(report: Pick<Report, 'needs'>, snapshot: Snapshot): string[] {
+  const warnings: string[] = [];
+  for (const { table, relation, keys } of report.needs) {
+    if (relation === null) continue;
+    const { included, keys: seen } = readOf(snapshot, table);
+    if (!included) {
+      warnings.push(
+        `${table} is as it was when it was last read: resources.${relation.resource}.include is without it`,
+      );
+    }
+    if (seen.length === 0) {
+      warnings.push(`${table} holds no record: the server has sent none so far`);
+      continue;
+    }
+    const unseen = keys.filter((key) => !isSeen(snapshot, table, key, seen));
+    if (unseen.length === 0) continue;
+    const names = unseen.map((key) => `"${key}"`).join(', ');
+    warnings.push(`no record in ${table} has ${names}: what the report makes of it is empty or 0`);
+  }
+  return warnings;
+}
+
+function readOf(snapshot: Snapshot, table: string): Read {
+  const rows = snapshot.query('SELECT included, keys FROM mirror_relations WHERE table_name = :table', { table });
+  for (const [[included, keys] = []] of rows.batches(() => 1)) {
+    return {
+      included: included === 1n,
+      keys: (JSON.parse(String(keys)) as (string | null)[]).filter((key) => key !== null),
+    };
+  }
+  // A blank mirror has the tables and no word of them.
+  return { included: true, keys: [] };
+}
+
+/** Keys inside of others are not on record: they are looked for, up to the first. */
+function isSeen(snapshot: Snapshot, table: string, key: string, seen: readonly string[]): boolean {
+  const [outer = '', inner] = key.split('.');
+  if (!seen.includes(outer)) return false;
+  if (inner === undefined) return true;
+  const sql = `SELECT 1 FROM "${table}" WHERE json_type(record, :path) IS NOT NULL LIMIT 1`;
+  const path = `$."${key.replaceAll('.', '"."')}"`;
+  // To the end, of one row at most: a statement that is left open would hold the snapshot.
+  return [...snapshot.query(sql, { path }).batches(() => 2)].length > 0;
+}
 
 export interface ReportRequest {
   readonly report: Report;

@@ -6,15 +6,98 @@ import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
-import { counted } from '../../model/counted.ts';
-import type { ResultColumn } from '../../store/reading-types.ts';
-import { columnKinds } from '../column-kind.ts';
-import type { FileRun } from '../file-run.ts';
+import { type ColumnKind, columnKinds } from '../column-kind.ts';
+import type { RowEncoder } from '../encoding.ts';
+import type { FileRun } from '../export.ts';
 import type { RowSource } from '../source.ts';
-import { headingCell } from './cells.ts';
-import { declaration, mainNamespace, sheetPath, workbookParts } from './parts.ts';
-import { columnLetters, rowsOfSheet, widthsOf } from './rows.ts';
-import { longestText } from './text.ts';
+import { microseconds, wholeSeconds } from '../../model/api-time.ts';
+import { counted } from '../../model/counted.ts';
+import { plainText } from '../../store/files/csv.ts';
+import type { Cell, ResultColumn, Row } from '../../store/reading-types.ts';
+
+const declaration = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n';
+const mainNamespace = 'http://schemas.openxmlformats.org/spreadsheetml/2006/main';
+
+const office = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships';
+const packaging = 'http://schemas.openxmlformats.org/package/2006';
+const typesPrefix = 'application/vnd.openxmlformats-officedocument.spreadsheetml';
+
+function sheetPath(number: number): string {
+  return `xl/worksheets/sheet${number}.xml`;
+}
+
+/** Names of sheets have at most 31 characters, none of these, and no apostrophe at an end. */
+export function sheetName(name: string, number: number): string {
+  const end = number === 1 ? '' : ` (${number})`;
+  const clean = name.toWellFormed().replaceAll(/[[\]:*?/\\\p{Cc}]/gu, '_');
+  const whole = clean
+    .slice(0, 31 - end.length)
+    .toWellFormed()
+    .replaceAll(/^'|'$/g, '_');
+  return `${whole === '' ? 'rows' : whole}${end}`;
+}
+
+const plainFont = '<sz val="11"/><name val="Calibri"/><family val="2"/>';
+
+/** The three looks of a cell: plain, a date with its time of day, a heading. */
+const stylesPart = [
+  `<styleSheet xmlns="${mainNamespace}">`,
+  '<numFmts count="1"><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd\\ hh:mm:ss"/></numFmts>',
+  `<fonts count="2"><font>${plainFont}</font><font><b/>${plainFont}</font></fonts>`,
+  '<fills count="2"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill></fills>',
+  '<borders count="1"><border><left/><right/><top/><bottom/><diagonal/></border></borders>',
+  '<cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs>',
+  '<cellXfs count="3"><xf numFmtId="0" fontId="0" fillId="0" borderId="0" xfId="0"/>',
+  '<xf numFmtId="164" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>',
+  '<xf numFmtId="0" fontId="1" fillId="0" borderId="0" xfId="0" applyFont="1"/></cellXfs>',
+  '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles></styleSheet>',
+].join('');
+
+const timeStyle = 1;
+const headingStyle = 2;
+
+/** Every part but the sheets, by its path; for so many sheets of that name. */
+function workbookParts(name: string, sheets: number): ReadonlyMap<string, string> {
+  const numbers = Array.from({ length: sheets }, (_, index) => index + 1);
+  const listed = numbers.map(
+    (number) => `<sheet name="${attribute(sheetName(name, number))}" sheetId="${number}" r:id="rId${number}"/>`,
+  );
+  const related = numbers.map((number) => relationship(`rId${number}`, 'worksheet', `worksheets/sheet${number}.xml`));
+  const typed = numbers.map((number) => override(`/${sheetPath(number)}`, 'worksheet'));
+  const parts: readonly (readonly [path: string, xml: string])[] = [
+    [
+      'xl/workbook.xml',
+      `<workbook xmlns="${mainNamespace}" xmlns:r="${office}"><bookViews><workbookView/></bookViews><sheets>${listed.join('')}</sheets></workbook>`,
+    ],
+    [
+      'xl/_rels/workbook.xml.rels',
+      relationships([...related, relationship(`rId${sheets + 1}`, 'styles', 'styles.xml')]),
+    ],
+    ['_rels/.rels', relationships([relationship('rId1', 'officeDocument', 'xl/workbook.xml')])],
+    [
+      '[Content_Types].xml',
+      `<Types xmlns="${packaging}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/>${override('/xl/workbook.xml', 'sheet.main')}${typed.join('')}${override('/xl/styles.xml', 'styles')}</Types>`,
+    ],
+    ['xl/styles.xml', stylesPart],
+  ];
+  return new Map(parts.map(([path, xml]) => [path, `${declaration}${xml}`]));
+}
+
+function attribute(text: string): string {
+  return escaped(text).replaceAll('"', '&quot;');
+}
+
+function override(path: string, type: string): string {
+  return `<Override PartName="${path}" ContentType="${typesPrefix}.${type}+xml"/>`;
+}
+
+function relationship(id: string, type: string, target: string): string {
+  return `<Relationship Id="${id}" Type="${office}/${type}" Target="${target}"/>`;
+}
+
+function relationships(entries: readonly string[]): string {
+  return `<Relationships xmlns="${packaging}/relationships">${entries.join('')}</Relationships>`;
+}
 
 /** Of a ZIP's members: the same rows give the same bytes, whenever. The first day that a ZIP can name. */
 const mtime = new Date(1980, 0, 1);
@@ -110,3 +193,159 @@ function sheetBegin(columns: readonly ResultColumn[], widths: readonly number[] 
 }
 
 const sheetEnd = '</sheetData></worksheet>';
+
+/** Characters that one cell may hold, in UTF-16 units as the format counts them. */
+const longestText = 32_767;
+
+// What XML cannot hold, or would not give back (a carriage return), and what looks like the sign for it.
+// oxlint-disable-next-line no-control-regex -- they are what is looked for
+const unwritable = /[\0-\x08\v\f\r\x0E-\x1F\uFFFE\uFFFF]|_(?=x[0-9A-Fa-f]{4}_)/;
+const everyUnwritable = new RegExp(unwritable, 'g');
+const special = new RegExp(`[&<>]|${unwritable.source}`);
+
+function sign(character: string): string {
+  return `_x${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}_`;
+}
+
+/** The text for the inside of an element. */
+function escaped(text: string): string {
+  if (!special.test(text)) return text;
+  return text
+    .replaceAll(everyUnwritable, sign)
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;');
+}
+
+/** The text, cut where it is too long; never between the two halves of a character. */
+function fitting(text: string): string {
+  if (text.length <= longestText) return text;
+  const isHalf = text.codePointAt(longestText - 1) !== text.charCodeAt(longestText - 1);
+  return text.slice(0, isHalf ? longestText - 1 : longestText);
+}
+
+// Blanks at an end, two in a row and line breaks would be joined into one without the mark to keep them.
+const blanks = /^\s|\s$|\s\s|[\t\n]/;
+
+/** The content of a cell of text. */
+function textElement(text: string): string {
+  return `<t${blanks.test(text) ? ' xml:space="preserve"' : ''}>${escaped(text)}</t>`;
+}
+
+/** Whole numbers of more digits are text: a spreadsheet shows 15, and puts zeros in the place of the others. */
+const endOfDigits = 10n ** 15n;
+
+const daySeconds = 86_400;
+/** Days of a spreadsheet up to 1970. */
+const epochDay = 25_569;
+/** 1900-03-01: before it, spreadsheets disagree, for 1900 has a February 29th in some. */
+const firstDay = 61;
+
+/** The time as a day of a spreadsheet, its time of day as the fraction; undefined of what is no time, or too early. */
+function serialOf(text: string): number | undefined {
+  const seconds = wholeSeconds(text);
+  if (Number.isNaN(seconds)) return undefined;
+  // A day has not enough digits for more than milliseconds, and rounding up would make it another day.
+  const serial = (seconds + Math.floor(microseconds(text) / 1000) / 1000) / daySeconds + epochDay;
+  return serial >= firstDay ? serial : undefined;
+}
+
+function textCell(at: string, text: string, style = ''): string {
+  return `<c r="${at}"${style} t="inlineStr"><is>${textElement(text)}</is></c>`;
+}
+
+function headingCell(at: string, text: string): string {
+  return textCell(at, fitting(text), ` s="${headingStyle}"`);
+}
+
+/**
+ * The cell as XML; nothing at all for null.
+ * @param mayBeTime whether text in the column that is a time stands for one
+ * @param onCut told of text that was too long
+ */
+function cellElement(at: string, cell: Cell, mayBeTime: boolean, onCut: () => void): string {
+  if (cell === null) return '';
+  if (typeof cell === 'bigint' && cell < endOfDigits && cell > -endOfDigits) return `<c r="${at}"><v>${cell}</v></c>`;
+  if (typeof cell === 'number' && Number.isFinite(cell)) {
+    return `<c r="${at}"><v>${Object.is(cell, -0) ? '-0' : cell}</v></c>`;
+  }
+  const whole = typeof cell === 'string' ? cell : plainText(cell);
+  const serial = mayBeTime && typeof cell === 'string' ? serialOf(cell) : undefined;
+  if (serial !== undefined) return `<c r="${at}" s="${timeStyle}"><v>${serial}</v></c>`;
+  const text = fitting(whole);
+  if (text !== whole) onCut();
+  return textCell(at, text);
+}
+
+/** Rows of a sheet besides its heading. */
+const rowsOfSheet = 1_048_575;
+
+/** The column as spreadsheets name it: A, B, … Z, AA. */
+function columnLetters(index: number): string {
+  const last = String.fromCharCode(65 + (index % 26));
+  return index < 26 ? last : columnLetters(Math.floor(index / 26) - 1) + last;
+}
+
+/** Rows of the beginning that the widths of the columns are taken from. */
+const measuredRows = 100;
+const widest = 60;
+const narrowest = 8;
+/** `2026-03-11 10:00:00`, however many digits the API writes. */
+const timeWidth = 19;
+
+/** Widths, in characters, that show the heading and the rows. */
+function widthsOf(
+  columns: readonly ResultColumn[],
+  kinds: readonly ColumnKind[],
+  rows: readonly Row[],
+): readonly number[] {
+  return columns.map(({ name }, index) => {
+    const lengths = rows.slice(0, measuredRows).map((row) => {
+      const cell = row[index] ?? null;
+      if (cell === null) return 0;
+      if (kinds[index] === 'time') return timeWidth;
+      return (typeof cell === 'string' ? cell : plainText(cell)).length;
+    });
+    return Math.min(widest, Math.max(narrowest, name.length, ...lengths) + 2);
+  });
+}
+
+export function sheetEncoder(
+  kinds: readonly ColumnKind[],
+  columns: readonly ResultColumn[],
+  sheetRows: number,
+): RowEncoder {
+  const letters = columns.map((_, index) => columnLetters(index));
+  const mayBeTime = kinds.map((kind) => kind === 'time' || kind === 'open');
+  const encoder = new TextEncoder();
+  let text = '';
+  let rows = 0;
+  let cut = 0;
+  let widths: readonly number[] | undefined;
+  const onCut = () => void (cut += 1);
+
+  return {
+    add: (batch, first) => {
+      if (first === 0) widths = widthsOf(columns, kinds, batch);
+      // After the heading; no batch reaches over the end of a sheet.
+      let number = (first % sheetRows) + 2;
+      for (const row of batch) {
+        text += `<row r="${number}">`;
+        for (const [index, cell] of row.entries()) {
+          if (cell !== null) text += cellElement(`${letters[index]}${number}`, cell, mayBeTime[index] === true, onCut);
+        }
+        text += '</row>';
+        number += 1;
+      }
+      rows += batch.length;
+    },
+    take: () => {
+      const piece = { bytes: encoder.encode(text), rows, cut, ...(widths === undefined ? {} : { widths }) };
+      text = '';
+      rows = 0;
+      cut = 0;
+      widths = undefined;
+      return piece;
+    },
+  };
+}

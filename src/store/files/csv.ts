@@ -1,7 +1,6 @@
 /**
  * CSV and TSV as README.md describes them, built by hand: a table of a million rows is written several times quicker
- * than by csv-stringify, which stays the judge of every byte (test/store/csv.test.ts) and writes headings and the few
- * rows of a query.
+ * than by csv-stringify, which stays the judge of every byte (test/store/csv.test.ts).
  */
 import { Buffer } from 'node:buffer';
 import type { Cell, Row } from '../reading-types.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { chartOf } from '../../../src/data/chart/chart.ts';
-import { guessChart } from '../../../src/data/chart/guess.ts';
+import { chartOf, guessChart } from '../../../src/data/chart/chart.ts';
 import type { Row } from '../../../src/store/reading-types.ts';
 
 function named(...names: string[]) {

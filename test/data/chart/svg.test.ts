@@ -2,9 +2,8 @@ import { Buffer } from 'node:buffer';
 import { describe, expect, test } from 'vitest';
 import { XmlScanner } from '../../../src/bulk/sheet/xlsx/xml.ts';
 import { chartOf } from '../../../src/data/chart/chart.ts';
-import { textWidth } from '../../../src/data/chart/svg-text.ts';
-import { chartSvg } from '../../../src/data/chart/svg.ts';
-import type { ChartKind } from '../../../src/data/reports/report.ts';
+import { chartSvg, textWidth } from '../../../src/data/chart/svg.ts';
+import type { ChartKind } from '../../../src/data/reports/reports.ts';
 import type { Row } from '../../../src/store/reading-types.ts';
 
 interface Element {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { chartOf } from '../../../src/data/chart/chart.ts';
 import { chartText } from '../../../src/data/chart/terminal.ts';
-import type { ChartKind } from '../../../src/data/reports/report.ts';
-import { width } from '../../../src/data/text-width.ts';
+import type { ChartKind } from '../../../src/data/reports/reports.ts';
+import { width } from '../../../src/data/text-table.ts';
 import { forTerminal, styleWord, withoutStyles } from '../../../src/model/terminal-text.ts';
 import type { Row } from '../../../src/store/reading-types.ts';
 

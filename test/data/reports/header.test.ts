@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readHeader } from '../../../src/data/reports/header.ts';
+import { readHeader } from '../../../src/data/reports/reports.ts';
 
 const whole = [
   '-- title: Users by status',

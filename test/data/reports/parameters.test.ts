@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { boundValues } from '../../../src/data/reports/parameters.ts';
-import type { ReportParameter } from '../../../src/data/reports/report.ts';
+import { boundValues } from '../../../src/data/reports/run.ts';
+import type { ReportParameter } from '../../../src/data/reports/reports.ts';
 
 const now = Date.parse('2026-03-11T10:20:30Z');
 

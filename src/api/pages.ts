@@ -2,7 +2,7 @@
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Page, Unreadable } from './envelope.ts';
-import { IncompleteError } from '../model/errors.ts';
+import { afterPart, IncompleteError } from '../model/errors.ts';
 import { type AskPage, Reach, readPage, wordsOf } from './narrow.ts';
 
 interface Walk {
@@ -15,7 +15,8 @@ interface Walk {
 /**
  * The pages from the first to the last that the server knows of by then. Each record comes once by its `id`; one without
  * an id comes as often as it is served. What the server cannot make a page of is read as smaller ones; where records are
- * left that no page shows, it throws an IncompleteError after all others.
+ * left that no page shows, it throws an IncompleteError after all others; and where the server is lost after the first
+ * page, with what came by then.
  */
 export async function* walkPages(ask: AskPage, { resource, first, pageSize, log }: Walk): AsyncGenerator<Page> {
   const seen = new Set<unknown>();
@@ -26,7 +27,9 @@ export async function* walkPages(ask: AskPage, { resource, first, pageSize, log 
   const reach = new Reach();
   const unreadable: Unreadable[] = [];
   for (;;) {
-    const page = await readPage(ask, number, size, reach);
+    const page = await readPage(ask, number, size, reach).catch((error: unknown) => {
+      throw number === first ? error : afterPart(error);
+    });
     unreadable.push(...(page.unreadable ?? []));
     if (total !== undefined && page.total !== total && !warned) {
       warned = true;

@@ -125,6 +125,8 @@ export async function* everyUser(options: LiveOptions, pages: number): AsyncGene
   for (let first = 1; first <= pages; first += concurrency) {
     const numbers = Array.from({ length: Math.min(concurrency, pages - first + 1) }, (_, at) => first + at);
     const read = await Promise.all(numbers.map((number) => pageOf(options, reach, number)));
+    // A total may count what no page shows.
+    if (read.every(({ records, unreadable }) => records.length === 0 && unreadable === undefined)) return;
     for (const { records } of read) yield records.flatMap((record) => knownUser(record, userFields) ?? []);
   }
 }

@@ -3,7 +3,14 @@
  * help nobody, and can always be taken up again. Section "Writing" of docs/architecture.md.
  */
 import { counted } from '../model/counted.ts';
-import { FileError, IncompleteError, KeyRefusedError, OperatorError, OutcomeUnknownError } from '../model/errors.ts';
+import {
+  afterPart,
+  FileError,
+  IncompleteError,
+  KeyRefusedError,
+  OperatorError,
+  OutcomeUnknownError,
+} from '../model/errors.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { Action } from './action.ts';
@@ -149,7 +156,7 @@ class Run {
       });
     }
     await lanes.end();
-    return this.#stop;
+    return this.#sent ? afterPart(this.#stop) : this.#stop;
   }
 
   /** One row alone, looked at to its end, before any other goes out. */

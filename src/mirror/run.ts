@@ -183,7 +183,7 @@ function errorOf(ends: readonly ResourceEnd[], signal: AbortSignal): OperatorErr
   if (ends.every(({ status }) => status === 'complete')) return null;
   // A mirror that is damaged, or cannot be written to, is no fault of any server, and trying again does not help.
   const ofFile = ends.map(({ error }) => error).find((error) => error instanceof FileError);
-  const shared = ofFile ?? sharedFailure(ends.map(({ error }) => error));
+  const shared = ofFile ?? sharedFailure(ends.map(({ error, status }) => ({ error, reached: status !== 'failed' })));
   if (shared !== undefined) return shared;
   const problems = ends.flatMap(({ problem }) => (problem === null ? [] : [problem]));
   return new IncompleteError(`the mirror is not complete: ${[...new Set(problems)].join('; ')}`, {

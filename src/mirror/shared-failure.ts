@@ -1,11 +1,17 @@
-/** The failure that everything asked for has in common, and by which a command ends rather than by an incomplete answer. */
+/** The failure that everything asked for has in common, and by which a command ends rather than by an incomplete response. */
 import { KeyRefusedError, type OperatorError, UnreachableError } from '../model/errors.ts';
 
-/** The first of the errors where all of them are refused keys, or all a lost server; undefined otherwise. */
-export function sharedFailure(errors: readonly (OperatorError | null)[]): OperatorError | undefined {
-  for (const kind of [KeyRefusedError, UnreachableError]) {
-    const [first] = errors;
-    if (first instanceof kind && errors.every((error) => error instanceof kind)) return first;
-  }
+interface End {
+  readonly error: OperatorError | null;
+  /** Whether the server gave anything of it before. */
+  readonly reached: boolean;
+}
+
+/** The first error where everything ended by a refused key, or by a server that gave nothing at all; undefined otherwise. */
+export function sharedFailure(ends: readonly End[]): OperatorError | undefined {
+  const [first] = ends;
+  if (first === undefined || first.error === null) return undefined;
+  if (ends.every(({ error }) => error instanceof KeyRefusedError)) return first.error;
+  if (ends.every(({ error, reached }) => error instanceof UnreachableError && !reached)) return first.error;
   return undefined;
 }

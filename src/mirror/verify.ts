@@ -96,7 +96,7 @@ function errorOf(
 ): OperatorError | null {
   if (status === 'interrupted') return signal.reason instanceof OperatorError ? signal.reason : null;
   if (status !== 'incomplete') return null;
-  const shared = sharedFailure(ends.map(({ error }) => error));
+  const shared = sharedFailure(ends.map(({ error, verdict }) => ({ error, reached: verdict.server_total !== null })));
   if (shared !== undefined) return shared;
   const problems = ends.flatMap(({ verdict }) => (verdict.problem === null ? [] : [verdict.problem]));
   return new IncompleteError(`not everything could be compared: ${[...new Set(problems)].join('; ')}`, {

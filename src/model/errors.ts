@@ -53,6 +53,12 @@ export class IncompleteError extends OperatorError {
   override readonly exitCode = 5;
 }
 
+/** The same failure after a part of the work was done: a server that is lost then was not lost for everything. */
+export function afterPart<E>(error: E): E | IncompleteError {
+  if (!(error instanceof UnreachableError)) return error;
+  return new IncompleteError(error.message, { advice: error.advice, cause: error });
+}
+
 /** Another run holds the lock. */
 export class LockHeldError extends OperatorError {
   override readonly name = 'LockHeldError';

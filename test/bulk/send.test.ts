@@ -332,6 +332,14 @@ describe('a server that asks to come back later', () => {
 });
 
 describe('a server that is gone', () => {
+  test('after a row was applied ends the run with 5', async () => {
+    const { sandbox, users, go, states } = await planned({ users: 2 });
+    sandbox.control.setBehaviour({ retry_after_seconds: 3_600 });
+    failNext(sandbox, users[1], 'error_503');
+    expect((await go()).error).toMatchObject({ name: 'IncompleteError', exitCode: 5 });
+    expect(await states()).toEqual(['applied', 'planned']);
+  });
+
   test('ends the run with 4, and the rows are as they were', async () => {
     const { sandbox, journal, client, batch, states } = await planned({ users: 2 });
     await sandbox.close();

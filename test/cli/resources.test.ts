@@ -116,6 +116,21 @@ describe('a list', () => {
     );
   });
 
+  test('of a server that is lost on the way gives what came, as a whole document, and ends with 5', async () => {
+    const sandbox = await startSandbox();
+    sandbox.control.faultNext({
+      fault: 'error_500',
+      times: 100,
+      match: { path: /paginate=\d+&page=(?![12]\b)|paginate=1\b/ },
+    });
+    const { code, stdout, stderr } = await invoke(sandbox, words('users list --all --json --paginate 20'), {
+      environment: { ADMIN_MIRROR_API_ATTEMPTS: '1' },
+    });
+    expect(code).toBe(5);
+    expect(JSON.parse(stdout)).toHaveLength(40);
+    expect(stderr).toMatch(/failed \(500\)/);
+  });
+
   test('that is empty is an empty array, or a heading', async () => {
     const sandbox = await startSandbox({ coupons: 0 });
     expect((await invoke(sandbox, ['coupons', 'list', '--all', '--json'])).stdout).toBe('[]\n');

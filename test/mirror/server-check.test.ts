@@ -308,6 +308,22 @@ describe('a server that cannot be asked', () => {
     expect(stored(file).runs).toBe(3);
   });
 
+  test('after most was read makes a part of the run fail, not all of it', async () => {
+    const sandbox = await startSandbox({ users: 200 });
+    const file = `${temporaryFolder()}/mirror.db`;
+    let pages = 0;
+    const { report, error } = await sync(sandbox, file, {
+      resources: ['users'],
+      pageSize: 10,
+      onEvent: ({ kind }) => {
+        pages += Number(kind === 'page');
+        if (pages === 15) sandbox.control.setBehaviour({ read_error_500: 1 });
+      },
+    });
+    expect(report.resources.users).toMatchObject({ status: 'partial', live: expect.any(Number) });
+    expect([error?.name, error?.exitCode]).toEqual(['IncompleteError', 5]);
+  });
+
   test('and a stop meanwhile is told as one', async () => {
     const { sandbox, file } = await mirrored();
     const { report, error } = await sync(sandbox, file, { signal: AbortSignal.abort(new InterruptedError('SIGTERM')) });

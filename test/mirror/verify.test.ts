@@ -382,6 +382,13 @@ describe('what cannot be compared', () => {
     expect((await verifyMirror(sandbox, file)).error?.exitCode).toBe(4);
   });
 
+  test('is a part where the server fails after it has given something', async () => {
+    const { sandbox, file } = await mirrored();
+    const source = beforeSecondPage(() => Promise.resolve(sandbox.control.setBehaviour({ read_error_500: 1 })));
+    const lost = await verifyMirror(sandbox, file, { deep: true, resources: ['users'], source });
+    expect([lost.report.status, lost.error?.exitCode]).toEqual(['incomplete', 5]);
+  });
+
   test('is what the mirror has never read', async () => {
     const sandbox = await startSandbox(some);
     const file = `${temporaryFolder()}/mirror.db`;

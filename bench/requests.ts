@@ -9,6 +9,7 @@ import type { Client } from '../src/api/client.ts';
 import type { ApiRecord, Page } from '../src/api/envelope.ts';
 import { NotFound } from '../src/api/errors.ts';
 import { apiSource } from '../src/mirror/api-source.ts';
+import { openPlainReader } from '../src/mirror/page-reader.ts';
 import { runSync, type SyncRequest } from '../src/mirror/run.ts';
 import { resourceNames } from '../src/model/resources.ts';
 import { dayMs, hourMs, startOfDay, timestampOf, type Day } from '../src/model/time.ts';
@@ -99,7 +100,7 @@ class ListedServer {
 
   /** What the engine asks of a client; nothing else is there. */
   client(): Client {
-    const list: Client['list'] = async (resource, options = {}) => {
+    const list: Client['list'] = (resource, options = {}) => {
       this.requests += 1;
       const { paginate = 15, page = 1, date, sorts } = options;
       const all = resource === 'users';
@@ -132,7 +133,22 @@ class ListedServer {
       this.requests += 1;
       return Promise.resolve({ status: 200, headers: {}, text: '', body: { id: 1, username: 'owner' } } as never);
     };
-    const asked = { list, getUser, auth, rateLimit: () => undefined, address: 'http://memory', keyMark: '0000' };
+    const listAs: Client['listAs'] = async (resource, options, parse) => {
+      const { page, perPage, lastPage, total, records } = await list(resource, options as never);
+      const body = { current_page: page, per_page: perPage, last_page: lastPage, total, data: records };
+      const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(body)).buffer);
+      const headers = { date: new Date(this.now).toUTCString() };
+      return parse({ status: 200, headers, body: bytes, bytes: bytes.length, milliseconds: 0 });
+    };
+    const asked = {
+      list,
+      listAs,
+      getUser,
+      auth,
+      rateLimit: () => undefined,
+      address: 'http://memory',
+      keyMark: '0000',
+    };
     return asked as unknown as Client;
   }
 }
@@ -144,12 +160,20 @@ export function openSimulation(users: number, pageSize: number, overMs = days * 
   const clock = { now: () => server.now };
   const store = openMirrorStore(join(folder, 'mirror.db'), clock);
   const client = server.client();
+  const readPages = openPlainReader();
   async function run(tried: Partial<SyncRequest> = {}): Promise<number> {
     const before = server.requests;
     server.now += hourMs;
     const counts = () => ({ requests: server.requests - before, retries: 0, byStatus: {} });
     const { signal } = new AbortController();
-    const ports = { source: apiSource(client, pageSize, clock), store, clock, signal, progress: () => {}, counts };
+    const ports = {
+      source: apiSource(client, pageSize, clock, readPages),
+      store,
+      clock,
+      signal,
+      progress: () => {},
+      counts,
+    };
     await runSync(ports, {
       resources: resourceNames,
       mode: 'quick',

@@ -5,10 +5,8 @@
  */
 import { existsSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { MessagePort } from 'node:worker_threads';
 import type { Capabilities } from './api/capabilities.ts';
 import type { Client } from './api/client.ts';
-import type { Http, HttpOptions } from './api/http.ts';
 import type { ReadingProcess } from './data/reading-process.ts';
 import type { Reports } from './data/reports/reports.ts';
 import type { ForgetPorts } from './mirror/forget.ts';
@@ -17,11 +15,9 @@ import type { SyncProgress } from './mirror/progress.ts';
 import type { SyncRequest, SyncResult } from './mirror/run.ts';
 import type { CapabilityStatus, MirrorStatus } from './mirror/status.ts';
 import type { VerifyRequest, VerifyResult } from './mirror/verify.ts';
-import { threadError } from './model/failure.ts';
 import type { Log } from './model/log.ts';
 import { moduleBeside } from './model/module.ts';
 import type { ResourceName } from './model/resources.ts';
-import { startThread } from './model/thread.ts';
 import { type Clock, dayMs, hourMs, systemClock } from './model/time.ts';
 import { OperatorError } from './model/errors.ts';
 import { runId } from './model/run-id.ts';
@@ -88,38 +84,26 @@ export async function withReleases<T>(work: (releases: Releases) => Promise<T>):
   return result;
 }
 
-/**
- * The client of the server that the settings name. Throws a UsageError where address or key are missing.
- * @param openHttp what sends the requests, where it is not this thread
- */
+/** The client of the server that the settings name. Throws a UsageError where address or key are missing. */
 export async function openApi(
   { settings, log, clock }: Omit<Surroundings, 'signal'>,
   releases: Releases,
-  openHttp?: (options: HttpOptions) => Http,
 ): Promise<Client> {
-  const { openClientOver } = await import('./api/client.ts');
-  const open = openHttp ?? (await import('./api/http.ts')).openHttp;
+  const { openClient } = await import('./api/client.ts');
   const { baseUrl, key, warnings } = serverOf(settings);
   for (const warning of warnings) log.warn({}, warning);
   const { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize } = settings.api;
   const network = networkOf(settings);
   const options = { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize, network, log, clock };
   const server = { baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}` };
-  return releases.add(openClientOver(open, { ...server, ...options }));
+  return releases.add(openClient({ ...server, ...options }));
 }
 
-/** The page at hand and the rows made of it are all that the thread which reads has to hold. */
-const readerLimits = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 768 };
-
-/** What the thread that reads does: it sends what the port asks for, and makes rows for the store. */
-export async function openReader(port: MessagePort): Promise<void> {
-  const [{ openHttp }, { serveHttp }, { openRowMaker }] = await Promise.all([
-    import('./api/http.ts'),
-    import('./api/remote-http.ts'),
-    import('./mirror/store/page-rows.ts'),
-  ]);
-  serveHttp(openHttp, port, openRowMaker());
-}
+/** Runs a sync with the settings; what of the request the settings say is not asked for. */
+export type RunSync = (
+  request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
+  progress: SyncProgress,
+) => Promise<SyncResult>;
 
 const syncBounds = {
   /** How long after its end a window is still expected to gain records. */
@@ -131,41 +115,25 @@ const syncBounds = {
 } as const;
 
 /** The parts of a sync, wired; gives the function that runs one. */
-export async function openSync(
-  surroundings: Surroundings,
-  releases: Releases,
-): Promise<
-  (request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>, progress: SyncProgress) => Promise<SyncResult>
-> {
-  // It gets ready while this thread does.
-  const reader = startThread('./reader-thread', import.meta.url, { resourceLimits: readerLimits });
-  releases.add({ close: async () => void (await reader.terminate()) });
-  const [{ apiSource }, { runSync }, { openMirrorStore }, { openRemoteHttp }] = await Promise.all([
-    import('./mirror/api-source.ts'),
-    import('./mirror/run.ts'),
-    import('./mirror/store/mirror-store.ts'),
-    import('./api/remote-http.ts'),
-  ]);
+export async function openSync(surroundings: Surroundings, releases: Releases): Promise<RunSync> {
+  const { openSyncEngine } = await import('./mirror/open.ts');
   const { settings, clock, signal } = surroundings;
-  const client = await openApi(surroundings, releases, (options) => openRemoteHttp(options, reader, threadError));
-  const store = releases.add(openMirrorStore(settings.store.mirror, clock, { historyIgnore: settings.history.ignore }));
-  const source = apiSource(client, settings.api.pageSize, clock);
+  const client = await openApi(surroundings, releases);
   const { windowPages, brake } = settings.sync;
   const { users, packages, emails } = settings.resources;
-  const includes = { users: users.include, packages: packages.include, emails: emails.include };
-  return (request, progress) =>
-    runSync(
-      { source, store, clock, signal, progress, counts: () => client.counters },
-      {
-        ...request,
-        ...syncBounds,
-        windowPages,
-        brake,
-        concurrency: settings.api.concurrency,
-        includes,
-        historyKeepMs: settings.history.keepMs,
-      },
-    );
+  return (request, progress) => {
+    const options = { client, file: settings.store.mirror, pageSize: settings.api.pageSize, clock, signal, progress };
+    const engine = releases.add(openSyncEngine({ ...options, historyIgnore: settings.history.ignore }));
+    return engine.run({
+      ...request,
+      ...syncBounds,
+      windowPages,
+      brake,
+      concurrency: settings.api.concurrency,
+      includes: { users: users.include, packages: packages.include, emails: emails.include },
+      historyKeepMs: settings.history.keepMs,
+    });
+  };
 }
 
 /**
@@ -176,19 +144,13 @@ export async function openVerify(
   surroundings: Surroundings,
   releases: Releases,
 ): Promise<(request: Omit<VerifyRequest, 'concurrency'>, progress: SyncProgress) => Promise<VerifyResult>> {
-  const [{ apiSource }, { verify }, { openVerifyStore }] = await Promise.all([
-    import('./mirror/api-source.ts'),
-    import('./mirror/verify.ts'),
-    import('./mirror/store/verify-store.ts'),
-  ]);
+  const { openVerifyEngine } = await import('./mirror/open.ts');
   const { settings, clock, signal } = surroundings;
-  const store = releases.add(openVerifyStore(settings.store.mirror));
   const client = await openApi(surroundings, releases);
-  const source = apiSource(client, settings.api.pageSize, clock);
-  const { concurrency } = settings.api;
+  const { concurrency, pageSize } = settings.api;
   return async (request, progress) => {
-    const ports = { source, store, clock, signal, progress, counts: () => client.counters };
-    const result = await verify(ports, { ...request, concurrency });
+    const options = { client, file: settings.store.mirror, pageSize, clock, signal, progress };
+    const result = await releases.add(openVerifyEngine(options)).run({ ...request, concurrency });
     if (result.differing.length > 0) await noteDifferences(surroundings, result, releases);
     return result;
   };

@@ -10,10 +10,9 @@ export type {
   NewUser,
   Notification,
   Patience,
-  Reading,
   UserChanges,
 } from './api/client.ts';
-export { openClient } from './api/open-client.ts';
+export { openClient } from './api/client.ts';
 export type { ApiRecord, Page } from './api/envelope.ts';
 export type { Answer } from './api/errors.ts';
 export {

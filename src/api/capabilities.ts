@@ -8,7 +8,7 @@ import type { Client } from './client.ts';
 import type { Page } from './envelope.ts';
 import { isPageFailure, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { type DateFormat, dateRange, type ListOptions } from './list-query.ts';
-import { type AskPage, Reach, readPage } from './narrow.ts';
+import { type AskPage, Reach, readingRecords, readPage } from './narrow.ts';
 import { bestDayOf, planProbes, type Probe } from './probe-days.ts';
 import {
   agrees,
@@ -122,7 +122,7 @@ function pageIn(
 ): Promise<Page> {
   const ask: AskPage = (page, paginate, patience) =>
     client.list(resource, { ...ordered(direction, paginate), page }, signal, patience);
-  return readPage(ask, 1, size, reach);
+  return readPage(readingRecords(ask), 1, size, reach);
 }
 
 /** The newest records, on the largest page that the server gives: a refused one is halved. */
@@ -255,7 +255,7 @@ async function askRange(
     // One record that cannot be read says nothing of ranges.
     const ask: AskPage = (page, paginate, asked = patience) =>
       client.list(resource, { ...options, page, paginate }, signal, asked);
-    const page = await readPage(ask, 1, survey.pageSize, survey.reach);
+    const page = await readPage(readingRecords(ask), 1, survey.pageSize, survey.reach);
     const found = sightingsIn(page);
     survey.seen.push(...found);
     const part = direction === 'asc' ? 'first' : 'last';

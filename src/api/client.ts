@@ -21,10 +21,9 @@ import { bodyOf } from './answer-body.ts';
 import { type Page, pageOf } from './envelope.ts';
 import type { Answer } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
-import type { Http, HttpAnswer, HttpOptions } from './http.ts';
+import { type HttpAnswer, openHttp } from './http.ts';
 import type { Network } from './network.ts';
 import { type ListOptions, listPath } from './list-query.ts';
-import { digestedPage, type PageWish } from './page-digest.ts';
 import { walkPages } from './pages.ts';
 import { openGate, type RateLimit, type Sleep } from './rate.ts';
 import { read } from './read.ts';
@@ -109,11 +108,6 @@ export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>> & {
   readonly mayRetry?: () => boolean;
 };
 
-/** How one list is read. */
-export interface Reading extends Patience {
-  readonly wish?: Omit<PageWish, 'resource' | 'page'>;
-}
-
 /**
  * Reads throw KeyRefused, NotFound, RefusedInput, ServerFailed, Unreachable or NotTheApi; lists PageTooLarge, too, and
  * a UsageError for an option that the resource does not have. What writes throw is told at `write`. All throw the
@@ -125,8 +119,19 @@ export interface Client {
     resource: R,
     options?: ListOptions<R>,
     signal?: AbortSignal,
-    reading?: Reading,
+    patience?: Patience,
   ): Promise<Page>;
+  /**
+   * One page of a list, as `parse` makes it of the response; an UnreadableAnswer that it throws is tried again. It may
+   * take the memory of the body.
+   */
+  listAs<R extends ResourceName, T>(
+    resource: R,
+    options: ListOptions<R>,
+    parse: (answer: HttpAnswer) => T | Promise<T>,
+    signal?: AbortSignal,
+    patience?: Patience,
+  ): Promise<T>;
   /**
    * Every page of a list, forward, each record once by its `id`. Records that come or go meanwhile can shift others past
    * it; it warns where the total changed.
@@ -195,11 +200,8 @@ function checkedId<Id extends RecordKey>(user: Id): Id {
   throw new UsageError(`${user} is no user id`, { advice: 'An id is a whole number above 0.' });
 }
 
-/**
- * Opens the client over what sends the requests; nothing is sent before the first call. Throws a UsageError for an address
- * or key of no use.
- */
-export function openClientOver(openHttp: (options: HttpOptions) => Http, options: ClientOptions): Client {
+/** Opens the client; nothing is sent before the first call. Throws a UsageError for an address or key of no use. */
+export function openClient(options: ClientOptions): Client {
   checkServer(options);
   const { clock, log, random = Math.random, sleep = realSleep } = options;
   const limits = limitsOf(options);
@@ -222,14 +224,10 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
   const line = { http, gate, clock, sleep, log, counters, given: new Set<string>() };
 
-  const list: Client['list'] = async (resource, asked = {}, signal, { wish: wished, mayRetry, ...patience } = {}) => {
-    const page = asked.page ?? 1;
-    const path = listPath(resource, asked);
-    const wish = wished === undefined ? undefined : { ...wished, resource, page };
-    const parse = (answer: HttpAnswer): Page =>
-      wish === undefined ? pageOf(answer, page, resource) : digestedPage(answer, wish);
-    return read(line, path, parse, { limits: { ...limits, ...patience }, random, signal, wish, mayRetry });
-  };
+  const listAs: Client['listAs'] = async (resource, asked, parse, signal, { mayRetry, ...patience } = {}) =>
+    read(line, listPath(resource, asked), parse, { limits: { ...limits, ...patience }, random, signal, mayRetry });
+  const list: Client['list'] = async (resource, asked = {}, signal, patience) =>
+    listAs(resource, asked, (answer) => pageOf(answer, asked.page ?? 1, resource), signal, patience);
 
   const get = (
     name: OperationName,
@@ -257,6 +255,7 @@ export function openClientOver(openHttp: (options: HttpOptions) => Http, options
 
   return {
     list,
+    listAs,
     pages: (resource, asked = {}, signal) =>
       walkPages((page, paginate, patience) => list(resource, { ...asked, page, paginate }, signal, patience), {
         resource,

@@ -8,7 +8,6 @@ import type { ResourceName } from '../model/resources.ts';
 import { ageOf, serverTimeOf } from './answer-headers.ts';
 import { bodyOf, problemsIn, UnreadableAnswer } from './answer-body.ts';
 import type { HttpAnswer } from './http.ts';
-import type { PageDigest } from './page-digest.ts';
 
 /** A record as it came: keys of the document and any others. Numbers beyond 2^53 are bigints. */
 export type ApiRecord = Readonly<Record<string, unknown>>;
@@ -22,7 +21,8 @@ export interface Unreadable {
   readonly problem: string;
 }
 
-export interface Page {
+/** The envelope's numbers, and when it came. */
+export interface ListPage {
   readonly page: number;
   /** As the server says, which may be less than what was asked for. */
   readonly perPage: number;
@@ -30,21 +30,20 @@ export interface Page {
   readonly lastPage: number;
   /** Records that match, over all pages. */
   readonly total: number;
-  /** None where the page was known, or its content is in the digest. */
-  readonly records: readonly ApiRecord[];
-  /** The pages that it was read as, from the last to the first, where the server could not make it whole. */
-  readonly parts?: readonly Page[];
-  /** What of it no page shows, however small. */
+  /** What of it no page shows, however small, where the server could not make it whole. */
   readonly unreadable?: readonly Unreadable[];
-  readonly digest?: PageDigest;
-  /** The body as it came. */
-  readonly bytes: Buffer;
   /** The server's clock by its `Date` header, in whole seconds, ms since 1970. */
   readonly serverTime?: number;
   /** How long ago the server gave this, where a cache in front has kept it, in whole seconds, ms. */
   readonly ageMs?: number;
-  /** How long the answer took. */
+  /** How long the response took. */
   readonly milliseconds: number;
+}
+
+export interface Page extends ListPage {
+  readonly records: readonly ApiRecord[];
+  /** The body as it came. */
+  readonly bytes: Buffer;
 }
 
 const count = z.union([z.int(), z.string().regex(/^\d+$/).transform(Number)]).pipe(z.int().min(0));
@@ -86,8 +85,6 @@ export function pageOf(answer: HttpAnswer, asked: number, resource: ResourceName
     throw new UnreadableAnswer('the answer is no list: data holds something that is no record');
   const foreign = foreignList(data, resource);
   if (foreign !== undefined) throw new UnreadableAnswer(foreign, { foreign: true });
-  const ageMs = ageOf(answer.headers);
-  const serverTime = serverTimeOf(answer.headers);
   return {
     page,
     perPage: Math.max(1, perPage),
@@ -95,7 +92,16 @@ export function pageOf(answer: HttpAnswer, asked: number, resource: ResourceName
     total,
     records: data,
     bytes: answer.body,
-    milliseconds: answer.milliseconds,
+    ...whenOf(answer),
+  };
+}
+
+/** When the server gave the response, and how long it took. */
+export function whenOf({ headers, milliseconds }: HttpAnswer): Pick<ListPage, 'serverTime' | 'ageMs' | 'milliseconds'> {
+  const ageMs = ageOf(headers);
+  const serverTime = serverTimeOf(headers);
+  return {
+    milliseconds,
     ...(serverTime === undefined ? {} : { serverTime: serverTime + (ageMs ?? 0) }),
     ...(ageMs === undefined ? {} : { ageMs }),
   };

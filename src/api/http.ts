@@ -10,7 +10,6 @@ import { addressOf } from './address.ts';
 import { BodyBuffer } from './body-buffer.ts';
 import { type Network, openDispatcher } from './network.ts';
 import { decodedBody, decodingErrorOf } from './body-decoding.ts';
-import type { PageDigest, PageWish } from './page-digest.ts';
 import { bodyScrubber, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
 import { type TransportError, tooLarge, transportErrorOf, wasTimeout } from './transport-error.ts';
 
@@ -34,8 +33,6 @@ export interface HttpRequest {
   readonly path: string;
   /** JSON text. */
   readonly body?: string;
-  /** How the page that is asked for may be read on the way here; it need not be. */
-  readonly wish?: PageWish;
 }
 
 export type HttpHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -44,11 +41,10 @@ export interface HttpAnswer {
   readonly status: number;
   /** Names in lower case; the key is in none of them. */
   readonly headers: HttpHeaders;
-  /** Without the key and passwords, should the server have sent them. Empty where all that is wanted of it is in the digest. */
+  /** Without the key and passwords, should the server have sent them. Its memory is its own. */
   readonly body: Buffer;
   /** How long the body was on its way here. */
   readonly bytes: number;
-  readonly digest?: PageDigest;
   /** From the call to the last byte. */
   readonly milliseconds: number;
 }

@@ -4,11 +4,42 @@
  */
 import { counted } from '../model/counted.ts';
 import type { Patience } from './client.ts';
-import type { Page, Unreadable } from './envelope.ts';
+import type { ListPage, Page, Unreadable } from './envelope.ts';
 import { isPageFailure, ServerFailed } from './errors.ts';
+
+/** Places on a page from `from` on, before `to`, counted from 0. */
+export interface Places {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** How pages of a list are read, whatever is made of their records. */
+export interface PageReading<P extends ListPage> {
+  /** Asks for one page of the list, in pages of that size; of its records those at the places alone are kept. */
+  readonly ask: (page: number, size: number, patience?: Patience, places?: Places) => Promise<P>;
+  /** How many records are on it. */
+  readonly count: (page: P) => number;
+  /** The page with the records of the others, in their order, in the place of its own. */
+  readonly join: (page: P, parts: readonly P[]) => P;
+}
 
 /** Asks for one page of a list in pages of that size. */
 export type AskPage = (page: number, size: number, patience?: Patience) => Promise<Page>;
+
+/** Reading pages as their records. */
+export function readingRecords(ask: AskPage): PageReading<Page> {
+  return {
+    ask: async (number, size, patience, places) => {
+      const page = await ask(number, size, patience);
+      return places === undefined ? page : { ...page, records: page.records.slice(places.from, places.to) };
+    },
+    count: ({ records }) => records.length,
+    join: (page, parts) => ({ ...page, records: parts.flatMap(({ records }) => records) }),
+  };
+}
+
+/** A page that may have been read in parts: what the parts hold, from the last to the first. */
+export type InParts<P> = P & { readonly parts?: readonly P[] };
 
 /** Failures that narrowing may cost in a list, so that one of which much cannot be read does not cost without end. */
 const mostFailures = 200;
@@ -32,17 +63,22 @@ const twice = { attempts: 2 };
  * The page, in parts where the host cannot make it whole. Throws what `ask` throws where the list itself does not come:
  * then smaller pages are of no use either.
  */
-export async function readPage(ask: AskPage, number: number, size: number, reach: Reach): Promise<Page> {
+export async function readPage<P extends ListPage>(
+  reading: PageReading<P>,
+  number: number,
+  size: number,
+  reach: Reach,
+): Promise<InParts<P>> {
   let failure: Error | undefined;
   if (size <= reach.size) {
     try {
-      return await ask(number, size, reach.lasting ? twice : undefined);
+      return await reading.ask(number, size, reach.lasting ? twice : undefined);
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       failure = error;
     }
   }
-  return new NarrowedPage(ask, reach, number, size, failure).read();
+  return new NarrowedPage(reading, reach, number, size, failure).read();
 }
 
 /** How many records that is. */
@@ -63,27 +99,27 @@ export function wordsOf(unreadable: readonly Unreadable[]): string {
 /** Places that are named in a message. */
 const mostPlaces = 5;
 
-class NarrowedPage {
-  readonly #ask: AskPage;
+class NarrowedPage<P extends ListPage> {
+  readonly #reading: PageReading<P>;
   readonly #reach: Reach;
   readonly #number: number;
   readonly #size: number;
   /** How the whole page failed; undefined where it was not asked for. */
   readonly #failure: Error | undefined;
-  readonly #parts: Page[] = [];
+  readonly #parts: P[] = [];
   readonly #unreadable: Unreadable[] = [];
   /** The page that came last. */
-  #last: Page | undefined;
+  #last: P | undefined;
 
-  constructor(ask: AskPage, reach: Reach, number: number, size: number, failure: Error | undefined) {
-    this.#ask = ask;
+  constructor(reading: PageReading<P>, reach: Reach, number: number, size: number, failure: Error | undefined) {
+    this.#reading = reading;
     this.#reach = reach;
     this.#number = number;
     this.#size = size;
     this.#failure = failure;
   }
 
-  async read(): Promise<Page> {
+  async read(): Promise<InParts<P>> {
     const size = this.#size;
     const first = (this.#number - 1) * size;
     if (this.#failure !== undefined) await this.#findSomePage(this.#failure);
@@ -91,17 +127,15 @@ class NarrowedPage {
     const smaller = Math.max(1, Math.ceil(records / 2));
     await this.#cover(first, first + records, smaller);
     if (this.#failure !== undefined) await this.#learn(this.#number, size, smaller, 0);
-    if (this.#last === undefined) throw new Error('a page without parts');
-    const { total, bytes, milliseconds } = this.#last;
+    const last = this.#last;
+    if (last === undefined) throw new Error('a page without parts');
+    const { join } = this.#reading;
     return {
+      ...join(last, this.#parts.toReversed()),
       page: this.#number,
       perPage: size,
-      lastPage: Math.max(1, Math.ceil(total / size)),
-      total,
-      records: this.#parts.toReversed().flatMap((part) => part.records),
-      bytes,
-      milliseconds,
-      parts: this.#parts.length > 0 ? this.#parts : [{ ...this.#last, records: [] }],
+      lastPage: Math.max(1, Math.ceil(last.total / size)),
+      parts: this.#parts.length > 0 ? this.#parts : [join(last, [])],
       unreadable: this.#unreadable,
     };
   }
@@ -111,7 +145,7 @@ class NarrowedPage {
     // The first record may be one that cannot be read; behind the page is another, or the end of the list.
     for (const number of [1, this.#number * this.#size + 1]) {
       try {
-        this.#last = await this.#ask(number, 1, once);
+        this.#last = await this.#reading.ask(number, 1, once);
         return;
       } catch (error) {
         if (!isPageFailure(error)) throw error;
@@ -136,9 +170,11 @@ class NarrowedPage {
   /** Reads one smaller page for the places from `from` on, before `end`. */
   async #piece(number: number, size: number, from: number, end: number): Promise<void> {
     const reach = this.#reach;
-    let page: Page;
+    let page: P;
+    const offset = (number - 1) * size;
     try {
-      page = await this.#ask(number, size, size === 1 ? twice : once);
+      const places = { from: from - offset, to: end - offset };
+      page = await this.#reading.ask(number, size, size === 1 ? twice : once, places);
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       reach.failuresLeft -= 1;
@@ -161,9 +197,7 @@ class NarrowedPage {
       throw this.#failure ?? new ServerFailed(problem, success);
     }
     this.#last = page;
-    const offset = (number - 1) * size;
-    const records = page.records.slice(from - offset, end - offset);
-    if (records.length > 0) this.#parts.push({ ...page, records });
+    if (this.#reading.count(page) > 0) this.#parts.push(page);
   }
 
   /**
@@ -174,7 +208,7 @@ class NarrowedPage {
     const reach = this.#reach;
     if (this.#unreadable.length > unreadableBefore || reach.size <= smaller || size === 1) return;
     try {
-      await this.#ask(number, size, once);
+      await this.#reading.ask(number, size, once);
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       reach.size = smaller;

@@ -3,7 +3,7 @@ import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Page, Unreadable } from './envelope.ts';
 import { afterPart, IncompleteError } from '../model/errors.ts';
-import { type AskPage, Reach, readPage, wordsOf } from './narrow.ts';
+import { type AskPage, Reach, readingRecords, readPage, wordsOf } from './narrow.ts';
 
 interface Walk {
   readonly resource: ResourceName;
@@ -20,6 +20,7 @@ interface Walk {
  */
 export async function* walkPages(ask: AskPage, { resource, first, pageSize, log }: Walk): AsyncGenerator<Page> {
   const seen = new Set<unknown>();
+  const reading = readingRecords(ask);
   let size = pageSize;
   let number = first;
   let total: number | undefined;
@@ -27,7 +28,7 @@ export async function* walkPages(ask: AskPage, { resource, first, pageSize, log 
   const reach = new Reach();
   const unreadable: Unreadable[] = [];
   for (;;) {
-    const page = await readPage(ask, number, size, reach).catch((error: unknown) => {
+    const page = await readPage(reading, number, size, reach).catch((error: unknown) => {
       throw number === first ? error : afterPart(error);
     });
     unreadable.push(...(page.unreadable ?? []));

@@ -7,14 +7,12 @@ import { ForeignRecords, PageTooLarge, ServerFailed, Unreachable } from './error
 import type { HttpAnswer } from './http.ts';
 import { counts, decideRetry, type Failure, type RetryLimits } from './retry.ts';
 import { type Line, nameOf, placeOf, transmit } from './transmission.ts';
-import type { PageWish } from './page-digest.ts';
 import { TransportError } from './transport-error.ts';
 
 export interface Reading {
   readonly limits: RetryLimits;
   readonly random: () => number;
   readonly signal?: AbortSignal | undefined;
-  readonly wish?: PageWish | undefined;
   /** Whether one more try may be sent. */
   readonly mayRetry?: (() => boolean) | undefined;
 }
@@ -31,7 +29,7 @@ type Tried<T> =
 export async function read<T>(
   line: Line,
   path: string,
-  parse: (answer: HttpAnswer) => T,
+  parse: (answer: HttpAnswer) => T | Promise<T>,
   reading: Reading,
 ): Promise<T> {
   const { limits, random } = reading;
@@ -57,11 +55,11 @@ function seconds(ms: number): string {
 async function tryOnce<T>(
   line: Line,
   path: string,
-  parse: (answer: HttpAnswer) => T,
-  { signal, wish }: Reading,
+  parse: (answer: HttpAnswer) => T | Promise<T>,
+  { signal }: Reading,
   attempt: number,
 ): Promise<Tried<T>> {
-  const message = { method: 'GET', path, attempt, ...(wish === undefined ? {} : { wish }) } as const;
+  const message = { method: 'GET', path, attempt } as const;
   const name = { request: nameOf(line, message), redact: line.http.redact };
   let answer: HttpAnswer;
   try {
@@ -82,7 +80,7 @@ async function tryOnce<T>(
     };
   }
   try {
-    const value = parse(answer);
+    const value = await parse(answer);
     line.given.add(placeOf(path));
     return { value };
   } catch (error) {

@@ -5,7 +5,6 @@ import type { Log } from '../model/log.ts';
 import { type Clock, secondMs } from '../model/time.ts';
 import { ServerFailed } from './errors.ts';
 import type { Http, HttpAnswer } from './http.ts';
-import type { PageWish } from './page-digest.ts';
 import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
 import { TransportError } from './transport-error.ts';
 
@@ -34,7 +33,6 @@ export interface Message {
   readonly method: HttpMethod;
   readonly path: string;
   readonly body?: string;
-  readonly wish?: PageWish;
   /** Which try this is; 1 where it is left out. */
   readonly attempt?: number;
 }

@@ -4,7 +4,7 @@ import pLimit from 'p-limit';
 import type { Client } from '../api/client.ts';
 import { type Page, recordIn } from '../api/envelope.ts';
 import { NotFound, RefusedInput, ServerFailed } from '../api/errors.ts';
-import { type AskPage, Reach, readPage } from '../api/narrow.ts';
+import { type AskPage, Reach, readingRecords, readPage } from '../api/narrow.ts';
 import { shown } from './sheet/shown.ts';
 import type { KnownUser } from './action.ts';
 import { knownUser } from './known-user.ts';
@@ -115,7 +115,7 @@ const order = [
 function pageOf({ client, pageSize, signal }: LiveOptions, reach: Reach, number: number): Promise<Page> {
   const ask: AskPage = (page, paginate, patience) =>
     client.list('users', { paginate, page, sorts: order }, signal, patience);
-  return readPage(ask, number, pageSize, reach);
+  return readPage(readingRecords(ask), number, pageSize, reach);
 }
 
 /** Every user of the list, page by page. One that moves between pages meanwhile may be missed: ask for it by itself. */

@@ -1,24 +1,37 @@
 /** The sync engine's source over the API client. */
 import { measureCapabilities, type Capabilities } from '../api/capabilities.ts';
-import type { Client } from '../api/client.ts';
+import type { Client, Patience } from '../api/client.ts';
+import { type ListPage, type Page, whenOf } from '../api/envelope.ts';
 import type { RequestGate } from './allowance.ts';
-import type { Page } from '../api/envelope.ts';
+import type { HttpAnswer } from '../api/http.ts';
 import { isPageFailure } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
-import { type AskPage, Reach, readPage } from '../api/narrow.ts';
+import { type PageReading, Reach, readPage } from '../api/narrow.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceOf, type ResourceName, type SortDirection } from '../model/resources.ts';
 import { dayOf, parseInstant, type Clock, type Day } from '../model/time.ts';
 import { ContradictionError } from './contradiction.ts';
 import { isRefusal } from './includes.ts';
-import { createdAtOn } from './page-entries.ts';
+import { joinPages, type PageTask, type ReadPage } from './page.ts';
+import type { PageReader } from './page-reader.ts';
 import { rangeBreaker } from './range.ts';
 import { apiContact, lookAtRecord, type AskedClient } from './server-contact.ts';
 import type { Source } from './source.ts';
 
 /** @param pageSize records asked for on a page at the most; the server may give fewer */
-export function apiSource(client: Client, pageSize: number, clock: Clock): Source {
-  return sourceOver(client, pageSize, clock, new Map(), { ms: 0 });
+export function apiSource(client: Client, pageSize: number, clock: Clock, read: PageReader): Source {
+  return sourceOver({ client, pageSize, clock, read, asked: new Map(), ahead: { ms: 0 } });
+}
+
+interface SourceParts {
+  readonly client: AskedClient;
+  readonly pageSize: number;
+  readonly clock: Clock;
+  /** Makes pages of responses. */
+  readonly read: PageReader;
+  /** Requests so far. */
+  readonly asked: Map<ResourceName, number>;
+  readonly ahead: { ms: number };
 }
 
 /** The client, taking leave at the gate before each request, for the resource or for none. */
@@ -34,32 +47,42 @@ function gated(
   };
   return {
     ...client,
-    list: async (resource, options, signal, reading) =>
-      client.list(resource, options, signal, { ...reading, ...leave(whose(resource)) }),
+    list: async (resource, options, signal, patience) =>
+      client.list(resource, options, signal, { ...patience, ...leave(whose(resource)) }),
+    listAs: async (resource, options, parse, signal, patience) =>
+      client.listAs(resource, options, parse, signal, { ...patience, ...leave(whose(resource)) }),
     getUser: async (user, relations, signal) => client.getUser(user, relations, signal, leave(whose('users'))),
     auth: async (signal, patience) => client.auth(signal, { ...patience, ...leave(null) }),
   } satisfies AskedClient;
 }
 
-function sourceOver(
-  client: AskedClient,
-  pageSize: number,
-  clock: Clock,
-  asked: Map<ResourceName, number>,
-  ahead: { ms: number },
-  gate?: RequestGate,
-): Source {
+function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
+  const { client, pageSize, clock, read, asked, ahead } = parts;
   const resources = gated(client, gate, (resource) => resource);
   const count = (resource: ResourceName): void => void asked.set(resource, (asked.get(resource) ?? 0) + 1);
-  // Everything the engine asks about a resource goes through these two, so that it is counted.
-  const list: Client['list'] = async (resource, options, signal, reading) => {
+  const noteTime = ({ serverTime, milliseconds }: Pick<ListPage, 'serverTime' | 'milliseconds'>): void => {
+    // The header is cut to whole seconds, and was written halfway through the wait.
+    if (serverTime !== undefined) ahead.ms = Math.round(serverTime + 500 - (clock.now() - milliseconds / 2));
+  };
+  // Everything the engine asks about a resource goes through these, so that it is counted.
+  const list: Client['list'] = async (resource, options, signal, patience) => {
     count(resource);
-    const page = await resources.list(resource, options, signal, reading);
-    if (page.serverTime !== undefined) {
-      // The header is cut to whole seconds, and was written halfway through the wait.
-      ahead.ms = Math.round(page.serverTime + 500 - (clock.now() - page.milliseconds / 2));
-    }
+    const page = await resources.list(resource, options, signal, patience);
+    noteTime(page);
     return page;
+  };
+  const pageAs = async (
+    options: ListOptions,
+    task: PageTask,
+    signal: AbortSignal,
+    patience?: Patience,
+  ): Promise<ReadPage> => {
+    count(task.resource);
+    const parse = (answer: HttpAnswer) => {
+      noteTime(whenOf(answer));
+      return read(answer, task);
+    };
+    return resources.listAs(task.resource, options, parse, signal, patience);
   };
   const getUser: Client['getUser'] = (...user) => {
     count('users');
@@ -106,7 +129,7 @@ function sourceOver(
 
   return {
     contact: apiContact(gated(client, gate, () => null)),
-    within: (given) => sourceOver(client, pageSize, clock, asked, ahead, given),
+    within: (given) => sourceOver(parts, given),
     serverAheadMs: () => ahead.ms,
     requests: (resource) => asked.get(resource) ?? 0,
     measure: (resource, signal, before) => {
@@ -114,19 +137,32 @@ function sourceOver(
       const measured = { list, rateLimit: () => client.rateLimit() };
       return measureCapabilities(measured, resource, signal, { pageSize, clock, before });
     },
-    page: async (resource, { page, paginate, range, unsent = false, include = [] }, capabilities, signal, wish) => {
+    page: async (
+      resource,
+      { page, paginate, range, unsent = false, include = [] },
+      capabilities,
+      signal,
+      wanted = {},
+    ) => {
       const asked = {
         ...options(resource, capabilities, range),
         ...including(include),
         ...(unsent ? unsentFilter : {}),
       };
-      const ask: AskPage = (number, size, patience) => {
-        // What is made on the way is made of whole pages: parts are put together here.
-        const wished = number === page && size === paginate && wish !== undefined ? { wish } : {};
-        const reading = { ...patience, ...wished };
-        return list(resource, { ...asked, page: number, paginate: size } as ListOptions, signal, reading);
+      const reading: PageReading<ReadPage> = {
+        ask: (number, size, patience, places) => {
+          const { known, ...others } = wanted;
+          // What is known is known of the page that was asked for.
+          const isWhole = number === page && size === paginate;
+          const task = { ...others, known: isWhole ? known : null, resource, page: number, relations: include, places };
+          return pageAs({ ...asked, page: number, paginate: size } as ListOptions, task, signal, patience);
+        },
+        count: ({ ids }) => ids.length,
+        join: joinPages,
       };
-      return withinRange(range, await readPage(ask, page, paginate, reachOf(resource)));
+      const read = await readPage(reading, page, paginate, reachOf(resource));
+      checkRange(range, read.createdAt);
+      return read;
     },
     readablePage: (resource) => reachOf(resource).size,
     includeProblem: async (resource, include, signal) => {
@@ -142,14 +178,14 @@ function sourceOver(
       const asked = { ...options(resource, capabilities, range), paginate: 1 };
       try {
         const patience = reachOf(resource).lasting ? { attempts: 2 } : {};
-        return withinRange(range, await list(resource, asked, signal, patience)).total;
+        return totalOn(range, await list(resource, asked, signal, patience));
       } catch (error) {
         if (!isPageFailure(error)) throw error;
         // It may be the first record that cannot be read: one further on, or the end of the list, tells the same.
         const further = { ...asked, page: capabilities.pageSize + 1 };
         const page = await list(resource, further, signal, { attempts: 2 }).catch(() => undefined);
         if (page === undefined) throw error;
-        return withinRange(range, page).total;
+        return totalOn(range, page);
       }
     },
     extent: async (resource, capabilities, signal) => {
@@ -165,16 +201,23 @@ function sourceOver(
 }
 
 /**
- * The page, unless a record on it was created outside of the days asked for: then neither its records nor its total
+ * Throws where a record was created outside of the days asked for: then neither the records of the page nor its total
  * say anything about them. A total that counts everything would have a window cut without end.
  */
-function withinRange(range: DayRange | null, page: Page): Page {
-  if (range === null) return page;
-  const breaksRange = rangeBreaker(range);
-  if (!createdAtOn(page).some(breaksRange)) return page;
+function checkRange(range: DayRange | null, createdAt: readonly unknown[]): void {
+  if (range === null || !createdAt.some(rangeBreaker(range))) return;
   throw new ContradictionError(`the server answered with records created outside of ${range.from}..${range.to}`, {
     advice: 'Measure its rules again with `admin-mirror doctor --probe`, then sync.',
   });
+}
+
+/** The total of a page with one record, which must be of the range. */
+function totalOn(range: DayRange | null, { total, records }: Page): number {
+  checkRange(
+    range,
+    records.map((record) => record['created_at']),
+  );
+  return total;
 }
 
 const unsentFilter = { filters: [{ key: 'is_sent', value: 0 }] } as const;

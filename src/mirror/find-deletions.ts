@@ -3,19 +3,18 @@
  * so how fresh the rows are known to be stays as it was. Section "Deletions" of docs/architecture.md.
  */
 import type { Capabilities } from '../api/capabilities.ts';
-import type { Page } from '../api/envelope.ts';
 import { everything, type DayRange } from '../model/era.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
-import { idsOn } from './page-entries.ts';
+import { idsOn, type MirrorPage } from './page.ts';
 import { reachOf } from './range.ts';
 import { expectedProbes, searchMissing, type Findings } from './rank-probe.ts';
 
 export interface SearchPorts {
   readonly store: Pick<MirrorStore, 'rankedRows' | 'liveCount' | 'accountedCount' | 'unseenIds'>;
   /** Asks for one page of the window, of the page size. */
-  readonly read: (page: number) => Promise<Page>;
+  readonly read: (page: number) => Promise<MirrorPage>;
   readonly pageSize: number;
 }
 

@@ -2,10 +2,8 @@
  * What a walk knows of the window's pages from the walk before: an answer whose bytes are the same is neither parsed nor
  * written. Section "Windows and walks" of docs/architecture.md.
  */
-import type { Page } from '../api/envelope.ts';
-import type { KnownPage } from '../api/page-digest.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
-import { createdAtOn, idsOn, type RecalledPage } from './page-entries.ts';
+import { createdAtOn, idsOn, type KnownPage, type MirrorPage } from './page.ts';
 import type { PageRequest } from './source.ts';
 
 /** Where a page stands: two requests of one key ask for the same. */
@@ -44,27 +42,26 @@ export class PageMemory {
   }
 
   /** The page that came, as the known one where it is that. */
-  recognise(request: PageRequest, page: Page): Page | RecalledPage {
+  recognise(request: PageRequest, page: MirrorPage): MirrorPage {
     const known = this.#known.get(keyOf(request));
-    return known !== undefined && known.hash === page.digest?.hash ? { ...page, recalled: known } : page;
+    return known !== undefined && known.hash === page.hash && page.parts === undefined
+      ? { ...page, recalled: known }
+      : page;
   }
 
   /** Notes a page of this walk; `owned` of its records are the window's. */
-  note(request: PageRequest, page: Page, owned: number): void {
+  note(request: PageRequest, page: MirrorPage, owned: number): void {
     const key = keyOf(request);
     this.#readTwice ||= this.#pages.has(key) || (this.#paginate ?? request.paginate) !== request.paginate;
     this.#paginate = request.paginate;
-    const hash = page.digest?.hash;
-    if (hash === undefined) return;
-    const { total, lastPage, perPage } = page;
+    const { hash, total, lastPage, perPage } = page;
     const createdAt = createdAtOn(page).at(-1);
     const lastCreatedAt = typeof createdAt === 'string' ? createdAt : null;
     this.#pages.set(key, { key, hash, total, lastPage, perPage, ids: idsOn(page), owned, lastCreatedAt });
   }
 
   /** Notes a page that came again just as it was; gives how many have since `takeSame`. */
-  noteSame(request: PageRequest, page: RecalledPage): number {
-    const { ids, owned } = page.recalled;
+  noteSame(request: PageRequest, page: MirrorPage, { ids, owned }: RememberedPage): number {
     this.note(request, page, owned);
     const { pages, received, owned: before } = this.#same;
     this.#same = { pages: pages + 1, received: received + ids.length, owned: before + owned };

@@ -5,12 +5,11 @@
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/counted.ts';
-import type { Page } from '../api/envelope.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { addDays, minuteMs, type Clock, type Day } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
-import { idsOn } from './page-entries.ts';
+import { idsOn, type MirrorPage } from './page.ts';
 import { ContradictionError } from './contradiction.ts';
 import type { Look } from './server-contact.ts';
 
@@ -34,7 +33,7 @@ export interface RemovalPorts {
   /** Asks the server for a record by itself. */
   readonly look: (resource: ResourceName, id: RecordKey) => Promise<Look>;
   /** The first page of the records of these days, asked for as walks ask. */
-  readonly readDays: (days: DayRange) => Promise<Page>;
+  readonly readDays: (days: DayRange) => Promise<MirrorPage>;
   readonly allowDeletions: boolean;
   /** Rows that may go at once, where the operator says how many (`sync.brake`). */
   readonly brake: number | undefined;

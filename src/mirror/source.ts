@@ -1,11 +1,10 @@
 /** What the sync engine asks of the server, in its own words, over the client. */
 import type { RecordKey } from '../model/records.ts';
 import type { Capabilities } from '../api/capabilities.ts';
-import type { Reading } from '../api/client.ts';
-import type { Page } from '../api/envelope.ts';
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { RequestGate } from './allowance.ts';
+import type { MirrorPage, PageWanted } from './page.ts';
 import type { Look, ServerContact } from './server-contact.ts';
 import type { Extent } from './windows.ts';
 
@@ -37,15 +36,15 @@ export interface Source {
   /**
    * The page, in parts where the server cannot make it whole. Throws ContradictionError where records come from outside of
    * the range.
-   * @param wish how the page may be read before it is here
+   * @param wanted what of it is wanted beside the ids of its records
    */
   page(
     resource: ResourceName,
     request: PageRequest,
     capabilities: Capabilities,
     signal: AbortSignal,
-    wish?: Reading['wish'],
-  ): Promise<Page>;
+    wanted?: PageWanted,
+  ): Promise<MirrorPage>;
   /** What the server says against sending these related records with each record; undefined where it sends them. */
   includeProblem(resource: ResourceName, include: readonly string[], signal: AbortSignal): Promise<string | undefined>;
   /** Records that the server counts in the range. Throws ContradictionError as `page` does. */

@@ -6,7 +6,6 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import { owns } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
-import { recordKey } from '../model/records.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import type { Step } from './plan.ts';
 import type { Source } from './source.ts';
@@ -14,7 +13,7 @@ import type { Source } from './source.ts';
 export interface UnsentPorts {
   readonly run: string;
   readonly source: Pick<Source, 'page'>;
-  readonly store: Pick<MirrorStore, 'unsentEmails' | 'forgetPages' | 'recordPage'>;
+  readonly store: Pick<MirrorStore, 'unsentEmails' | 'forgetPages' | 'recordPage' | 'keptOut'>;
   readonly signal: AbortSignal;
 }
 
@@ -51,21 +50,22 @@ async function readWaiting(
   const paginate = capabilities.pageSize;
   for (let number = 1, last = 1; number <= last; number += 1) {
     const request = { page: number, paginate, range: null, unsent: true };
-    const page = await source.page('emails', request, capabilities, signal);
-    if (page.records.some((record) => Number(record['is_sent']) !== 0)) return [];
+    const wanted = { rowsOf: settled, field: 'is_sent', keptOut: store.keptOut('emails') };
+    const page = await source.page('emails', request, capabilities, signal, wanted);
+    if (page.field.some((isSent) => Number(isSent) !== 0)) return [];
     // A total may count what no page shows.
-    last = page.records.length === 0 ? number : page.lastPage;
-    for (const window of settled) {
-      const owned = page.records.filter((record) => owns(window, record['created_at']));
-      if (owned.length === 0) continue;
-      // Its rows are no longer only those of its last walk.
-      store.forgetPages(window);
-      store.recordPage(run, window, owned, owned.length);
+    last = page.ids.length === 0 ? number : page.lastPage;
+    for (const part of page.parts ?? [page]) {
+      for (const [at, window] of settled.entries()) {
+        const rows = part.rows[at];
+        const received = part.createdAt.filter((createdAt) => owns(window, createdAt)).length;
+        if (rows === undefined || received === 0) continue;
+        // Its rows are no longer only those of its last walk.
+        store.forgetPages(window);
+        store.recordPage(run, window, rows, received);
+      }
     }
-    for (const record of page.records) {
-      const id = recordKey(record);
-      if (id !== undefined) waiting.delete(id);
-    }
+    for (const id of page.ids) if (id !== null) waiting.delete(id);
   }
   return [...waiting.values()];
 }

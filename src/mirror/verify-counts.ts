@@ -36,7 +36,7 @@ export function serverTotal({ source, resource, capabilities, signal }: CountPor
 export function countWindows(ports: CountPorts, windows: readonly Window[]): Promise<WindowCount[]> {
   const { store, resource, limit } = ports;
   // A record without a usable time may have one on the server, and one that is kept out is counted there all the same.
-  const loose = store.liveCount(resource) - store.createdCount(resource) + store.suppressedIds(resource).size;
+  const loose = store.liveCount(resource) - store.createdCount(resource) + store.keptOut(resource).own.length;
   const byDays = windows.filter((window) => coverageOf(window) === 'days');
   return Promise.all(byDays.map((window) => limit(() => countWindow(ports, window, loose))));
 }

@@ -27,7 +27,6 @@ export class Findings {
 
   /** Takes what was found of a record; a later look at it stands in the place of an earlier one. */
   note(comparison: Comparison): void {
-    if (comparison.kind === 'unusable') return;
     const { id, kind } = comparison;
     this.missing.delete(id);
     this.different.delete(id);

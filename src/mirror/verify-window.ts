@@ -1,6 +1,6 @@
 /** One window of the mirror against the server, record for record. Records nothing. */
 import type { Capabilities } from '../api/capabilities.ts';
-import { outsideEra, owns } from '../model/era.ts';
+import { coverageOf, outsideEra } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
@@ -55,24 +55,23 @@ async function look(ports: ComparePorts, window: Window): Promise<WindowComparis
 function walkPorts(ports: ComparePorts, window: Window, paginate: number, findings: Findings): WalkPorts {
   const { source, store, resource, capabilities, clock, progress, signal } = ports;
   const range = askedRange(window, capabilities);
+  // Neighbours that a wide range shows are compared in their own window; what no window owns, wherever it shows.
+  const rowsOf = coverageOf(window) === 'days' ? [window, outsideEra] : [window];
+  const wanted = { rowsOf, keptOut: store.keptOut(resource) };
   return {
     clock,
     pageSize: paginate,
     expected: window.serverTotal,
     surplus: 0,
     past: 0,
-    read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal),
+    read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal, wanted),
     record: (page) => {
-      // Neighbours that a wide range shows are compared in their own window; what no window owns, wherever it shows.
-      const ours = page.records.filter(
-        ({ created_at: createdAt }) => owns(window, createdAt) || owns(outsideEra, createdAt),
-      );
       let unusable = 0;
-      for (const comparison of store.compare(resource, ours)) {
-        if (comparison.kind === 'unusable') unusable += 1;
-        findings.note(comparison);
+      for (const rows of page.rows) {
+        unusable += rows.unusable;
+        for (const comparison of store.compare(resource, rows)) findings.note(comparison);
       }
-      progress({ kind: 'page', resource, records: page.records.length });
+      progress({ kind: 'page', resource, records: page.ids.length });
       return { unusable, twins: [] };
     },
   };

@@ -5,9 +5,9 @@
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/counted.ts';
-import type { Page, Unreadable } from '../api/envelope.ts';
+import type { Unreadable } from '../api/envelope.ts';
 import { countOf, wordsOf } from '../api/narrow.ts';
-import { createdAtOn, entriesOn, idsOn, isRecalled } from './page-entries.ts';
+import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
 import { secondMs, timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 
 /** What a walk asks for and where it puts what it gets. */
@@ -22,9 +22,9 @@ export interface WalkPorts {
   /** How many records totals count past the last page that shows any, as far as is known. */
   readonly past: number;
   /** Asks for one page of the window. */
-  readonly read: (page: number) => Promise<Page>;
+  readonly read: (page: number) => Promise<MirrorPage>;
   /** Keeps a page's records and the window's progress in one step. */
-  readonly record: (page: Page, seen: ReadonlySet<RecordKey>) => RecordedPage;
+  readonly record: (page: MirrorPage, seen: ReadonlySet<RecordKey>) => RecordedPage;
   /** Takes note of how many records this way through the pages has shown so far. */
   readonly show?: (records: number) => void;
 }
@@ -93,7 +93,7 @@ export function problemOf(verdict: Exclude<Verdict, { kind: 'settled' }>): strin
 }
 
 /** A page without its records: those of a page that was kept must not stay in memory for the rest of the walk. */
-type Size = Pick<Page, 'total' | 'lastPage' | 'perPage'> & { readonly entries: number };
+type Size = Pick<MirrorPage, 'total' | 'lastPage' | 'perPage'> & { readonly entries: number };
 
 /** What one way through the pages has shown, from the list's end on. */
 class Pass {
@@ -142,7 +142,7 @@ class Pass {
     return this.keep(await this.#ports.read(number));
   }
 
-  keep(page: Page): Size {
+  keep(page: MirrorPage): Size {
     this.#unreadable.push(...(page.unreadable ?? []));
     for (const part of page.parts ?? [page]) this.#keepPart(part);
     this.#ports.show?.(this.#seen.size);
@@ -150,7 +150,7 @@ class Pass {
     return { total, lastPage, perPage, entries: entriesOn(page).length };
   }
 
-  #keepPart(page: Page): void {
+  #keepPart(page: MirrorPage): void {
     const { total } = page;
     this.#noteAge(page.ageMs);
     this.#constant &&= this.#edge === undefined || total === this.#total;
@@ -175,9 +175,9 @@ class Pass {
     this.#givenAt = Math.max(this.#givenAt, givenAt);
   }
 
-  #countAdded(page: Page, edge: unknown): void {
+  #countAdded(page: MirrorPage, edge: unknown): void {
     // What was known before is not new.
-    if (isRecalled(page)) return;
+    if (page.recalled !== undefined) return;
     const createdAt = createdAtOn(page);
     for (const [index, id] of entriesOn(page).entries()) {
       if (id !== null && !this.#seen.has(id) && isAfter(createdAt[index], edge)) this.#added += 1;
@@ -275,15 +275,15 @@ export async function walkOnce(ports: WalkPorts, most: number, found?: number): 
  * @param page the last one by the total
  * @param most records beyond which the list is not looked through any further
  */
-export async function lastShown(read: WalkPorts['read'], page: Page, most: number): Promise<Page> {
+export async function lastShown(read: WalkPorts['read'], page: MirrorPage, most: number): Promise<MirrorPage> {
   const entries = entriesOn(page).length;
-  let shown: Page | undefined = entries > 0 ? page : undefined;
+  let shown: MirrorPage | undefined = entries > 0 ? page : undefined;
   let empty = page.page;
   // A page that is not full ends its list.
   if (shown !== undefined) {
     if (entries < page.perPage) return page;
     for (let step = 1; ; step *= 2) {
-      const next: Page = await read(shown.page + step);
+      const next: MirrorPage = await read(shown.page + step);
       empty = next.page;
       if (entriesOn(next).length === 0) break;
       shown = next;
@@ -297,7 +297,7 @@ export async function lastShown(read: WalkPorts['read'], page: Page, most: numbe
     const back: number | undefined = steps.shift();
     const least = Math.max(1, shown?.page ?? 0);
     const half = empty > 4 * least ? Math.floor(Math.sqrt(least * empty)) : Math.floor((least + empty) / 2);
-    const middle: Page = await read(back !== undefined && empty - back > least ? empty - back : half);
+    const middle: MirrorPage = await read(back !== undefined && empty - back > least ? empty - back : half);
     // One that is not full may be short of hidden records: only an empty one behind it shows that it is the last.
     if (entriesOn(middle).length > 0) shown = middle;
     else [empty, first] = [middle.page, middle];

@@ -1,8 +1,7 @@
 /** The pages of windows as a walk reads them: asked for, kept with the window's progress, and remembered. */
-import type { Page } from '../api/envelope.ts';
 import { secondMs } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
-import { entriesOn, isRecalled, ownedOn } from './page-entries.ts';
+import { entriesOn, noRows, type MirrorPage } from './page.ts';
 import type { PageMemory } from './page-memory.ts';
 import { askedRange } from './range.ts';
 import type { PageRequest } from './source.ts';
@@ -38,22 +37,23 @@ export class WindowPages {
       show: (records) => allowance.show(resource, window, records),
       read: async (number) => {
         const asked = request(number);
-        const wish = { known: memory.knownAt(asked), rowsOf: store.takesRows(resource) ? window : null };
-        const read = await source.page(resource, asked, capabilities, this.#signal, wish);
+        const wanted = { known: memory.knownAt(asked), rowsOf: [window], keptOut: store.keptOut(resource) };
+        const read = await source.page(resource, asked, capabilities, this.#signal, wanted);
         this.#tellStale(read);
         this.#allowSmaller();
         return memory.recognise(asked, read);
       },
       record: (page, seen) => {
-        if (isRecalled(page)) {
-          if (memory.noteSame(request(page.page), page) >= samePagesAtOnce) this.countSame(memory);
-          progress({ kind: 'page', resource, records: page.recalled.ids.length });
+        const { recalled } = page;
+        if (recalled !== undefined) {
+          if (memory.noteSame(request(page.page), page, recalled) >= samePagesAtOnce) this.countSame(memory);
+          progress({ kind: 'page', resource, records: recalled.ids.length });
           return { unusable: 0, twins: [] };
         }
-        const { records, content } = ownedOn(page, window);
-        memory.note(request(page.page), page, records);
+        const [rows = noRows()] = page.rows;
+        memory.note(request(page.page), page, rows.ids.length + rows.unusable + rows.keptOut.length);
         const received = entriesOn(page).length;
-        const recorded = store.recordPage(run, window, content, received, seen);
+        const recorded = store.recordPage(run, window, rows, received, seen);
         progress({ kind: 'page', resource, records: received });
         return recorded;
       },
@@ -68,7 +68,7 @@ export class WindowPages {
   }
 
   /** Puts on record, once, that a cache in front of the server answers in its place. */
-  #tellStale(page: Page): void {
+  #tellStale(page: MirrorPage): void {
     const ageMs = Math.max(...(page.parts ?? [page]).map((part) => part.ageMs ?? 0));
     if (ageMs === 0 || this.#toldStale) return;
     this.#toldStale = true;

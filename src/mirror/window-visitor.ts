@@ -11,7 +11,7 @@ import { type Clock, type Day, timestampOf } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
-import { entriesOn } from './page-entries.ts';
+import { entriesOn } from './page.ts';
 import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';

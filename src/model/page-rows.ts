@@ -1,5 +1,5 @@
 /**
- * Records of a page as a store takes them in, made where the page was parsed. Plain data: it passes from the thread that
+ * Records of a page as the mirror takes them in, made where the page was parsed. Plain data: it passes from the thread that
  * reads to the one that writes.
  */
 import type { ServedRecord, RecordKey } from './records.ts';
@@ -19,16 +19,56 @@ export interface Surprise {
   readonly detail: string;
 }
 
-export interface PageRows {
+/** The rows of some records. */
+export interface RecordRows {
   /** A JSON array with an array of cells for each record, in UTF-8; the store's own business beyond that. */
   readonly json: Uint8Array;
   /** Of each row. */
   readonly ids: readonly RecordKey[];
   /** Each one once. */
   readonly surprises: readonly Surprise[];
-  /** Records without an id that they could be kept under, or with the fields of another resource. */
+  /** Records without an id that they could be kept under. */
   readonly unusable: number;
 }
 
 /** A store's way to make rows of records. */
-export type RowMaker = (resource: ResourceName, records: readonly ServedRecord[]) => PageRows;
+export type RowMaker = (resource: ResourceName, records: readonly ServedRecord[]) => RecordRows;
+
+/** Whom the mirror must not take in again. */
+export interface KeptOut {
+  /** Ids of the resource at hand. */
+  readonly own: readonly number[];
+  readonly users: readonly number[];
+  readonly emails: readonly number[];
+}
+
+/** A record that is kept out, and for which user. */
+export interface KeptOutRecord {
+  readonly id: number;
+  readonly user: number;
+  readonly createdAt: unknown;
+}
+
+/** A related record as a row. */
+export interface RelatedRow {
+  /** What tells the row from the parent's others: the record's id as text, else its place in the list. */
+  readonly key: string | bigint;
+  readonly id: string | bigint | number | null;
+  readonly record: string;
+  /** The names of what it holds; null where it is no object. */
+  readonly keys: readonly (string | null)[];
+}
+
+/** What a page brought of one relation that was asked for. */
+export interface RelatedRows {
+  readonly relation: string;
+  readonly parents: readonly (readonly [RecordKey, readonly RelatedRow[]])[];
+  /** Whether a record came without it. */
+  readonly absent: boolean;
+}
+
+/** All that a page brings for one window. */
+export interface PageRows extends RecordRows {
+  readonly keptOut: readonly KeptOutRecord[];
+  readonly related: readonly RelatedRows[];
+}

@@ -3,8 +3,8 @@
  * not at all. Section "Windows and walks" of docs/architecture.md.
  */
 import type { DayRange } from '../model/era.ts';
-import type { PageRows } from '../model/page-rows.ts';
-import type { ServedRecord, RecordKey } from '../model/records.ts';
+import type { KeptOut, PageRows } from '../model/page-rows.ts';
+import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Day, Timestamp } from '../model/time.ts';
 import type { RelationStore } from './relation-types.ts';
@@ -142,19 +142,12 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   resetWindows(resource: ResourceName, windows: readonly NewWindow[]): void;
   beginWalk(run: string, window: Window): void;
   /**
-   * Upserts the records, those aside that are kept out, with their related records, and advances the window and the
-   * run's counters, in one transaction.
+   * Upserts the rows with their related records, and advances the window and the run's counters, in one transaction.
    * @param seen ids that the walk has seen before: their rows are replaced by newer versions of the same records alone
    */
-  recordPage(
-    run: string,
-    window: Window,
-    page: readonly ServedRecord[] | PageRows,
-    received: number,
-    seen?: ReadonlySet<RecordKey>,
-  ): PageOutcome;
-  /** Whether pages of the resource may come as rows: not where something is to be kept out of them, or taken out. */
-  takesRows(resource: ResourceName): boolean;
+  recordPage(run: string, window: Window, rows: PageRows, received: number, seen?: ReadonlySet<RecordKey>): PageOutcome;
+  /** Records that pages of the resource are to be read without. */
+  keptOut(resource: ResourceName): KeptOut;
   /** Counts pages that came again just as they were, with so many records, of which the window owns so many. */
   recordSamePages(
     run: string,

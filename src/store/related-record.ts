@@ -1,14 +1,6 @@
 /** What an answer holds under the name of a relation, as rows: a list, one record or none, in whatever shape. */
-import { cellOf, jsonText, type Cell } from './cell.ts';
-import type { RelatedKey } from './relation-schema.ts';
-
-export interface RelatedRow {
-  /** What tells the row from the parent's others: the record's id as text, else its place in the list. */
-  readonly key: string | bigint;
-  readonly id: Cell;
-  readonly record: string;
-  readonly keys: readonly RelatedKey[];
-}
+import type { RelatedRow } from '../model/page-rows.ts';
+import { cellOf, jsonText } from './cell.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -2,7 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import { keyOf, keysJson, type RecordKey } from '../model/records.ts';
 import type { RelationTable } from '../model/relations.ts';
-import type { RelatedRow } from './related-record.ts';
+import type { RelatedRow } from '../model/page-rows.ts';
 import type { RelatedKey } from './relation-schema.ts';
 import { quoteName } from './schema.ts';
 
@@ -18,7 +18,7 @@ interface StoredKey {
 export function relationRows(
   database: Database,
   { table, parentColumn }: RelationTable,
-): (parents: ReadonlyMap<RecordKey, readonly RelatedRow[]>) => ReadonlySet<RelatedKey> {
+): (parents: readonly (readonly [RecordKey, readonly RelatedRow[]])[]) => ReadonlySet<RelatedKey> {
   const name = quoteName(table);
   const parent = quoteName(parentColumn);
   const stored = database.prepare<[string], StoredKey>(
@@ -32,10 +32,8 @@ export function relationRows(
      WHERE "id" IS NOT excluded."id" OR "record" IS NOT excluded."record"`,
   );
   return (parents) => {
-    const wanted = new Map(
-      Array.from(parents, ([id, rows]) => [id, new Set(rows.map(({ key }) => keyName(key)))] as const),
-    );
-    for (const { parent: id, key } of stored.all(keysJson([...parents.keys()]))) {
+    const wanted = new Map(parents.map(([id, rows]) => [id, new Set(rows.map(({ key }) => keyName(key)))] as const));
+    for (const { parent: id, key } of stored.all(keysJson(parents.map(([id]) => id)))) {
       if (!(wanted.get(keyOf(id))?.has(keyName(key)) ?? false)) remove.run(id, key);
     }
     const written = new Set<RelatedKey>();

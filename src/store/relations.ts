@@ -1,10 +1,9 @@
 /** Related records in the mirror: which are read, their tables, and what a page brings of them. */
 import type { Database } from 'better-sqlite3';
-import { recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
+import type { RelatedRows } from '../model/page-rows.ts';
 import { relationTable, type RelationTable } from '../model/relations.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import { relatedList, relatedRows, type RelatedRow } from './related-record.ts';
 import { relationRows } from './relation-rows.ts';
 import { flatViewSql, mostFlatKeys, relationTableSql, type RelatedKey } from './relation-schema.ts';
 import { build, type Runner } from './tables.ts';
@@ -16,26 +15,14 @@ export interface RelationSurprise {
   readonly detail: string;
 }
 
-export interface SplitPage {
-  /** The records without what was asked for with them. */
-  readonly records: readonly ServedRecord[];
-  /** Writes the related records; their parents are in the mirror by now. */
-  readonly write: (report: (surprise: RelationSurprise) => void) => void;
-}
-
 export interface Relations {
   included(resource: ResourceName): string[];
   /** Begins to read these and no others; true where one of them was not read before. */
   include(resource: ResourceName, names: readonly string[], at: Timestamp): boolean;
+  /** From now on pages come without them. */
   abandon(resource: ResourceName): void;
-  /** Whether pages of the resource come with related records. */
-  asked(resource: ResourceName): boolean;
-  /** @param hides whether a related record must not be in the mirror */
-  split(
-    resource: ResourceName,
-    records: readonly ServedRecord[],
-    hides: (relation: RelationTable, related: unknown) => boolean,
-  ): SplitPage;
+  /** Writes the related records; their parents are in the mirror by now. */
+  write(resource: ResourceName, related: readonly RelatedRows[], report: (surprise: RelationSurprise) => void): void;
 }
 
 interface Asked {
@@ -43,14 +30,8 @@ interface Asked {
   readonly put: ReturnType<typeof relationRows>;
 }
 
-interface Session {
-  readonly asked: readonly Asked[];
-  /** Answers may come without what was asked for: the server has refused it. */
-  abandoned: boolean;
-}
-
 export function relationsIn(database: Database, runner: Runner): Relations {
-  const sessions = new Map<ResourceName, Session>();
+  const sessions = new Map<ResourceName, readonly Asked[]>();
 
   function included(resource: ResourceName): string[] {
     const query = build
@@ -108,48 +89,19 @@ export function relationsIn(database: Database, runner: Runner): Relations {
         open(relation, at);
         return { relation, put: relationRows(database, relation) };
       });
-      sessions.set(resource, { asked, abandoned: false });
+      sessions.set(resource, asked);
       return names.some((name) => !before.has(name));
     },
-    abandon: (resource) => {
-      exclude(resource);
-      const session = sessions.get(resource);
-      if (session !== undefined) session.abandoned = true;
-    },
-    asked: (resource) => (sessions.get(resource)?.asked.length ?? 0) > 0,
-    split: (resource, records, hides) => {
-      const session = sessions.get(resource);
-      if (session === undefined || session.asked.length === 0) return { records, write: () => {} };
-      const found = session.asked.map((asked) => ({
-        ...asked,
-        parents: new Map<RecordKey, RelatedRow[]>(),
-        absent: false,
-      }));
-      const plain = records.map((whole) => {
-        const rest: Record<string, unknown> = { ...whole };
-        const id = recordKey(whole);
-        for (const each of found) {
-          const { relation, parents } = each;
-          const value = whole[relation.relation];
-          delete rest[relation.relation];
-          if (value === undefined) each.absent = true;
-          else if (id !== undefined) {
-            parents.set(id, relatedRows(relatedList(value).filter((related) => !hides(relation, related))));
-          }
-        }
-        return rest;
-      });
-      return {
-        records: plain,
-        write: (report) => {
-          for (const { relation, parents, put, absent } of found) {
-            grow(relation, put(parents), report);
-            if (!absent || session.abandoned) continue;
-            const detail = 'asked for, and absent from the answer; what the mirror has of it was left as it was';
-            report({ kind: 'relation_absent', subject: relation.relation, detail });
-          }
-        },
-      };
+    abandon: exclude,
+    write: (resource, related, report) => {
+      for (const { relation: name, parents, absent } of related) {
+        const asked = sessions.get(resource)?.find(({ relation }) => relation.relation === name);
+        if (asked === undefined) continue;
+        grow(asked.relation, asked.put(parents), report);
+        if (!absent) continue;
+        const detail = 'asked for, and absent from the answer; what the mirror has of it was left as it was';
+        report({ kind: 'relation_absent', subject: name, detail });
+      }
     },
   };
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Capabilities, measureCapabilities } from '../../src/api/capabilities.ts';
 import type { Client } from '../../src/api/client.ts';
-import { openClient } from '../../src/api/open-client.ts';
+import { openClient } from '../../src/api/client.ts';
 import { silentLog } from '../../src/model/log.ts';
 import type { ResourceName } from '../../src/model/resources.ts';
 import { timestampOf } from '../../src/model/time.ts';

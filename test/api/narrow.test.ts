@@ -2,7 +2,7 @@ import { assert, asyncProperty, constantFrom, integer, record, uniqueArray } fro
 import { describe, expect, test } from 'vitest';
 import type { Page } from '../../src/api/envelope.ts';
 import { ServerFailed } from '../../src/api/errors.ts';
-import { type AskPage, countOf, Reach, readPage } from '../../src/api/narrow.ts';
+import { type AskPage, countOf, Reach, readingRecords, readPage } from '../../src/api/narrow.ts';
 
 interface Host {
   readonly total: number;
@@ -33,7 +33,7 @@ async function pagesOf(host: Host, size: number, reach = new Reach()): Promise<{
   const { ask, asked } = listOf(host);
   const pages: Page[] = [];
   for (let page = Math.max(1, Math.ceil(host.total / size)); page >= 1; page -= 1) {
-    pages.unshift(await readPage(ask, page, size, reach));
+    pages.unshift(await readPage(readingRecords(ask), page, size, reach));
   }
   return { pages, asked };
 }
@@ -93,7 +93,7 @@ describe('pages that a host cannot make', () => {
 
   test('are not halved where the list itself fails', async () => {
     const { ask, asked } = listOf({ total: 0, bad: [], most: -1 });
-    await expect(readPage(ask, 1, 1_000, new Reach())).rejects.toThrow('page 1 of 1000 failed');
+    await expect(readPage(readingRecords(ask), 1, 1_000, new Reach())).rejects.toThrow('page 1 of 1000 failed');
     expect(asked).toEqual(['1x1000', '1x1', '1001x1']);
   });
 });

@@ -7,6 +7,7 @@ import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { tableRows, withSnapshot } from '../support/history.ts';
 import { sync, type SyncTry } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
+import { pageRows } from '../support/page-rows.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const usual = ['last_seen_at', 'last_login_at', 'updated_at'];
@@ -247,7 +248,7 @@ test('what happens to a record within one moment is told in the order in which i
   store.beginRun('r', 'sync', ['coupons']);
   const [window] = store.windows('coupons');
   if (window === undefined) throw new Error('no window');
-  const show = (code: string) => store.recordPage('r', window, [{ id: 900, code }], 1);
+  const show = (code: string) => store.recordPage('r', window, pageRows('coupons', [{ id: 900, code }]), 1);
   show('one');
   show('two');
   store.deleteRecords('r', 'coupons', [900]);
@@ -321,7 +322,7 @@ describe('a record that comes again in the run that has removed it', () => {
     store.beginRun('run', 'sync', ['users']);
     store.deleteRecords('run', 'users', [7]);
     const [window] = store.windows('users');
-    if (window !== undefined) store.recordPage('run', window, [{ ...user, ...change }], 1);
+    if (window !== undefined) store.recordPage('run', window, pageRows('users', [{ ...user, ...change }]), 1);
     const [report] = store.runs(1);
     store.close();
     expect(versionsIn(file, 'users').map((version) => version.change)).toEqual(expected);

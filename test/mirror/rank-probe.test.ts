@@ -2,6 +2,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { apiSource } from '../../src/mirror/api-source.ts';
+import { openPageReader } from '../../src/mirror/page-reader.ts';
 import { storedCapabilities } from '../../src/mirror/capability-record.ts';
 import { findDeletions, type SearchPorts } from '../../src/mirror/find-deletions.ts';
 import { askedRange } from '../../src/mirror/range.ts';
@@ -159,7 +160,7 @@ async function searched(sandbox: Sandbox, file: string, tampered: Partial<Search
   const store = openMirrorStore(file);
   const { signal } = new AbortController();
   try {
-    const source = apiSource(client, long.pageSize, systemClock);
+    const source = apiSource(client, long.pageSize, systemClock, openPageReader());
     const capabilities = storedCapabilities(store, 'users')?.capabilities;
     const window = store.windows('users')[0];
     if (capabilities === undefined || window === undefined) throw new Error('the mirror was not filled');

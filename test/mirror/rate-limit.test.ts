@@ -3,14 +3,13 @@
  * limit is used. Time passes only while nothing is under way, so that a busy machine changes nothing.
  */
 import { expect, test } from 'vitest';
-import type { Client } from '../../src/api/client.ts';
-import { openClient } from '../../src/api/open-client.ts';
-import { apiSource } from '../../src/mirror/api-source.ts';
-import { runSync, type SyncResult } from '../../src/mirror/run.ts';
+import { openClient, type Client } from '../../src/api/client.ts';
+import { openSyncEngine } from '../../src/mirror/open.ts';
+import { openPlainReader } from '../../src/mirror/page-reader.ts';
+import type { SyncResult } from '../../src/mirror/run.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { hourMs, secondMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { virtualTime, type VirtualTime } from '../api/support/virtual-time.ts';
 import { expectMirrored } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
@@ -57,30 +56,24 @@ async function syncUsers(sandbox: Sandbox, file: string, time: VirtualTime): Pro
     log: silentLog,
     sleep: time.sleep,
   });
-  const store = openMirrorStore(file, clock);
-  const work = runSync(
-    {
-      source: apiSource(client, pageSize, clock),
-      store,
-      clock,
-      signal: new AbortController().signal,
-      progress: () => {},
-      counts: () => client.counters,
-    },
-    {
-      resources: ['users'],
-      mode: 'default',
-      only: null,
-      allowDeletions: false,
-      requestsPerRun: 1_000,
-      graceMs: 48 * hourMs,
-      // The last window is walked alone, page after page: how long that takes says nothing of the limit.
-      windowPages: 10,
-      concurrency: 8,
-    },
-  );
+  const { signal } = new AbortController();
+  // Virtual time passes while nothing is under way, and knows nothing of other threads.
+  const readPages = openPlainReader();
+  const options = { client, file, clock, pageSize, signal, progress: () => {}, historyIgnore: [], readPages };
+  const engine = openSyncEngine(options);
+  const work = engine.run({
+    resources: ['users'],
+    mode: 'default',
+    only: null,
+    allowDeletions: false,
+    requestsPerRun: 1_000,
+    graceMs: 48 * hourMs,
+    // The last window is walked alone, page after page: how long that takes says nothing of the limit.
+    windowPages: 10,
+    concurrency: 8,
+  });
   const result = await time.run(work, () => quiet(client));
-  store.close();
+  engine.close();
   await client.close();
   return result;
 }

@@ -6,6 +6,7 @@ import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Row } from '../../src/store/reading-types.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { columnsOf, tableRows, withSnapshot } from '../support/history.ts';
+import { pageRows } from '../support/page-rows.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { sandboxNow, withSandbox } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';
@@ -44,11 +45,11 @@ describe('a version gives back every cell as it was', () => {
       fc.assert(
         fc.property(record, (fields) => {
           now += 1_000;
-          store.recordPage('r', window, [{ id: 1, ...fields }], 1);
+          store.recordPage('r', window, pageRows('users', [{ id: 1, ...fields }]), 1);
           const at = timestampOf(now);
           const row = withoutSigns(tableRows(file, 'users'));
           now += 1_000;
-          store.recordPage('r', window, [{ id: 1, username: `other ${now}` }], 1);
+          store.recordPage('r', window, pageRows('users', [{ id: 1, username: `other ${now}` }]), 1);
           expect(withoutSigns(tableRows(file, 'users', at))).toEqual(row);
         }),
         { numRuns: 150 },

@@ -1,14 +1,12 @@
 /** A run may be stopped anywhere: from each state that it has committed, a new process ends with the server's records. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
-import { apiSource } from '../../src/mirror/api-source.ts';
-import { runSync } from '../../src/mirror/run.ts';
 import { resourceNames } from '../../src/model/resources.ts';
-import { dayMs, hourMs } from '../../src/model/time.ts';
+import { dayMs } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
+import type { MirrorStore } from '../../src/store/mirror-types.ts';
 import { restore, watched, withoutEnd, type Checkpoint } from '../support/checkpoints.ts';
-import { expectMirrored, sync, testClient } from '../support/mirror.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -18,31 +16,13 @@ const shape = { pageSize, windowPages: 2, concurrency: 3 } as const;
 
 /** A whole run on `file`, and every state that it committed. */
 async function checkpointsOf(sandbox: Sandbox, file: string): Promise<Checkpoint[]> {
-  const clock = { now: () => sandbox.control.clock().now };
-  const client = testClient(sandbox, pageSize);
-  const opened = openMirrorStore(file, clock);
-  const { store, checkpoints } = watched(opened, file);
-  const { report } = await runSync(
-    {
-      source: apiSource(client, pageSize, clock),
-      store,
-      clock,
-      signal: new AbortController().signal,
-      progress: () => {},
-      counts: () => client.counters,
-    },
-    {
-      resources: resourceNames,
-      mode: 'default',
-      only: null,
-      allowDeletions: false,
-      requestsPerRun: 1_000,
-      graceMs: 48 * hourMs,
-      ...shape,
-    },
-  );
-  store.close();
-  await client.close();
+  let checkpoints: Checkpoint[] = [];
+  const overStore = (opened: MirrorStore): MirrorStore => {
+    const { store, checkpoints: met } = watched(opened, file);
+    checkpoints = met;
+    return store;
+  };
+  const { report } = await sync(sandbox, file, { ...shape, overStore });
   expect(report.status).toBe('complete');
   return checkpoints;
 }

@@ -1,7 +1,7 @@
 /** A batch of balance rows against a sandbox in this process: planned, sent and looked at, as the command wires it. */
 import { readRows } from '../../src/bulk/read-rows.ts';
 import type { Client } from '../../src/api/client.ts';
-import { openClient } from '../../src/api/open-client.ts';
+import { openClient } from '../../src/api/client.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
 import { type Caps, noCaps } from '../../src/bulk/caps.ts';

@@ -2,16 +2,16 @@
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
-import { openClient } from '../../src/api/open-client.ts';
-import { apiSource } from '../../src/mirror/api-source.ts';
+import { openClient } from '../../src/api/client.ts';
+import { openSyncEngine } from '../../src/mirror/open.ts';
 import type { SyncEvent } from '../../src/mirror/progress.ts';
-import { runSync, type SyncRequest, type SyncResult } from '../../src/mirror/run.ts';
+import type { SyncRequest, SyncResult } from '../../src/mirror/run.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { resourceNames, resourceOf, type Field, type ResourceName } from '../../src/model/resources.ts';
 import { hourMs, systemClock, type Clock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { FreeSpace } from '../../src/store/files/disk-space.ts';
-import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
+import type { MirrorStore } from '../../src/store/mirror-types.ts';
 
 export interface SyncTry extends Partial<SyncRequest> {
   readonly clock?: Clock;
@@ -20,6 +20,8 @@ export interface SyncTry extends Partial<SyncRequest> {
   readonly pageSize?: number;
   readonly historyIgnore?: readonly string[];
   readonly freeSpace?: FreeSpace;
+  /** What stands between the engine and the file. */
+  readonly overStore?: (store: MirrorStore) => MirrorStore;
   /** The client's own time jumps over what it waits for; otherwise it asks again and again until real time has passed. */
   readonly jumpsWaits?: boolean;
   /** Longest time for one request, ms. */
@@ -49,36 +51,35 @@ export function testClient(sandbox: Sandbox, pageSize = 1_000, jumpsWaits = fals
   });
 }
 
-/** One sync in this process: the engine, the client and the store as the command wires them, without its waiting. */
+/** One sync in this process: the engine as the command opens it, with a client that waits for nothing. */
 export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}): Promise<SyncResult> {
   const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
   const client = testClient(sandbox, tried.pageSize, tried.jumpsWaits, tried.timeoutMs);
-  const store = openMirrorStore(file, clock, { historyIgnore: tried.historyIgnore ?? [] });
+  const engine = openSyncEngine({
+    client,
+    file,
+    clock,
+    pageSize: tried.pageSize ?? 1_000,
+    signal: tried.signal ?? new AbortController().signal,
+    progress: tried.onEvent ?? (() => {}),
+    historyIgnore: tried.historyIgnore ?? [],
+    ...(tried.freeSpace === undefined ? {} : { freeSpace: tried.freeSpace }),
+    ...(tried.overStore === undefined ? {} : { overStore: tried.overStore }),
+  });
   try {
-    return await runSync(
-      {
-        source: apiSource(client, tried.pageSize ?? 1_000, clock),
-        store,
-        clock,
-        signal: tried.signal ?? new AbortController().signal,
-        progress: tried.onEvent ?? (() => {}),
-        counts: () => client.counters,
-        ...(tried.freeSpace === undefined ? {} : { freeSpace: tried.freeSpace }),
-      },
-      {
-        resources: resourceNames,
-        mode: 'default',
-        only: null,
-        allowDeletions: false,
-        requestsPerRun: 1_000,
-        graceMs: 48 * hourMs,
-        windowPages: 20,
-        concurrency: 8,
-        ...tried,
-      },
-    );
+    return await engine.run({
+      resources: resourceNames,
+      mode: 'default',
+      only: null,
+      allowDeletions: false,
+      requestsPerRun: 1_000,
+      graceMs: 48 * hourMs,
+      windowPages: 20,
+      concurrency: 8,
+      ...tried,
+    });
   } finally {
-    store.close();
+    engine.close();
     await client.close();
   }
 }

@@ -5,7 +5,7 @@ import type { Database } from 'better-sqlite3';
 import { everything } from '../../model/era.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import type { Surprise } from '../../model/page-rows.ts';
-import { keyOf, keysJson, type RecordKey, type ServedRecord } from '../../model/records.ts';
+import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type { MirrorEvent, MirrorStore } from '../../store/mirror-types.ts';
@@ -23,7 +23,6 @@ import { mirrorLocks } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
-import { openRowMaker } from './page-rows.ts';
 import { pageUpsert, twinGuard } from './page-upsert.ts';
 import { rankedRows } from './ranked-rows.ts';
 import { relationsIn, type RelationSurprise } from '../../store/relations.ts';
@@ -66,7 +65,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   let runStartedAt = stepAt;
   if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
   const prune = historyPruner(database);
-  const makeRows = openRowMaker();
   const twins = twinGuard(database);
   const relations = relationsIn(database, runner);
   const suppressions = suppressionsIn(database, runner);
@@ -121,13 +119,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     writeEvent(run, { resource, ...surprise });
   }
 
-  /** The rows of what may be kept, and what is left to be written once they are. */
-  function rowsFrom(resource: ResourceName, records: readonly ServedRecord[]) {
-    const wanted = suppressions.filter(resource, records, now());
-    const page = relations.split(resource, wanted, suppressions.hides);
-    return { rows: makeRows(resource, page.records), writeRelated: page.write };
-  }
-
   /** A full disk or a lost file is told as such. */
   function told<T>(writing: () => T): T {
     try {
@@ -177,20 +168,23 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         if (window.state !== 'settled') replacePages(runner, window, []);
         updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null });
       }),
-    takesRows: (resource) => suppressions.none(resource) && !relations.asked(resource),
-    recordPage: (run, window, page, received, seen) =>
+    keptOut: (resource) => ({
+      own: [...suppressions.ids(resource)],
+      users: [...suppressions.ids('users')],
+      emails: [...suppressions.ids('emails')],
+    }),
+    recordPage: (run, window, rows, received, seen) =>
       step(() => {
         const { upsert, removed, undoDeletion, undoReuse } = writerOf(window.resource);
         const report = (surprise: Surprise | RelationSurprise) => writeSurprise(run, window.resource, surprise);
-        const { rows, writeRelated } =
-          'json' in page ? { rows: page, writeRelated: null } : rowsFrom(window.resource, page);
+        suppressions.note(window.resource, rows.keptOut, now());
         for (const surprise of rows.surprises) report(surprise);
         const { twins: refused, ...counts } = upsert(rows, now(), seen);
         const undone = refused.filter((id) => undoReuse(id, runStartedAt));
         if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
         const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));
         if (back.length > 0) addCounts(runner, run, window.resource, { deleted: -back.length, inserted: -back.length });
-        writeRelated?.(report);
+        relations.write(window.resource, rows.related, report);
         advanceWindow(runner, window);
         addCounts(runner, run, window.resource, { ...counts, received });
         return { ...counts, twins: refused, unusable: rows.unusable };

@@ -2,7 +2,7 @@
  * Records of a page as rows in JSON: one statement takes them all in, where binding each cell from JavaScript costs more
  * than storing it. What the cells are is decided in cell.ts; here they are only written so that SQLite reads the same.
  */
-import type { PageRows, RowMaker, Surprise } from '../../model/page-rows.ts';
+import type { RecordRows, RowMaker, Surprise } from '../../model/page-rows.ts';
 import { resourceNames, resourceOf, type FieldType, type Resource, type ResourceName } from '../../model/resources.ts';
 import type { ServedRecord, RecordKey } from '../../model/records.ts';
 import type { Cell } from '../../store/cell.ts';
@@ -50,7 +50,7 @@ function plainCell(type: FieldType, nullable: boolean, value: unknown): JsonCell
   return type === 'any' || type === (Array.isArray(value) ? 'strings' : 'object') ? textOf(value) : undefined;
 }
 
-function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => PageRows {
+function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => RecordRows {
   const { fields } = resource;
   const read = rowReader(resource);
 

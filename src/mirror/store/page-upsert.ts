@@ -1,6 +1,6 @@
 /** Writing a page's records: rows that did not change are not written at all. */
 import type { Database, Statement } from 'better-sqlite3';
-import type { PageRows } from '../../model/page-rows.ts';
+import type { RecordRows } from '../../model/page-rows.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import type { Resource } from '../../model/resources.ts';
@@ -96,7 +96,7 @@ export function pageUpsert(
   resource: Resource,
   significant: Differs,
   twins: TwinGuard,
-): (rows: PageRows, at: Timestamp, seen?: ReadonlySet<RecordKey>) => UpsertCounts {
+): (rows: RecordRows, at: Timestamp, seen?: ReadonlySet<RecordKey>) => UpsertCounts {
   const upsert = database.prepare(upsertSql(resource, significant));
   const some = upsertSql(resource, significant, 'key IN (SELECT value FROM json_each(?))');
   const table = quoteName(resource.name);
@@ -117,7 +117,7 @@ export function pageUpsert(
   }
 
   /** Where an id comes twice on one page: the first of each as ever, then the others, as if they came on another page. */
-  function upsertTwice({ json, ids }: PageRows, at: Timestamp): number {
+  function upsertTwice({ json, ids }: RecordRows, at: Timestamp): number {
     const statement = database.prepare(some);
     const firsts = new Set(new Map(ids.map((id, at) => [id, at] as const).toReversed()).values());
     const others = [...ids.keys()].filter((index) => !firsts.has(index));

@@ -9,7 +9,8 @@ import { addressesIn, mentionsOf, parsedObject, takenOut } from '../../store/men
 import { flatKeys, relationsRead, setFlatKeys } from '../../store/relations.ts';
 import { pageForgetter } from './page-memory.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
-import { owningDay, ownersOf } from './suppressions.ts';
+import { ownersOf } from '../page.ts';
+import { owningDay } from './suppressions.ts';
 import type { Runner } from '../../store/tables.ts';
 
 /** Texts of the bookkeeping that may hold what a server said. */

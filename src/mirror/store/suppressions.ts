@@ -2,25 +2,20 @@
 import type { Database } from 'better-sqlite3';
 import type { Insertable } from 'kysely';
 import { eraEnd, eraStart, everything, outsideStart, type DayRange } from '../../model/era.ts';
-import { recordId, type ServedRecord, type RecordKey } from '../../model/records.ts';
-import type { RelationTable } from '../../model/relations.ts';
+import type { KeptOutRecord } from '../../model/page-rows.ts';
+import type { RecordKey } from '../../model/records.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
 import type { RememberedPage } from '../../store/mirror-types.ts';
-import { isObject } from '../../store/related-record.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, type Runner, type Tables } from '../../store/tables.ts';
 
 export interface Suppressions {
   ids(resource: ResourceName): ReadonlySet<number>;
-  /** Whether no record of the resource can be one to keep out. */
-  none(resource: ResourceName): boolean;
-  /** The records without those that are kept out, of which the day is remembered under which the server has them. */
-  filter(resource: ResourceName, records: readonly ServedRecord[], at: Timestamp): readonly ServedRecord[];
+  /** Takes note of records that were kept out of a page, and of the day under which the server has each. */
+  note(resource: ResourceName, records: readonly KeptOutRecord[], at: Timestamp): void;
   /** The pages without the time at which the last record of one was created, where that record is kept out. */
   withoutTimes(resource: ResourceName, pages: readonly RememberedPage[]): readonly RememberedPage[];
-  /** Whether a related record belongs to someone who is kept out. */
-  readonly hides: (relation: RelationTable, related: unknown) => boolean;
   /** What the server has of it, in a window of these days or in all. */
   count(resource: ResourceName, range?: DayRange): number;
   releaseUnseen(resource: ResourceName, window: DayRange, seen: ReadonlySet<RecordKey>): void;
@@ -32,14 +27,6 @@ export interface Suppressions {
 export function owningDay(createdAt: unknown): Day {
   const inEra = typeof createdAt === 'string' && createdAt >= eraStart && createdAt < eraEnd;
   return inEra ? (createdAt.slice(0, 10) as Day) : outsideStart;
-}
-
-/** Ids of users that a record, of the list of emails or a related one, says it belongs to. */
-export function ownersOf(record: unknown): number[] {
-  if (!isObject(record)) return [];
-  const { user } = record as { user?: unknown };
-  const owners = [recordId({ id: record['user_id'] }), isObject(user) ? recordId(user) : undefined];
-  return owners.filter((id) => id !== undefined);
 }
 
 export function suppressionsIn(database: Database, runner: Runner): Suppressions {
@@ -69,7 +56,7 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
       .where('seen_day', '<', to);
   }
 
-  function note(row: Insertable<Tables['mirror_suppressions']>): void {
+  function noteRow(row: Insertable<Tables['mirror_suppressions']>): void {
     runner.run(
       build
         .insertInto('mirror_suppressions')
@@ -83,48 +70,20 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
     );
   }
 
-  function forgottenOwner(record: ServedRecord): number | undefined {
-    return ownersOf(record).find((user) => idsOf('users').has(user));
-  }
-
-  function keptOut(resource: ResourceName, record: ServedRecord, id: number): number | undefined {
-    const owner = resource === 'emails' ? forgottenOwner(record) : undefined;
-    return owner ?? (idsOf(resource).has(id) ? id : undefined);
-  }
-
-  function none(resource: ResourceName): boolean {
-    return idsOf(resource).size === 0 && (resource !== 'emails' || idsOf('users').size === 0);
-  }
-
   return {
     ids: idsOf,
-    none,
-    filter: (resource, records, at) => {
-      if (none(resource)) return records;
-      return records.filter((record) => {
-        const id = recordId(record);
-        const user = id === undefined ? undefined : keptOut(resource, record, id);
-        if (id === undefined || user === undefined) return true;
-        note({ resource, id, user_id: user, since: at, seen_day: owningDay(record['created_at']) });
-        if (!idsOf(resource).has(id)) {
-          // It was someone else's when the mirror took it in.
-          database.prepare(`DELETE FROM ${quoteName(resource)} WHERE "id" = ?`).run(BigInt(id));
-          idsOf(resource).add(id);
-        }
-        return false;
-      });
+    note: (resource, records, at) => {
+      for (const { id, user, createdAt } of records) {
+        noteRow({ resource, id, user_id: user, since: at, seen_day: owningDay(createdAt) });
+        if (idsOf(resource).has(id)) continue;
+        // It was someone else's when the mirror took it in.
+        database.prepare(`DELETE FROM ${quoteName(resource)} WHERE "id" = ?`).run(BigInt(id));
+        idsOf(resource).add(id);
+      }
     },
     withoutTimes: (resource, pages) => {
       const ids = idsOf(resource);
       return pages.map((page) => (ids.has(Number(page.ids.at(-1) ?? NaN)) ? { ...page, lastCreatedAt: null } : page));
-    },
-    hides: ({ resource, relation }, related) => {
-      if (idsOf('users').size === 0 || !isObject(related)) return false;
-      const id = recordId(related);
-      if (relation === 'user' && id !== undefined && idsOf('users').has(id)) return true;
-      // What is called so elsewhere need not be emails that were sent.
-      if (resource === 'users' && relation === 'emails' && id !== undefined && idsOf('emails').has(id)) return true;
-      return forgottenOwner(related) !== undefined;
     },
     count: (resource, range = everything) =>
       runner.first(heldIn(resource, range).select((count) => count.fn.countAll<number>().as('rows')))?.rows ?? 0,

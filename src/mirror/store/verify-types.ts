@@ -1,5 +1,6 @@
 /** What verifying needs of a mirror: to compare and to count, and nothing that could change it. */
-import type { ServedRecord, RecordKey } from '../../model/records.ts';
+import type { PageRows } from '../../model/page-rows.ts';
+import type { RecordKey } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { MirrorStore } from '../../store/mirror-types.ts';
 
@@ -8,9 +9,7 @@ export type Comparison =
   /** `hidden`: it is kept out on purpose. */
   | { readonly kind: 'equal' | 'missing' | 'hidden'; readonly id: RecordKey }
   /** Columns whose value is another: fields of the reference, or `_extra`. */
-  | { readonly kind: 'different'; readonly id: RecordKey; readonly fields: readonly string[] }
-  /** Without an id there is nothing to compare it with. */
-  | { readonly kind: 'unusable' };
+  | { readonly kind: 'different'; readonly id: RecordKey; readonly fields: readonly string[] };
 
 /** From a moment on and before another, both as text that sorts with timestamps. */
 export interface Stretch {
@@ -20,12 +19,12 @@ export interface Stretch {
 
 export interface VerifyStore extends Pick<
   MirrorStore,
-  'windows' | 'unseenIds' | 'liveCount' | 'accountedCount' | 'suppressedIds' | 'freshAsOf' | 'capability' | 'close'
+  'windows' | 'keptOut' | 'unseenIds' | 'liveCount' | 'accountedCount' | 'freshAsOf' | 'capability' | 'close'
 > {
   /** Looks through the file itself, where it is not too large for that. Throws a FileError where it is damaged. */
   checkSoundness(): void;
-  /** Each record against its row as a sync would have stored it; in the order of the records. */
-  compare(resource: ResourceName, records: readonly ServedRecord[]): Comparison[];
+  /** Each record of the page against its row, as a sync would have stored it. */
+  compare(resource: ResourceName, rows: PageRows): Comparison[];
   /** Rows with a creation time of the usual form, in the stretch or at any time. */
   createdCount(resource: ResourceName, stretch?: Stretch): number;
   /** Differs between two calls exactly where something was committed to the mirror between them. */

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { Client, ClientOptions } from '../../../src/api/client.ts';
-import { openClient } from '../../../src/api/open-client.ts';
+import { openClient } from '../../../src/api/client.ts';
 import { silentLog } from '../../../src/model/log.ts';
 import { systemClock } from '../../../src/model/time.ts';
 

@@ -1,0 +1,189 @@
+/**
+ * A page as the engine takes it: which records are on it, and the rows of those that were asked for. It is plain data, made
+ * of the bytes of a response in a thread of its own (page-reader.ts).
+ */
+import { hash } from 'node:crypto';
+import { type ListPage, pageOf, whenOf } from '../api/envelope.ts';
+import type { HttpAnswer } from '../api/http.ts';
+import type { InParts, Places } from '../api/narrow.ts';
+import { owns, type DayRange } from '../model/era.ts';
+import type { KeptOut, KeptOutRecord, PageRows, RelatedRow, RelatedRows, RowMaker } from '../model/page-rows.ts';
+import { recordId, recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
+import { relationTable, type RelationTable } from '../model/relations.ts';
+import type { ResourceName } from '../model/resources.ts';
+import { isObject, relatedList, relatedRows } from '../store/related-record.ts';
+import type { RememberedPage } from '../store/mirror-types.ts';
+
+/** What is known of a page that came before. */
+export type KnownPage = Pick<RememberedPage, 'hash' | 'total' | 'lastPage' | 'perPage'>;
+
+/** What a page is read for. */
+export interface PageWanted {
+  /** The page as it came last; the same bytes are not parsed again. */
+  readonly known?: KnownPage | null | undefined;
+  /** Rows are made of the records that were created on these days, apart for each range. */
+  readonly rowsOf?: readonly DayRange[];
+  /** Records that rows are never made of. */
+  readonly keptOut?: KeptOut;
+  /** A field of each record besides. */
+  readonly field?: string;
+}
+
+/** The reading of one response. */
+export interface PageTask extends PageWanted {
+  readonly resource: ResourceName;
+  /** The number asked for. */
+  readonly page: number;
+  /** Related records that were asked for with each record. */
+  readonly relations: readonly string[];
+  /** Only the records at these places. */
+  readonly places?: Places | undefined;
+}
+
+/** What one response holds. */
+export interface ReadPage extends ListPage {
+  /** Of the bytes. */
+  readonly hash: string;
+  /** Of each record; null where it has none that it could be kept under. None of the known page. */
+  readonly ids: readonly (RecordKey | null)[];
+  /** When each record was created, as it says. */
+  readonly createdAt: readonly unknown[];
+  /** The field that was asked for, of each record. */
+  readonly field: readonly unknown[];
+  /** For each range that was asked for. */
+  readonly rows: readonly PageRows[];
+}
+
+export type MirrorPage = InParts<ReadPage> & {
+  /** Where the page came again just as it was: its records are those that the mirror holds. */
+  readonly recalled?: RememberedPage;
+};
+
+/** The response as a page. Throws an UnreadableAnswer as `pageOf` does. */
+export function readPageOf(answer: HttpAnswer, task: PageTask, makeRows: RowMaker): ReadPage {
+  const { known, resource, places, field, rowsOf = [] } = task;
+  const digest = hash('sha1', answer.body, 'base64');
+  const nothing = { hash: digest, ids: [], createdAt: [], field: [], rows: [] };
+  if (digest === known?.hash) {
+    const { total, lastPage, perPage } = known;
+    return { page: task.page, total, lastPage, perPage, ...whenOf(answer), ...nothing };
+  }
+  const { records: all, bytes: _bytes, ...page } = pageOf(answer, task.page, resource);
+  const records = places === undefined ? all : all.slice(places.from, places.to);
+  const createdAt = records.map((record) => record['created_at']);
+  return {
+    ...page,
+    hash: digest,
+    ids: records.map((record) => recordKey(record) ?? null),
+    createdAt,
+    field: field === undefined ? [] : records.map((record) => record[field]),
+    rows: rowsOf.map((days) =>
+      rowsFor(
+        task,
+        records.filter((_, at) => owns(days, createdAt[at])),
+        makeRows,
+      ),
+    ),
+  };
+}
+
+function rowsFor(
+  { resource, relations, keptOut }: PageTask,
+  records: readonly ServedRecord[],
+  makeRows: RowMaker,
+): PageRows {
+  const { wanted, out } = keptOut === undefined ? { wanted: records, out: [] } : parted(resource, records, keptOut);
+  const names = relations.map((name) => relationTable(resource, name));
+  const related = names.map((relation) => relatedOf(relation, wanted, keptOut));
+  return { ...makeRows(resource, names.length === 0 ? wanted : without(wanted, relations)), keptOut: out, related };
+}
+
+function without(records: readonly ServedRecord[], names: readonly string[]): ServedRecord[] {
+  return records.map((record) => Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name))));
+}
+
+/** Those that may be kept, and those that may not. */
+function parted(resource: ResourceName, records: readonly ServedRecord[], { own, users }: KeptOut) {
+  const out: KeptOutRecord[] = [];
+  if (own.length === 0 && (resource !== 'emails' || users.length === 0)) return { wanted: records, out };
+  const wanted = records.filter((record) => {
+    const id = recordId(record);
+    if (id === undefined) return true;
+    const owner = resource === 'emails' ? ownersOf(record).find((each) => users.includes(each)) : undefined;
+    const user = owner ?? (own.includes(id) ? id : undefined);
+    if (user === undefined) return true;
+    out.push({ id, user, createdAt: record['created_at'] });
+    return false;
+  });
+  return { wanted, out };
+}
+
+/** Ids of users that a record, of the list of emails or a related one, says it belongs to. */
+export function ownersOf(record: unknown): number[] {
+  if (!isObject(record)) return [];
+  const { user } = record as { user?: unknown };
+  const owners = [recordId({ id: record['user_id'] }), isObject(user) ? recordId(user) : undefined];
+  return owners.filter((id) => id !== undefined);
+}
+
+function relatedOf(
+  relation: RelationTable,
+  records: readonly ServedRecord[],
+  keptOut: KeptOut | undefined,
+): RelatedRows {
+  const parents: [RecordKey, readonly RelatedRow[]][] = [];
+  let absent = false;
+  for (const record of records) {
+    const id = recordKey(record);
+    const value = record[relation.relation];
+    if (value === undefined) absent = true;
+    else if (id !== undefined) {
+      const shown = relatedList(value).filter((each) => keptOut === undefined || !hides(relation, each, keptOut));
+      parents.push([id, relatedRows(shown)]);
+    }
+  }
+  return { relation: relation.relation, parents, absent };
+}
+
+/** Whether a related record belongs to someone who is kept out. */
+function hides({ resource, relation }: RelationTable, related: unknown, { users, emails }: KeptOut): boolean {
+  if (users.length === 0 || !isObject(related)) return false;
+  const id = recordId(related);
+  if (relation === 'user' && id !== undefined && users.includes(id)) return true;
+  // What is called so elsewhere need not be emails that were sent.
+  if (resource === 'users' && relation === 'emails' && id !== undefined && emails.includes(id)) return true;
+  return ownersOf(related).some((owner) => users.includes(owner));
+}
+
+/** What a page without records brings. */
+export function noRows(): PageRows {
+  return { json: new TextEncoder().encode('[]'), ids: [], surprises: [], unusable: 0, keptOut: [], related: [] };
+}
+
+/** The page with the records of its parts, in their order; rows stay with the parts. */
+export function joinPages(page: ReadPage, parts: readonly ReadPage[]): ReadPage {
+  return {
+    ...page,
+    ids: parts.flatMap(({ ids }) => ids),
+    createdAt: parts.flatMap(({ createdAt }) => createdAt),
+    field: parts.flatMap(({ field }) => field),
+    rows: [],
+  };
+}
+
+/** The id of each record, null where it has none of use, or cannot be read; of a known page only those of use. */
+export function entriesOn({ ids, recalled, unreadable }: MirrorPage): readonly (RecordKey | null)[] {
+  const shown = recalled?.ids ?? ids;
+  if (unreadable === undefined) return shown;
+  return [...shown, ...unreadable.flatMap(({ first, last }) => Array.from({ length: last - first + 1 }, () => null))];
+}
+
+/** The ids on the page; records without a usable one are left out. */
+export function idsOn(page: MirrorPage): readonly RecordKey[] {
+  return entriesOn(page).filter((id) => id !== null);
+}
+
+/** When each record was created, in the order of `entriesOn`; of a known page the last one alone. */
+export function createdAtOn({ createdAt, recalled }: MirrorPage): readonly unknown[] {
+  return recalled === undefined ? createdAt : [recalled.lastCreatedAt];
+}

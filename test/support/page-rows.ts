@@ -1,0 +1,11 @@
+/** Records as a page brings them to the store. */
+import type { PageRows } from '../../src/model/page-rows.ts';
+import type { ServedRecord } from '../../src/model/records.ts';
+import type { ResourceName } from '../../src/model/resources.ts';
+import { openRowMaker } from '../../src/mirror/store/page-rows.ts';
+
+const makeRows = openRowMaker();
+
+export function pageRows(resource: ResourceName, records: readonly ServedRecord[]): PageRows {
+  return { ...makeRows(resource, records), keptOut: [], related: [] };
+}

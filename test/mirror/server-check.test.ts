@@ -27,11 +27,11 @@ async function mirrored(options: SandboxOptions = {}) {
   return { sandbox, data, file, folder };
 }
 
-/** Puts another sandbox in the place of one: the same address, and the same key unless another is given. */
+/** Puts another sandbox in the place of one, a minute later: the same address, and the same key unless another is given. */
 async function replaced(sandbox: Sandbox, options: SandboxOptions): Promise<Sandbox> {
   const port = portOf(sandbox);
   await sandbox.close();
-  const other = await openSandbox({ ...some, now: sandboxNow, key: sandbox.key, port, ...options });
+  const other = await openSandbox({ ...some, now: sandboxNow + 60_000, key: sandbox.key, port, ...options });
   onTestFinished(() => other.close());
   return other;
 }

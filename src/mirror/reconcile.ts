@@ -8,7 +8,7 @@ import { counted } from '../model/counted.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { addDays, minuteMs, type Clock, type Day } from '../model/time.ts';
-import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import type { MirrorStore, StoredLandmark, Window } from '../store/mirror-types.ts';
 import { idsOn, type MirrorPage } from './page.ts';
 import { ContradictionError } from './contradiction.ts';
 import type { Look } from './server-contact.ts';
@@ -39,6 +39,12 @@ export interface RemovalPorts {
   readonly brake: number | undefined;
   /** How many rows were removed in this run. */
   readonly removed: { rows: number };
+}
+
+interface DayPorts {
+  readonly resource: ResourceName;
+  readonly store: Pick<MirrorStore, 'unseenIds'>;
+  readonly readDays: RemovalPorts['readDays'];
 }
 
 /** A window that was read whole and did not show all of its rows. */
@@ -182,11 +188,8 @@ export class Removal {
   }
 
   /** Rows that are not suspected, newest and oldest first. */
-  #controls(resource: ResourceName, suspects: ReadonlySet<RecordKey>) {
-    const { store } = this.#ports;
-    const count = Math.min(suspects.size, 1_000) + 2;
-    const rows = [...store.landmarks(resource, 'newest', count), ...store.landmarks(resource, 'oldest', count)];
-    return rows.filter(({ id }) => resource !== this.#ports.resource || !suspects.has(id));
+  #controls(resource: ResourceName, suspects: ReadonlySet<RecordKey>): StoredLandmark[] {
+    return controlsOf(this.#ports.store, resource, resource === this.#ports.resource ? suspects : new Set());
   }
 
   /** Whether a record that is known to live is shown, asked for as the suspects are. */
@@ -208,12 +211,31 @@ export class Removal {
 
   /** Whether days on which records are known to have been created show one, asked for as walks ask. */
   async #showsDays(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
-    const { store, resource, readDays, allowDeletions } = this.#ports;
+    const { resource, allowDeletions } = this.#ports;
     const [control] = this.#controls(resource, suspects);
-    if (control === undefined) return allowDeletions;
-    const from = control.createdAt.slice(0, 10) as Day;
-    const days = { from, to: addDays(from, 1) };
-    const known = new Set(store.unseenIds({ resource, ...days }, suspects));
-    return idsOn(await readDays(days)).some((id) => known.has(id));
+    return control === undefined ? allowDeletions : showsDayOf(this.#ports, control, suspects);
   }
+}
+
+/** Rows of the resource that are not suspected, newest and oldest first: they are known to live. */
+export function controlsOf(
+  store: Pick<MirrorStore, 'landmarks'>,
+  resource: ResourceName,
+  suspects: ReadonlySet<RecordKey>,
+): StoredLandmark[] {
+  const count = Math.min(suspects.size, 1_000) + 2;
+  const rows = [...store.landmarks(resource, 'newest', count), ...store.landmarks(resource, 'oldest', count)];
+  return rows.filter(({ id }) => !suspects.has(id));
+}
+
+/** Whether the first page of the day on which the control record was created shows a row that is not suspected. */
+export async function showsDayOf(
+  { store, resource, readDays }: DayPorts,
+  control: StoredLandmark,
+  suspects: ReadonlySet<RecordKey>,
+): Promise<boolean> {
+  const from = control.createdAt.slice(0, 10) as Day;
+  const days = { from, to: addDays(from, 1) };
+  const known = new Set(store.unseenIds({ resource, ...days }, suspects));
+  return idsOn(await readDays(days)).some((id) => known.has(id));
 }

@@ -68,6 +68,8 @@ class Course {
   total: number | null = null;
   /** The sums differ, and no records that were compared tell why. */
   unexplained = false;
+  /** A window showed nothing, and neither did the list show any record that is known to live. */
+  isSilent = false;
 }
 
 /** Compares one resource. Problems and a stop are its result, with what was found by then; it rejects for a bug. */
@@ -114,7 +116,7 @@ async function compareCounts(ports: Ports, windows: readonly Window[], course: C
     if (course.total === explained() || course.problems.length > 0) break;
     await compareWindows(ports, [window], course);
   }
-  course.unexplained = course.total !== explained();
+  course.unexplained = !course.isSilent && course.total !== explained();
 }
 
 async function compareRecords(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
@@ -152,8 +154,9 @@ async function compareWindows(ports: Ports, windows: readonly Window[], course: 
       ports.limit(async () => {
         if (lost.length > 0) return;
         try {
-          const { findings, problem } = await compareWindow(ports, window);
+          const { findings, problem, isSilent = false } = await compareWindow(ports, window);
           course.findings.add(findings);
+          course.isSilent ||= isSilent;
           if (findings.size > 0) course.differing.push(window);
           if (problem !== null) course.problems.push(`${window.from}..${window.to}: ${problem}`);
         } catch (error) {

@@ -1,12 +1,15 @@
 /** One window of the mirror against the server, record for record. Records nothing. */
 import type { Capabilities } from '../api/capabilities.ts';
-import { coverageOf, outsideEra } from '../model/era.ts';
+import { counted } from '../model/counted.ts';
+import { coverageOf, type DayRange, outsideEra } from '../model/era.ts';
+import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { VerifyStore } from './store/verify-types.ts';
 import type { SyncProgress } from './progress.ts';
 import { askedRange } from './range.ts';
+import { controlsOf, showsDayOf } from './reconcile.ts';
 import type { Source } from './source.ts';
 import { Findings } from './verify-findings.ts';
 import { problemOf, type WalkPorts } from './walk.ts';
@@ -26,6 +29,8 @@ export interface WindowComparison {
   readonly findings: Findings;
   /** Why the window could not be compared whole; then rows without a record are not among the findings. */
   readonly problem: string | null;
+  /** Whether the list showed nothing that is known to live, so that neither it nor its total says what is gone. */
+  readonly isSilent?: boolean;
 }
 
 /**
@@ -37,7 +42,7 @@ export async function compareWindow(ports: ComparePorts, window: Window): Promis
   const first = await look(ports, window);
   if (first.findings.size === 0 || ports.store.commitMark() === mark) return first;
   const second = await look(ports, window);
-  return { findings: first.findings.confirmedBy(second.findings), problem: second.problem };
+  return { ...second, findings: first.findings.confirmedBy(second.findings) };
 }
 
 async function look(ports: ComparePorts, window: Window): Promise<WindowComparison> {
@@ -48,8 +53,29 @@ async function look(ports: ComparePorts, window: Window): Promise<WindowComparis
   const verdict = await insistOnWindow(portsOf, capabilities.pageSize, walked);
   if (verdict.kind !== 'settled') return { findings, problem: problemOf(verdict) };
   findings.keepSeen(verdict.seen);
-  for (const id of store.unseenIds(window, verdict.seen)) findings.extra.add(id);
+  const unseen = store.unseenIds(window, verdict.seen);
+  if (unseen.length > 0 && verdict.seen.size === 0 && !(await showsOthers(ports, new Set(unseen)))) {
+    const rows = counted(unseen.length, 'record');
+    const problem = `the list shows neither the ${rows} that the mirror has here nor any other that is known to live`;
+    return { findings, problem, isSilent: true };
+  }
+  for (const id of unseen) findings.extra.add(id);
   return { findings, problem: null };
+}
+
+/** Whether a day with other rows shows one of them: a list may be empty only for a while, as in a deploy. */
+async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>): Promise<boolean> {
+  const { store, source, resource, capabilities, signal } = ports;
+  const readDays = (days: DayRange) => {
+    const range = askedRange(days, capabilities);
+    return source.page(resource, { page: 1, paginate: capabilities.pageSize, range }, capabilities, signal);
+  };
+  const controls = controlsOf(store, resource, suspects);
+  // The newest may have been deleted just now; the oldest hardly, too.
+  for (const control of new Set([controls[0], controls.at(-1)])) {
+    if (control !== undefined && (await showsDayOf({ store, resource, readDays }, control, suspects))) return true;
+  }
+  return false;
 }
 
 function walkPorts(ports: ComparePorts, window: Window, paginate: number, findings: Findings): WalkPorts {

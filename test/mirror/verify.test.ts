@@ -112,6 +112,7 @@ describe('a mirror that was just synced', () => {
       'createdCount',
       'freshAsOf',
       'keptOut',
+      'landmarks',
       'liveCount',
 
       'unseenIds',
@@ -381,6 +382,27 @@ describe('what cannot be compared', () => {
     await sandbox.close();
     expect((await verifyMirror(sandbox, file)).error?.exitCode).toBe(4);
   });
+
+  test.each([false, true])(
+    'is a list that is empty for a while: nothing is called extra, and it is not equal either (deep: %s)',
+    async (deep) => {
+      const { sandbox, file } = await mirrored();
+      sandbox.control.setBehaviour({ empty_lists: 'users,coupons' });
+      const empty = await verifyMirror(sandbox, file, { deep });
+      for (const name of ['users', 'coupons'] as const) {
+        expect(empty.report.resources[name]).toMatchObject({
+          status: 'incomplete',
+          missing: [],
+          extra: [],
+          different: [],
+        });
+        expect(empty.report.resources[name]?.problem).toMatch(/nor any other that is known to live/);
+      }
+      expect([empty.report.status, empty.error?.exitCode, empty.differing]).toEqual(['incomplete', 5, []]);
+      sandbox.control.setBehaviour({ empty_lists: '' });
+      expect((await verifyMirror(sandbox, file, { deep })).report.status).toBe('equal');
+    },
+  );
 
   test('is a part where the server fails after it has given something', async () => {
     const { sandbox, file } = await mirrored();

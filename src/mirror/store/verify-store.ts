@@ -35,6 +35,7 @@ export function openVerifyStore(file: string): VerifyStore {
     freshAsOf: (resource) => store.freshAsOf(resource),
     capability: (name, resource) => store.capability(name, resource),
     compare: (resource, rows) => partOf(resource).compare(rows),
+    landmarks: (resource, order, count) => store.landmarks(resource, order, count),
     createdCount: (resource, stretch) => partOf(resource).createdCount(stretch),
     commitMark: () => Number(database.pragma('data_version', { simple: true })),
     close: () => {

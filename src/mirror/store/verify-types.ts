@@ -19,7 +19,15 @@ export interface Stretch {
 
 export interface VerifyStore extends Pick<
   MirrorStore,
-  'windows' | 'keptOut' | 'unseenIds' | 'liveCount' | 'accountedCount' | 'freshAsOf' | 'capability' | 'close'
+  | 'windows'
+  | 'keptOut'
+  | 'unseenIds'
+  | 'liveCount'
+  | 'accountedCount'
+  | 'freshAsOf'
+  | 'capability'
+  | 'landmarks'
+  | 'close'
 > {
   /** Looks through the file itself, where it is not too large for that. Throws a FileError where it is damaged. */
   checkSoundness(): void;

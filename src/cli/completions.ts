@@ -3,7 +3,7 @@ import { Argument, type Command } from 'commander';
 import type { CliContext } from './context.ts';
 import { printLine } from './output.ts';
 
-const shells = ['bash', 'zsh', 'fish'] as const;
+const shells = ['bash', 'zsh'] as const;
 type Shell = (typeof shells)[number];
 
 export function define(program: Command, context: CliContext): void {
@@ -16,15 +16,14 @@ export function define(program: Command, context: CliContext): void {
       `
 Examples:
   source <(admin-mirror completions bash)          in ~/.bashrc
-  source <(admin-mirror completions zsh)           in ~/.zshrc, after compinit
-  admin-mirror completions fish > ~/.config/fish/completions/admin-mirror.fish`,
+  source <(admin-mirror completions zsh)           in ~/.zshrc, after compinit`,
     )
     .action(async (shell: Shell) => {
-      const [{ wholeProgram }, { wordsOf }, { scripts }] = await Promise.all([
+      const [{ wholeProgram }, { bashScript }] = await Promise.all([
         import('./program.ts'),
-        import('./completion-words.ts'),
-        import('./completion-scripts.ts'),
+        import('./completion-script.ts'),
       ]);
-      printLine(context, scripts[shell](wordsOf(await wholeProgram(context))));
+      if (shell === 'zsh') printLine(context, 'autoload -U +X bashcompinit && bashcompinit');
+      printLine(context, bashScript(await wholeProgram(context)));
     });
 }

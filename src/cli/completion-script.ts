@@ -1,28 +1,25 @@
-/** The command line as plain words, from which the completion script of any shell is written. */
+/**
+ * The completion script of bash, which zsh takes, too. It holds every word itself, so that completing starts no process.
+ */
 import type { Argument, Command, Option } from 'commander';
 import { resourceNames } from '../model/resources.ts';
 
-interface Word {
-  readonly word: string;
-  readonly meaning: string;
-}
-
 /** What may follow a flag or stand as an argument: one of some words, or the name of a file. */
-export type Values = { readonly words: readonly string[] } | { readonly files: true };
+type Values = { readonly words: readonly string[] } | { readonly files: true };
 
-export interface CommandWords {
+interface CommandWords {
   /** `bulk plan`; empty for the program itself. */
   readonly path: string;
-  readonly commands: readonly Word[];
+  readonly commands: readonly string[];
   /** Long and short, this command's own and the global ones. */
-  readonly flags: readonly Word[];
+  readonly flags: readonly string[];
   /** The flags that take a value, and what can be said of it. */
   readonly values: readonly { readonly flags: readonly string[]; readonly values: Values | undefined }[];
   readonly argument: Values | undefined;
 }
 
 /** Every command that is not hidden, the program first. */
-export function wordsOf(program: Command): CommandWords[] {
+function wordsOf(program: Command): CommandWords[] {
   return collect(program, '', []);
 }
 
@@ -32,8 +29,8 @@ function collect(command: Command, path: string, globals: readonly Option[]): Co
   const parts = help.visibleCommands(command);
   const own: CommandWords = {
     path,
-    commands: parts.map((each) => ({ word: each.name(), meaning: each.summary() || each.description() })),
-    flags: options.flatMap((option) => namesOf(option).map((word) => ({ word, meaning: option.description }))),
+    commands: parts.map((each) => each.name()),
+    flags: options.flatMap(namesOf),
     values: options
       .filter((option) => option.required || option.optional)
       .map((option) => ({ flags: namesOf(option), values: valuesOf(option.argChoices, option.flags) })),
@@ -48,11 +45,11 @@ function collect(command: Command, path: string, globals: readonly Option[]): Co
 /** A word that has to be chosen leads on as a command does: after `bulk plan balance` comes a file. */
 function withChoices(own: CommandWords, [first, second]: readonly Argument[]): CommandWords[] {
   if (first?.argChoices === undefined || first.variadic) return [own];
-  const choices = first.argChoices.map((word) => ({ word, meaning: '' }));
+  const choices = first.argChoices;
   const argument = second === undefined ? undefined : valuesOf(second.argChoices, second.name());
   return [
     { ...own, commands: [...own.commands, ...choices], argument: undefined },
-    ...choices.map(({ word }) => ({ ...own, path: `${own.path} ${word}`, commands: [], argument })),
+    ...choices.map((word) => ({ ...own, path: `${own.path} ${word}`, commands: [], argument })),
   ];
 }
 
@@ -94,4 +91,60 @@ function argumentValues(given: readonly Argument[]): Values | undefined {
 function valuesOf(choices: readonly string[] | undefined, name: string): Values | undefined {
   if (choices !== undefined) return { words: choices };
   return /\b(?:file|folder|path)\b/i.test(name) ? { files: true } : undefined;
+}
+
+/** For a shell's single quotes. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** What to offer after a flag that takes a value. */
+function offer(values: Values | undefined): string {
+  if (values === undefined) return 'return';
+  return 'files' in values
+    ? 'compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current")); return'
+    : `COMPREPLY=($(compgen -W ${quoted(values.words.join(' '))} -- "$current")); return`;
+}
+
+/** The script for this program. Zsh has variables of its own called `path` and `words`. */
+export function bashScript(program: Command): string {
+  const commands = wordsOf(program);
+  // The word after a flag that takes a value is no command.
+  const taking = [...new Set(commands.flatMap((each) => each.values.flatMap(({ flags }) => flags)))].join('|');
+  const steps = commands.flatMap(({ path, commands: next }) => next.map((word) => quoted(`${path}|${word}`))).join('|');
+  const values = commands.flatMap((each) =>
+    each.values.map(
+      ({ flags, values: known }) =>
+        `    ${flags.map((flag) => quoted(`${each.path}|${flag}`)).join('|')}) ${offer(known)};;`,
+    ),
+  );
+  const arms = commands.map(({ path, commands: next, flags, argument }) => {
+    const files = argument !== undefined && 'files' in argument ? ' files=1' : '';
+    const more = argument !== undefined && 'words' in argument ? argument.words : [];
+    return `    ${quoted(path)}) flags=${quoted(flags.join(' '))} parts=${quoted([...next, ...more].join(' '))}${files};;`;
+  });
+  return `# completion of admin-mirror for bash, and for zsh with bashcompinit
+_admin_mirror() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" deeper='' flags='' parts='' files='' i
+  COMPREPLY=()
+  # bash gives "--format=csv" as three words.
+  if [[ $current == '=' ]]; then current=''
+  elif [[ $previous == '=' ]]; then previous="\${COMP_WORDS[COMP_CWORD-2]}"; fi
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case "\${COMP_WORDS[i]}" in
+    ${taking}) ((i++)); [[ \${COMP_WORDS[i]} == '=' ]] && ((i++));;
+    *) case "$deeper|\${COMP_WORDS[i]}" in ${steps}) deeper="\${deeper:+$deeper }\${COMP_WORDS[i]}";; esac;;
+    esac
+  done
+  case "$deeper|$previous" in
+${values.join('\n')}
+  esac
+  case "$deeper" in
+${arms.join('\n')}
+  esac
+  if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$current"))
+  elif [[ -n $files ]]; then compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current"))
+  else COMPREPLY=($(compgen -W "$parts" -- "$current")); fi
+}
+complete -F _admin_mirror admin-mirror`;
 }

@@ -1,8 +1,9 @@
 /** The mirror and the journal as something to be copied. Fills src/data/copy-types.ts. */
 import SqliteDatabase from 'better-sqlite3';
 import type { Database } from 'better-sqlite3';
-import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import { closeSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { writeAnonymousCopy } from './anonymous-copy.ts';
+import { copyBytes, logOf, sizeOf } from './copy.ts';
 import type { CopyContents, CopyRun, CopySource, MirrorCopySource, Thoroughness } from './copy-types.ts';
 import { journalKind } from '../journal/schema.ts';
 import { FileError } from '../model/errors.ts';
@@ -14,9 +15,6 @@ import { mirrorKind } from '../store/migrations.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/tables.ts';
-
-/** Pages copied before signals are heard: 2 MB, some milliseconds. */
-const pagesAStep = 500;
 
 /** What SQLite is asked of a copy, the size of the file apart; the quick check takes half as long as copying did, the whole one as long. */
 const checks: Readonly<Record<Exclude<Thoroughness, 'opened'>, string>> = {
@@ -33,32 +31,27 @@ export async function copyFile(
   kind: FileKind,
   source: string,
   target: string,
-  { signal, progress }: CopyRun,
+  run: CopyRun,
   thoroughness: Thoroughness,
 ): Promise<void> {
   const absent = new FileError(`there is no ${kind.name} at ${source}`, {
     advice: `Check the path; name another file with ${kind.places}.`,
   });
-  const database = openForReading(kind, source, absent, absent);
   try {
-    // Each page is read once: kept pages are never asked for again.
-    database.pragma('cache_size = -512');
-    holdState(database);
-    closeSync(openSync(target, 'wx', 0o600));
-    await database.backup(target, {
-      progress: ({ totalPages, remainingPages }) => {
-        signal.throwIfAborted();
-        progress(totalPages === 0 ? 0 : 1 - remainingPages / totalPages);
-        return pagesAStep;
-      },
-    });
+    const database = openForReading(kind, source, absent, absent);
+    try {
+      holdState(database);
+      await copyBytes(source, target, run);
+    } finally {
+      database.close();
+    }
+    detach(kind, target);
   } catch (error) {
     throw explainFileError(error, `copy the ${kind.name} to`, target) ?? error;
   } finally {
-    database.close();
+    rmSync(logOf(target), { force: true });
   }
-  signal.throwIfAborted();
-  detach(kind, target);
+  run.signal.throwIfAborted();
   checkCopy(kind, target, thoroughness);
 }
 
@@ -129,15 +122,12 @@ function toCopy(kind: FileKind, file: string): CopySource {
     file,
     size: () => {
       const bytes = sizeOf(file);
-      return bytes === 0 ? undefined : bytes + sizeOf(`${file}-wal`);
+      // The log twice: a copy has it beside the file first, and then in it.
+      return bytes === 0 ? undefined : bytes + 2 * sizeOf(logOf(file));
     },
     replaceable: (path) => isCopyOf(kind, path),
     copy: (target, run, thoroughness) => copyFile(kind, file, target, run, thoroughness),
   };
-}
-
-function sizeOf(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 /** Places in the header of an SQLite file (https://www.sqlite.org/fileformat.html). */
@@ -147,7 +137,7 @@ const withoutLog = 1;
 /** By its first bytes alone: opening it would be using it. A file with a log, or with changes in hand, is one in use. */
 function isCopyOf(kind: FileKind, path: string): boolean {
   if (sizeOf(path) === 0) return true;
-  if (sizeOf(`${path}-wal`) > 0 || sizeOf(`${path}-journal`) > 0) return false;
+  if (sizeOf(logOf(path)) > 0 || sizeOf(`${path}-journal`) > 0) return false;
   const bytes = Buffer.alloc(header.length);
   const handle = openSync(path, 'r');
   try {

@@ -32,7 +32,7 @@ export interface CopySource {
   /** `mirror` or `journal`. */
   readonly name: string;
   readonly file: string;
-  /** What it takes on the disk, its log included; undefined where there is none. */
+  /** Bytes that a copy of it may take on the disk while it is made; undefined where there is none. */
   readonly size: () => number | undefined;
   /** Whether a file may be replaced by a copy: an earlier copy that nothing writes to, or an empty file. */
   readonly replaceable: (path: string) => boolean;

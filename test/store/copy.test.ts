@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, chmodSync, existsSync, readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
@@ -49,6 +49,50 @@ test('a copy made while rows move in pairs is each time a state that there was',
   // It was written to all the while, and each copy is of its own time.
   expect(new Set(moves).size).toBe(12);
   expect(moves).toEqual(moves.toSorted((a, b) => a - b));
+});
+
+test('a copy is a state that there was where the log is begun anew in the midst of it', async () => {
+  const file = filledMirror(10);
+  const writer = openMirrorFile(file);
+  onTestFinished(() => void writer.close());
+  writer.pragma('wal_autocheckpoint = 0');
+  const note = writer.prepare("UPDATE mirror_capabilities SET value = ? WHERE name = 'moves'");
+  note.run('early');
+  // More than a chunk of the copy, so that the log is read in several.
+  writer.exec(
+    'CREATE TABLE filling (bytes BLOB); INSERT INTO filling VALUES (randomblob(20000000)); DROP TABLE filling',
+  );
+  note.run('late');
+  writer.pragma('wal_checkpoint(PASSIVE)');
+  const { size } = statSync(file);
+  let begunAnew = 0;
+  const progress = (share: number) => {
+    const copied = share * (size + statSync(`${file}-wal`).size);
+    if (copied <= size + 1_000_000 || begunAnew > 0) return;
+    begunAnew += 1;
+    note.run('later');
+  };
+  const copy = join(temporaryFolder(), 'copy.db');
+  await copyFile(mirrorKind, file, copy, { ...run, progress }, 'whole');
+  const database = openMirrorForReading(copy);
+  const value = database.prepare("SELECT value FROM mirror_capabilities WHERE name = 'moves'").pluck().get();
+  database.close();
+  expect({ begunAnew, value }).toEqual({ begunAnew: 1, value: 'later' });
+});
+
+test('a copy takes no lock from who has the file open in the same process', async () => {
+  const file = filledMirror(10);
+  const reader = openMirrorForReading(file);
+  onTestFinished(() => void reader.close());
+  expect(reader.prepare('SELECT count(*) FROM users').pluck().get()).toBe(10);
+  await copyFile(mirrorKind, file, join(temporaryFolder(), 'copy.db'), run, 'opened');
+  // To have the file for itself, another process needs that nobody else holds it.
+  const script = `const db = require('better-sqlite3')(${JSON.stringify(file)}, { timeout: 0 });
+    db.pragma('locking_mode = EXCLUSIVE'); db.exec('DELETE FROM users')`;
+  const folder = fileURLToPath(new URL('../..', import.meta.url));
+  const { stderr } = spawnSync(process.execPath, ['-e', script], { cwd: folder, encoding: 'utf8' });
+  expect(stderr).toContain('database is locked');
+  expect(reader.prepare('SELECT count(*) FROM users').pluck().get()).toBe(10);
 });
 
 test('a copy stands alone: private, without a log, held by nobody, readable where nothing can be written', async () => {

@@ -14,9 +14,6 @@ import { type SettingKey, settingOf } from './table.ts';
 export const serverKeys = ['api.base_url', 'api.key', 'api.key_file', 'store.mirror', 'store.journal'] as const;
 type ServerKey = (typeof serverKeys)[number];
 
-const fileKeys = ['store.mirror', 'store.journal'] as const;
-type FileKey = (typeof fileKeys)[number];
-
 export function isServerKey(key: SettingKey): key is ServerKey {
   return (serverKeys as readonly SettingKey[]).includes(key);
 }
@@ -94,43 +91,68 @@ export function jobsOfProfile(jobs: readonly WrittenJob[], profile: string): Wri
   }));
 }
 
+type OwnPath = (typeof ownPaths)[number];
+
+/** What a profile writes, each path with what it is. */
 interface ProfileFiles {
   /** null: outside of any. */
   readonly profile: string | null;
-  readonly files: Readonly<Record<FileKey, string>>;
+  readonly files: readonly { readonly what: string; readonly path: string; readonly isOfJob: boolean }[];
 }
 
 /** The files that a profile has, by the config file and its variables. */
 export function filesOf(
   profile: FileProfile,
-  common: (key: FileKey) => string | null,
+  common: (key: OwnPath) => string | null,
   variable: (name: string) => string | undefined,
+  jobs: readonly WrittenJob[],
 ): ProfileFiles {
-  const pathOf = (key: FileKey): string => {
+  const pathOf = (key: OwnPath): string => {
     const own = profile.values.find((each) => each.key === key)?.value;
-    const set = variable(profileVariable(key, profile.name)) ?? own;
-    return typeof set === 'string' && set !== '' ? set : profilePath(common(key) ?? '', profile.name);
+    const set = (isServerKey(key) ? variable(profileVariable(key, profile.name)) : undefined) ?? own;
+    if (typeof set === 'string' && set !== '') return set;
+    const path = common(key);
+    return path === null ? '' : profilePath(path, profile.name, key === 'backup.folder' ? 'folder' : 'file');
   };
-  return {
-    profile: profile.name,
-    files: { 'store.mirror': pathOf('store.mirror'), 'store.journal': pathOf('store.journal') },
-  };
+  return filesWritten(profile.name, Object.fromEntries(ownPaths.map((key) => [key, pathOf(key)])), jobs);
 }
 
-/** Why two profiles must not be used side by side: one file of both; undefined where there is none. */
+/** The files of a server whose settings are known. */
+export function filesWritten(
+  profile: string | null,
+  values: Readonly<Partial<Record<OwnPath, string | null | undefined>>>,
+  jobs: readonly WrittenJob[],
+): ProfileFiles {
+  const of = profile === null ? 'the server outside of the profiles' : `the profile ${profile}`;
+  const files = ownPaths.map((key) => ({ what: `${key} of ${of}`, path: values[key] ?? '', isOfJob: false }));
+  const written = jobs.flatMap(({ entries }) =>
+    [...entries]
+      .filter(([key]) => jobPaths[key] !== undefined)
+      .map(([key, { value, origin }]) => ({
+        what: `${key} of a job of ${of} (${origin})`,
+        path: typeof value === 'string' ? value : '',
+        isOfJob: true,
+      })),
+  );
+  // `-` is no file but the job's own log.
+  return { profile, files: [...files, ...written].filter(({ path }) => path !== '' && path !== '-') };
+}
+
+/** Why two profiles must not be used side by side: one file or folder of both; undefined where there is none. */
 export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageError | undefined {
-  const seen = new Map<string, string>();
+  const seen = new Map<string, { readonly what: string; readonly profile: string | null; readonly isOfJob: boolean }>();
   for (const { profile, files } of all) {
-    for (const key of fileKeys) {
-      const place = realPath(resolve(folder, files[key]));
-      const what = `${key} of ${profile === null ? 'the server outside of the profiles' : `the profile ${profile}`}`;
+    for (const { what, path, isOfJob } of files) {
+      const place = realPath(resolve(folder, path));
       const other = seen.get(place);
-      if (other !== undefined) {
-        return new UsageError(`${what} is the same file as ${other}: ${place}`, {
-          advice: 'Give each profile files of its own, or leave them out: each then has a folder by its name.',
+      // Jobs of one profile may well write one file, one after the other.
+      if (other !== undefined && !(other.profile === profile && (isOfJob || other.isOfJob))) {
+        const thing = what.startsWith('backup.folder') || what.startsWith('folder') ? 'folder' : 'file';
+        return new UsageError(`${what} is the same ${thing} as ${other.what}: ${place}`, {
+          advice: 'Give each profile paths of its own, or leave them out: each then has a folder by its name.',
         });
       }
-      seen.set(place, what);
+      seen.set(place, { what, profile, isOfJob });
     }
   }
   return undefined;

@@ -13,7 +13,7 @@ import { type ConfigFile, type FileProfile, readConfigFile } from './config-file
 import { isLoopback } from '../model/loopback.ts';
 import { readJobs, type WrittenJob } from './jobs.ts';
 import { expectedOf, fromText, namesIn, namesOf, readValue, type SettingValues } from './kinds.ts';
-import { chooseProfile, filesOf, jobsOfProfile, profileVariables, sharedFile } from './profiles.ts';
+import { chooseProfile, filesOf, filesWritten, jobsOfProfile, profileVariables, sharedFile } from './profiles.ts';
 import {
   commonPath,
   type Given,
@@ -108,8 +108,9 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
   const others = profiles
     .filter((each) => each !== profile)
-    .map((each) => filesOf(each, commonPath(common), variableIn(places)));
-  const inForce = profile instanceof UsageError ? [] : [{ profile: profile?.name ?? null, files: values }];
+    .map((each) => filesOf(each, commonPath(common), variableIn(places), jobsWritten(file, each)));
+  const inForce =
+    profile instanceof UsageError ? [] : [filesWritten(profile?.name ?? null, values, jobsWritten(file, profile))];
   const shared = sharedFile([...others, ...inForce], sources.folder);
   const rest = settingsOf(
     { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },

@@ -214,6 +214,39 @@ describe('the files of two profiles', () => {
     }
   });
 
+  const job = (of: string, words: string) =>
+    `  ${of}:\n    api: {base_url: https://${of}.example.com}\n    jobs:\n      - {name: one, cron: "5 1 * * *", ${words}}\n`;
+
+  test.each([
+    ['run: export, output: out/users.csv', 'run: export, output: ./out/users.csv', 'output', 'output'],
+    ['run: export, folder: out', 'run: snapshot, file: out', 'folder', 'file'],
+  ])('must not be one, of jobs of their own: %s and %s', (productions, stagings, first, second) => {
+    const text = `profiles:\n${job('production', productions)}${job('staging', stagings)}`;
+    const same = (tried: string, flags: typeof staging) =>
+      read({ file: tried, flags }).problems.filter((problem) => problem.includes('is the same'));
+    for (const flags of [production, staging]) {
+      const [one, other] = flags === production ? [first, second] : [second, first];
+      expect(same(text, flags)).toEqual([
+        expect.stringMatching(
+          new RegExp(`${one} of a job of the profile .*\\(.*:\\d+\\) is the same f.* as ${other} of a job`),
+        ),
+      ]);
+    }
+    expect(same(text.replace(productions, 'run: export, output: out/other.csv'), staging)).toEqual([]);
+  });
+
+  test.each(['backup:\n      folder: data/copies', 'log:\n      file: data/sync.log'])(
+    'must not be one: %s of both',
+    (own) => {
+      const text = ['production', 'staging']
+        .map((of) => `  ${of}:\n    api: {base_url: https://${of}.example.com}\n    ${own}\n`)
+        .join('');
+      expect(read({ file: `profiles:\n${text}`, flags: staging }).problems).toEqual([
+        expect.stringContaining('is the same'),
+      ]);
+    },
+  );
+
   test('must not be one through a link, a flag or a variable', () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data/production'), { recursive: true });

@@ -27,9 +27,9 @@ import { networkOf, serverOf } from './settings/server.ts';
 import type { Settings } from './settings/settings.ts';
 import type { CopySource, MirrorCopySource } from './data/copy-types.ts';
 import type { Journal } from './journal/port.ts';
-import type { JournalMemory } from './bulk/journal-memory-types.ts';
+import type { JournalMemory } from './bulk/journal-memory.ts';
 import type { ReadingStore, Snapshot } from './store/reading-types.ts';
-import type { UserDirectory } from './bulk/user-directory-types.ts';
+import type { UserDirectory } from './bulk/user-directory.ts';
 import type { WorkerStore } from './worker/store/store-types.ts';
 import type { WorkerStatus } from './worker/status.ts';
 import type { Watch, WatchPorts, WatchSettings } from './worker/watch.ts';
@@ -219,7 +219,7 @@ export async function openJournalMemory(
 ): Promise<JournalMemory | null> {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;
-  const sqlite = await import('./bulk/journal-memory-store.ts');
+  const sqlite = await import('./bulk/journal-memory.ts');
   return releases.add(sqlite.openJournalMemory(mirror, clock));
 }
 

@@ -4,12 +4,11 @@
  * file in actions/ and a line in actions.ts. Section "Writing" of docs/architecture.md.
  */
 import type { Client } from '../api/client.ts';
+import type { AnswerKind, Evidence } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { OperationName } from '../model/operations.ts';
-import type { AnswerKind, Evidence } from '../journal/port.ts';
-import type { RowReader } from './row-reader.ts';
+import type { RowReader, UserKey } from './row-reader.ts';
 import type { ColumnRule } from './sheet/columns.ts';
-import type { UserKey } from './user-key.ts';
 
 /** A row's instruction in plain JSON: it is kept in the journal. Amounts are decimal text. */
 export type Parameters = Readonly<Record<string, unknown>>;

@@ -5,8 +5,7 @@ import type { Action } from './action.ts';
 import { balance } from './actions/balance.ts';
 import { create } from './actions/create.ts';
 import { deletion } from './actions/delete.ts';
-import { email } from './actions/email.ts';
-import { notify } from './actions/notify.ts';
+import { email, notify } from './actions/messages.ts';
 import { update } from './actions/update.ts';
 
 /** In the order of the help. */

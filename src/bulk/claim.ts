@@ -1,12 +1,18 @@
 /**
  * Consent: whether the rows of a batch may go out now, decided on everything that the journal knows, in the transaction
- * that claims them. `run`, `apply` and `resume` all go through it. Section "Consent" of docs/architecture.md.
+ * that claims them, and whether it is still the same file, server and key. `run`, `apply` and `resume` all go through it.
+ * Section "Consent" of docs/architecture.md.
  */
+import { createHash } from 'node:crypto';
+import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../journal/port.ts';
 import { counted } from '../model/counted.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
 import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
-import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../journal/port.ts';
-import { batchCapProblem, capAdvice, type Caps, noCaps } from './caps.ts';
+import { batchCapProblem, capAdvice, type Caps, noCaps } from './money.ts';
+import { keyOwner, type LiveClient } from './live-users.ts';
+import { limits } from './sheet/limits.ts';
 
 export interface Again {
   /** Why what was sent before shall be sent again; null where nobody said so. */
@@ -63,7 +69,7 @@ export function termsOf({ againWithinMs }: Pick<Rules, 'againWithinMs'>, clock: 
 }
 
 /** Throws where what was found speaks against sending the rows. */
-export function checkClaim(
+function checkClaim(
   view: ClaimView,
   batch: Pick<NewBatch, 'batch' | 'fileHash' | 'undoOf'>,
   { caps }: Pick<Rules, 'caps'>,
@@ -85,14 +91,14 @@ export function checkNotRepeated(
 ): void {
   // What takes a row back is guarded by that row: it can be taken back once.
   if (undoOf !== null || again.reason !== null) return;
-  checkFile(view, fileHash);
+  checkFileNotSent(view, fileHash);
   const repeats = repeatsOf(view);
   if (repeats.length > 0) throw sentBefore(repeats);
 }
 
 const sendAgain = 'To send it a second time on purpose: --again --reason "…".';
 
-function checkFile({ like, rows }: ClaimView, fileHash: string | null): void {
+function checkFileNotSent({ like, rows }: ClaimView, fileHash: string | null): void {
   // Consent was given to the rest of a batch when it was first claimed.
   if (!rows.some(({ claimedAt }) => claimedAt === null)) return;
   const [before] = like;
@@ -192,5 +198,56 @@ function madeTwice({ batch, row }: { readonly batch: string; readonly row: numbe
     advice:
       `\`admin-mirror bulk status ${batch}\` says how to take back what is too much. Then say so: ` +
       `admin-mirror bulk resolve ${batch} --row ${row} --applied --reason "…".`,
+  });
+}
+
+const planAgain = 'Plan it again, and look at it again.';
+
+/** Throws a UsageError where the file has other bytes than it had in the plan. One that is gone changes nothing. */
+export function checkFile({ file, fileHash }: Batch, path: string | null): void {
+  if (file === null || path === null || fileHash === null) return;
+  let bytes: Uint8Array;
+  try {
+    ({ bytes } = readRegularFile(path, limits.fileBytes));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw explainFileError(error, 'read', path) ?? error;
+  }
+  if (createHash('sha256').update(bytes).digest('hex') === fileHash) return;
+  throw new UsageError(`${file} has changed since the batch was planned from it; nothing was sent`, {
+    advice: planAgain,
+  });
+}
+
+/** Throws a UsageError where the server, or the user behind the key, is another than in the plan. */
+export async function checkServer(
+  { batch, server }: Batch,
+  client: Pick<LiveClient, 'auth' | 'address' | 'keyMark'>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (client.address !== server.address) {
+    throw new UsageError(
+      `batch ${batch} was planned for ${server.address}, and this is ${client.address}; nothing was sent`,
+      { advice: `Give the address that it was planned for, or plan it for this one. ${planAgain}` },
+    );
+  }
+  const owner = await keyOwner(client, signal);
+  const same = owner === null || server.owner === null ? client.keyMark === server.keyMark : owner === server.owner;
+  if (same) return;
+  throw new UsageError(`batch ${batch} was planned with the key of another user; nothing was sent`, {
+    advice: `Use that key, or plan it with this one. ${planAgain}`,
+  });
+}
+
+/** The batch of that name. Throws a UsageError where there is none. */
+export async function batchOf(journal: Pick<Journal, 'batch' | 'batches'>, name: string): Promise<Batch> {
+  const found = await journal.batch(name);
+  if (found !== undefined) return found;
+  const [newest] = await journal.batches();
+  throw new UsageError(`there is no batch ${name}`, {
+    advice:
+      newest === undefined
+        ? 'Nothing was planned yet.'
+        : `The newest is ${newest.batch}; \`admin-mirror bulk status\` lists all.`,
   });
 }

@@ -3,20 +3,23 @@
  * asked for on the server, however many. Of those it knows, all are confirmed where that costs few requests, else a
  * part: each one is read again just before its write in any case. Section "Writing" of docs/architecture.md.
  */
-import type { UserDirectory } from './user-directory-types.ts';
-import type { KnownUser } from './action.ts';
-import { knownUser } from './known-user.ts';
+import { recordId, type ServedRecord } from '../model/records.ts';
+import { resourceOf } from '../model/resources.ts';
+import type { Action, KnownUser } from './action.ts';
 import {
   eachLive,
   everyUser,
   type Found,
   isAmbiguous,
+  knownUser,
   listSize,
   type LiveOptions,
   userById,
   userByKey,
 } from './live-users.ts';
-import { type KeyColumn, keyText, type UserKey } from './user-key.ts';
+import type { ReadRows } from './read-rows.ts';
+import { type KeyColumn, keyColumns, keyText, type UserKey } from './row-reader.ts';
+import type { UserDirectory } from './user-directory.ts';
 
 /** Requests that confirming what the mirror knows may cost. */
 const mostConfirmations = 200;
@@ -146,4 +149,21 @@ async function inList(
   }
   for (const text of twice) found.delete(text);
   return found;
+}
+
+/** Their whole records as the mirror has them, each once. */
+export function usersOfRows(directory: UserDirectory, action: Action, { rows, problems }: ReadRows): ServedRecord[] {
+  const readable = problems.length > 0 ? [] : rows.filter((row) => row.problems.length === 0);
+  const keys = readable.flatMap(({ key, parameters }) => key ?? action.newKeys?.(parameters) ?? []);
+  const fields = resourceOf('users').fields.map(({ name }) => name);
+  const found = new Map<number, ServedRecord>();
+  for (const column of keyColumns) {
+    const values = new Set(keys.filter((key) => key.column === column).map(({ value }) => value));
+    if (values.size === 0) continue;
+    for (const record of directory.find(column === 'user_id' ? 'id' : column, [...values], fields)) {
+      const id = recordId(record);
+      if (id !== undefined) found.set(id, record);
+    }
+  }
+  return [...found.values()];
 }

@@ -21,7 +21,7 @@ export const intentStates = [
 /** What is counted of a batch, in the order in which it is shown. */
 export const countNames = ['planned', 'applied', 'rejected', 'unknown', 'blocked', 'skipped', 'invalid'] as const;
 
-export type CountName = (typeof countNames)[number];
+type CountName = (typeof countNames)[number];
 export type Counts = Readonly<Record<CountName, number>>;
 
 /** The file of results in which a row stands. */
@@ -55,10 +55,6 @@ const steps: Readonly<Record<IntentState, readonly IntentState[]>> = {
   skipped: [],
   invalid: [],
 };
-
-export function isState(text: string): text is IntentState {
-  return (intentStates as readonly string[]).includes(text);
-}
 
 export function mayFollow(from: IntentState, to: IntentState): boolean {
   return steps[from].includes(to);

@@ -1,14 +1,16 @@
-/** Users as the server has them at this moment: one by one, or out of the pages of the whole list. */
+/** Users as the server has them at this moment - one by one, or out of the pages of the whole list -, and whose the key is. */
 import { setTimeout as wait } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import type { Client } from '../api/client.ts';
 import { type Page, recordIn } from '../api/envelope.ts';
-import { NotFound, RefusedInput, ServerFailed } from '../api/errors.ts';
+import { KeyRefused, NotFound, RefusedInput, ServerFailed } from '../api/errors.ts';
 import { type AskPage, Reach, readingRecords, readPage } from '../api/narrow.ts';
-import { shown } from './sheet/shown.ts';
+import { OperatorError } from '../model/errors.ts';
+import { recordId, type ServedRecord } from '../model/records.ts';
 import type { KnownUser } from './action.ts';
-import { knownUser } from './known-user.ts';
-import { keyText, type UserKey } from './user-key.ts';
+import { moneyOf } from './money.ts';
+import { keyText, type UserKey } from './row-reader.ts';
+import { shown } from './sheet/cell.ts';
 
 export type LiveClient = Pick<Client, 'getUser' | 'list' | 'auth' | 'address' | 'keyMark'>;
 
@@ -128,5 +130,36 @@ export async function* everyUser(options: LiveOptions, pages: number): AsyncGene
     // A total may count what no page shows.
     if (read.every(({ records, unreadable }) => records.length === 0 && unreadable === undefined)) return;
     for (const { records } of read) yield records.flatMap((record) => knownUser(record, userFields) ?? []);
+  }
+}
+
+const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+
+/** Undefined where the record has no usable id. */
+export function knownUser(record: ServedRecord, userFields: readonly string[]): KnownUser | undefined {
+  const id = recordId(record);
+  if (id === undefined) return undefined;
+  return {
+    id,
+    email: textOf(record['email']),
+    username: textOf(record['username']),
+    balance: moneyOf(record['balance']),
+    fields: Object.fromEntries(userFields.map((name) => [name, record[name]])),
+  };
+}
+
+/** A server that does not tell whose key it is must not hold anybody up. */
+const patience = { attempts: 2 };
+
+/** The user's id; null where the server does not tell. Throws KeyRefused for a key that is not taken at all. */
+export async function keyOwner(client: Pick<Client, 'auth'>, signal: AbortSignal): Promise<string | null> {
+  try {
+    const id = recordId(recordIn((await client.auth(signal, patience)).body) ?? {});
+    return id === undefined ? null : String(id);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof KeyRefused && error.status === 401) throw error;
+    if (error instanceof OperatorError) return null;
+    throw error;
   }
 }

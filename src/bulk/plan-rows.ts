@@ -1,17 +1,18 @@
 /**
- * What each row would do, in the order of the file: before → after for each user, what is wrong, what is odd, and what
- * it comes to. Pure: the same rows and users give the same plan. Section "Writing" of docs/architecture.md.
+ * What each row would do, in the order of the file: before → after for each user, what is wrong, what deserves a look, what
+ * it comes to, and the hash by which all of it is approved. Pure: the same rows and users give the same plan. Section
+ * "Writing" of docs/architecture.md.
  */
+import { createHash, hash } from 'node:crypto';
 import { Big } from 'big.js';
+import type { PlannedServer } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
-import { type Caps, rowCapProblem } from './caps.ts';
 import type { Action, KnownUser, Parameters } from './action.ts';
-import { moneyText } from './decimal.ts';
-import { fingerprintOf } from './fingerprint.ts';
-import { sizeNotes, userNotes } from './plan-notes.ts';
+import { type Caps, moneyText, rowCapProblem } from './money.ts';
 import type { ReadRow } from './read-rows.ts';
+import { keyText } from './row-reader.ts';
+import { shown } from './sheet/cell.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
-import { keyText } from './user-key.ts';
 
 export interface PlannedRow {
   readonly row: number;
@@ -145,4 +146,79 @@ function subjectOf(action: Action, row: ReadRow, user: KnownUser | null): string
 
 function wordsOf({ column, problem }: SheetProblem): string {
   return column === null ? problem : `${column}: ${problem}`;
+}
+
+/** Fields of users that notes are made of. */
+export const notedFields = ['status', 'email_verified_at'] as const;
+
+/** How many rows are called the largest, at most. */
+const mostLargest = 5;
+/** A change of more times the median is far from what the batch does otherwise. */
+const farTimes = 10;
+
+/** About whom the row is. A field that the server does not show says nothing. */
+export function userNotes({ fields }: Pick<KnownUser, 'fields'>): string[] {
+  const { status, email_verified_at: verified } = fields;
+  const notes: string[] = [];
+  // The reference has no list of states: every other one than this deserves a look, whatever it is called.
+  if (typeof status === 'string' && status !== 'active') notes.push(`the status of the user is ${shown(status)}`);
+  if (verified === null) notes.push('the email is not verified');
+  return notes;
+}
+
+/** Which changes stand out among those of the batch, by row: the largest, and those far from the median. */
+export function sizeNotes(changes: ReadonlyMap<number, Big>): ReadonlyMap<number, string[]> {
+  const notes = new Map<number, string[]>();
+  const sizes = [...changes].map(([row, change]) => ({ row, size: change.abs() })).filter(({ size }) => size.gt(0));
+  sizes.sort((a, b) => b.size.cmp(a.size) || a.row - b.row);
+  // Of two in the middle the smaller one: of two rows, one may be far from the other.
+  const median = sizes[Math.floor(sizes.length / 2)]?.size;
+  if (median === undefined) return notes;
+  const far = median.times(farTimes);
+  for (const [place, { row, size }] of sizes.entries()) {
+    // Where all are alike, none is large.
+    if (size.lte(median)) break;
+    const own: string[] = [];
+    if (place < mostLargest) own.push(place === 0 ? 'the largest change' : 'one of the largest changes');
+    if (size.gt(far)) own.push(`more than ${farTimes} times the median of ${moneyText(median)}`);
+    if (own.length === 0) break;
+    notes.set(row, own);
+  }
+  return notes;
+}
+
+interface Approved {
+  readonly action: string;
+  readonly fileHash: string | null;
+  readonly server: PlannedServer;
+  readonly undoOf: string | null;
+  readonly rows: readonly PlannedRow[];
+}
+
+export function planHash({ action, fileHash, server, undoOf, rows }: Approved): string {
+  const digest = createHash('sha256');
+  digest.update(JSON.stringify([action, fileHash, server.address, server.owner, undoOf]));
+  for (const { row, valid, subject, parameters, before, after } of rows) {
+    digest.update(JSON.stringify([row, valid, subject, parameters, before, after]));
+  }
+  return digest.digest('hex');
+}
+
+/** The same for two batches with the same rows, in whatever order and from whatever file. */
+export function rowsDigest(rows: readonly PlannedRow[]): string {
+  const fingerprints = rows.flatMap(({ fingerprint }) => fingerprint ?? []).sort();
+  return hash('sha256', fingerprints.join('\n'));
+}
+
+/**
+ * What a row is known by: two rows with the same fingerprint do the same to the same user, whatever file they stand in and
+ * whatever is said beside it.
+ * @param subject `user:42`, or `new:` and what a new user will be known by
+ */
+export function fingerprintOf(action: Action, subject: string, parameters: Parameters): string {
+  const identity = action.identity(parameters);
+  // Money can be read by whoever looks into the journal; what other actions send may hold words about people.
+  return action.typed === 'net'
+    ? `${action.name} ${subject} ${identity}`
+    : hash('sha256', JSON.stringify([action.name, subject, identity])).slice(0, 24);
 }

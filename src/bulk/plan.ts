@@ -2,23 +2,20 @@
  * `bulk plan`: rows in, a stored batch out, and nothing sent. Section "Writing" of docs/architecture.md.
  */
 import { randomBytes } from 'node:crypto';
+import type { Batch, ClaimedRow, Journal, NewIntent, PlannedServer } from '../journal/port.ts';
 import { counted } from '../model/counted.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
-import type { Batch, ClaimedRow, Journal, NewIntent, PlannedServer } from '../journal/port.ts';
-import type { UserDirectory } from './user-directory-types.ts';
 import type { Action, LookingClient } from './action.ts';
-import { batchCapProblem, capAdvice, noCaps } from './caps.ts';
 import { type Again, checkNotRepeated, repeatLines, type Rules, termsOf } from './claim.ts';
+import { batchCapProblem, capAdvice, noCaps } from './money.ts';
 import { findTaken, findUsers, type FoundUsers } from './find-users.ts';
-import { keyOwner } from './key-owner.ts';
-import type { LiveClient } from './live-users.ts';
-import { planHash, rowsDigest } from './plan-hash.ts';
-import { notedFields } from './plan-notes.ts';
-import { type PlannedRow, planRows, type RowsPlan } from './plan-rows.ts';
+import { keyOwner, type LiveClient } from './live-users.ts';
+import { notedFields, planHash, type PlannedRow, planRows, rowsDigest, type RowsPlan } from './plan-rows.ts';
 import type { ReadRow, ReadRows } from './read-rows.ts';
+import { keyText } from './row-reader.ts';
 import { newToken } from './token.ts';
-import { keyText } from './user-key.ts';
+import type { UserDirectory } from './user-directory.ts';
 
 export interface PlanPorts {
   readonly journal: Journal;

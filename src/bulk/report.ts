@@ -1,8 +1,7 @@
 /** A batch as `--json` tells it; the shape is part of the contract with scripts. */
 import { Big } from 'big.js';
-import type { Batch, BatchState, Journal, JournalProblem, RowChange } from '../journal/port.ts';
-import { changeBetween, changeOf } from './caps.ts';
-import { moneyText } from './decimal.ts';
+import type { Batch, BatchState, Intent, Journal, JournalProblem, RowChange } from '../journal/port.ts';
+import { changeBetween, changeOf, decimalOf, moneyText } from './money.ts';
 import { type Counts, countsOf } from './intent.ts';
 
 export interface BatchReport {
@@ -89,4 +88,25 @@ export function typedTotal({ net, gross, users }: Pick<BatchReport, 'net' | 'gro
 async function stateOf(journal: ReportJournal, batch: Batch): Promise<BatchState> {
   if (batch.state !== 'applying') return batch.state;
   return (await journal.lockOwner(batch.batch)) === undefined ? 'stopped' : 'applying';
+}
+
+export interface TypeTotal {
+  readonly type: string;
+  readonly rows: number;
+  readonly amount: string;
+}
+
+/** Rows and amounts by their type, in the order of the types' first rows; none where rows have no type and amount. */
+export async function typeTotals(
+  intents: AsyncIterable<Pick<Intent, 'parameters'>> | Iterable<Pick<Intent, 'parameters'>>,
+): Promise<TypeTotal[]> {
+  const totals = new Map<string, { rows: number; amount: Big }>();
+  for await (const { parameters } of intents) {
+    const type = parameters?.['type'];
+    const amount = decimalOf(parameters?.['amount']);
+    if (typeof type !== 'string' || amount === null) continue;
+    const total = totals.get(type) ?? { rows: 0, amount: new Big(0) };
+    totals.set(type, { rows: total.rows + 1, amount: total.amount.plus(amount) });
+  }
+  return Array.from(totals, ([type, { rows, amount }]) => ({ type, rows, amount: moneyText(amount) }));
 }

@@ -1,8 +1,11 @@
 /** The cells of one row by the names of their columns, with every problem collected rather than thrown. */
 import type { Big } from 'big.js';
+import { type OperationName, operationOf, type Parameter } from '../model/operations.ts';
+import { tooLargeToWrite, writtenId } from '../model/records.ts';
 import { amountOf, type AmountOptions } from './sheet/amount.ts';
+import { shown } from './sheet/cell.ts';
+import type { ColumnRule } from './sheet/columns.ts';
 import type { SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
-import { shown } from './sheet/shown.ts';
 import { tokenLike } from './token.ts';
 
 /** How cells are read: by settings and flags of the command. */
@@ -95,4 +98,94 @@ export class RowReader {
   problem(column: string | null, problem: string): void {
     this.problems.push({ row: this.row, column, problem });
   }
+}
+
+export const keyColumns = ['user_id', 'email', 'username'] as const;
+export type KeyColumn = (typeof keyColumns)[number];
+
+/** The columns that name a user, as the header is checked for them. */
+export const keyRules: readonly ColumnRule[] = keyColumns.map((name) => ({ name, required: true, oneOf: 'key' }));
+
+export interface UserKey {
+  readonly column: KeyColumn;
+  readonly value: string;
+}
+
+/** The same text for two keys that name the same user: addresses and names are compared without regard to case. */
+export function keyText({ column, value }: UserKey): string {
+  return `${column}:${value.toLowerCase()}`;
+}
+
+/** The key in the row's cells; undefined where there is none that could be one, which is a problem of the row. */
+export function readKey(row: RowReader, column: KeyColumn): UserKey | undefined {
+  const value = row.required(column);
+  if (value === '') return undefined;
+  if (column !== 'user_id') return { column, value };
+  const id = writtenId(value);
+  if (typeof id === 'number') return { column, value: String(id) };
+  const problem = `${shown(value)} is no user id; an id is a whole number above 0`;
+  row.problem(column, id === undefined ? problem : tooLargeToWrite(id));
+  return undefined;
+}
+
+/** Whether the user is still known by the key under which it stands in the journal; null always fits. */
+export function keyFits(
+  key: string | null,
+  user: { readonly email: string | null; readonly username: string | null },
+): boolean {
+  if (key === null) return true;
+  const [column = ''] = key.split(':', 1);
+  const value = column === 'email' ? user.email : user.username;
+  return value === null || `${column}:${value.toLowerCase()}` === key;
+}
+
+/** By the API's names, `address[city]` among them. */
+export type Fields = Readonly<Record<string, string | boolean>>;
+
+/** The operation's parameters as the columns of a sheet. */
+export function columnsFor(operation: OperationName): ColumnRule[] {
+  return operationOf(operation).parameters.map(({ name, required }) => ({ name, required }));
+}
+
+/** What the cells say; an empty one says nothing. Problems are told to the reader. */
+export function readFields(row: RowReader, operation: OperationName): Fields {
+  const fields: Record<string, string | boolean> = {};
+  for (const parameter of operationOf(operation).parameters) {
+    const value = readField(row, parameter);
+    if (value !== undefined) fields[parameter.name] = value;
+  }
+  return fields;
+}
+
+const codePattern = /^[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})?$/;
+
+function readField(row: RowReader, { name, type, required }: Parameter): string | boolean | undefined {
+  if (row.isEmpty(name)) {
+    if (required) row.required(name);
+    return undefined;
+  }
+  if (name === 'password') {
+    const why = 'a password does not belong in a file: it would stand in the record of what was sent. Leave it empty';
+    row.problem(name, why);
+    return undefined;
+  }
+  if (type === 'boolean') return readYes(row, name);
+  const text = row.text(name);
+  if (type === 'code' && text !== undefined && !codePattern.test(text)) {
+    row.problem(name, `${shown(text)} is no code, such as en or pt-BR`);
+  }
+  return text;
+}
+
+const yes = new Set(['true', 'yes', '1']);
+const no = new Set(['false', 'no', '0']);
+
+/** Yes or no in one of the ways in which people write it; undefined where the cell is empty, or is neither. */
+export function readYes(row: RowReader, name: string): boolean | undefined {
+  const text = row.text(name)?.toLowerCase();
+  if (text === undefined) return undefined;
+  if (yes.has(text)) return true;
+  if (no.has(text)) return false;
+  row.problem(name, `${shown(text)} is neither yes nor no`);
+  return undefined;
 }

@@ -1,26 +1,25 @@
 /**
- * `bulk select`: the rows of a query as a sheet for an action. What the action would refuse in the file is refused here,
- * before there is one. Nothing is looked up and nothing sent.
+ * `bulk select` and `bulk template`: sheets as this program writes them, so that it reads back exactly what was meant. What
+ * an action would refuse in the rows of a query is refused before there is a file. Nothing is looked up and nothing sent.
  */
+import { extname } from 'node:path';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
-import { guardedText } from '../store/files/csv.ts';
+import { csvLines, guardedText } from '../store/files/csv.ts';
 import type { Cell, ReadingStore, Row } from '../store/reading-types.ts';
 import type { Action } from './action.ts';
 import { readRows } from './read-rows.ts';
+import { type TypeTotal, typeTotals } from './report.ts';
 import type { ReadOptions } from './row-reader.ts';
+import { emptyCell, shown, textCell } from './sheet/cell.ts';
 import type { SheetCell, SheetProblem } from './sheet/sheet.ts';
-import { shown } from './sheet/shown.ts';
-import { emptyCell, textCell } from './sheet/cell.ts';
-import { sheetText, type WrittenFormat } from './sheet-text.ts';
-import { type TypeTotal, typeTotals } from './totals.ts';
 
-export interface SelectOptions extends ReadOptions {
+interface SelectOptions extends ReadOptions {
   readonly format: WrittenFormat;
   readonly signal: AbortSignal;
 }
 
-export interface SelectedSheet {
+interface SelectedSheet {
   readonly rows: number;
   readonly totals: readonly TypeTotal[];
   /** What is worth knowing, such as columns that the action does not read. */
@@ -123,4 +122,44 @@ function refusal(problems: readonly SheetProblem[]): UsageError {
   return new UsageError(`the rows of the query cannot be sent as they are (${count}); nothing was written`, {
     advice: advice.join('\n'),
   });
+}
+
+export type WrittenFormat = 'csv' | 'tsv' | 'jsonl';
+
+const formats: Readonly<Record<string, WrittenFormat>> = { '.csv': 'csv', '.tsv': 'tsv', '.jsonl': 'jsonl' };
+
+/** By the name of the file. Throws a UsageError for any other. */
+export function writtenFormatOf(file: string): WrittenFormat {
+  const format = formats[extname(file).toLowerCase()];
+  if (format !== undefined) return format;
+  throw new UsageError(`${file} does not end in .csv, .tsv or .jsonl`, {
+    advice: 'Spreadsheet programs open .csv, and save it as .xlsx.',
+  });
+}
+
+const rowsAPiece = 1_000;
+
+/** The text in pieces; empty cells are left empty, and every value is text, so that no digit is lost. */
+function* sheetText(
+  columns: readonly string[],
+  rows: readonly (readonly string[])[],
+  format: WrittenFormat,
+): Generator<string> {
+  if (format === 'jsonl') {
+    for (const row of rows) {
+      yield `${JSON.stringify(Object.fromEntries(columns.map((name, at) => [name, row[at] ?? ''])))}\n`;
+    }
+    return;
+  }
+  const lines = csvLines({ delimiter: format === 'csv' ? ',' : '\t', guard: false });
+  yield lines([columns]);
+  for (let at = 0; at < rows.length; at += rowsAPiece) {
+    yield lines(rows.slice(at, at + rowsAPiece).map((row) => row.map((cell) => (cell === '' ? null : cell))));
+  }
+}
+
+export function templateText({ examples }: Action, format: WrittenFormat): string {
+  const columns = [...new Set(examples.flatMap((row) => Object.keys(row)))];
+  const rows = examples.map((row) => columns.map((name) => row[name] ?? ''));
+  return [...sheetText(columns, rows, format)].join('');
 }

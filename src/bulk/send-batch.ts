@@ -2,6 +2,8 @@
  * Sending a batch: what is open is settled first, then one row alone, then the others. It stops where going on would
  * help nobody, and can always be taken up again. Section "Writing" of docs/architecture.md.
  */
+import pLimit from 'p-limit';
+import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import { counted } from '../model/counted.ts';
 import {
   afterPart,
@@ -12,12 +14,10 @@ import {
   OutcomeUnknownError,
 } from '../model/errors.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
-import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { Action } from './action.ts';
 import { claimRows, type Consent } from './claim.ts';
 import { countNameOf, isOpen } from './intent.ts';
 import { checkMemory } from './journal-memory.ts';
-import { openLanes } from './lanes.ts';
 import type { BatchReport } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
@@ -286,4 +286,44 @@ export function endError(
   return new IncompleteError(`the balance contradicts ${rows}`, {
     advice: `Look at these users on the server. \`admin-mirror bulk results ${batch}\` names them in the column _discrepancy.`,
   });
+}
+
+interface Lanes {
+  /** Begins the work as soon as there is room for it; resolves when the next one may be given. */
+  give(subject: string, work: () => Promise<void>): Promise<void>;
+  /** Resolves when all is done; throws what a work threw first. */
+  end(): Promise<void>;
+}
+
+/** @param concurrency works under way at once */
+function openLanes(concurrency: number): Lanes {
+  const limit = pLimit(concurrency);
+  const last = new Map<string, Promise<void>>();
+  const underWay = new Set<Promise<void>>();
+  let failure: { readonly error: unknown } | undefined;
+
+  return {
+    give: async (subject, work) => {
+      const before = last.get(subject);
+      const run = limit(async () => {
+        // It was begun earlier, so that it has its place and waits for nobody behind it.
+        await before;
+        if (failure === undefined) await work();
+      })
+        .catch((error: unknown) => {
+          failure ??= { error };
+        })
+        .finally(() => {
+          underWay.delete(run);
+          if (last.get(subject) === run) last.delete(subject);
+        });
+      last.set(subject, run);
+      underWay.add(run);
+      while (underWay.size >= concurrency) await Promise.race(underWay);
+    },
+    end: async () => {
+      await Promise.all(underWay);
+      if (failure !== undefined) throw failure.error;
+    },
+  };
 }

@@ -1,12 +1,11 @@
-/** What sending and settling work with. */
+/** What sending and settling work with, and what they tell whoever watches. */
 import type { Sleep } from '../api/rate.ts';
+import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { OperatorError } from '../model/errors.ts';
 import type { Clock } from '../model/time.ts';
-import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { Action, LookingClient, Target } from './action.ts';
-import type { SendingClient } from './answer.ts';
-import type { JournalMemory } from './journal-memory-types.ts';
-import type { BulkProgress } from './progress.ts';
+import type { JournalMemory } from './journal-memory.ts';
+import type { SendingClient } from './send-row.ts';
 
 export interface SendingPorts {
   readonly journal: Journal;
@@ -51,3 +50,11 @@ export function targetOf({ user, parameters, token, row }: Intent): Target {
   if (parameters === null || token === null) throw new Error(`row ${row} is not valid and has no target`);
   return { user, parameters, token };
 }
+
+export type BulkEvent =
+  /** So many rows are to be sent in this run. */
+  | { readonly kind: 'begin'; readonly rows: number }
+  | { readonly kind: 'row'; readonly row: number; readonly state: IntentState }
+  | { readonly kind: 'wait'; readonly ms: number; readonly why: string };
+
+type BulkProgress = (event: BulkEvent) => void;

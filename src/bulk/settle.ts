@@ -1,13 +1,16 @@
 /**
- * Finding out what became of a write: the user is read, the action judges, the verdict is recorded with its evidence.
- * Section "Settling" of docs/architecture.md.
+ * Finding out what became of a write: the user is read, the action judges, the verdict is recorded with its evidence. Where
+ * that is not enough, a person decides; and a sync may bring what was made late. Section "Settling" of docs/architecture.md.
  */
-import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
+import type { Batch, Intent, IntentFields, IntentState, Journal } from '../journal/port.ts';
+import { LockHeldError, OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { parseInstant, secondMs } from '../model/time.ts';
-import type { Intent, IntentState } from '../journal/port.ts';
 import type { Judgement, Sighting } from './action.ts';
-import { checkStep, openStates } from './intent.ts';
+import { type BalanceParameters, sightingOf } from './actions/balance-judge.ts';
+import { balance } from './actions/balance.ts';
+import { checkStep, isOpen, openStates } from './intent.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
+import type { UserDirectory } from './user-directory.ts';
 import {
   agree,
   laterVerdictOf,
@@ -151,4 +154,129 @@ async function each(
     if (stop !== null) return stop;
   }
   return null;
+}
+
+interface Resolution {
+  readonly row: number;
+  readonly outcome: 'applied' | 'not_applied';
+  /** Sends it again with the next `resume`: only what was not applied. */
+  readonly resend: boolean;
+  readonly reason: string;
+}
+
+/**
+ * Records the person's decision. Throws a UsageError where the row is not one to decide about, and LockHeldError where a
+ * process is at the batch.
+ */
+export async function resolveRow(journal: Journal, { batch }: Batch, resolution: Resolution): Promise<IntentState> {
+  const { row, outcome, resend } = resolution;
+  const reason = resolution.reason.trim();
+  if (reason === '') throw new UsageError('a reason is needed', { advice: 'Say how you know: --reason "…".' });
+  if (resend && outcome === 'applied') {
+    throw new UsageError('what was applied must not be sent again', { advice: 'Leave --resend out.' });
+  }
+  await journal.acquireLock(batch);
+  try {
+    await journal.takeUp(batch);
+    const intent = await journal.intent(batch, row);
+    if (intent === undefined)
+      throw new UsageError(`batch ${batch} has no row ${row}`, { advice: 'The header is row 1.' });
+    const { state } = intent;
+    const done = state === 'rejected' || state === 'not_applied';
+    if (!isOpen(state) && !(done && resend)) {
+      throw new UsageError(`row ${row} is ${state.replace('_', ' ')}: there is nothing to decide about it`, {
+        advice: done ? 'Add --resend to send it again.' : undefined,
+      });
+    }
+    const to = resend ? 'planned' : outcome;
+    await step(journal, batch, row, state, to, reason);
+    if (to !== 'planned') await journal.takeUp(batch);
+    await journal.setBatchState(batch, (await restOf(journal, batch)) ? 'stopped' : 'done');
+    return to;
+  } finally {
+    await journal.releaseLock(batch);
+  }
+}
+
+async function step(
+  journal: Journal,
+  batch: string,
+  row: number,
+  state: IntentState,
+  to: IntentState,
+  reason: string,
+): Promise<void> {
+  // An answer of success that was not looked at yet is open like any other.
+  const from = state === 'acknowledged' ? 'unknown' : state;
+  if (from !== state) await journal.move({ batch, row, from: state, to: from });
+  checkStep(from, to);
+  const fields: IntentFields =
+    to === 'planned'
+      ? // By it, the next sending knows that a person and not the server has said that it may go out again.
+        { evidence: 'person', problem: null, discrepancy: null }
+      : { evidence: 'person', problem: `a person decided: ${reason}` };
+  if (!(await journal.move({ batch, row, from, to, fields, note: `decided by a person: ${reason}` }))) {
+    throw new UsageError(`row ${row} was taken back by another batch, and cannot be sent again`);
+  }
+}
+
+async function restOf(journal: Journal, batch: string): Promise<boolean> {
+  const counts = await journal.counts(batch);
+  return (Object.keys(counts) as IntentState[]).some(
+    (state) => isOpen(state) || state === 'planned' || state === 'blocked',
+  );
+}
+
+/** A row whose outcome turned out to be another one. */
+interface LateRow {
+  readonly batch: string;
+  readonly row: number;
+  readonly state: 'applied' | 'needs_human';
+}
+
+/** Records every such row of the journal; a batch that is being sent is left to whoever sends it. */
+export async function recordLate(journal: Journal, directory: UserDirectory): Promise<LateRow[]> {
+  const late: LateRow[] = [];
+  for (const batch of await journal.batches()) {
+    if (batch.action === balance.name) late.push(...(await lateIn(journal, directory, batch)));
+  }
+  return late;
+}
+
+async function lateIn(journal: Journal, directory: UserDirectory, { batch }: Batch): Promise<LateRow[]> {
+  const { not_applied: count = 0 } = await journal.counts(batch);
+  if (count === 0) return [];
+  try {
+    await journal.acquireLock(batch);
+  } catch (error) {
+    if (error instanceof LockHeldError) return [];
+    throw error;
+  }
+  try {
+    const late: LateRow[] = [];
+    for await (const intent of journal.intents(batch, ['not_applied'])) {
+      const found = await lateRow(journal, directory, intent);
+      if (found !== undefined) late.push(found);
+    }
+    return late;
+  } finally {
+    await journal.releaseLock(batch);
+  }
+}
+
+async function lateRow(journal: Journal, directory: UserDirectory, intent: Intent): Promise<LateRow | undefined> {
+  const { batch, row, user } = intent;
+  const transactions = user === null ? undefined : directory.transactions(user);
+  if (transactions === undefined) return undefined;
+  const target = targetOf(intent);
+  const parameters = target.parameters as BalanceParameters;
+  const seen = sightingOf({ id: user, balance_transactions: transactions }, parameters, target.token);
+  const judgement = balance.judge({ ...target, parameters }, seen, seen, intent.answerKind);
+  const verdict = laterVerdictOf(judgement, 'not_applied');
+  if (verdict === null) return undefined;
+  const { to, evidence, discrepancy, note } = verdict;
+  checkStep('not_applied', to);
+  const fields = { evidence, discrepancy, problem: to === 'applied' ? null : note };
+  await journal.move({ batch, row, from: 'not_applied', to, fields, note: `found by a sync: ${note}` });
+  return { batch, row, state: to === 'applied' ? to : 'needs_human' };
 }

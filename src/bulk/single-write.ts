@@ -1,6 +1,10 @@
 /** A write outside of any batch, recorded before its first byte and after its answer. Section "The journal" of docs/architecture.md. */
 import type { Answer } from '../api/errors.ts';
 import { KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
+import type { OperationName } from '../model/operations.ts';
+import type { Parameters } from './action.ts';
+import { actions } from './actions.ts';
+import { fingerprintOf } from './plan-rows.ts';
 import type { Journal, NewWrite, SentWrite, WriteEnd } from '../journal/port.ts';
 
 type WriteJournal = Pick<Journal, 'beginWrite' | 'endWrite' | 'writes' | 'openRow'>;
@@ -49,4 +53,12 @@ export async function openWrite(journal: WriteJournal, { operation, user, body }
   return row === undefined
     ? null
     : `the outcome of row ${row.row} of batch ${row.batch}, of the same user, is not known`;
+}
+
+/** Of a write by hand, the fingerprint of the row that would do the same; null where no row could. */
+export function fingerprintOfWrite(operation: OperationName, user: number | null, body: Parameters): string | null {
+  const action = actions.find((each) => each.operation === operation);
+  if (action === undefined) return null;
+  const subject = user === null ? action.newSubject?.(body) : `user:${user}`;
+  return subject === undefined ? null : fingerprintOf(action, user === null ? `new:${subject}` : subject, body);
 }

@@ -1,9 +1,8 @@
 /** Users of an SQLite mirror by id, email or user name, many at once. */
+import type { ServedRecord } from '../model/records.ts';
 import { relationTable } from '../model/relations.ts';
 import { resourceOf } from '../model/resources.ts';
-import type { ServedRecord } from '../model/records.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { UserDirectory } from './user-directory-types.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 
@@ -43,4 +42,17 @@ export function openUserDirectory(file: string): UserDirectory {
     transactions: (user) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),
     close: () => void database.close(),
   };
+}
+
+export interface UserDirectory {
+  /** Every row was seen on the server at or after this time; null where that is not known. */
+  readonly freshAsOf: Timestamp | null;
+  /**
+   * The users with one of these values in the column, addresses and names without regard to case: rows with `id`,
+   * `username`, `email`, `balance` and the fields asked for.
+   */
+  find(column: 'id' | 'email' | 'username', values: readonly string[], fields: readonly string[]): ServedRecord[];
+  /** The user's balance transactions; undefined where the mirror has none of anybody. */
+  transactions(user: number): readonly ServedRecord[] | undefined;
+  close(): void;
 }

@@ -142,10 +142,9 @@ async function openRecord(
   { id, body }: Call,
   releases: Releases,
 ): Promise<(send: () => Promise<Answer>, redact: (text: string) => string) => Promise<Answer>> {
-  const [{ openJournal }, { openWrite, recordedWrite }, { fingerprintOfWrite }, { doneBefore }] = await Promise.all([
+  const [{ openJournal }, { fingerprintOfWrite, openWrite, recordedWrite }, { doneBefore }] = await Promise.all([
     import('../app.ts'),
     import('../bulk/single-write.ts'),
-    import('../bulk/fingerprint.ts'),
     import('../bulk/claim.ts'),
   ]);
   const journal = await openJournal(context.settings(), systemClock, releases);

@@ -77,7 +77,7 @@ async function noteLate(context: CliContext): Promise<void> {
   if (!settings.resources.users.include.includes('balance_transactions') || !existsSync(settings.store.journal)) return;
   const [{ openDirectory, openJournal, withReleases }, { recordLate }] = await Promise.all([
     import('../app.ts'),
-    import('../bulk/late.ts'),
+    import('../bulk/settle.ts'),
   ]);
   await withReleases(async (releases) => {
     const directory = await openDirectory(settings, releases);

@@ -172,7 +172,7 @@ export interface Move {
 }
 
 /** A step as it was recorded. */
-export interface JournalStep {
+interface JournalStep {
   readonly at: Timestamp;
   readonly row: number | null;
   /** The new state, or what else was done: `approved`, `resolved`, `again`. */
@@ -271,7 +271,7 @@ export interface SentWrite extends Omit<NewWrite, 'fingerprint'> {
 }
 
 /** A row that keeps others of its subject back. */
-export interface OpenRow {
+interface OpenRow {
   readonly batch: string;
   readonly row: number;
   readonly state: IntentState;

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type BalanceParameters, sightingOf } from '../../src/bulk/actions/balance-sighting.ts';
-import { judgeBalance } from '../../src/bulk/actions/balance-judge.ts';
+import { type BalanceParameters, judgeBalance, sightingOf } from '../../src/bulk/actions/balance-judge.ts';
 import type { AnswerKind } from '../../src/journal/port.ts';
 
 const token = 'am:abcdefghijkl';

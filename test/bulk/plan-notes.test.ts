@@ -1,6 +1,6 @@
 import { Big } from 'big.js';
 import { describe, expect, test } from 'vitest';
-import { sizeNotes, userNotes } from '../../src/bulk/plan-notes.ts';
+import { sizeNotes, userNotes } from '../../src/bulk/plan-rows.ts';
 
 function noted(...changes: string[]): [row: number, notes: string[]][] {
   return [...sizeNotes(new Map(changes.map((change, at) => [at + 2, new Big(change)])))];

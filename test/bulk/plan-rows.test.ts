@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { KnownUser } from '../../src/bulk/action.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
-import { planRows, type RowsPlan } from '../../src/bulk/plan-rows.ts';
-import { planHash, rowsDigest } from '../../src/bulk/plan-hash.ts';
+import { planHash, planRows, rowsDigest, type RowsPlan } from '../../src/bulk/plan-rows.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
-import { keyText } from '../../src/bulk/user-key.ts';
+import { keyText } from '../../src/bulk/row-reader.ts';
 import type { Money } from '../../src/model/money.ts';
 import { columns, sheetOf } from '../support/bulk.ts';
 

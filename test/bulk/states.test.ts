@@ -1,11 +1,11 @@
 /** Every state of a row with everything that a server can show: the way in which `resume` and `reconcile` go on. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { intentStates, isOpen } from '../../src/bulk/intent.ts';
-import { resolveRow } from '../../src/bulk/resolve.ts';
+import { resolveRow } from '../../src/bulk/settle.ts';
+import type { AnswerKind, IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { AnswerKind, IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { bulkClient, newUser, plan, send, type Sent, sheetOf } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';

@@ -103,7 +103,7 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
       return intent;
     },
     undo: async (batch) => {
-      const { undoRows } = await import('../../src/bulk/undo.ts');
+      const { undoRows } = await import('../../src/bulk/read-rows.ts');
       const action = actionOf(batch.action);
       return planBatch(planPorts, action, await undoRows(journal, batch, action), {
         file: null,

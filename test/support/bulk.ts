@@ -1,22 +1,21 @@
 /** A batch of balance rows against a sandbox in this process: planned, sent and looked at, as the command wires it. */
-import { readRows } from '../../src/bulk/read-rows.ts';
 import type { Client } from '../../src/api/client.ts';
 import { openClient } from '../../src/api/client.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
-import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
-import { type Caps, noCaps } from '../../src/bulk/caps.ts';
 import type { Rules } from '../../src/bulk/claim.ts';
-import type { BulkEvent } from '../../src/bulk/progress.ts';
+import { type Caps, noCaps } from '../../src/bulk/money.ts';
+import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
+import { readRows } from '../../src/bulk/read-rows.ts';
 import { reportOf } from '../../src/bulk/report.ts';
 import { endError, reconcileBatch, sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
-import type { SendingOptions, SendingPorts } from '../../src/bulk/sending.ts';
+import type { BulkEvent, SendingOptions, SendingPorts } from '../../src/bulk/sending.ts';
 import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
+import type { UserDirectory } from '../../src/bulk/user-directory.ts';
+import type { Batch, Intent, Journal } from '../../src/journal/port.ts';
 import type { OperatorError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { Batch, Intent, Journal } from '../../src/journal/port.ts';
-import type { UserDirectory } from '../../src/bulk/user-directory-types.ts';
 
 export const columns = ['user_id', 'type', 'amount', 'description', 'expected_balance'] as const;
 

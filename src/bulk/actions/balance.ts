@@ -3,11 +3,16 @@ import { Big } from 'big.js';
 import { exactNumber } from '../../api/exact-json.ts';
 import { balanceChangeTypes } from '../../model/operations.ts';
 import type { Action, KnownUser, Preview, Target } from '../action.ts';
-import { moneyOf, moneyText } from '../decimal.ts';
+import { moneyOf, moneyText } from '../money.ts';
 import type { RowReader } from '../row-reader.ts';
 import { tokenLength, withToken } from '../token.ts';
-import { judgeBalance, resultOf } from './balance-judge.ts';
-import { type BalanceParameters, type BalanceSighting, lookAtBalance } from './balance-sighting.ts';
+import {
+  type BalanceParameters,
+  type BalanceSighting,
+  judgeBalance,
+  lookAtBalance,
+  resultOf,
+} from './balance-judge.ts';
 
 /** A column of text in the API's family: what is longer is cut or refused, and the token stands at the end. */
 const longestDescription = 255;

@@ -1,7 +1,7 @@
 /** `create`: makes users. They are looked for by email and user name before and after; there is no place for a token. */
+import type { ApiRecord } from '../../api/envelope.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { recordId } from '../../model/records.ts';
-import type { ApiRecord } from '../../api/envelope.ts';
 import {
   type Action,
   type Judgement,
@@ -11,19 +11,18 @@ import {
   type Sighting,
   type Target,
 } from '../action.ts';
-import type { RowReader } from '../row-reader.ts';
-import { shown as inQuotes } from '../sheet/shown.ts';
-import { columnsFor, readFields } from './fields.ts';
+import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
+import { shown as inQuotes } from '../sheet/cell.ts';
 import { textOf } from './user-with.ts';
 
 /** The operation's parameters by the API's names, `address[city]` among them. */
-export interface CreateParameters {
+interface CreateParameters {
   readonly [name: string]: unknown;
   readonly email: string;
   readonly username: string;
 }
 
-export interface CreateSighting extends Sighting {
+interface CreateSighting extends Sighting {
   /** Whether the server finds users by these, so that who is not found is not there. */
   readonly told: boolean;
   /** Users with the email or the user name. */

@@ -1,17 +1,16 @@
 /** `delete`: deletes users for good. That it happened is told by the user being nowhere to be found: 404. */
-import { moneyOf } from '../decimal.ts';
 import { type Action, noMarks, type Sighting } from '../action.ts';
-import type { RowReader } from '../row-reader.ts';
-import { columnsFor, readYes } from './fields.ts';
+import { moneyOf } from '../money.ts';
+import { columnsFor, readYes, type RowReader } from '../row-reader.ts';
 import { readUser, sightingOfUser } from './user-with.ts';
 
-export interface DeleteParameters {
+interface DeleteParameters {
   readonly [name: string]: unknown;
   /** In spite of orders and punishments. */
   readonly force: boolean;
 }
 
-export interface DeleteSighting extends Sighting {
+interface DeleteSighting extends Sighting {
   readonly balance: string | null;
 }
 

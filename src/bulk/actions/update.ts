@@ -10,8 +10,7 @@ import {
   type Sighting,
   type Target,
 } from '../action.ts';
-import type { RowReader } from '../row-reader.ts';
-import { columnsFor, readFields } from './fields.ts';
+import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
 import { readUser, sightingOfUser, textOf } from './user-with.ts';
 
 const fieldNames = ['first_name', 'last_name', 'username', 'language'] as const;
@@ -21,12 +20,12 @@ type FieldName = (typeof fieldNames)[number];
 type Values = Readonly<Partial<Record<FieldName, string | null>>>;
 
 /** The new values, and what an undo expects to find. */
-export interface UpdateParameters {
+interface UpdateParameters {
   readonly [name: string]: unknown;
   readonly expected: Values | null;
 }
 
-export interface UpdateSighting extends Sighting {
+interface UpdateSighting extends Sighting {
   /** Of the fields that the row changes. */
   readonly values: Values;
 }

@@ -1,8 +1,7 @@
 /** Amounts, read from what stands in a cell digit for digit. What could mean two numbers is refused. */
 import { Big } from 'big.js';
-import { errorReason } from './cell.ts';
+import { errorReason, shown } from './cell.ts';
 import type { SheetCell, SheetRow } from './sheet.ts';
-import { shown } from './shown.ts';
 
 /** What stands before the decimals. Null: not said, so a sheet has no thousands separators. */
 export type DecimalMark = 'point' | 'comma' | null;

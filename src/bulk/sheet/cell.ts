@@ -1,6 +1,5 @@
 /** What a cell says, from what stands in it. */
 import type { CellKind, SheetCell } from './sheet.ts';
-import { shown } from './shown.ts';
 
 // Spaces of all kinds, and what has no width: zero-width spaces and joiners, marks of direction, the soft hyphen.
 const blank = String.raw`\s\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff`;
@@ -57,4 +56,16 @@ export function errorReason(cell: SheetCell): string {
     return `the formula ${shown(cell.raw)} has no stored value, or an outdated one; open the file in a spreadsheet program and save it there, or write the value itself`;
   }
   return `the cell holds the error ${shown(cell.raw)}; correct its formula, or write the value itself`;
+}
+
+const longest = 60;
+/** What a terminal would obey, or nobody would see: controls, zero-width and direction marks, odd spaces. */
+const unseen = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{a0}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}\u{2800}\u{3164}\p{Cs}]/gu;
+
+/** In quotes, with unseen characters as `\u{a0}`, cut after 60 characters. */
+export function shown(text: string): string {
+  // Code points, so that no surrogate pair is cut in two.
+  const characters = Array.from(text.slice(0, 2 * (longest + 1)));
+  const part = characters.length > longest ? `${characters.slice(0, longest).join('')}…` : text;
+  return `"${part.replace(unseen, (each) => `\\u{${(each.codePointAt(0) ?? 0).toString(16)}}`)}"`;
 }

@@ -1,9 +1,9 @@
 /** The columns that an action knows, looked for in a sheet's header. */
 import { distance } from 'fastest-levenshtein';
 import { isSlip } from '../../model/nearest.ts';
+import { shown } from './cell.ts';
 import { columnLetters } from './rows.ts';
 import type { Sheet, SheetProblem } from './sheet.ts';
-import { shown } from './shown.ts';
 
 export interface ColumnRule {
   /** The header, in lower case. */
@@ -15,7 +15,7 @@ export interface ColumnRule {
   readonly amount?: true;
 }
 
-export interface FoundColumns {
+interface FoundColumns {
   readonly index: ReadonlyMap<string, number>;
   readonly problems: readonly SheetProblem[];
   /** Headers of columns that are not read, each once. */

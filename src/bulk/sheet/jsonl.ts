@@ -1,14 +1,9 @@
 /** JSON lines: an object a line, its names the columns. Numbers are read digit for digit, as from any other sheet. */
 import type { Buffer } from 'node:buffer';
-import { Budget } from './budget.ts';
-import { emptyCell, trimmed } from './cell.ts';
-import { decodeText } from './decode.ts';
-import { type Member, membersOf } from './json-line.ts';
-import { limits } from './limits.ts';
-import { refusal } from './refusal.ts';
-import { type SheetContent, SheetRows } from './rows.ts';
+import { emptyCell, shown, textCell, trimmed } from './cell.ts';
+import { Budget, limits, refusal } from './limits.ts';
+import { decodeText, type SheetContent, SheetRows } from './rows.ts';
 import type { SheetCell } from './sheet.ts';
-import { shown } from './shown.ts';
 
 const oneAnObject = 'Each line must be one JSON object, such as {"user_id": 1, "type": "add", "amount": "5.00"}.';
 
@@ -62,4 +57,45 @@ export function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): She
     );
   }
   return rows.finish({ delimiter: null, sheet: null, notes: [] });
+}
+
+const token = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+
+interface Member {
+  readonly name: string;
+  readonly cell: SheetCell;
+}
+
+/** The cell of a value's text. Lists and objects are their JSON. */
+function cellOfValue(json: string): SheetCell {
+  if (json.startsWith('"')) return textCell(JSON.parse(json) as string);
+  if (json === 'null') return emptyCell;
+  if (json === 'true' || json === 'false') return { text: json, raw: json, kind: 'boolean' };
+  if (/^[-\d]/.test(json)) return { text: json, raw: json, kind: 'number' };
+  return { text: json, raw: json, kind: 'text' };
+}
+
+/**
+ * @returns undefined where the line is JSON, but not an object
+ * @throws SyntaxError where it is not JSON
+ */
+function membersOf(line: string): readonly Member[] | undefined {
+  // Says whether it is JSON at all. Its result is not used: it rounds numbers and keeps the last of repeated names.
+  JSON.parse(line);
+  if (!line.trimStart().startsWith('{')) return undefined;
+  const members: Member[] = [];
+  let depth = 0;
+  let name: string | undefined;
+  let value = '';
+  for (const [each] of line.matchAll(token)) {
+    if (each === '}' || each === ']') depth -= 1;
+    if (depth === 0 || (depth === 1 && each === ',')) {
+      if (name !== undefined) members.push({ name, cell: cellOfValue(value) });
+      name = undefined;
+      value = '';
+    } else if (name === undefined) name = JSON.parse(each) as string;
+    else if (!(value === '' && each === ':')) value += each;
+    if (each === '{' || each === '[') depth += 1;
+  }
+  return members;
 }

@@ -2,6 +2,7 @@
  * How much of a sheet is read at most. Whoever hands in a file may not know what is in it, and what is in it may be made
  * to fill the memory of the machine: each of these is far above any sheet of people and amounts, and far below harm.
  */
+import { UsageError } from '../../model/errors.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -37,3 +38,57 @@ export const threadLimits = { maxOldGenerationSizeMb: 384, maxYoungGenerationSiz
 
 /** `256 MiB`, for messages about the limits above. */
 export const megabytes = (bytes: number): string => `${Math.ceil(bytes / mebibyte)} MiB`;
+
+const otherwise = 'Save it as .xlsx or as CSV UTF-8 in a spreadsheet program, and try that file.';
+
+/** `sheet.xlsx cannot be read: it is protected by a password`, with what to do next. */
+export function refusal(file: string, reason: string, advice: string = otherwise, cause?: unknown): UsageError {
+  return new UsageError(`${file} cannot be read: ${reason}`, { advice, cause });
+}
+
+const split = 'Split the sheet into smaller files.';
+
+export class Budget {
+  readonly #file: string;
+  #cells = 0;
+  #characters = 0;
+  #row = 0;
+  #rowCharacters = 0;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  /**
+   * Counts a row of so many cells.
+   * @throws UsageError where it is one too many
+   */
+  spendRow(row: number, cells: number): void {
+    this.#cells += cells;
+    if (row > limits.rows) throw refusal(this.#file, `it has more than ${limits.rows} rows`, split);
+    if (this.#cells > limits.cells) throw refusal(this.#file, `it has more than ${limits.cells} cells`, split);
+  }
+
+  /**
+   * Counts the text of a cell.
+   * @throws UsageError where it is longer than a cell can be, or all of them together are
+   */
+  spendText(text: string, row: number | null): void {
+    this.#characters += text.length;
+    if (text.length > limits.cellCharacters) {
+      const where = row === null ? 'a cell' : `a cell of row ${row}`;
+      throw refusal(this.#file, `${where} has more than ${limits.cellCharacters} characters`, 'Shorten it.');
+    }
+    if (row !== null && row !== this.#row) {
+      this.#row = row;
+      this.#rowCharacters = 0;
+    }
+    this.#rowCharacters += row === null ? 0 : text.length;
+    if (this.#rowCharacters > limits.rowCharacters) {
+      throw refusal(this.#file, `row ${row} has more than ${limits.rowCharacters} characters`, 'Shorten it.');
+    }
+    if (this.#characters > limits.characters) {
+      throw refusal(this.#file, `its cells have more than ${limits.characters} characters`, split);
+    }
+  }
+}

@@ -1,9 +1,10 @@
-/** Rows as they are read, one after the other, on their way to be a sheet. The same for all formats. */
+/** Rows as they are read, one after the other, on their way to be a sheet, and the text of files that are text. */
+import { type Buffer, isUtf8 } from 'node:buffer';
+import { TextDecoder } from 'node:util';
 import { counted } from '../../model/counted.ts';
-import type { Budget } from './budget.ts';
-import { emptyCell, errorReason, hadUnseen } from './cell.ts';
+import { emptyCell, errorReason, hadUnseen, shown } from './cell.ts';
+import { type Budget, refusal } from './limits.ts';
 import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
-import { shown } from './shown.ts';
 
 /** What the reader of a format gives back; readSheet adds what is true of the file. */
 export type SheetContent = Omit<Sheet, 'file' | 'bytes' | 'hash' | 'format'>;
@@ -87,4 +88,34 @@ export class SheetRows {
 export function headersOf(cells: readonly SheetCell[]): readonly string[] {
   const last = cells.findLastIndex(({ kind }) => kind !== 'empty');
   return cells.slice(0, last + 1).map(({ text }) => text);
+}
+
+const saveAsUtf8 = 'Save it as "CSV UTF-8" in the spreadsheet program, or as .xlsx.';
+
+/** Which line has the first bytes that are not UTF-8, and what they look like. */
+function firstWrongLine(bytes: Buffer): string {
+  let from = 0;
+  for (let number = 1; from < bytes.length; number += 1) {
+    const end = bytes.indexOf(0x0a, from);
+    const line = bytes.subarray(from, end === -1 ? bytes.length : end);
+    if (!isUtf8(line)) return `the text of line ${number} is not UTF-8: ${shown(line.toString('utf8').trimEnd())}`;
+    from += line.length + 1;
+  }
+  return 'its text is not UTF-8';
+}
+
+/** @throws UsageError where the bytes are anything else, or hold NUL, which no text does */
+export function decodeText(file: string, bytes: Buffer): string {
+  const mark = bytes.subarray(0, 2).toString('hex');
+  const encoding = mark === 'fffe' ? 'utf-16le' : mark === 'feff' ? 'utf-16be' : 'utf-8';
+  let text: string;
+  try {
+    text = new TextDecoder(encoding, { fatal: true }).decode(bytes);
+  } catch (error) {
+    const reason =
+      encoding === 'utf-8' ? firstWrongLine(bytes) : `it begins as ${encoding.toUpperCase()} and then is not`;
+    throw refusal(file, reason, saveAsUtf8, error);
+  }
+  if (text.includes('\0')) throw refusal(file, 'it holds NUL characters, which no text does', saveAsUtf8);
+  return text;
 }

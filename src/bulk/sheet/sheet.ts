@@ -5,13 +5,11 @@ import { extname } from 'node:path';
 import { UsageError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { readRegularFile, UnfitFile } from '../../model/read-file.ts';
-import { isContainer, isOpenDocument, openDocumentRefusal } from './container.ts';
 import { readDelimited } from './delimited.ts';
 import { readJsonl } from './jsonl.ts';
-import { limits } from './limits.ts';
-import { refusal } from './refusal.ts';
+import { limits, refusal } from './limits.ts';
 import type { SheetContent } from './rows.ts';
-import { readXlsx } from './xlsx/read.ts';
+import { isContainer, isOpenDocument, openDocumentRefusal, readXlsx } from './xlsx/read.ts';
 
 export type SheetFormat = 'csv' | 'tsv' | 'xlsx' | 'jsonl';
 

@@ -81,7 +81,7 @@ async function openLines(journal: Journal, { batch }: Batch): Promise<string[]> 
 }
 
 async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
-  const { batchOf } = await import('../../bulk/check-plan.ts');
+  const { batchOf } = await import('../../bulk/claim.ts');
   if (journal === undefined) throw new UsageError(`there is no batch ${name}`, { advice: 'Nothing was planned yet.' });
   // Good enough to look at a batch, and too easily another one where something is sent.
   const newest = name === 'last' ? (await journal.batches())[0] : undefined;
@@ -133,8 +133,8 @@ export async function runResolve(context: CliContext, name: string, flags: Resol
   const [{ openJournal, withReleases }, { batchOf }, { resolveRow }, { reportOf }, { reportLines }] = await Promise.all(
     [
       import('../../app.ts'),
-      import('../../bulk/check-plan.ts'),
-      import('../../bulk/resolve.ts'),
+      import('../../bulk/claim.ts'),
+      import('../../bulk/settle.ts'),
       import('../../bulk/report.ts'),
       import('./words.ts'),
     ],

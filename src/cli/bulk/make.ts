@@ -1,6 +1,6 @@
 /** `bulk template` and `bulk select`: files for a person to look at, and for `bulk plan` to read. */
+import type { WrittenFormat } from '../../bulk/select.ts';
 import { counted } from '../../model/counted.ts';
-import type { WrittenFormat } from '../../bulk/sheet-text.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printNote, printWarning } from '../output.ts';
@@ -19,7 +19,7 @@ export interface SelectFlags extends MakeFlags, Pick<PlanFlags, 'allowForce'> {
 export async function runTemplate(context: CliContext, actionName: string, flags: MakeFlags): Promise<void> {
   const [{ actionOf }, { templateText }] = await Promise.all([
     import('../../bulk/actions.ts'),
-    import('../../bulk/template.ts'),
+    import('../../bulk/select.ts'),
   ]);
   const action = actionOf(actionName);
   const { format, path } = await placeOf(context, flags);
@@ -75,7 +75,7 @@ async function placeOf(
     if (!context.json()) return { format: 'csv', path: undefined };
     throw new UsageError('standard output cannot hold both the rows and the JSON report', { advice: 'Give -o FILE.' });
   }
-  const { writtenFormatOf } = await import('../../bulk/sheet-text.ts');
+  const { writtenFormatOf } = await import('../../bulk/select.ts');
   const format = writtenFormatOf(output);
   return { format, path: newFile(context, output, force === true) };
 }

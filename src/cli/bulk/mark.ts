@@ -1,7 +1,7 @@
 /** The one question about a file's amounts: what its commas and points are. */
-import { moneyText } from '../../bulk/decimal.ts';
+import { moneyText } from '../../bulk/money.ts';
 import type { DecimalMark, MarkQuestion } from '../../bulk/sheet/amount.ts';
-import { shown } from '../../bulk/sheet/shown.ts';
+import { shown } from '../../bulk/sheet/cell.ts';
 import { InterruptedError, UsageError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
 import { onTerminal } from '../consent.ts';

@@ -81,8 +81,8 @@ export async function runUndo(context: CliContext, name: string, flags: ReviewFl
   const [{ withReleases }, { actionOf }, { batchOf }, { undoRows }] = await Promise.all([
     import('../../app.ts'),
     import('../../bulk/actions.ts'),
-    import('../../bulk/check-plan.ts'),
-    import('../../bulk/undo.ts'),
+    import('../../bulk/claim.ts'),
+    import('../../bulk/read-rows.ts'),
   ]);
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
@@ -130,7 +130,7 @@ export async function notePlan(
 async function planWords(context: CliContext, journal: Journal, batch: Batch) {
   const [{ reportOf }, { typeTotals }, { notedRows }, { lookLines, planLines }] = await Promise.all([
     import('../../bulk/report.ts'),
-    import('../../bulk/totals.ts'),
+    import('../../bulk/report.ts'),
     import('../../bulk/review.ts'),
     import('./words.ts'),
   ]);

@@ -1,8 +1,8 @@
 /** How a batch is watched: one line that redraws itself on a terminal, log lines elsewhere. */
-import type { BulkEvent } from '../../bulk/progress.ts';
+import type { BulkEvent } from '../../bulk/sending.ts';
 import type { Log } from '../../model/log.ts';
-import { type Clock, secondMs } from '../../model/time.ts';
 import { harmless } from '../../model/terminal-text.ts';
+import { type Clock, secondMs } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 import { barOf, drawnAndLogged, durationText, logEveryMs, type Watch } from '../progress.ts';
 import { screenOf } from '../sieve.ts';

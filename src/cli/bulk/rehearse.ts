@@ -96,7 +96,7 @@ async function stage(
 ): Promise<{ readonly settings: Settings; readonly users: number; readonly freshAsOf: string | null }> {
   const [{ openDirectory }, { usersOfRows }, { openSandbox }] = await Promise.all([
     import('../../app.ts'),
-    import('../../bulk/rehearsal.ts'),
+    import('../../bulk/find-users.ts'),
     import('../../sandbox/sandbox.ts'),
   ]);
   const settings = context.settings();

@@ -45,7 +45,7 @@ export async function runResume(context: CliContext, name: string, flags: SendFl
     if (batch.state === 'planned') {
       throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
     }
-    const { checkServer } = await import('../../bulk/check-plan.ts');
+    const { checkServer } = await import('../../bulk/claim.ts');
     await checkServer(batch, ports.client, context.signal);
     const consent = { ...ports.rules, again: againOf(flags), approved: null };
     await sendAndTell(context, ports, batch, action, flags, consent);
@@ -54,7 +54,7 @@ export async function runResume(context: CliContext, name: string, flags: SendFl
 
 export async function runReconcile(context: CliContext, name: string, flags: SendFlags): Promise<void> {
   await withBatch(context, name, async (ports, batch, action) => {
-    const { checkServer } = await import('../../bulk/check-plan.ts');
+    const { checkServer } = await import('../../bulk/claim.ts');
     await checkServer(batch, ports.client, context.signal);
     await sendAndTell(context, ports, batch, action, flags, null);
   });
@@ -69,7 +69,7 @@ async function withBatch(
   const [{ withReleases }, { actionOf }, { batchOf }] = await Promise.all([
     import('../../app.ts'),
     import('../../bulk/actions.ts'),
-    import('../../bulk/check-plan.ts'),
+    import('../../bulk/claim.ts'),
   ]);
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
@@ -87,7 +87,7 @@ async function apply(
   flags: SendFlags,
 ): Promise<void> {
   const [{ checkFile, checkServer }, { approvedBefore, checkClaimable }, { checkMemory }] = await Promise.all([
-    import('../../bulk/check-plan.ts'),
+    import('../../bulk/claim.ts'),
     import('../../bulk/claim.ts'),
     import('../../bulk/journal-memory.ts'),
   ]);

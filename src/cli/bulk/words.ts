@@ -1,11 +1,10 @@
 /** A batch in words: what a person reads where a script reads `--json`. */
-import { counted } from '../../model/counted.ts';
 import { countNames } from '../../bulk/intent.ts';
-import type { BatchReport } from '../../bulk/report.ts';
-import type { TypeTotal } from '../../bulk/totals.ts';
+import type { BatchReport, TypeTotal } from '../../bulk/report.ts';
 import { reviewRow } from '../../bulk/review.ts';
 import { asyncTableText } from '../../data/text-table.ts';
 import type { Intent } from '../../journal/port.ts';
+import { counted } from '../../model/counted.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
 import { paint } from '../output.ts';

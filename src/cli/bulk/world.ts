@@ -1,10 +1,10 @@
 /** What the parts of `bulk` are opened with. */
 import { resolve } from 'node:path';
-import type { Releases, Surroundings } from '../../app.ts';
 import type { Client } from '../../api/client.ts';
+import type { Releases, Surroundings } from '../../app.ts';
+import type { JournalMemory } from '../../bulk/journal-memory.ts';
 import type { PlanPorts } from '../../bulk/plan.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
-import type { JournalMemory } from '../../bulk/journal-memory-types.ts';
 import { systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 

@@ -8,8 +8,7 @@ import { posix } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { type Entry, fromBufferPromise, type ZipFile } from 'yauzl';
 import { UsageError } from '../../../model/errors.ts';
-import { limits, megabytes } from '../limits.ts';
-import { refusal } from '../refusal.ts';
+import { limits, megabytes, refusal } from '../limits.ts';
 import { XmlFault, type XmlHandlers, XmlScanner } from './xml.ts';
 
 export interface Relation {

@@ -1,10 +1,8 @@
 /** What a cell of an .xlsx says: its type and its format decide what its value means. */
-import { emptyCell, storedNumberCell, textCell } from '../cell.ts';
+import { emptyCell, shown, storedNumberCell, textCell } from '../cell.ts';
 import type { SheetCell } from '../sheet.ts';
-import { shown } from '../shown.ts';
-import { dateText } from './dates.ts';
+import type { Archive } from './archive.ts';
 import { unescaped } from './shared-texts.ts';
-import type { NumberKind } from './styles.ts';
 
 /** As it stands in the XML; what is not there is undefined. */
 export interface RawCell {
@@ -74,4 +72,70 @@ export function resolveCell(raw: RawCell, source: CellSource): SheetCell {
     default:
       throw damaged();
   }
+}
+
+const dayMilliseconds = 86_400_000;
+/** 29 February 1900, which was none but is counted. */
+const phantomDay = 60;
+
+/** `2026-03-11`, `2026-03-11 14:30:00`, or `14:30:00` where there are no days; undefined where it is no date. */
+function dateText(serial: string, from1904: boolean): string | undefined {
+  const days = Number(serial);
+  // 31 December 9999 is the last day that spreadsheet programs know.
+  if (!(days >= 0 && days < 2_958_466)) return undefined;
+  const first = from1904 ? Date.UTC(1904, 0, 1) : Date.UTC(1899, 11, days < phantomDay ? 31 : 30);
+  // To the second: the fraction of a day is not exact.
+  const instant = new Date(first + Math.round((days * dayMilliseconds) / 1000) * 1000).toISOString();
+  const date = instant.slice(0, 10);
+  const time = instant.slice(11, 19);
+  if (days < 1) return time;
+  return time === '00:00:00' ? date : `${date} ${time}`;
+}
+
+type NumberKind = 'number' | 'date' | 'percent';
+
+// The formats that need no description (ECMA-376, part 1, 18.8.30), with those of East Asian editions.
+const numbersFrom = (first: number, last: number): number[] =>
+  Array.from({ length: last - first + 1 }, (_, index) => first + index);
+const builtIn = new Map<number, NumberKind>([
+  ...[...numbersFrom(14, 22), ...numbersFrom(27, 36), ...numbersFrom(45, 47), ...numbersFrom(50, 58)].map(
+    (id) => [id, 'date'] as const,
+  ),
+  [9, 'percent'],
+  [10, 'percent'],
+]);
+
+/** What a format makes of a number, such as `dd/mm/yyyy`, `0.00%` or `#,##0.00 "dollars"`. */
+function kindOfFormat(code: string): NumberKind {
+  // Texts in quotes, single characters after \ _ or *, and colours, currencies and conditions in brackets are not codes;
+  // hours, minutes and seconds in brackets are.
+  const codes = code
+    .replace(/"[^"]*"|[\\_*]./gs, '')
+    .replace(/\[(?!h+\]|m+\]|s+\])[^\]]*\]/gi, '')
+    .replace(/general/gi, '');
+  if (codes.includes('%')) return 'percent';
+  return /[ymdhsg]/i.test(codes) ? 'date' : 'number';
+}
+
+/** The kind of number by the index that cells have in `s`. */
+export async function readStyles(archive: Archive, part: string): Promise<readonly NumberKind[]> {
+  const kinds: NumberKind[] = [];
+  const own = new Map<number, NumberKind>();
+  let inCellFormats = false;
+  await archive.scan(part, {
+    open: (tag, attributes) => {
+      if (tag === 'numFmt') {
+        const { numFmtId: id, formatCode: code } = attributes();
+        if (id !== undefined && code !== undefined) own.set(Number(id), kindOfFormat(code));
+      } else if (tag === 'cellXfs') inCellFormats = true;
+      else if (tag === 'xf' && inCellFormats) {
+        const id = Number(attributes()['numFmtId'] ?? 0);
+        kinds.push(own.get(id) ?? builtIn.get(id) ?? 'number');
+      }
+    },
+    close: (tag) => {
+      if (tag === 'cellXfs') inCellFormats = false;
+    },
+  });
+  return kinds;
 }

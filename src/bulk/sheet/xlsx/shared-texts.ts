@@ -1,7 +1,5 @@
 /** The table of texts that the cells of a workbook share, and how texts are written in it. */
-import { Budget } from '../budget.ts';
-import { limits } from '../limits.ts';
-import { refusal } from '../refusal.ts';
+import { Budget, limits, refusal } from '../limits.ts';
 import type { Archive } from './archive.ts';
 import { XmlFault } from './xml.ts';
 

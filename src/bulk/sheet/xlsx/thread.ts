@@ -8,8 +8,8 @@ import { counted } from '../../../model/counted.ts';
 import { type Failure, failureOf } from '../../../model/failure.ts';
 import { openArchive } from './archive.ts';
 import { addToBatch, type Batch, newBatch } from './batch.ts';
+import { readStyles } from './cells.ts';
 import { readSharedTexts } from './shared-texts.ts';
-import { readStyles } from './styles.ts';
 import { chooseSheet, readWorkbook } from './workbook.ts';
 import { readWorksheet } from './worksheet.ts';
 

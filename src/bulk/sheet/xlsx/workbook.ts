@@ -1,8 +1,8 @@
 /** What a workbook is made of, and which of its sheets to read. */
 import { UsageError } from '../../../model/errors.ts';
 import { suggestion } from '../../../model/nearest.ts';
-import { refusal } from '../refusal.ts';
-import { shown } from '../shown.ts';
+import { shown } from '../cell.ts';
+import { refusal } from '../limits.ts';
 import type { Archive } from './archive.ts';
 import { unescaped } from './shared-texts.ts';
 
@@ -12,7 +12,7 @@ export interface WorkbookSheet {
   readonly hidden: boolean;
 }
 
-export interface Workbook {
+interface Workbook {
   /** Sheets of cells, in order; charts and the like are left out. */
   readonly sheets: readonly WorkbookSheet[];
   readonly styles: string | undefined;

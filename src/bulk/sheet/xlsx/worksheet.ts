@@ -1,10 +1,8 @@
 /** The rows of one sheet, as they come by. */
-import { Budget } from '../budget.ts';
-import { refusal } from '../refusal.ts';
-import { limits } from '../limits.ts';
+import { shown } from '../cell.ts';
+import { Budget, limits, refusal } from '../limits.ts';
 import { columnLetters } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
-import { shown } from '../shown.ts';
 import type { Archive } from './archive.ts';
 import { CellFault, type CellSource, type RawCell, resolveCell } from './cells.ts';
 import { extended, TextRuns } from './shared-texts.ts';
@@ -16,7 +14,7 @@ export interface PlacedCell {
   readonly cell: SheetCell;
 }
 
-export interface WorksheetFacts {
+interface WorksheetFacts {
   readonly hiddenRows: number;
   readonly hiddenColumns: boolean;
 }

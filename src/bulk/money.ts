@@ -1,8 +1,33 @@
-/** Bounds on the money that goes out, in a row, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md. */
+/**
+ * Amounts as servers, mirrors and files give them, to exact decimals and to text - no float is ever calculated with -, and
+ * the bounds on the money that goes out, in a row, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md.
+ */
 import { Big } from 'big.js';
 import { counted } from '../model/counted.ts';
 import type { Money } from '../model/money.ts';
-import { decimalOf, moneyText } from './decimal.ts';
+
+const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i;
+
+/** 5, 5.5, "5.50" and whole numbers beyond 2^53 as what they say; null for anything that is no plain number. */
+export function decimalOf(value: unknown): Big | null {
+  // Of a number, the shortest text that reads back as it is what the server wrote.
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : value;
+  return typeof text === 'string' && decimal.test(text.trim()) ? new Big(text.trim()) : null;
+}
+
+const leastPlaces = 2;
+
+/** In plain notation with two places, or as many as it has. */
+export function moneyText(value: Big): Money {
+  const places = Math.max(leastPlaces, value.c.length - value.e - 1);
+  const text = value.toFixed(places);
+  return (/^-0\.?0*$/.test(text) ? text.slice(1) : text) as Money;
+}
+
+export function moneyOf(value: unknown): Money | null {
+  const read = decimalOf(value);
+  return read === null ? null : moneyText(read);
+}
 
 /** Undefined where a bound is off. Amounts are changes of balances without their signs. */
 export interface Caps {
@@ -17,7 +42,7 @@ export interface Caps {
 export const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxDay: undefined, maxRows: undefined };
 
 /** Balances of one row, as the plan has them; of other actions, text that is no amount. */
-export interface PlannedChange {
+interface PlannedChange {
   readonly plannedBefore: string | null;
   readonly plannedAfter: string | null;
 }
@@ -75,7 +100,7 @@ export const capAdvice =
   'Look at the amounts. If they are meant, raise the bound in the config file, or set it to off.';
 
 /** Changes up and down, without their signs. */
-export function grossOf(rows: Iterable<PlannedChange>): Big {
+function grossOf(rows: Iterable<PlannedChange>): Big {
   let sum = new Big(0);
   for (const row of rows) sum = sum.plus(changeOf(row)?.abs() ?? 0);
   return sum;

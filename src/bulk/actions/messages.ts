@@ -1,0 +1,300 @@
+/**
+ * `email` and `notify`: a message for each user. What tells whether one went out is the list of those that did: what was
+ * there before, what is there now, and which of the new ones is the row's. Section "Settling" of docs/architecture.md.
+ */
+import type { ApiRecord } from '../../api/envelope.ts';
+import { KeyRefused, RefusedInput, ServerFailed } from '../../api/errors.ts';
+import type { AnswerKind } from '../../journal/port.ts';
+import { type NotificationType, notificationTypes } from '../../model/operations.ts';
+import { recordId } from '../../model/records.ts';
+import type { Action, Judgement, LookingClient, Marks, Sighting, Target } from '../action.ts';
+import type { RowReader } from '../row-reader.ts';
+import { shown as inQuotes } from '../sheet/cell.ts';
+import { mayHaveLost, tokenAtEnd } from '../token.ts';
+import { nameOf, readUser, relatedIn, sightingOfUser, textOf, textsOf } from './user-with.ts';
+
+interface EmailParameters {
+  readonly [name: string]: unknown;
+  readonly subject: string;
+  readonly content: string;
+}
+
+export const email: Action<EmailParameters, ListSighting> = {
+  name: 'email',
+  summary: 'send emails to users',
+  operation: 'users.send-email',
+  columns: [
+    { name: 'subject', required: true },
+    { name: 'content', required: true },
+  ],
+  examples: [
+    { user_id: '42', subject: 'Credit for the outage', content: '<p>We have added 5.00 to your balance.</p>' },
+    { user_id: '43', subject: 'Credit for the outage', content: '<p>We have added 7.50 to your balance.</p>' },
+  ],
+  target: 'user',
+  userFields: [],
+  typed: 'rows',
+
+  readRow: (row) => ({
+    subject: row.withoutToken('subject', row.required('subject')),
+    content: row.required('content'),
+  }),
+  preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
+  identity: ({ subject, content }) => JSON.stringify([subject, content]),
+
+  look: lookAtEmails,
+  marks: marksOf,
+  shown: () => null,
+  hindrance: (_, seen) => (seen.found ? null : 'the user is not there any more'),
+  request: ({ user, parameters: { subject, content }, token }) => ({
+    operation: 'users.send-email',
+    user: user ?? undefined,
+    body: JSON.stringify({ subject, content: `${content}\n<!-- ${token} -->` }),
+  }),
+  judge: (target, before, now, answer) => judgeList(target, before, now, answer, 'email'),
+  unsettled: (seen) =>
+    !seen.found || seen.shown
+      ? null
+      : 'this server does not show which emails a user was sent: its success is believed as it is told, and where an ' +
+        'answer is lost, a person must find out what happened',
+  inverse: () => 'an email that was sent cannot be taken back',
+};
+
+/** The newest, of which any that was just sent is one. */
+const pageSize = 50;
+
+async function lookAtEmails(
+  client: LookingClient,
+  target: Target<EmailParameters>,
+  signal?: AbortSignal,
+): Promise<ListSighting> {
+  const record = await readUser(client, target, null, signal);
+  const seen = sightingOfUser(record);
+  if (record === null || target.user === null) return { ...seen, ...hiddenList };
+  const user = target.user;
+  const { subject } = target.parameters;
+  const same = (each: ApiRecord): boolean => saysTheSame(each, target.parameters);
+  const narrow = await listed(client, user, [{ key: 'subject', value: subject }], signal);
+  if (narrow !== undefined) {
+    const found = sortedOut(narrow, target.token, same);
+    if (found.hits.length > 0) return { ...seen, shown: true, ...found };
+  }
+  // Under another subject, too: a server may have changed that.
+  const all = await listed(client, user, [], signal);
+  if (all === undefined) return { ...seen, ...hiddenList };
+  return { ...seen, shown: true, ...sortedOut([...all, ...(narrow ?? [])], target.token, same) };
+}
+
+/** The user's newest emails; undefined where the server does not tell them, or others besides. */
+async function listed(
+  client: LookingClient,
+  user: number,
+  more: readonly { readonly key: 'subject'; readonly value: string }[],
+  signal: AbortSignal | undefined,
+): Promise<readonly ApiRecord[] | undefined> {
+  try {
+    const { records } = await client.list(
+      'emails',
+      {
+        filters: [{ key: 'user_id', value: user }, ...more],
+        sorts: [{ key: 'id', direction: 'desc' }],
+        paginate: pageSize,
+      },
+      signal,
+    );
+    const ids = records.map(recordId);
+    const inOrder = ids.every((id, at) => id !== undefined && (at === 0 || id < (ids[at - 1] ?? 0)));
+    return inOrder && records.every((record) => Number(record['user_id']) === user) ? records : undefined;
+  } catch (error) {
+    // A filter that the server cannot do is one thing; a server that is down would not answer without it either.
+    const refused = error instanceof RefusedInput || (error instanceof KeyRefused && error.status === 403);
+    if (refused || (more.length > 0 && error instanceof ServerFailed)) return undefined;
+    throw error;
+  }
+}
+
+const comment = /\s*<!-- am:[a-z2-7]* -->\s*$/;
+
+function saysTheSame(record: ApiRecord, { subject, content }: EmailParameters): boolean {
+  const kept = textOf(record['content'])?.replace(comment, '').trim();
+  return textOf(record['subject'])?.trim() === subject && kept === content.trim();
+}
+
+interface NotifyParameters {
+  readonly [name: string]: unknown;
+  readonly type: NotificationType;
+  readonly icon: string;
+  readonly message: string;
+  readonly url: string | null;
+}
+
+export const notify: Action<NotifyParameters, ListSighting> = {
+  name: 'notify',
+  summary: 'show notifications to users',
+  operation: 'users.send-notification',
+  columns: [
+    { name: 'type', required: true },
+    { name: 'icon', required: true },
+    { name: 'message', required: true },
+    { name: 'url', required: false },
+  ],
+  examples: [
+    { user_id: '42', type: 'success', icon: 'bx bx-gift', message: 'We have added 5.00 to your balance.', url: '' },
+    {
+      user_id: '43',
+      type: 'warning',
+      icon: 'bx bx-time',
+      message: 'Maintenance tonight at 22:00 UTC.',
+      url: 'https://status.example.com',
+    },
+  ],
+  target: 'user',
+  userFields: [],
+  typed: 'rows',
+
+  readRow: readNotification,
+  preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
+  identity: ({ type, icon, message, url }) => JSON.stringify([type, icon, message, url]),
+
+  look: lookAtNotifications,
+  marks: marksOf,
+  shown: () => null,
+  hindrance: (_, seen) => (seen.found ? null : 'the user is not there any more'),
+  request: ({ user, parameters: { type, icon, message, url } }) => ({
+    operation: 'users.send-notification',
+    user: user ?? undefined,
+    body: JSON.stringify({ type, icon, message, ...(url === null ? {} : { url }) }),
+  }),
+  judge: (target, before, now, answer) => judgeList(target, before, now, answer, 'notification'),
+  unsettled: (seen) =>
+    !seen.found || seen.shown
+      ? null
+      : "this server does not show a user's notifications: its success is believed as it is told, and where an answer " +
+        'is lost, a person must find out what happened',
+  inverse: () => 'a notification that was sent cannot be taken back',
+};
+
+function readNotification(row: RowReader): NotifyParameters {
+  const url = row.text('url') ?? null;
+  if (url !== null && !URL.canParse(url)) {
+    row.problem('url', `${inQuotes(url)} is no address; write it as https://example.com/page`);
+  }
+  return {
+    type: row.word('type', notificationTypes) ?? 'success',
+    icon: row.required('icon'),
+    message: row.withoutToken('message', row.required('message')),
+    url,
+  };
+}
+
+async function lookAtNotifications(
+  client: LookingClient,
+  target: Target<NotifyParameters>,
+  signal?: AbortSignal,
+): Promise<ListSighting> {
+  const record = await readUser(client, target, 'notifications', signal);
+  const seen = sightingOfUser(record);
+  const list = relatedIn(record, 'notifications');
+  if (list === undefined) return { ...seen, ...hiddenList };
+  const { type, message } = target.parameters;
+  const same = (each: ApiRecord): boolean =>
+    textOf(each['message'])?.trim() === message && (each['type'] === undefined || each['type'] === type);
+  return { ...seen, shown: true, ...sortedOut(list, target.token, same) };
+}
+
+/** Ids of records, or all of a record where it has none. */
+interface ListSighting extends Sighting {
+  /** Whether the server shows the list, so that what is not in it is not there. */
+  readonly shown: boolean;
+  /** With the row's token. */
+  readonly hits: readonly string[];
+  /** Without a token that is another's, and saying what the row says. */
+  readonly alike: readonly string[];
+  readonly others: readonly string[];
+  /** Tokens of other rows in those that say what the row says. */
+  readonly marks: Marks['others'];
+}
+
+const hiddenList = { shown: false, hits: [], alike: [], others: [], marks: [] } as const;
+
+/** The tokens in what was seen. */
+function marksOf({ hits, marks }: Pick<ListSighting, 'hits' | 'marks'>): Marks {
+  return { own: hits.length > 0, others: marks };
+}
+
+/** Sorts the records of a list. */
+function sortedOut(
+  records: readonly ApiRecord[],
+  token: string,
+  saysTheSame: (record: ApiRecord) => boolean,
+): Pick<ListSighting, 'hits' | 'alike' | 'others' | 'marks'> {
+  const hits = new Set<string>();
+  const alike = new Set<string>();
+  const others = new Set<string>();
+  const marks: { token: string; at: string | null }[] = [];
+  for (const record of records) {
+    const texts = textsOf(record);
+    const found = texts.flatMap((text) => tokenAtEnd(text) ?? []);
+    const name = nameOf(record);
+    const same = saysTheSame(record);
+    if (found.includes(token)) hits.add(name);
+    else if (same && texts.every((text) => mayHaveLost(text, token))) alike.add(name);
+    else others.add(name);
+    if (same)
+      for (const each of found) if (each !== token) marks.push({ token: each, at: textOf(record['created_at']) });
+  }
+  return { hits: [...hits], alike: [...alike], others: [...others], marks };
+}
+
+/** @param kind what the list holds: `email` */
+function judgeList(
+  { token }: Pick<Target, 'token'>,
+  before: ListSighting,
+  now: ListSighting,
+  answer: AnswerKind | null,
+  kind: string,
+): Judgement {
+  const after = null;
+  if (now.hits.length > 1) return overApplied('token', `${now.hits.length} ${kind}s carry ${token}`, kind);
+  if (now.hits.length === 1) {
+    const [recordId = null] = now.hits;
+    return { kind: 'applied', evidence: 'token', after, note: `the ${kind} with ${token} is there`, recordId };
+  }
+  if (!now.found) {
+    const note = 'the user is not there any more';
+    return answer === 'refused'
+      ? { kind: 'absent', evidence: 'answer', after, note }
+      : { kind: 'unclear', after, note };
+  }
+  if (!before.shown || !now.shown) {
+    return answer === 'accepted'
+      ? { kind: 'applied', evidence: 'answer', after, note: `the server said so; it shows no ${kind}s` }
+      : { kind: 'unclear', after, note: `the server shows no ${kind}s` };
+  }
+  const alike = newOnes(before, now.alike);
+  if (alike.length > 1) return overApplied('record', `${alike.length} new ${kind}s say what the row says`, kind);
+  if (alike.length === 1) {
+    const [recordId = null] = alike;
+    return { kind: 'applied', evidence: 'record', after, note: `a new ${kind} says what the row says`, recordId };
+  }
+  const others = newOnes(before, now.others);
+  if (others.length === 0) return { kind: 'absent', evidence: 'record', after, note: `there is no new ${kind}` };
+  // The server may have written it down in other words than it was sent.
+  if (answer === 'accepted' && others.length === 1) {
+    return { kind: 'applied', evidence: 'record', after, note: `one new ${kind}, in other words than were sent` };
+  }
+  return { kind: 'unclear', after, note: `${others.length} new ${kind}s in other words than were sent` };
+}
+
+function overApplied(evidence: 'token' | 'record', note: string, kind: string): Judgement {
+  const reversal = `an ${kind} that was sent cannot be taken back`.replace(/^an (?=[^aeiou])/, 'a ');
+  return { kind: 'over_applied', evidence, after: null, note, reversal };
+}
+
+/** Those that were not there; a list that is cut to its newest shows an older one again where another one went. */
+function newOnes(before: ListSighting, names: readonly string[]): string[] {
+  const old = new Set([...before.hits, ...before.alike, ...before.others]);
+  const numbers = [...old].map(Number).filter(Number.isSafeInteger);
+  const oldest = numbers.length === old.size ? Math.min(...numbers) : -Infinity;
+  return names.filter((name) => !old.has(name) && (old.size === 0 || !(Number(name) < oldest)));
+}

@@ -1,19 +1,47 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { isFull } from './support/part.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
 
 // Threads and processes that tests start find their compiled code again, in a folder of the clone.
-process.env['NODE_COMPILE_CACHE'] ??= fileURLToPath(new URL('../node_modules/.cache/compiled', import.meta.url));
+process.env['NODE_COMPILE_CACHE'] ??= `${root}node_modules/.cache/compiled`;
+
+// Files are brought to the disk again and again: in memory that costs nothing.
+if (existsSync('/dev/shm')) process.env['TMPDIR'] ??= '/dev/shm';
+
+/** Files of the tests that say of themselves that they have this tag. */
+function filesWithTag(tag: string): string[] {
+  return globSync('test/**/*.test.ts', { cwd: root }).filter((file) =>
+    readFileSync(`${root}${file}`, 'utf8').startsWith(`// @module-tag ${tag}\n`),
+  );
+}
+
+const include = ['test/**/*.test.ts'];
+const ownProcess = filesWithTag('own-process');
+// Not even loaded in the fast part.
+const exclude = isFull ? [] : filesWithTag('full');
 
 export default defineConfig({
-  root: fileURLToPath(new URL('..', import.meta.url)),
+  root,
   test: {
-    include: ['test/**/*.test.ts'],
-    // better-sqlite3 is a native module: a process a file keeps a crash to that file.
-    pool: 'forks',
+    tags: [
+      { name: 'full', description: 'left out of the fast part, which is `npm test`' },
+      { name: 'own-process', description: 'a file that changes the process that it runs in' },
+    ],
+    ...(isFull ? {} : { tagsFilter: ['!full'] }),
+    reporters: ['default', fileURLToPath(new URL('support/count-reporter.ts', import.meta.url))],
     // As many as there are processors; left to itself, vitest keeps one for its own process, which has little to do.
     maxWorkers: '100%',
+    projects: [
+      { extends: true, test: { name: 'shared', include, exclude: [...exclude, ...ownProcess], isolate: false } },
+      { extends: true, test: { name: 'own process', include: ownProcess, exclude } },
+    ],
+    pool: 'forks',
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    reporters: ['default', fileURLToPath(new URL('support/count-reporter.ts', import.meta.url))],
+    // What is waited for comes; only how soon depends on how busy the machine is.
+    expect: { poll: { timeout: 50_000 } },
   },
 });

@@ -1,6 +1,6 @@
 /**
  * The command line frame: argv in, exit code out. Loads the module of the command that is asked for, and turns every
- * way of going wrong into one message and the exit code that README.md documents.
+ * way of going wrong into one message and the exit code that docs/commands.md documents.
  */
 import { Command, CommanderError, Option } from 'commander';
 import { explainFileError } from '../model/file-error.ts';

@@ -3,7 +3,7 @@
  * each knows its exit code. Anything else that is thrown is a bug, and only a bug shows a stack trace.
  */
 
-/** What the process ends with; the meaning of each number is in README.md, "Exit codes". */
+/** What the process ends with; the meaning of each number is in docs/commands.md, "Exit codes". */
 export type ExitCode = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 130 | 143;
 
 export interface ErrorOptions {

@@ -1,4 +1,4 @@
-/** What the end of a job means, in our own words: README.md, "Exit codes", has the numbers. */
+/** What the end of a job means, in our own words: docs/commands.md, "Exit codes", has the numbers. */
 import type { RunOutcome } from './store/store-types.ts';
 
 const codes: Readonly<Record<number, string>> = {

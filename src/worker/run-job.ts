@@ -61,7 +61,7 @@ const outcomes: Readonly<Record<number, RunOutcome>> = {
   143: 'interrupted',
 };
 
-/** What an exit code means for the job; README.md, "Exit codes", has them. */
+/** What an exit code means for the job; docs/commands.md, "Exit codes", has them. */
 export function outcomeOf(
   exitCode: number | null,
   { timedOut, stopped }: { readonly timedOut: boolean; readonly stopped: boolean },

@@ -136,7 +136,7 @@ describe('a read', () => {
 
   test('goes on after a server that hangs', async () => {
     const server = await startPlainServer((_, response, before) => void (before === 1 && response.end(page)));
-    expect((await clientOf(server.url, { timeoutMs: 40 }).list('users')).total).toBe(1);
+    expect((await clientOf(server.url, { timeoutMs: 500 }).list('users')).total).toBe(1);
   });
 
   test.each<[number, unknown, number, RegExp]>([
@@ -274,7 +274,7 @@ describe('a write', () => {
     for (const fault of faults) {
       for (const write of writes) {
         const server = await startPlainServer(fault);
-        const client = clientOf(server.url, { timeoutMs: 60 });
+        const client = clientOf(server.url, { timeoutMs: 500 });
         await failureOf(write(client));
         // After a conflict a deletion is looked for, which is no write.
         expect(server.received.filter(({ method }) => method !== 'GET')).toHaveLength(1);
@@ -294,7 +294,7 @@ describe('a write', () => {
     ['a redirect to elsewhere', (_, response) => response.writeHead(302, { location: '/login' }).end()],
   ])('answered with %s may have been done: exit 8, and the advice to look', async (_, answer) => {
     const server = await startPlainServer(answer);
-    const error = await failureOf(send(clientOf(server.url, { timeoutMs: 60 })));
+    const error = await failureOf(send(clientOf(server.url, { timeoutMs: 500 })));
     expect(error).toMatchObject({ name: 'WriteOutcomeUnknown', exitCode: 8 });
     expect(error.advice).toMatch(/Read the user back before you send it again/);
   });

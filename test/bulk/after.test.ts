@@ -22,7 +22,7 @@ const signal = new AbortController().signal;
 
 async function world(behaviour: Partial<Behaviour> = {}) {
   const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
-  const client = bulkClient(sandbox, 200);
+  const client = bulkClient(sandbox);
   onTestFinished(() => client.close());
   const { journal } = await newJournal({ now: () => Date.now() });
   return { sandbox, client, journal };

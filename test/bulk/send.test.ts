@@ -17,6 +17,7 @@ import {
 import { expectAccounted } from '../support/bulk-invariants.ts';
 import { newJournal } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';
+import { sample } from '../support/part.ts';
 
 type Cells = readonly (string | number)[];
 
@@ -42,7 +43,7 @@ interface Setting {
 async function planned({ behaviour = {}, users: count = 1, rows }: Setting = {}): Promise<World> {
   const sandbox = await startSandbox({ users: 5, emails: 5, behaviour: { late_commit_ms: 60_000, ...behaviour } });
   const { journal } = await newJournal({ now: () => Date.now() });
-  const client = bulkClient(sandbox, 200);
+  const client = bulkClient(sandbox);
   onTestFinished(() => client.close());
   const users = Array.from({ length: count }, () => newUser(sandbox, 100));
   const cells = rows?.(users) ?? users.map((user) => [user, 'add', '12.50', `Credit ${user}`]);
@@ -449,9 +450,9 @@ describe('a balance that others change at any step', () => {
     faults.map((fault) => ({ behaviour, fault, name: JSON.stringify(behaviour) })),
   );
 
-  test.each(all)('is accounted for: $name, $fault', async ({ behaviour, fault }) => {
+  test.each(sample(all, 4))('is accounted for: $name, $fault', async ({ behaviour, fault }) => {
     const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
-    const client = bulkClient(sandbox, 200);
+    const client = bulkClient(sandbox);
     onTestFinished(() => client.close());
     // Each step of the journal, and the moments just before and after each request.
     for (let step = 1; step <= 12; step += 1) {

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { commandFile, runCli } from '../support/cli.ts';
+import { commandFile, runCli, spawnCli } from '../support/cli.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
@@ -12,11 +12,15 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
 
 describe('the command as a process', () => {
   test.each([['--version'], ['-V'], ['--version', '--no-color']])('%s prints the version alone', async (...args) => {
-    expect(await runCli(args, { folder: temporaryFolder() })).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
+    expect(await spawnCli(args, { folder: temporaryFolder() })).toEqual({
+      code: 0,
+      stdout: `${version}\n`,
+      stderr: '',
+    });
   });
 
   test('an unknown command ends with 2, its message on standard error', async () => {
-    const { code, stdout, stderr } = await runCli(['confg'], { folder: temporaryFolder() });
+    const { code, stdout, stderr } = await spawnCli(['confg'], { folder: temporaryFolder() });
     expect(code).toBe(2);
     expect(stdout).toBe('');
     expect(stderr).toBe('error: unknown command "confg"\nDid you mean config?\n');
@@ -106,7 +110,7 @@ describe('completions', () => {
     return stdout.split('\n').filter((word) => word !== '');
   }
 
-  test('bash completes commands, flags, choices and files', async () => {
+  test('bash completes commands, flags, choices and files', { tags: 'full' }, async () => {
     expect(await complete('admin-mirror con')).toEqual(['config']);
     expect(await complete('admin-mirror config --j')).toEqual(['--journal', '--json']);
     expect(await complete('admin-mirror completions ')).toEqual(['bash', 'zsh']);

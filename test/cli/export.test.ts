@@ -142,7 +142,7 @@ describe('an export that ends half way', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'out.csv'), 'old');
     const child = startCli(['export', '--sql', endless, '-o', 'out.csv', '--db', mirror()], { folder });
-    await vi.waitFor(() => expect(readdirSync(folder)).toHaveLength(2), { timeout: 20_000, interval: 20 });
+    await vi.waitFor(() => expect(readdirSync(folder)).toHaveLength(2), { timeout: 50_000, interval: 20 });
     return { folder, child };
   }
 

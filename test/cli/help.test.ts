@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { commands } from '../../src/cli/commands.ts';
 import { createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
+import { commandsDocument } from '../support/commands-document.ts';
 
 const stream = Object.assign(new PassThrough(), { isTTY: false }) as unknown as NodeJS.WriteStream & NodeJS.ReadStream;
 const context = createContext(
@@ -31,6 +32,10 @@ describe('the printed help', () => {
 
   test.each(all)('of `$path` says what it does', ({ command }) => {
     expect(command.description()).not.toBe('');
+  });
+
+  test('is docs/commands.md (vitest -u writes it anew)', async () => {
+    await expect(commandsDocument(program)).toMatchFileSnapshot('../../docs/commands.md');
   });
 
   test('lists exactly the commands of the table that are not hidden, and help', () => {

@@ -26,7 +26,7 @@ const server = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9', ADMIN_MIRROR_API_K
 async function run(args: readonly string[], folder: string, environment: Readonly<Record<string, string>> = server) {
   const child = startCli(args, { folder, environment });
   child.stdin.end();
-  const stuck = setTimeout(() => child.kill('SIGKILL'), 15_000);
+  const stuck = setTimeout(() => child.kill('SIGKILL'), 40_000);
   const done = await finished(child);
   clearTimeout(stuck);
   return done;

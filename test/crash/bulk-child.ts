@@ -58,7 +58,7 @@ function watched(journal: Journal): Journal {
 }
 
 const journal = await openJournal(task.journal);
-const client = bulkClient(task, 150);
+const client = bulkClient(task);
 await send(watched(journal), client, task.batch, { settleAfterMs: task.settleAfterMs });
 await client.close();
 await journal.close();

@@ -1,37 +1,24 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import { commands } from '../../src/cli/commands.ts';
 import { createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { mirrorColumns } from '../../src/store/schema.ts';
-import { dictionary } from '../../src/data/dictionary.ts';
-import type { ExitCode } from '../../src/model/errors.ts';
 import {
   blocksOf,
   codeSpansOf,
   documentNames,
   projectFolder,
+  proseOf,
   sectionOf,
   tableRows,
   textOf,
 } from '../support/documents.ts';
-
-/** Every exit code, by the type itself: the compiler refuses this where one is missing or too many. */
-const exitCodes: Readonly<Record<ExitCode, true>> = {
-  0: true,
-  1: true,
-  2: true,
-  3: true,
-  4: true,
-  5: true,
-  6: true,
-  7: true,
-  8: true,
-  130: true,
-  143: true,
-};
+import { invoke } from '../support/invoke.ts';
+import { sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 function everyCommand(command: Command): Command[] {
   return [command, ...command.commands.flatMap(everyCommand)];
@@ -53,35 +40,48 @@ function firstCells(section: string): string[] {
 }
 
 describe('README.md', () => {
-  test('explains every exit code, and no other', () => {
-    const codes = tableRows(sectionOf('README.md', 'Exit codes')).map(([code]) => Number(code));
-    expect(codes).toEqual(Object.keys(exitCodes).map(Number));
+  test('can be read in one go', () => {
+    expect(textOf('README.md').split('\n').length).toBeLessThanOrEqual(200);
   });
 
-  test('lists exactly the commands that the help lists', () => {
-    const shown = commands.filter(({ hidden }) => hidden !== true).map(({ name }) => name);
-    expect(firstCells(sectionOf('README.md', 'Commands')).sort()).toEqual(shown.sort());
+  test('links to every other document', () => {
+    const links = [...proseOf('README.md').matchAll(/\]\(([^)#]+)/g)].map(([, target]) => target);
+    expect(documentNames.filter((name) => name !== 'README.md' && !links.includes(name))).toEqual([]);
   });
 
-  test('has a map of the house with exactly what lies in src/', () => {
+  test('shows a picture that the program has drawn, by the statement in its text (UPDATE_DOCS=1 draws it anew)', async () => {
+    const [, sql = ''] = /query "([^"]+)" --chart users-by-month\.svg/.exec(textOf('README.md')) ?? [];
+    const folder = temporaryFolder();
+    const sandbox = await startSandbox({ users: 2_000, packages: 0, emails: 0, coupons: 0 });
+    await sync(sandbox, join(folder, 'mirror.db'), { resources: ['users'] });
+    const { code, stderr } = await invoke(['query', sql, '--chart', 'drawn.svg', '--db', 'mirror.db'], { folder });
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    const drawn = readFileSync(join(folder, 'drawn.svg'), 'utf8');
+    const picture = 'docs/users-by-month.svg';
+    if (process.env['UPDATE_DOCS'] === '1') writeFileSync(join(projectFolder, picture), drawn);
+    expect(textOf('README.md')).toContain(`](${picture})`);
+    expect(textOf(picture)).toBe(drawn);
+  });
+});
+
+describe('docs/development.md', () => {
+  test('has a map with exactly what lies in src/', () => {
     const lying = readdirSync(join(projectFolder, 'src'), { withFileTypes: true })
       .filter(({ name }) => name !== 'tsconfig.json')
       .map((each) => (each.isDirectory() ? `${each.name}/` : each.name));
-    expect(firstCells(sectionOf('README.md', 'Map of the house')).sort()).toEqual(lying.sort());
+    expect(firstCells(sectionOf('docs/development.md', 'The map')).sort()).toEqual(lying.sort());
   });
+});
 
-  test('names every table and view of the mirror, and every column that the mirror adds', () => {
-    const section = sectionOf('README.md', 'What the mirror file holds');
-    expect(firstCells(section).sort()).toEqual(
-      dictionary()
-        .map(({ name }) => name)
-        .sort(),
-    );
+describe('docs/analysts.md', () => {
+  test('explains every column that the mirror adds', () => {
+    const section = sectionOf('docs/analysts.md', 'What the file holds');
     for (const column of mirrorColumns) expect(section).toContain(`\`${column}\``);
   });
 });
 
-describe.each(documentNames)('%s', (name) => {
+// docs/commands.md is printed help and nothing else.
+describe.each(documentNames.filter((name) => name !== 'docs/commands.md'))('%s', (name) => {
   test('names only flags, commands and scripts that exist', async () => {
     const known = everyCommand(await program());
     const flags = new Set(known.flatMap((each) => each.options.map(({ long }) => long)));

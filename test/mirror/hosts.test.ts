@@ -9,6 +9,7 @@ import { call } from '../sandbox/call.ts';
 import { runCli } from '../support/cli.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { sample } from '../support/part.ts';
 
 describe('a mirror is equal to the server', () => {
   test.each([
@@ -76,23 +77,22 @@ function idsIn(file: string, table: string): number[] {
 }
 
 describe('a host that cannot make large pages', () => {
-  test.each(['error_500', 'error_502', 'html', 'truncated', 'reset_middle', 'empty_body', 'says_so'] as const)(
-    'and fails with %s is mirrored whole, and asked for pages that it can make from then on',
-    async (how) => {
-      const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 200, page_breaks_how: how } });
-      const file = `${temporaryFolder()}/mirror.db`;
-      const { report, error } = await sync(sandbox, file);
-      expect(error).toBeNull();
-      expect(report.requests).toBeLessThan(120);
-      expectMirrored(sandbox, file);
-      const size = pageSizeOf(file, 'users');
-      expect(size).toBeGreaterThan(150);
-      expect(size).toBeLessThanOrEqual(200);
-      sandbox.control.clearRequests();
-      expect((await sync(sandbox, file, { mode: 'full' })).error).toBeNull();
-      expect(failed(sandbox)).toBe(0);
-    },
-  );
+  test.each(
+    sample(['error_500', 'error_502', 'html', 'truncated', 'reset_middle', 'empty_body', 'says_so'] as const, 2),
+  )('and fails with %s is mirrored whole, and asked for pages that it can make from then on', async (how) => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 200, page_breaks_how: how } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report, error } = await sync(sandbox, file);
+    expect(error).toBeNull();
+    expect(report.requests).toBeLessThan(120);
+    expectMirrored(sandbox, file);
+    const size = pageSizeOf(file, 'users');
+    expect(size).toBeGreaterThan(150);
+    expect(size).toBeLessThanOrEqual(200);
+    sandbox.control.clearRequests();
+    expect((await sync(sandbox, file, { mode: 'full' })).error).toBeNull();
+    expect(failed(sandbox)).toBe(0);
+  });
 
   test('and never answers is mirrored as well', async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 300, page_breaks_how: 'hang' } });

@@ -55,7 +55,7 @@ describe('a first sync', () => {
     expect(sandbox.control.requests().total).toBe(report.requests);
   });
 
-  test('reads a window cut by cut where it has too many pages', async () => {
+  test('reads a window cut by cut where it has too many pages', { tags: 'full' }, async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;
     const { report } = await sync(sandbox, file, { pageSize: 20, windowPages: 3 });

@@ -10,6 +10,7 @@ import { pageRows } from '../support/page-rows.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { sandboxNow, withSandbox } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';
+import { isFull } from '../support/part.ts';
 
 describe('a version gives back every cell as it was', () => {
   const text = fc.oneof(
@@ -108,7 +109,7 @@ describe('the history replays', () => {
           folder.remove();
         }
       }),
-      { numRuns: 12 },
+      { numRuns: isFull ? 12 : 3 },
     );
   }, 60_000);
 

@@ -164,7 +164,7 @@ test(
   async () => {
     const sandbox = await startSandbox({ users: 5, emails: 5, now: Date.now(), behaviour: { retry_after_seconds: 0 } });
     sandbox.control.setBehaviour({ late_commit_ms: 3_600_000 });
-    const client = bulkClient(sandbox, 200);
+    const client = bulkClient(sandbox);
     const details = await fc.check(
       fc.asyncProperty(fc.array(moves, { minLength: 3, maxLength: 14 }), async (all) => {
         const world = await World.open(sandbox, client);

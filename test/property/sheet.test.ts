@@ -11,8 +11,9 @@ import { readSheet, type Sheet } from '../../src/bulk/sheet/sheet.ts';
 import { trimmed } from '../../src/bulk/sheet/cell.ts';
 import { row, text, workbookOf } from '../fixtures/sheets/make/workbook.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { isFull } from '../support/part.ts';
 
-const runs = Number(process.env['PROPERTY_RUNS'] ?? 150);
+const runs = Number(process.env['PROPERTY_RUNS'] ?? (isFull ? 150 : 40));
 const { signal } = new AbortController();
 
 /** What is in real cells, and what gives readers trouble. NUL is in no text. */

@@ -17,9 +17,10 @@ import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';
 import { changes, rowsOf, ServerHistory, StepClock, textOf } from './server-history.ts';
+import { isFull } from '../support/part.ts';
 
 const { PROPERTY_RUNS, PROPERTY_SEED, PROPERTY_SHRINK } = process.env;
-const runs = Number(PROPERTY_RUNS ?? 80);
+const runs = Number(PROPERTY_RUNS ?? (isFull ? 80 : 8));
 /** A change is judged by the same worlds as the one before it; the soak looks for new ones. */
 const drawing = PROPERTY_SEED === undefined && PROPERTY_RUNS !== undefined ? {} : { seed: Number(PROPERTY_SEED ?? 1) };
 

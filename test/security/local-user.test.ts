@@ -10,7 +10,7 @@ import { keyOf as sandboxKeyOf } from '../../src/sandbox/sandbox.ts';
 import { keyOf } from '../../src/settings/server.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { distrust } from '../../src/settings/trusted-file.ts';
-import { runCli, startCli } from '../support/cli.ts';
+import { spawnCli, startCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -30,7 +30,7 @@ function foreignFolder(path: string): string {
 
 describe('compiled code', () => {
   const run = (environment: Readonly<Record<string, string>>) =>
-    runCli(['--version'], { folder: temporaryFolder(), environment: { NODE_COMPILE_CACHE: '', ...environment } });
+    spawnCli(['--version'], { folder: temporaryFolder(), environment: { NODE_COMPILE_CACHE: '', ...environment } });
 
   test('is neither read from nor written to the folder for temporary files', async () => {
     const shared = temporaryFolder();

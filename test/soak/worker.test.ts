@@ -1,3 +1,4 @@
+// @module-tag full
 /** Only in `npm run soak`, for it takes a quarter of an hour: the worker as it is run, its jobs as real processes, under a storm. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';

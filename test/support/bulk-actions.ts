@@ -56,7 +56,7 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
   const client = openClient({
     baseUrl: sandbox.url,
     key: sandbox.key,
-    timeoutMs: 400,
+    timeoutMs: 1_000,
     concurrency: 8,
     attempts: 3,
     pageSize: 1_000,

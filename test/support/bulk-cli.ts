@@ -16,7 +16,7 @@ export async function bulkWorld(behaviour: Partial<Behaviour> = {}) {
   const environment = {
     ADMIN_MIRROR_BASE_URL: sandbox.url,
     ADMIN_MIRROR_API_KEY: sandbox.key,
-    ADMIN_MIRROR_API_TIMEOUT: '500ms',
+    ADMIN_MIRROR_API_TIMEOUT: '1s',
   };
   const command = (args: readonly string[], more: Invocation = {}) => invoke(args, { folder, environment, ...more });
   const bulk = async (args: readonly string[], more: Invocation = {}) => {

@@ -46,8 +46,10 @@ export function sheetOf(
   };
 }
 
-/** A client that gives up soon and waits for nothing. The caller closes it. */
-export function bulkClient(server: { readonly url: string; readonly key: string }, timeoutMs = 400): Client {
+/**
+ * A client that gives up soon, but not before a busy machine has answered, and waits for nothing. The caller closes it.
+ */
+export function bulkClient(server: { readonly url: string; readonly key: string }, timeoutMs = 1_000): Client {
   let waited = 0;
   return openClient({
     baseUrl: server.url,

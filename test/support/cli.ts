@@ -1,6 +1,7 @@
-/** Runs the command as a process of its own, as a shell would. */
+/** Runs the command: in this process, which is quick, or in one of its own, as a shell would. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { invoke } from './invoke.ts';
 
 /** The command's own file; run with the Node that runs the tests. */
 export const commandFile = fileURLToPath(new URL('../../src/admin-mirror.js', import.meta.url));
@@ -29,8 +30,14 @@ export function startCli(args: readonly string[], options: CliOptions): ChildPro
   });
 }
 
-/** Runs the command to its end. */
-export async function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
+/** Runs the command to its end in this process: all of it but `main.ts`. */
+export function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
+  const { PATH = '', HOME = '' } = process.env;
+  return invoke(args, { ...options, environment: { PATH, HOME, ...options.environment } });
+}
+
+/** Runs the command to its end in a process of its own, for what only a process can show. */
+export async function spawnCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
   const child = startCli(args, options);
   child.stdin.end(options.input ?? '');
   return finished(child);

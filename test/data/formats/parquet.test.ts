@@ -181,7 +181,7 @@ describe('a Parquet file, read by DuckDB', () => {
     expect(types).toMatchObject({ id: 'BIGINT', balance: 'DECIMAL(18,6)', created_at: 'TIMESTAMP WITH TIME ZONE' });
   });
 
-  test('of many rows and long text has many row groups, and all of them', async () => {
+  test('of many rows and long text has many row groups, and all of them', { tags: 'full' }, async () => {
     const mirror = mirrorFile((database) => {
       insertRows(database, 'users', madeUpUsers(25_000));
       database.exec(`UPDATE users SET data = printf('%.*c', 100000, 'x') || id WHERE id <= 400`);

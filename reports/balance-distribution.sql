@@ -10,7 +10,7 @@ WITH
   amounts AS (
     SELECT CAST(round(balance * 10000) AS INTEGER) AS amount
     FROM users
-    WHERE typeof(balance) IN ('integer', 'real')
+    WHERE balance IS NOT NULL
   ),
   counted AS (
     SELECT

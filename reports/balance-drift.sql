@@ -19,7 +19,7 @@ WITH
       id, username, email, balance,
       (
         SELECT record FROM user_balance_transactions
-        WHERE user_id = users.id ORDER BY record ->> 'created_at' DESC, id DESC LIMIT 1
+        WHERE user_id = users.id ORDER BY record ->> 'created_at' DESC, record ->> 'id' DESC LIMIT 1
       ) AS record
     FROM users
   ),

@@ -11,7 +11,7 @@
 -- needs: users
 WITH
   amounts AS (
-    SELECT CASE WHEN typeof(balance) IN ('integer', 'real') THEN CAST(round(balance * 10000) AS INTEGER) END AS amount
+    SELECT CAST(round(balance * 10000) AS INTEGER) AS amount
     FROM users
   )
 SELECT

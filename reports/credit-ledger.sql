@@ -17,7 +17,7 @@
 WITH
   entries AS (
     SELECT
-      id,
+      record ->> 'id' AS id,
       user_id,
       record,
       record ->> 'result' AS result,

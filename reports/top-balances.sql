@@ -12,7 +12,7 @@
 -- needs: users
 WITH
   holders AS (
-    SELECT * FROM users WHERE typeof(balance) IN ('integer', 'real') AND balance > 0
+    SELECT * FROM users WHERE balance > 0
   ),
   last (balance) AS (
     SELECT balance FROM holders ORDER BY balance DESC LIMIT 1 OFFSET max(:limit, 1) - 1

@@ -15,7 +15,7 @@
 -- column: days_open | integer | whole days since then
 -- needs: users, users.payments (status, amount, currency, description, order_id, due_date, created_at)
 SELECT
-  CAST(payments.id AS TEXT) AS payment_id,
+  payments.id AS payment_id,
   payments.user_id,
   users.email,
   payments.record ->> 'description' AS description,

@@ -8,8 +8,9 @@ the same for the file at hand, with what it has besides; \`admin-mirror schema -
 
 - **source**: \`document\`, a field of the API's reference, as the server sends it; \`relation\`, of related records, which
   are mirrored where a setting asks for them; \`mirror\`, kept by admin-mirror itself.
-- **type**: what the values are, as a rule. Columns are declared so that SQLite converts nothing: a value of another type
-  stays as it came, and \`mirror_events\` tells of it.
+- **type**: what the column is declared as, in a STRICT table. A value of another type is converted where nothing is lost
+  (\`"12.50"\` is 12.5); otherwise the column is null, the value stands whole under its name in \`_extra\`, and
+  \`mirror_events\` tells of it once.
 - **meaning**: what the reference says of a field, and where it gives no more than the name, what that says.
 - **null**: the reference, or the mirror, leaves the column without a value at times. A field that a server does not send
   at all is null in any column.

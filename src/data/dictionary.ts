@@ -11,6 +11,7 @@ import {
   type ResourceName,
   resourceNames,
   resourceOf,
+  sqlTypeOf,
 } from '../model/resources.ts';
 import type { Relation } from '../store/reading-types.ts';
 
@@ -136,12 +137,9 @@ function tableEntry(relation: RelationTable): TableEntry {
       `Read as resources.${resource}.include says; mirror_relations tells whether it still is.`,
     columns: [
       parentEntry(relation),
-      { ...column('id ANY?', 'of the related record, where it has one; may be text'), type: 'any', source: 'relation' },
+      { ...column('id TEXT?', 'of the related record, where it has one; a number as its digits'), source: 'relation' },
       { ...column('record TEXT', 'the related record as it came'), type: 'TEXT (JSON)', source: 'relation' },
-      {
-        ...column('_key ANY', `tells it from others of the same ${parentColumn}: its id as text, else its place`),
-        type: 'any',
-      },
+      column('_key TEXT', `tells it from others of the same ${parentColumn}: its id, else # and its place`),
     ],
     example: `SELECT ${parentColumn}, count(*) AS records FROM ${table} GROUP BY ${parentColumn} ORDER BY records DESC LIMIT 10`,
   };
@@ -171,7 +169,7 @@ export const analystViews: readonly TableEntry[] = [
       column('username TEXT', 'user name'),
       column('email TEXT', 'email address'),
       column('status TEXT', 'status'),
-      column('balance NUMERIC', 'balance'),
+      column('balance REAL', 'balance'),
       column('verified INTEGER', '1 where the email address is verified'),
       column('days_old INTEGER?', 'since the sign-up'),
       column('days_since_seen INTEGER?', 'since the user was last seen'),
@@ -232,7 +230,7 @@ export const analystViews: readonly TableEntry[] = [
 
 export interface ColumnEntry {
   readonly name: string;
-  /** What its values are: `INTEGER`, `NUMERIC`, `TEXT`, `TEXT (JSON)` or `any`. */
+  /** What it is declared as: `INTEGER`, `REAL` or `TEXT`, and `TEXT (JSON)` where it holds JSON. */
   readonly type: string;
   readonly nullable: boolean;
   readonly source: Source;
@@ -267,21 +265,14 @@ export function dictionary(): readonly TableEntry[] {
   ];
 }
 
-const typeNames: Readonly<Record<FieldType, string>> = {
-  integer: 'INTEGER',
-  flag: 'INTEGER',
-  number: 'NUMERIC',
-  string: 'TEXT',
-  timestamp: 'TEXT',
-  any: 'any',
-  object: 'TEXT (JSON)',
-  strings: 'TEXT (JSON)',
-};
+function typeName(type: FieldType): string {
+  return type === 'object' || type === 'strings' ? 'TEXT (JSON)' : sqlTypeOf(type);
+}
 
 const typeNotes: Readonly<Partial<Record<FieldType, string>>> = {
   flag: '0 or 1',
   timestamp: 'ISO 8601 UTC with microseconds; sorts as text',
-  any: 'a scalar as it came, an object or array as JSON text',
+  any: 'text as it came, anything else as JSON',
   object: 'JSON object',
   strings: 'JSON array of strings',
 };
@@ -314,7 +305,7 @@ function fieldColumn(resource: Resource, field: Field): ColumnEntry {
   ];
   return {
     name: field.name,
-    type: typeNames[field.type],
+    type: typeName(field.type),
     nullable: field.nullable,
     source: 'document',
     meaning: parts.filter((part) => part !== '').join('; '),
@@ -327,7 +318,7 @@ const ownColumns: readonly ColumnEntry[] = [
     type: 'TEXT (JSON)',
     nullable: true,
     source: 'mirror',
-    meaning: 'fields that the server sent and the document does not name, as a JSON object',
+    meaning: 'as a JSON object: fields that the document does not name, and values that their columns cannot hold',
   },
   {
     name: '_first_seen_at',

@@ -3,11 +3,9 @@
  * file is the pieces in their order, with what its format puts around them.
  */
 import type { ResultColumn, Row } from '../store/reading-types.ts';
-import type { ColumnFacts } from './column-facts.ts';
-import type { ColumnKind } from './column-kind.ts';
+import type { ColumnType } from './column-type.ts';
 import type { TextFormat } from './formats.ts';
 import type { RowGroup } from './parquet/group.ts';
-import type { ParquetType } from './parquet/types.ts';
 
 export interface TextStyle {
   readonly format: TextFormat;
@@ -17,10 +15,8 @@ export interface TextStyle {
 
 export type Encoding =
   | { readonly kind: 'text'; readonly style: TextStyle }
-  | { readonly kind: 'parquet'; readonly types: readonly ParquetType[] }
-  | { readonly kind: 'xlsx'; readonly kinds: readonly ColumnKind[]; readonly sheetRows: number }
-  /** No bytes: only what the values are. */
-  | { readonly kind: 'facts'; readonly kinds: readonly ColumnKind[] };
+  | { readonly kind: 'parquet'; readonly types: readonly (ColumnType | undefined)[] }
+  | { readonly kind: 'xlsx'; readonly types: readonly (ColumnType | undefined)[]; readonly sheetRows: number };
 
 /** What was made of some rows in a row. */
 export interface EncodedPiece {
@@ -31,7 +27,8 @@ export interface EncodedPiece {
   /** Excel: cells whose text was too long, and how wide the columns should be. */
   readonly cut?: number;
   readonly widths?: readonly number[];
-  readonly facts?: readonly ColumnFacts[];
+  /** Parquet: what the columns of the file are. */
+  readonly types?: readonly ColumnType[];
   /** Parquet: of each column, values that it could not hold whole. */
   readonly strays?: readonly ColumnStrays[];
 }
@@ -55,7 +52,7 @@ const manyRows = 10_000;
 
 /** How many rows a piece should hold, at most; undefined where a single batch does as well. */
 export function rowsOfPiece({ kind }: Encoding): number | undefined {
-  return kind === 'parquet' || kind === 'facts' ? manyRows : undefined;
+  return kind === 'parquet' ? manyRows : undefined;
 }
 
 /** The encoder; loads what its format needs. */
@@ -66,8 +63,6 @@ export async function openEncoder(encoding: Encoding, columns: readonly ResultCo
     case 'parquet':
       return (await import('./parquet/group.ts')).groupEncoder(encoding.types, columns);
     case 'xlsx':
-      return (await import('./xlsx/file.ts')).sheetEncoder(encoding.kinds, columns, encoding.sheetRows);
-    case 'facts':
-      return (await import('./column-facts.ts')).factsEncoder(encoding.kinds);
+      return (await import('./xlsx/file.ts')).sheetEncoder(encoding.types, columns, encoding.sheetRows);
   }
 }

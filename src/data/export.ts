@@ -5,7 +5,7 @@
 import { Buffer } from 'node:buffer';
 import { pipeline } from 'node:stream/promises';
 import { createGzip, createZstdCompress } from 'node:zlib';
-import { distinct } from './column-kind.ts';
+import { distinct } from './column-type.ts';
 import type { Compression, ExportFormat, TextFormat } from './formats.ts';
 import { openTeam } from './reading-team.ts';
 import { readsMuch, type RowSource, sourceOf, type SourceRequest } from './source.ts';

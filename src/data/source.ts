@@ -5,7 +5,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Relation, ResultColumn, Row, Rows } from '../store/reading-types.ts';
 import { checkAsOf } from './as-of.ts';
-import { type ColumnKind, declaredKinds } from './column-kind.ts';
+import { type ColumnType, declaredTypes } from './column-type.ts';
 import { type EncodedPiece, type Encoding, openEncoder, rowsOfPiece } from './encoding.ts';
 import { readInOrder } from './range-pool.ts';
 import { openRangeReader } from './range-reader.ts';
@@ -23,7 +23,7 @@ export interface RowSource {
   readonly name: string;
   readonly columns: readonly ResultColumn[];
   /** What each column is declared to hold; undefined of what a statement computes. */
-  readonly kinds: readonly (Exclude<ColumnKind, 'open'> | undefined)[];
+  readonly types: readonly (ColumnType | undefined)[];
   /** @param most rows that the piece whose first row is at that place may have; without it as the encoding likes */
   readonly pieces: (encoding: Encoding, most?: (first: number) => number) => AsyncIterable<EncodedPiece>;
 }
@@ -42,34 +42,35 @@ export function sourceOf(
   onWarning: (warning: string) => void = () => {},
 ): RowSource {
   const { snapshot } = team;
-  if ('sql' in request) return rowsSource('query', snapshot.query(request.sql));
+  const typed = (name: string, rows: SourceRows, of?: Parameters<typeof declaredTypes>[2]): RowSource =>
+    rowsSource(name, rows, declaredTypes(rows.columns, snapshot.relations(), of));
+  if ('sql' in request) return typed('query', snapshot.query(request.sql));
   if ('report' in request) {
     const { name, columns } = request.report;
-    return rowsSource(name, reportRows(snapshot, request, onWarning), { report: columns });
+    return typed(name, reportRows(snapshot, request, onWarning), { report: columns });
   }
   const { relation, selection } = resolveSelection(snapshot, request);
   const { asOf } = selection;
   const warning = asOf === undefined ? undefined : checkAsOf(snapshot, relation.name, asOf);
   if (warning !== undefined) onWarning(warning);
   if (isWhole(request) && relation.rangeColumn !== null) return tableSource(team, relation, selection.columns);
-  return rowsSource(relation.name, snapshot.select(selection), { relation: relation.name });
+  return typed(relation.name, snapshot.select(selection), { relation: relation.name });
 }
 
-/** Rows that come one after the other. */
+type SourceRows = Omit<Rows, 'batches'> & {
+  readonly batches: (wanted: () => number) => Iterable<Row[]> | AsyncIterable<Row[]>;
+};
+
+/** Rows that come one after the other; without types as if all of them were computed. */
 export function rowsSource(
   name: string,
-  {
-    columns,
-    batches,
-  }: Omit<Rows, 'batches'> & {
-    readonly batches: (wanted: () => number) => Iterable<Row[]> | AsyncIterable<Row[]>;
-  },
-  declared: Parameters<typeof declaredKinds>[1] = {},
+  { columns, batches }: SourceRows,
+  types: RowSource['types'] = columns.map(() => undefined),
 ): RowSource {
   return {
     name,
     columns,
-    kinds: declaredKinds(columns, declared),
+    types,
     pieces: async function* pieces(encoding, most) {
       const encoder = await openEncoder(encoding, columns);
       const enough = rowsOfPiece(encoding) ?? 1;
@@ -102,7 +103,7 @@ function tableSource(team: ReadingTeam, relation: Relation, names: readonly stri
   return {
     name: relation.name,
     columns,
-    kinds: declaredKinds(columns, { relation: relation.name }),
+    types: declaredTypes(columns, snapshot.relations(), { relation: relation.name }),
     pieces: async function* pieces(encoding, most) {
       const task = { relation, columns: names, encoding };
       const pace = readingPace();

@@ -1,5 +1,5 @@
 /** Rows as lines of CSV, TSV or JSON; the lines of a JSON array are those of JSON lines until the file is put together. */
-import { distinct } from './column-kind.ts';
+import { distinct } from './column-type.ts';
 import type { RowEncoder, TextStyle } from './encoding.ts';
 import { jsonLines } from './jsonl.ts';
 import { csvLines, type CsvStyle } from '../store/files/csv.ts';

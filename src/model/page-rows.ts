@@ -51,8 +51,8 @@ export interface KeptOutRecord {
 
 /** A related record as a row. */
 export interface RelatedRow {
-  /** What tells the row from the parent's others: the record's id as text, else its place in the list. */
-  readonly key: string | bigint;
+  /** What tells the row from the parent's others: the record's id, else `#` and its place in the list. */
+  readonly key: string;
   readonly id: string | bigint | number | null;
   readonly record: string;
   /** The names of what it holds; null where it is no object. */

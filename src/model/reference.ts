@@ -62,7 +62,7 @@ const values = `## Values
   seconds, so several records of the same instant are normal.
 - A flag is an integer, 0 or 1. \`null\` stands for no value.
 - Servers have been seen to send numbers as text, flags as true and false, and an empty object as \`[]\`. The mirror
-  converts where nothing is lost and keeps the value as it came elsewhere.`;
+  converts where nothing is lost and keeps the value in \`_extra\` elsewhere.`;
 
 function fieldRow(field: Field): string[] {
   const type = `${typeWords[field.type]}${field.nullable ? ', or null' : ''}`;

@@ -10,6 +10,26 @@
  */
 export type FieldType = 'integer' | 'number' | 'string' | 'flag' | 'timestamp' | 'any' | 'object' | 'strings';
 
+/** What a column of the mirror is declared as. */
+export type SqlType = 'INTEGER' | 'REAL' | 'TEXT';
+
+const sqlTypes: Readonly<Record<FieldType, SqlType>> = {
+  integer: 'INTEGER',
+  flag: 'INTEGER',
+  number: 'REAL',
+  string: 'TEXT',
+  timestamp: 'TEXT',
+  // What may be anything is text: of a number or true its JSON, of an object or a list too. Text as it is.
+  any: 'TEXT',
+  object: 'TEXT',
+  strings: 'TEXT',
+};
+
+/** The declared type of a field's column. A value that does not fit it stands in `_extra`. */
+export function sqlTypeOf(type: FieldType): SqlType {
+  return sqlTypes[type];
+}
+
 export interface Field {
   readonly name: string;
   readonly type: FieldType;

@@ -2,20 +2,14 @@
  * A resource's table as the mirror knew it at a time, in SQL: the rows that were in force then, and in the place of those
  * that were changed or removed since, their versions. Section "History" of docs/architecture.md.
  */
-import { resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
+import { type Resource, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import { historyTableOf, quoteName, recordedColumns } from './schema.ts';
+import { historyTableOf, quoteName, recordedColumns, typeOfColumn } from './schema.ts';
 
-/** A cell of a version, exactly as the row held it. */
-export function versionCell(version: string, column: string): string {
+/** A cell of a version, exactly as the row held it, and of the type that the row's column is declared with. */
+export function versionCell(resource: Resource, version: string, column: string): string {
   if (column === 'id') return `${version}.id`;
-  const cell = `${version}.record ->> '$.${quoteName(column)}'`;
-  return isText(column) ? `CAST(${cell} AS TEXT)` : cell;
-}
-
-/** Whether the column is declared as text, where those of the reference are declared as anything. */
-function isText(column: string): boolean {
-  return column.startsWith('_');
+  return `CAST(${version}.record ->> '$.${quoteName(column)}' AS ${typeOfColumn(resource, column)})`;
 }
 
 /**
@@ -27,19 +21,17 @@ export function withTablesAsOf(at: Timestamp): string {
 }
 
 function tableAsOf(name: ResourceName, at: Timestamp): string {
-  const columns = recordedColumns(resourceOf(name));
+  const resource = resourceOf(name);
+  const columns = recordedColumns(resource);
   const table = `main.${quoteName(name)}`;
   const history = `main.${historyTableOf(name)}`;
   const then = `'${at.replaceAll("'", "''")}'`;
   // As something computed, the id does not tempt SQLite into reading all versions by id: those that ended since are few.
   const cells = columns.map((column) =>
-    column === 'id' ? 'CAST(version.id AS INTEGER)' : versionCell('version', column),
+    column === 'id' ? 'CAST(version.id AS INTEGER)' : versionCell(resource, 'version', column),
   );
-  // With the affinities of both halves alike, SQLite merges them in the order of ids rather than sort the whole. A plus
-  // takes away that of a column.
-  const live = columns.map((column) =>
-    column === 'id' || isText(column) ? quoteName(column) : `+${quoteName(column)} AS ${quoteName(column)}`,
-  );
+  // With the affinities of both halves alike, SQLite merges them in the order of ids rather than sort the whole.
+  const live = columns.map(quoteName);
   return `SELECT ${live.join(', ')}, "_changed_at" FROM ${table} WHERE "_changed_at" <= ${then}
 UNION ALL
 SELECT ${cells.join(', ')}, version.valid_from FROM ${history} AS version

@@ -1,6 +1,6 @@
 /**
- * From a value as the API served it to a cell of the mirror, without losing anything: a conversion happens only where
- * the original can be told from the result, anything else is kept as it came and reported as drift.
+ * From a value as the API served it to a cell of the mirror, whose columns have a type. A value of another type is converted
+ * only where nothing is lost by it; any other is a stray: its column is null, and it stands whole in `_extra`.
  */
 import type { Field, FieldType } from '../model/resources.ts';
 
@@ -11,17 +11,19 @@ declare global {
   }
 }
 
+/** Integers as bigint, which better-sqlite3 binds as INTEGER; a number it binds as REAL. */
 export type Cell = string | bigint | number | null;
 
-/** A cell, and what was odd about the value: its type as served, where that is not the field's. */
 export interface Converted {
   readonly cell: Cell;
+  /** The value's type as served, where that is not the field's. */
   readonly odd?: string;
+  /** The column cannot hold the value. */
+  readonly stray?: true;
 }
 
-// The text that an integer or a short decimal has in exactly one way of writing it, apart from zeros at its end.
-const canonicalInteger = /^-?(?:0|[1-9]\d{0,17})$/;
 const canonicalDecimal = /^-?(?:0|[1-9]\d*)(?:\.\d+)?$/;
+const wholeDecimal = /^(-?(?:0|[1-9]\d{0,18}))(?:\.0+)?$/;
 
 // A double carries 15 significant decimal digits there and back.
 const exactDigits = 15;
@@ -33,76 +35,58 @@ function typeOf(value: unknown): string {
   return typeof value;
 }
 
-/** Binds a JavaScript number as SQLite stores it: better-sqlite3 binds every `number` as a REAL, a bigint as INTEGER. */
-function numberCell(value: number): Cell {
-  return Number.isSafeInteger(value) && !Object.is(value, -0) ? BigInt(value) : value;
-}
-
-function bigintCell(value: bigint): Cell {
-  return BigInt.asIntN(64, value) === value ? value : value.toString();
-}
-
-/** The JSON text of an object or an array; integers beyond 2^53 that were parsed as bigint keep their digits. */
+/** The JSON text of a value; integers beyond 2^53 that were parsed as bigint keep their digits. */
 export function jsonText(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === 'bigint' ? JSON.rawJSON(inner.toString()) : inner,
   );
 }
 
-function plain(value: unknown): Cell {
-  switch (typeof value) {
-    case 'string':
-      return value;
-    case 'number':
-      return numberCell(value);
-    case 'bigint':
-      return bigintCell(value);
-    case 'boolean':
-      return value ? 1n : 0n;
-    case 'object':
-      return value === null ? null : jsonText(value);
-    case 'undefined':
-      return null;
-    case 'function':
-    case 'symbol':
-      throw new TypeError(`a ${typeof value} cannot come from JSON`);
-  }
-}
-
-function kept(value: unknown): Converted {
-  return { cell: plain(value), odd: typeOf(value) };
+function stray(value: unknown): Converted {
+  return { cell: null, odd: typeOf(value), stray: true };
 }
 
 function integerCell(value: unknown): Converted {
-  if (typeof value === 'number') return Number.isInteger(value) ? { cell: numberCell(value) } : kept(value);
-  if (typeof value === 'bigint') return { cell: bigintCell(value) };
-  if (typeof value === 'boolean') return { cell: value ? 1n : 0n };
-  if (typeof value === 'string' && canonicalInteger.test(value)) return { cell: BigInt(value) };
-  return kept(value);
+  const whole = wholeOf(value);
+  return whole !== undefined && BigInt.asIntN(64, whole) === whole ? { cell: whole } : stray(value);
 }
 
-function decimalCell(value: unknown): Converted {
-  if (typeof value === 'number') return { cell: numberCell(value) };
-  if (typeof value === 'bigint') return { cell: bigintCell(value) };
+function wholeOf(value: unknown): bigint | undefined {
+  if (typeof value === 'bigint') return value;
+  if (typeof value === 'boolean') return value ? 1n : 0n;
+  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : undefined;
+  const [, digits] = typeof value === 'string' ? (wholeDecimal.exec(value) ?? []) : [];
+  return digits === undefined ? undefined : BigInt(digits);
+}
+
+function realCell(value: unknown): Converted {
+  if (typeof value === 'number') return { cell: value };
+  // Beyond 2^53 a reader cannot tell which whole number a double was.
+  if (typeof value === 'bigint') return stray(value);
   if (typeof value === 'string' && canonicalDecimal.test(value)) {
     const digits = value.replace(/[-.]/g, '').replace(/^0+/, '');
-    if (digits.length <= exactDigits) return { cell: numberCell(Number(value)) };
+    if (digits.length <= exactDigits) return { cell: Number(value) };
   }
-  return kept(value);
+  return stray(value);
 }
 
 function textCell(value: unknown): Converted {
-  return typeof value === 'string' ? { cell: value } : kept(value);
+  if (typeof value === 'string') return { cell: value };
+  // Its digits are the whole of a number; of an object its JSON would be taken for what a person wrote.
+  if (typeof value === 'number' || typeof value === 'bigint') return { cell: String(value), odd: 'number' };
+  return stray(value);
+}
+
+/** A document of JSON; an object where a list is expected, and a list for an object, is one too. */
+function documentCell(value: unknown, isExpected: boolean): Converted {
+  if (typeof value !== 'object') return stray(value);
+  return isExpected ? { cell: jsonText(value) } : { cell: jsonText(value), odd: typeOf(value) };
 }
 
 function objectCell(value: unknown): Converted {
   // PHP serves an empty object as an empty array, some days: the same value, and no change of the record.
   if (Array.isArray(value) && value.length === 0) return { cell: '{}' };
-  return typeof value === 'object' ? { cell: jsonText(value) } : kept(value);
-}
-
-function arrayCell(value: unknown): Converted {
-  return Array.isArray(value) ? { cell: jsonText(value) } : kept(value);
+  return documentCell(value, !Array.isArray(value));
 }
 
 function converterOf(type: FieldType): (value: unknown) => Converted {
@@ -111,16 +95,18 @@ function converterOf(type: FieldType): (value: unknown) => Converted {
     case 'flag':
       return integerCell;
     case 'number':
-      return decimalCell;
+      return realCell;
     case 'string':
-    case 'timestamp':
       return textCell;
+    case 'timestamp':
+      // A number would sort among the days as if it were one.
+      return (value) => (typeof value === 'string' ? { cell: value } : stray(value));
     case 'object':
       return objectCell;
     case 'strings':
-      return arrayCell;
+      return (value) => documentCell(value, Array.isArray(value));
     case 'any':
-      return (value) => ({ cell: plain(value) });
+      return (value) => ({ cell: typeof value === 'string' ? value : jsonText(value) });
   }
 }
 

@@ -33,9 +33,10 @@ ORDER BY at, id, version NULLS LAST, kind <> 'inserted'`;
 
 /** The changes in their order; those of one record in the order in which they were made. */
 export function* changesIn(database: Database, name: ResourceName, span: ChangeSpan): Generator<RecordChange> {
-  const columns = [...resourceOf(name).fields.map((field) => field.name), '_extra'];
+  const resource = resourceOf(name);
+  const columns = [...resource.fields.map((field) => field.name), '_extra'];
   const history = historyTableOf(name);
-  const cells = columns.map((column) => versionCell('version', column)).join(', ');
+  const cells = columns.map((column) => versionCell(resource, 'version', column)).join(', ');
   const exact = <P extends unknown[], R>(statement: Statement<P, R>) => statement.raw(true).safeIntegers(true);
   const versionOf = exact(
     database.prepare<[bigint], Row>(`SELECT ${cells} FROM ${history} AS version WHERE rowid = ?`),

@@ -2,13 +2,14 @@
 import type { FileKind } from './file-kind.ts';
 import { kernelLocks } from './lock.ts';
 import { firstSchema } from './schema.ts';
+import { typeColumns } from './typed-columns.ts';
 
 /** What a mirror file is. */
 export const mirrorKind: FileKind = {
   name: 'mirror',
   // "amir"
   applicationId: 0x61_6d_69_72,
-  migrations: [firstSchema, kernelLocks('mirror_locks')],
+  migrations: [firstSchema, kernelLocks('mirror_locks'), typeColumns],
   migrationTable: 'mirror_migrations',
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',

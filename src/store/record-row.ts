@@ -24,6 +24,7 @@ export function rowReader(resource: Resource): (record: ServedRecord, report: Re
       return undefined;
     }
     const cells: Cell[] = [];
+    const strays = new Set<string>();
     let present = 0;
     for (const { field, convert } of columns) {
       const value = record[field.name];
@@ -35,9 +36,10 @@ export function rowReader(resource: Resource): (record: ServedRecord, report: Re
       present += 1;
       const converted = convert(value);
       if (converted.odd !== undefined) report(changedType(field, converted));
+      if (converted.stray === true) strays.add(field.name);
       cells.push(converted.cell);
     }
-    cells.push(extrasOf(record, known, present, report));
+    cells.push(extrasOf(record, known, strays, present, report));
     const id = recordKey(record);
     if (id === undefined) {
       report({ kind: 'unusable_id', subject: jsonText(record['id'] ?? null), detail: jsonText(record) });
@@ -47,21 +49,30 @@ export function rowReader(resource: Resource): (record: ServedRecord, report: Re
   };
 }
 
-function changedType(field: Field, { odd }: Converted): Surprise {
+function changedType(field: Field, { odd, stray, cell }: Converted): Surprise {
+  const kept = stray === true ? '; null in its column, whole in _extra' : '; kept as text';
   return {
     kind: 'changed_type',
     subject: field.name,
-    detail: `${odd ?? 'a value'} served for ${field.type}; kept as it came`,
+    detail: `${odd ?? 'a value'} served for ${field.type}${cell === null && stray !== true ? '' : kept}`,
   };
 }
 
-function extrasOf(record: ServedRecord, known: ReadonlySet<string>, present: number, report: Report): string | null {
+/** What no column holds: fields that the reference does not know, and values that their columns cannot hold. */
+function extrasOf(
+  record: ServedRecord,
+  known: ReadonlySet<string>,
+  strays: ReadonlySet<string>,
+  present: number,
+  report: Report,
+): string | null {
   const names = Object.keys(record);
-  if (names.length === present) return null;
+  if (names.length === present && strays.size === 0) return null;
   const unknown = names.filter((name) => !known.has(name));
   for (const name of unknown) {
     report({ kind: 'unknown_field', subject: name, detail: 'not in the reference; kept in _extra' });
   }
   // Not by assignment, to which `__proto__` means something else.
-  return jsonText(Object.fromEntries(unknown.map((name) => [name, record[name]])));
+  const held = names.filter((name) => strays.has(name) || !known.has(name));
+  return jsonText(Object.fromEntries(held.map((name) => [name, record[name]])));
 }

@@ -29,7 +29,7 @@ export function relatedRows(list: readonly unknown[]): RelatedRow[] {
   return list.map((each, index) => {
     const { cell: id } = idCell(isObject(each) ? (each['id'] ?? null) : null);
     return {
-      key: id === null ? BigInt(index + 1) : freeKey(String(id), taken),
+      key: freeKey(id === null ? `#${index + 1}` : String(id), taken),
       id,
       record: jsonText(each),
       keys: isObject(each) ? Object.keys(each) : [null],

@@ -8,7 +8,7 @@ import { quoteName } from './schema.ts';
 
 interface StoredKey {
   readonly parent: bigint;
-  readonly key: string | bigint;
+  readonly key: string;
 }
 
 /**
@@ -32,9 +32,9 @@ export function relationRows(
      WHERE "id" IS NOT excluded."id" OR "record" IS NOT excluded."record"`,
   );
   return (parents) => {
-    const wanted = new Map(parents.map(([id, rows]) => [id, new Set(rows.map(({ key }) => keyName(key)))] as const));
+    const wanted = new Map(parents.map(([id, rows]) => [id, new Set(rows.map(({ key }) => key))] as const));
     for (const { parent: id, key } of stored.all(keysJson(parents.map(([id]) => id)))) {
-      if (!(wanted.get(keyOf(id))?.has(keyName(key)) ?? false)) remove.run(id, key);
+      if (!(wanted.get(keyOf(id))?.has(key) ?? false)) remove.run(id, key);
     }
     const written = new Set<RelatedKey>();
     for (const [id, rows] of parents) {
@@ -45,9 +45,4 @@ export function relationRows(
     }
     return written;
   };
-}
-
-/** A place in a list and an id that reads the same are two keys. */
-function keyName(key: string | number | bigint): string {
-  return typeof key === 'string' ? `id ${key}` : `place ${key}`;
 }

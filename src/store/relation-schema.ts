@@ -11,12 +11,16 @@ export type RelatedKey = string | null;
 /** Columns of a view are bounded by SQLite; what has more keys than this is a dictionary and no record. */
 export const mostFlatKeys = 1_000;
 
-export function relationTableSql({ resource, table, parentColumn }: RelationTable): string {
-  return `CREATE TABLE IF NOT EXISTS ${quoteName(table)} (
+/**
+ * Ids are text: some servers of the family have numbers, some UUIDs, and a column has one type.
+ * @param name what the table is called while it is made
+ */
+export function relationTableSql({ resource, table, parentColumn }: RelationTable, name: string = table): string {
+  return `CREATE TABLE IF NOT EXISTS ${quoteName(name)} (
   ${quoteName(parentColumn)} INTEGER NOT NULL REFERENCES ${quoteName(resource)} ("id") ON DELETE CASCADE,
-  "id" ANY,
+  "id" TEXT,
   "record" TEXT NOT NULL,
-  "_key" ANY NOT NULL,
+  "_key" TEXT NOT NULL,
   PRIMARY KEY (${quoteName(parentColumn)}, "_key")
 ) STRICT`;
 }

@@ -1,11 +1,17 @@
 /**
  * The mirror file's tables, written from the resource descriptors.
  *
- * Columns are declared `ANY` in STRICT tables: the one declaration under which SQLite converts nothing, so that a value
- * of an unexpected type stays as it came ("007" in an integer field is not turned into 7). See docs/architecture.md,
- * "The mirror file".
+ * Columns are declared INTEGER, REAL or TEXT in STRICT tables, which is what other programs go by. What a column cannot hold
+ * stands in `_extra` (src/store/cell.ts). See docs/architecture.md, "The mirror file".
  */
-import { type Resource, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
+import {
+  type Resource,
+  resourceNames,
+  resourceOf,
+  type ResourceName,
+  sqlTypeOf,
+  type SqlType,
+} from '../model/resources.ts';
 import { analystSchema } from './analyst-schema.ts';
 import { lockColumns } from './lock.ts';
 
@@ -31,13 +37,24 @@ export function recordedColumns(resource: Resource): string[] {
   return [...resource.fields.map(({ name }) => name), '_extra', '_first_seen_at'];
 }
 
-function resourceTable(resource: ResourceName): string[] {
-  const columns = resourceOf(resource).fields.map(({ name }) =>
-    name === 'id' ? '  "id" INTEGER PRIMARY KEY' : `  ${quoteName(name)} ANY`,
+/** What the column of a resource's table is declared as. */
+export function typeOfColumn({ fields }: Resource, column: string): SqlType {
+  const field = fields.find(({ name }) => name === column);
+  return field === undefined ? 'TEXT' : sqlTypeOf(field.type);
+}
+
+/** @param table what the table is called while it is made */
+export function resourceTableSql(resource: ResourceName, table: string = resource): string {
+  const columns = resourceOf(resource).fields.map(({ name, type }) =>
+    name === 'id' ? '  "id" INTEGER PRIMARY KEY' : `  ${quoteName(name)} ${sqlTypeOf(type)}`,
   );
   columns.push('  "_extra" TEXT', '  "_first_seen_at" TEXT NOT NULL', '  "_changed_at" TEXT NOT NULL');
+  return `CREATE TABLE ${quoteName(table)} (\n${columns.join(',\n')}\n) STRICT`;
+}
+
+function resourceTable(resource: ResourceName): string[] {
   return [
-    `CREATE TABLE ${quoteName(resource)} (\n${columns.join(',\n')}\n) STRICT`,
+    resourceTableSql(resource),
     // Windows of creation time own rows by this column.
     `CREATE INDEX ${quoteName(`${resource}_created_at`)} ON ${quoteName(resource)} ("created_at")`,
   ];
@@ -182,7 +199,7 @@ FROM mirror_windows
 LEFT JOIN (SELECT resource, value FROM mirror_capabilities WHERE name = 'fresh_until_proven') AS held USING (resource)
 GROUP BY resource`;
 
-/** The statements that make a mirror file of version 1, in order. */
+/** The statements that make a mirror file, in order. */
 export const firstSchema: readonly string[] = [
   ...resourceNames.flatMap(resourceTable),
   ...resourceNames.flatMap(historyTable),

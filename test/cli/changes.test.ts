@@ -74,7 +74,7 @@ describe('changes', () => {
     expect(changes[1]?.fields['code']).toEqual({ old: code, new: null });
     expect(changes[3]?.fields['username']).toEqual({ old: null, new: 'new.comer' });
     // Every digit, which a number of JavaScript would not hold.
-    expect(text).toContain('"balance":{"old":77.25,"new":9007199254740993}');
+    expect(text).toContain('"_extra.balance":{"old":null,"new":9007199254740993}');
   });
 
   test('can be those of one resource, of one record, and up to a time', async () => {
@@ -107,8 +107,9 @@ describe('changes', () => {
     const lines = stdout.trimEnd().split('\n');
     expect(lines[0]).toMatch(/^at +resource +id +who +change +field +old +new$/);
     expect(lines.slice(2).map((line) => line.split(/ {2,}/).slice(1))).toEqual([
-      ['users', '5', username, 'updated', 'balance', '77.25', '9007199254740993'],
+      ['users', '5', username, 'updated', 'balance', '77.25'],
       ['users', '5', username, 'updated', '_extra.points', '1', '2'],
+      ['users', '5', username, 'updated', '_extra.balance', '9007199254740993'],
       ['users', '900', 'new.comer', 'inserted'],
     ]);
   });
@@ -119,7 +120,7 @@ describe('changes', () => {
       (await run('--since', String(times[1]), '--format', format)).stdout.trimEnd().split('\n');
     const csv = await lines('csv');
     expect(csv[0]).toBe('at,resource,id,who,change,field,old,new');
-    expect(csv).toContain(`${times[2]},users,5,${username},updated,balance,77.25,9007199254740993`);
+    expect(csv).toContain(`${times[2]},users,5,${username},updated,_extra.balance,,9007199254740993`);
     expect((await lines('tsv'))[0]).toBe('at\tresource\tid\twho\tchange\tfield\told\tnew');
     const objects = (await lines('jsonl')).map((line) => JSON.parse(line) as Answer['changes'][number]);
     expect(objects.map(({ id, change }) => [id, change])).toEqual([

@@ -9,7 +9,7 @@ test('schema explains every table, with no mirror there', async () => {
   const { code, stdout, stderr } = await runCli(['schema'], { folder: temporaryFolder() });
   expect(code).toBe(0);
   expect(stdout).toMatch(/^users table: /);
-  expect(stdout).toMatch(/^ {2}balance +NUMERIC +document +money/m);
+  expect(stdout).toMatch(/^ {2}balance +REAL +document +money/m);
   expect(stdout).toMatch(/^ {2}_extra +TEXT \(JSON\) +null +mirror/m);
   expect(stdout).toMatch(/^mirror_freshness view: /m);
   expect(stdout).toMatch(/^ {2}example: SELECT /m);
@@ -101,6 +101,6 @@ test('schema --format markdown is a document', async () => {
     folder: temporaryFolder(),
   });
   expect(stdout).toContain('\n### users\n');
-  expect(stdout).toContain('| `balance` | NUMERIC |  | document | money; decimal |');
+  expect(stdout).toContain('| `balance` | REAL |  | document | money; decimal |');
   expect(stdout).not.toContain('### emails');
 });

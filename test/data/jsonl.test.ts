@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { distinct } from '../../src/data/column-kind.ts';
+import { distinct } from '../../src/data/column-type.ts';
 import { jsonLines } from '../../src/data/jsonl.ts';
 import type { Cell, ResultColumn } from '../../src/store/reading-types.ts';
 

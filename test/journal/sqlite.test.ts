@@ -22,7 +22,7 @@ async function openedAt(file: string): Promise<Opened> {
 function fileOfFirstVersion(): string {
   const file = `${temporaryFolder()}/journal.db`;
   const database = new SqliteDatabase(file);
-  for (const statement of journalKind.migrations[0] ?? []) database.exec(statement);
+  for (const statement of journalKind.migrations[0] as readonly string[]) database.exec(statement);
   database.exec("INSERT INTO journal_migrations (version, applied_at) VALUES (1, '2026-03-11T10:20:00.000000Z')");
   database.pragma(`application_id = ${journalKind.applicationId}`);
   database.pragma('user_version = 1');

@@ -12,14 +12,15 @@ describe('a value of the expected type', () => {
     ['integer', 12, 12n],
     ['flag', 1, 1n],
     ['number', 12.5, 12.5],
-    ['number', 12, 12n],
+    ['number', 12, 12],
     ['string', '007', '007'],
     ['timestamp', '2026-03-11T10:00:00.000000Z', '2026-03-11T10:00:00.000000Z'],
     ['object', { a: [1] }, '{"a":[1]}'],
     ['strings', ['a', 'b'], '["a","b"]'],
     ['any', 'text', 'text'],
     ['any', { a: 1 }, '{"a":1}'],
-    ['any', 5, 5n],
+    ['any', 5, '5'],
+    ['any', true, 'true'],
   ] as const)('of a %s field is stored: %j', (type, value, cell) => {
     expect(convert(type, value)).toEqual({ cell });
   });
@@ -33,26 +34,41 @@ describe('a value of another type', () => {
     ['flag', '0', 0n],
     ['object', [], '{}'],
     ['number', '12.50', 12.5],
-    ['number', '5', 5n],
+    ['number', '5', 5],
+    ['integer', '12.00', 12n],
     ['number', '-0.10', -0.1],
   ] as const)('is converted where nothing is lost: %s %j', (type, value, cell) => {
     expect(convert(type, value)).toEqual({ cell });
   });
 
   test.each([
-    ['integer', '007', '007', 'string'],
-    ['integer', '12.0', '12.0', 'string'],
-    ['integer', 1.5, 1.5, 'number'],
-    ['integer', 'many', 'many', 'string'],
-    ['number', '1e3', '1e3', 'string'],
-    ['number', '0.30000000000000004', '0.30000000000000004', 'string'],
-    ['number', '12345678901234567.89', '12345678901234567.89', 'string'],
-    ['number', { amount: 5 }, '{"amount":5}', 'object'],
-    ['string', 5, 5n, 'number'],
-    ['string', ['a'], '["a"]', 'array'],
-    ['timestamp', 1_700_000_000, 1_700_000_000n, 'number'],
-    ['object', 'text', 'text', 'string'],
-  ] as const)('is kept as it came and reported where something would be: %s %j', (type, value, cell, odd) => {
+    ['integer', '007', 'string'],
+    ['integer', '', 'string'],
+    ['integer', 1.5, 'number'],
+    ['integer', 1e300, 'number'],
+    ['integer', 'many', 'string'],
+    ['flag', [], 'array'],
+    ['number', '1e3', 'string'],
+    ['number', '0.30000000000000004', 'string'],
+    ['number', '12345678901234567.89', 'string'],
+    ['number', true, 'boolean'],
+    ['number', { amount: 5 }, 'object'],
+    ['string', ['a'], 'array'],
+    ['string', false, 'boolean'],
+    ['timestamp', 1_700_000_000, 'number'],
+    ['object', 'text', 'string'],
+    ['object', 5, 'number'],
+    ['strings', 'text', 'string'],
+  ] as const)('is left out of its column and reported where something would be: %s %j', (type, value, odd) => {
+    expect(convert(type, value)).toEqual({ cell: null, odd, stray: true });
+  });
+
+  test.each([
+    ['string', 5, '5', 'number'],
+    ['string', 12.5, '12.5', 'number'],
+    ['object', [1], '[1]', 'array'],
+    ['strings', { 0: 'a' }, '{"0":"a"}', 'object'],
+  ] as const)('is kept as text that says the same, and reported: %s %j', (type, value, cell, odd) => {
     expect(convert(type, value)).toEqual({ cell, odd });
   });
 });
@@ -64,5 +80,10 @@ test('null is reported only where the reference does not allow it', () => {
 
 test('an integer beyond 2^53 keeps its digits, in a column and inside JSON', () => {
   expect(convert('integer', 9007199254740993n)).toEqual({ cell: 9007199254740993n });
+  expect(convert('integer', 1e17)).toEqual({ cell: 100_000_000_000_000_000n });
+  expect(convert('any', 9007199254740993n)).toEqual({ cell: '9007199254740993' });
+  expect(convert('integer', 2n ** 63n)).toEqual({ cell: null, odd: 'number', stray: true });
+  // A double of that size could be another number as well.
+  expect(convert('number', 2n ** 60n)).toEqual({ cell: null, odd: 'number', stray: true });
   expect(jsonText({ big: 123456789012345678901234567890n })).toBe('{"big":123456789012345678901234567890}');
 });

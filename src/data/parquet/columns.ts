@@ -1,8 +1,13 @@
 /** Cells as the values of a Parquet column of a fixed type, and what does not fit it. */
-import { instantMicroseconds } from '../../model/api-time.ts';
+import { instantMicroseconds, wholeSeconds } from '../../model/api-time.ts';
 import { plainText } from '../../store/files/csv.ts';
 import type { Cell } from '../../store/reading-types.ts';
-import { decimalDigits, type ParquetType } from './types.ts';
+import type { ColumnType } from '../column-type.ts';
+
+/** Digits of a decimal in 64 bits. */
+export const decimalDigits = 18;
+/** Money has two to four; what has more is a quotient or a sum of floating-point numbers. */
+export const decimalPlaces = 6;
 
 export type ParquetValue = bigint | number | string | null;
 
@@ -17,12 +22,12 @@ const none: Fitted = { value: null, isWhole: true };
 const whole = (value: ParquetValue): Fitted => ({ value, isWhole: true });
 
 /** The conversion for one column. */
-export function fitter(type: ParquetType): (cell: Cell) => Fitted {
-  switch (type.kind) {
+export function fitter(type: ColumnType): (cell: Cell) => Fitted {
+  switch (type) {
     case 'integer':
       return (cell) => (cell === null ? none : typeof cell === 'bigint' ? whole(cell) : stray);
     case 'decimal':
-      return (cell) => (cell === null ? none : decimal(cell, type.places));
+      return (cell) => (cell === null ? none : decimal(cell, decimalPlaces));
     case 'double':
       return (cell) => {
         if (cell === null) return none;
@@ -51,4 +56,22 @@ function decimal(cell: Exclude<Cell, null>, places: number): Fitted {
   const value = Number.isSafeInteger(steps) ? BigInt(steps) : BigInt(cell.toFixed(places).replace('.', ''));
   const back = Number.isSafeInteger(steps) ? steps / factor : Number(cell.toFixed(places));
   return { value, isWhole: back === cell };
+}
+
+const exactInteger = 2n ** 53n;
+
+/** The type of a column that a statement computes, by the values of its first rows: one that all of them fit. */
+export function typeOfValues(cells: readonly Cell[]): ColumnType {
+  const values = cells.filter((cell) => cell !== null);
+  const has = (type: string): boolean => values.some((value) => typeof value === type);
+  if (values.length === 0 || has('object')) return 'text';
+  if (has('string')) {
+    return values.every((value) => typeof value === 'string' && !Number.isNaN(wholeSeconds(value))) ? 'time' : 'text';
+  }
+  if (!has('number')) return 'integer';
+  // A floating-point number would round whole numbers beyond; text keeps both as they are.
+  const isExact = values.every(
+    (value) => typeof value !== 'bigint' || (value <= exactInteger && value >= -exactInteger),
+  );
+  return isExact ? 'double' : 'text';
 }

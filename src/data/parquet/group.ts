@@ -2,13 +2,15 @@
 import { zstdCompressSync } from 'node:zlib';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { ResultColumn } from '../../store/reading-types.ts';
-import type { ColumnStrays, RowEncoder } from '../encoding.ts';
+import { UsageError } from '../../model/errors.ts';
+import type { Cell, Row } from '../../store/reading-types.ts';
+import type { ColumnType } from '../column-type.ts';
+import type { ColumnStrays, EncodedPiece, RowEncoder } from '../encoding.ts';
 import { jsonCell } from '../jsonl.ts';
 import { weightOf } from '../reading-pace.ts';
-import { fitter, type ParquetValue } from './columns.ts';
+import { fitter, type ParquetValue, typeOfValues } from './columns.ts';
 import { schemaOf } from './schema.ts';
 import { textColumn } from './text-column.ts';
-import type { ParquetType } from './types.ts';
 
 /** What the footer of a file says of a row group. */
 export type RowGroup = ParquetWriter['row_groups'][number];
@@ -19,9 +21,51 @@ const groupWeight = 16 * 1024 * 1024;
 /** Before the first group stands the mark of the format, four bytes. */
 export const magicBytes = 4;
 
-export function groupEncoder(types: readonly ParquetType[], columns: readonly ResultColumn[]): RowEncoder {
+/** @param declared undefined where the values of the first rows decide, once for the whole file */
+export function groupEncoder(
+  declared: readonly (ColumnType | undefined)[],
+  columns: readonly ResultColumn[],
+): RowEncoder {
+  if (!declared.includes(undefined))
+    return typedEncoder(
+      declared.map((type) => type ?? 'text'),
+      columns,
+      [],
+    );
+  const waiting: Row[] = [];
+  let weight = 0;
+  let encoder: RowEncoder | undefined;
+
+  function decided(): RowEncoder {
+    if (encoder !== undefined) return encoder;
+    const types = declared.map((type, index) => type ?? typeOfValues(waiting.map((row) => row[index] ?? null)));
+    const computed = [...columns.keys()].filter((index) => declared[index] === undefined);
+    encoder = typedEncoder(types, columns, computed);
+    encoder.add(waiting.splice(0), 0);
+    return encoder;
+  }
+
+  return {
+    add: (batch, first) => {
+      if (encoder !== undefined) return encoder.add(batch, first);
+      for (const row of batch) {
+        waiting.push(row);
+        weight += weightOf(row);
+      }
+      if (weight >= groupWeight) decided();
+    },
+    take: () => decided().take(),
+  };
+}
+
+/** @param computed columns whose type was found by their first values: what does not fit it later is an error */
+function typedEncoder(
+  types: readonly ColumnType[],
+  columns: readonly ResultColumn[],
+  computed: readonly number[],
+): RowEncoder {
   const schema = schemaOf(types, columns);
-  const fit = columns.map((_, index) => fitter(types[index] ?? { kind: 'text' }));
+  const fit = types.map(fitter);
   const extraAt = columns.findIndex(({ name }) => name === '_extra');
   const noStrays = () => columns.map((): ColumnStrays => ({ nulled: 0, rounded: 0 }));
   let strays = noStrays();
@@ -35,11 +79,11 @@ export function groupEncoder(types: readonly ParquetType[], columns: readonly Re
     if (held === 0) return;
     const columnData = columns.map(({ name }, index) => ({
       name,
-      ...dataOf(types[index]?.kind, values[index] ?? []),
+      ...dataOf(types[index], values[index] ?? []),
       // For readers that seek within a group; ours are small.
       offsetIndex: false,
       // The smallest and largest text of each group would be held until the end, and a mail may be long.
-      statistics: types[index]?.kind !== 'text',
+      statistics: types[index] !== 'text',
     }));
     void writer.parquet.write({ columnData, rowGroupSize: held });
     values = columns.map(() => []);
@@ -47,37 +91,56 @@ export function groupEncoder(types: readonly ParquetType[], columns: readonly Re
     weight = 0;
   }
 
+  function addRow(row: Row): void {
+    let others = '';
+    for (const [index, cell] of row.entries()) {
+      const fitted = fit[index]?.(cell);
+      values[index]?.push(fitted?.value ?? null);
+      if (fitted?.isWhole !== false) continue;
+      if (computed.includes(index)) throw misfit(columns[index]?.name ?? '', types[index] ?? 'text', cell);
+      const count = strays[index];
+      if (count !== undefined) count[fitted.value === null ? 'nulled' : 'rounded'] += 1;
+      others += `,${JSON.stringify(columns[index]?.name)}:${jsonCell(cell, false)}`;
+    }
+    if (others !== '' && extraAt !== -1) addExtra(values[extraAt] ?? [], others.slice(1));
+    held += 1;
+    weight += weightOf(row);
+    // After the row, not the batch: the groups are the same however the rows come in.
+    if (weight >= groupWeight) flush();
+  }
+
   return {
     add: (batch) => {
-      for (const row of batch) {
-        let others = '';
-        for (const [index, cell] of row.entries()) {
-          const fitted = fit[index]?.(cell);
-          values[index]?.push(fitted?.value ?? null);
-          if (fitted?.isWhole !== false) continue;
-          const count = strays[index];
-          if (count !== undefined) count[fitted.value === null ? 'nulled' : 'rounded'] += 1;
-          others += `,${JSON.stringify(columns[index]?.name)}:${jsonCell(cell, false)}`;
-        }
-        if (others !== '' && extraAt !== -1) addExtra(values[extraAt] ?? [], others.slice(1));
-        held += 1;
-        weight += weightOf(row);
-        // After the row, not the batch: the groups are the same however the rows come in.
-        if (weight >= groupWeight) flush();
-      }
+      for (const row of batch) addRow(row);
       rows += batch.length;
     },
     take: () => {
       flush();
       const { bytes, parquet } = writer;
       // Sent to another thread, the bytes go without the room that they grew in.
-      const piece = { bytes: bytes.getBytes().slice(magicBytes), rows, groups: parquet.row_groups, strays };
+      const piece = { bytes: bytes.getBytes().slice(magicBytes), rows, groups: parquet.row_groups, strays, types };
       strays = noStrays();
       writer = openParquet(schema);
       rows = 0;
-      return piece;
+      return piece satisfies EncodedPiece;
     },
   };
+}
+
+/** What the columns of a type hold, in words. */
+export const typeWords: Readonly<Record<ColumnType, string>> = {
+  integer: 'whole numbers',
+  decimal: 'decimals of 12 digits before the point',
+  double: 'numbers',
+  time: 'times',
+  text: 'text',
+};
+
+function misfit(name: string, type: ColumnType, cell: Cell): UsageError {
+  return new UsageError(
+    `the computed column ${name} holds ${typeWords[type]} in its first rows, and ${jsonCell(cell, false).slice(0, 60)} further on`,
+    { advice: `A Parquet column has one type. Give it one in the statement, as in CAST(… AS TEXT) AS ${name}.` },
+  );
 }
 
 /** Puts the fields into the JSON object that stands last, as text: its numbers have all their digits. */
@@ -87,7 +150,7 @@ function addExtra(values: ParquetValue[], fields: string): void {
   values.push(`${before}${fields}}`);
 }
 
-function dataOf(kind: ParquetType['kind'] | undefined, values: ParquetValue[]) {
+function dataOf(kind: ColumnType | undefined, values: ParquetValue[]) {
   if (kind === 'text') return textColumn(values);
   // A dictionary would take a zero with a sign for one without.
   return kind === 'double' ? { data: values, encoding: 'PLAIN' as const } : { data: values };

@@ -1,25 +1,26 @@
 /** The schema of a Parquet file. Every column may be null: the mirror's may, whatever the API's reference says. */
 import type { ParquetWriter } from 'hyparquet-writer';
 import type { ResultColumn } from '../../store/reading-types.ts';
-import { decimalDigits, type ParquetType } from './types.ts';
+import type { ColumnType } from '../column-type.ts';
+import { decimalDigits, decimalPlaces } from './columns.ts';
 
 type SchemaElement = ParquetWriter['schema'][number];
 
-export function schemaOf(types: readonly ParquetType[], columns: readonly ResultColumn[]): SchemaElement[] {
+export function schemaOf(types: readonly ColumnType[], columns: readonly ResultColumn[]): SchemaElement[] {
   const elements = columns.map(({ name }, index): SchemaElement => ({
     name,
     repetition_type: 'OPTIONAL',
-    ...elementOf(types[index] ?? { kind: 'text' }),
+    ...elementOf(types[index] ?? 'text'),
   }));
   return [{ name: 'rows', num_children: columns.length }, ...elements];
 }
 
-function elementOf(type: ParquetType): Partial<SchemaElement> {
-  switch (type.kind) {
+function elementOf(type: ColumnType): Partial<SchemaElement> {
+  switch (type) {
     case 'integer':
       return { type: 'INT64' };
     case 'decimal':
-      return { type: 'INT64', converted_type: 'DECIMAL', precision: decimalDigits, scale: type.places };
+      return { type: 'INT64', converted_type: 'DECIMAL', precision: decimalDigits, scale: decimalPlaces };
     case 'double':
       return { type: 'DOUBLE' };
     case 'time':

@@ -6,7 +6,7 @@ import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
-import { type ColumnKind, columnKinds } from '../column-kind.ts';
+import type { ColumnType } from '../column-type.ts';
 import type { RowEncoder } from '../encoding.ts';
 import type { FileRun } from '../export.ts';
 import type { RowSource } from '../source.ts';
@@ -132,15 +132,15 @@ async function feed(
   sheetRows: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const kinds = source.columns.map(columnKinds());
-  const pieces = source.pieces({ kind: 'xlsx', kinds, sheetRows }, (first) => sheetRows - (first % sheetRows));
+  const { types } = source;
+  const pieces = source.pieces({ kind: 'xlsx', types, sheetRows }, (first) => sheetRows - (first % sheetRows));
   const reading = pieces[Symbol.asyncIterator]();
   let cut = 0;
   try {
     let next = await reading.next();
     const begin = sheetBegin(
       source.columns,
-      next.done === true ? widthsOf(source.columns, kinds, []) : next.value.widths,
+      next.done === true ? widthsOf(source.columns, types, []) : next.value.widths,
     );
     async function* sheet(): AsyncGenerator<Uint8Array> {
       yield Buffer.from(begin);
@@ -296,14 +296,14 @@ const timeWidth = 19;
 /** Widths, in characters, that show the heading and the rows. */
 function widthsOf(
   columns: readonly ResultColumn[],
-  kinds: readonly ColumnKind[],
+  types: readonly (ColumnType | undefined)[],
   rows: readonly Row[],
 ): readonly number[] {
   return columns.map(({ name }, index) => {
     const lengths = rows.slice(0, measuredRows).map((row) => {
       const cell = row[index] ?? null;
       if (cell === null) return 0;
-      if (kinds[index] === 'time') return timeWidth;
+      if (types[index] === 'time') return timeWidth;
       return (typeof cell === 'string' ? cell : plainText(cell)).length;
     });
     return Math.min(widest, Math.max(narrowest, name.length, ...lengths) + 2);
@@ -311,12 +311,13 @@ function widthsOf(
 }
 
 export function sheetEncoder(
-  kinds: readonly ColumnKind[],
+  types: readonly (ColumnType | undefined)[],
   columns: readonly ResultColumn[],
   sheetRows: number,
 ): RowEncoder {
   const letters = columns.map((_, index) => columnLetters(index));
-  const mayBeTime = kinds.map((kind) => kind === 'time' || kind === 'open');
+  // Text of a record is text; what is computed of it, or taken out of its JSON, may be a time.
+  const mayBeTime = columns.map(({ table }, index) => types[index] === 'time' || table === null);
   const encoder = new TextEncoder();
   let text = '';
   let rows = 0;
@@ -326,7 +327,7 @@ export function sheetEncoder(
 
   return {
     add: (batch, first) => {
-      if (first === 0) widths = widthsOf(columns, kinds, batch);
+      if (first === 0) widths = widthsOf(columns, types, batch);
       // After the heading; no batch reaches over the end of a sheet.
       let number = (first % sheetRows) + 2;
       for (const row of batch) {

@@ -21,9 +21,11 @@ export type Differs = (old: string, next: string) => string;
 export function significantChange(resource: Resource, ignore: readonly string[]): Differs {
   const ignored = new Set(ignore);
   const columns = resource.fields.map(({ name }) => name).filter((name) => name !== 'id' && !ignored.has(name));
-  const paths = ignore
-    .filter((name) => name.startsWith(extraPrefix))
-    .map((name) => `'$.${quoteName(name.slice(extraPrefix.length)).replaceAll("'", "''")}'`);
+  // A field of the reference stands there, too, where its column cannot hold what was served.
+  const paths = ignore.map((name) => {
+    const field = name.startsWith(extraPrefix) ? name.slice(extraPrefix.length) : name;
+    return `'$.${quoteName(field).replaceAll("'", "''")}'`;
+  });
   const extra = (row: string): string =>
     // Nothing left is the same as nothing there.
     paths.length === 0
@@ -100,7 +102,9 @@ export function deletionUndoer(
   const resource = resourceOf(name);
   const history = historyTableOf(name);
   const table = quoteName(name);
-  const cells = recordedColumns(resource).map((column) => `${versionCell('version', column)} AS ${quoteName(column)}`);
+  const cells = recordedColumns(resource).map(
+    (column) => `${versionCell(resource, 'version', column)} AS ${quoteName(column)}`,
+  );
   const find = database.prepare<[bigint], { version: number; since: string; firstSeen: string; differs: number }>(
     `SELECT old.version, old.since, old."_first_seen_at" AS firstSeen,
        ${significantChange(resource, ignore)('old', 'live')} AS differs
@@ -139,8 +143,9 @@ export function deletionUndoer(
  */
 export function reuseUndoer(database: Database, name: ResourceName): (id: RecordKey, since: Timestamp) => boolean {
   const history = historyTableOf(name);
-  const columns = recordedColumns(resourceOf(name)).filter((column) => column !== 'id');
-  const cells = columns.map((column) => versionCell('version', column));
+  const resource = resourceOf(name);
+  const columns = recordedColumns(resource).filter((column) => column !== 'id');
+  const cells = columns.map((column) => versionCell(resource, 'version', column));
   const find = database.prepare<[bigint, string], number>(
     `SELECT rowid FROM ${history} WHERE id = ? AND change = 'deleted' AND valid_to >= ? ORDER BY rowid LIMIT 1`,
   );

@@ -11,7 +11,7 @@ export interface OwnedRows {
 }
 
 // The same rule as owns() of the model, in SQL. Timestamps in ISO 8601 compare as text; other types sort apart from text.
-const inDays = `typeof("created_at") = 'text' AND "created_at" >= ? AND "created_at" < ?`;
+const inDays = `"created_at" >= ? AND "created_at" < ?`;
 const outside = `"created_at" IS NULL OR NOT (${inDays})`;
 
 /** Reads of one resource's rows by window. */

@@ -113,16 +113,16 @@ const drift: Figures = ({ now }) => {
     const own = now.transactions.filter((each) => each.user['id'] === user['id']).map(({ record }) => record);
     const newest = ordered(own, 'created_at', 'id').at(-1);
     const should = newest === undefined ? new Big(0) : leftBy(newest);
-    // What is no number counts as 0, as it does to SQLite.
-    const has = new Big(typeof user['balance'] === 'number' ? user['balance'] : 0);
-    if (should?.eq(has) === true) return [];
-    const difference = should === undefined ? null : has.minus(should);
+    // What is no number is no balance, and nothing can be said of it but that.
+    const has = typeof user['balance'] === 'number' ? new Big(user['balance']) : null;
+    if (has !== null && should?.eq(has) === true) return [];
+    const difference = should === undefined || has === null ? null : has.minus(should);
     return {
       row: {
         id: user['id'],
         username: user['username'],
         email: user['email'],
-        balance: user['balance'],
+        balance: has?.toNumber() ?? null,
         ledger_balance: should?.toNumber() ?? null,
         drift: difference?.toNumber() ?? null,
         transactions: own.length,

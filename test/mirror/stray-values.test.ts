@@ -1,0 +1,96 @@
+/** Values that their columns cannot hold: null there, whole in `_extra`, and seen by whatever compares, remembers or tells. */
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { hourMs, timestampOf } from '../../src/model/time.ts';
+import { tableRows } from '../support/history.ts';
+import { sync } from '../support/mirror.ts';
+import { sandboxNow, startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { verifyMirror } from '../support/verify.ts';
+
+const tried = { resources: ['users'], historyIgnore: ['last_seen_at', 'last_login_at', 'updated_at'] } as const;
+
+async function begun() {
+  const sandbox = await startSandbox();
+  const file = `${temporaryFolder()}/mirror.db`;
+  const again = () => sync(sandbox, file, tried);
+  const change = (fields: Record<string, unknown>) => {
+    sandbox.control.advanceClock(hourMs);
+    sandbox.control.update('users', 5, fields);
+    return again();
+  };
+  await again();
+  const rows = (sql: string) => {
+    const database = new SqliteDatabase(file, { readonly: true });
+    try {
+      return database.prepare<[], Record<string, unknown>>(sql).all();
+    } finally {
+      database.close();
+    }
+  };
+  return { sandbox, file, again, change, rows };
+}
+
+describe('a value that its column cannot hold', () => {
+  test.each([
+    ['balance', 'none', '"none"'],
+    ['balance', { amount: 5 }, '{"amount":5}'],
+    ['is_subscribed', '007', '"007"'],
+    ['visibility', ['a', 'b'], '["a","b"]'],
+    ['language', true, 'true'],
+    ['last_login_at', 1_700_000_000, '1700000000'],
+  ])('%s served as %j is null there, whole in _extra, and told once', async (field, value, json) => {
+    const { sandbox, file, change, rows, again } = await begun();
+    const { report } = await change({ [field]: value });
+    expect(report.status).toBe('complete');
+    const stored = `SELECT "${field}" AS cell, _extra AS extra FROM users WHERE id = 5`;
+    expect(rows(stored)).toEqual([{ cell: null, extra: `{"${field}":${json}}` }]);
+    const events = `SELECT detail FROM mirror_events WHERE kind = 'changed_type' AND subject = '${field}'`;
+    expect(rows(events)).toEqual([{ detail: expect.stringMatching(/null in its column, whole in _extra$/) }]);
+    // Nothing has changed since, to the mirror or to whoever compares.
+    expect((await again()).report.resources.users).toMatchObject({ updated: 0, live: 60 });
+    expect((await verifyMirror(sandbox, file, { deep: true, resources: ['users'] })).report.status).toBe('equal');
+    sandbox.control.update('users', 5, { [field]: [value, 'other'] });
+    expect((await verifyMirror(sandbox, file, { deep: true, resources: ['users'] })).report.status).toBe('different');
+  });
+
+  test('is in the history like any other, as it was at each time', async () => {
+    const { file, change } = await begun();
+    const times = [{ balance: 'none' }, { balance: 12.5 }, { balance: 'some' }, { balance: 'some' }];
+    for (const fields of times) await change(fields);
+    const at = (hours: number) =>
+      tableRows(file, 'users', timestampOf(sandboxNow + hours * hourMs), ['id', 'balance', '_extra']).find(
+        ([id]) => id === 5n,
+      );
+    expect([1.5, 2.5, 3.5].map(at)).toEqual([
+      [5n, null, '{"balance":"none"}'],
+      [5n, 12.5, null],
+      [5n, null, '{"balance":"some"}'],
+    ]);
+  });
+
+  test('makes no version where the field is ignored', async () => {
+    const { change, rows } = await begun();
+    await change({ last_seen_at: 1 });
+    await change({ last_seen_at: 2 });
+    expect(rows('SELECT id FROM users_history WHERE id = 5')).toEqual([]);
+    expect(rows('SELECT last_seen_at AS cell, _extra AS extra FROM users WHERE id = 5')).toEqual([
+      { cell: null, extra: '{"last_seen_at":2}' },
+    ]);
+  });
+});
+
+test.each([
+  ['balance', '12.50', 12.5],
+  ['balance', 7, 7],
+  ['is_subscribed', true, 1],
+  ['username', 42, '42'],
+  ['avatar', 5, '5'],
+  ['avatar', { url: 'x' }, '{"url":"x"}'],
+  ['data', false, 'false'],
+])('%s served as %j is stored as %j, since nothing is lost', async (field, value, cell) => {
+  const { change, rows, sandbox, file } = await begun();
+  await change({ [field]: value });
+  expect(rows(`SELECT "${field}" AS cell, _extra AS extra FROM users WHERE id = 5`)).toEqual([{ cell, extra: null }]);
+  expect((await verifyMirror(sandbox, file, { deep: true, resources: ['users'] })).report.status).toBe('equal');
+});

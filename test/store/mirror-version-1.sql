@@ -1,0 +1,316 @@
+CREATE TABLE "users" (
+  "id" INTEGER PRIMARY KEY,
+  "username" ANY,
+  "email" ANY,
+  "first_name" ANY,
+  "last_name" ANY,
+  "status" ANY,
+  "balance" ANY,
+  "avatar" ANY,
+  "is_subscribed" ANY,
+  "visibility" ANY,
+  "language" ANY,
+  "data" ANY,
+  "email_verified_at" ANY,
+  "last_seen_at" ANY,
+  "last_login_at" ANY,
+  "created_at" ANY,
+  "updated_at" ANY,
+  "_extra" TEXT,
+  "_first_seen_at" TEXT NOT NULL,
+  "_changed_at" TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX "users_created_at" ON "users" ("created_at");
+
+CREATE TABLE "packages" (
+  "id" INTEGER PRIMARY KEY,
+  "order" ANY,
+  "category_id" ANY,
+  "name" ANY,
+  "description" ANY,
+  "icon" ANY,
+  "service" ANY,
+  "status" ANY,
+  "global_quantity" ANY,
+  "client_quantity" ANY,
+  "require_domain" ANY,
+  "allow_coupons" ANY,
+  "allow_notes" ANY,
+  "data" ANY,
+  "setup_on" ANY,
+  "created_at" ANY,
+  "updated_at" ANY,
+  "_extra" TEXT,
+  "_first_seen_at" TEXT NOT NULL,
+  "_changed_at" TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX "packages_created_at" ON "packages" ("created_at");
+
+CREATE TABLE "emails" (
+  "id" INTEGER PRIMARY KEY,
+  "user_id" ANY,
+  "sender" ANY,
+  "receiver" ANY,
+  "subject" ANY,
+  "content" ANY,
+  "button" ANY,
+  "attachment" ANY,
+  "is_sent" ANY,
+  "resent" ANY,
+  "scheduled_at" ANY,
+  "created_at" ANY,
+  "updated_at" ANY,
+  "_extra" TEXT,
+  "_first_seen_at" TEXT NOT NULL,
+  "_changed_at" TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX "emails_created_at" ON "emails" ("created_at");
+
+CREATE TABLE "coupons" (
+  "id" INTEGER PRIMARY KEY,
+  "code" ANY,
+  "discount_type" ANY,
+  "discount_amount" ANY,
+  "currency" ANY,
+  "allowed_uses" ANY,
+  "coupon_type" ANY,
+  "applicable_products" ANY,
+  "notes" ANY,
+  "expires_at" ANY,
+  "created_at" ANY,
+  "updated_at" ANY,
+  "_extra" TEXT,
+  "_first_seen_at" TEXT NOT NULL,
+  "_changed_at" TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX "coupons_created_at" ON "coupons" ("created_at");
+
+CREATE TABLE users_history (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX users_history_id ON users_history (id);
+
+CREATE INDEX users_history_valid_to ON users_history (valid_to);
+
+CREATE TABLE packages_history (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX packages_history_id ON packages_history (id);
+
+CREATE INDEX packages_history_valid_to ON packages_history (valid_to);
+
+CREATE TABLE emails_history (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX emails_history_id ON emails_history (id);
+
+CREATE INDEX emails_history_valid_to ON emails_history (valid_to);
+
+CREATE TABLE coupons_history (
+  id INTEGER NOT NULL,
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  record TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX coupons_history_id ON coupons_history (id);
+
+CREATE INDEX coupons_history_valid_to ON coupons_history (valid_to);
+
+CREATE TABLE mirror_runs (
+  run TEXT PRIMARY KEY,
+  command TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed', 'interrupted', 'killed')),
+  started_at TEXT NOT NULL,
+  finished_at TEXT,
+  requests INTEGER NOT NULL DEFAULT 0,
+  retries INTEGER NOT NULL DEFAULT 0,
+  answers TEXT NOT NULL DEFAULT '{}',
+  problem TEXT
+) STRICT;
+
+CREATE TABLE mirror_run_resources (
+  run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE,
+  resource TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed')),
+  requests INTEGER NOT NULL DEFAULT 0,
+  received INTEGER NOT NULL DEFAULT 0,
+  inserted INTEGER NOT NULL DEFAULT 0,
+  updated INTEGER NOT NULL DEFAULT 0,
+  deleted INTEGER NOT NULL DEFAULT 0,
+  unchanged INTEGER NOT NULL DEFAULT 0,
+  live INTEGER,
+  server_total INTEGER,
+  fresh_as_of TEXT,
+  problem TEXT,
+  PRIMARY KEY (run, resource)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_windows (
+  resource TEXT NOT NULL,
+  from_day TEXT NOT NULL,
+  to_day TEXT NOT NULL CHECK (to_day > from_day),
+  state TEXT NOT NULL CHECK (state IN ('pending', 'walking', 'settled', 'unsettled')),
+  server_total INTEGER,
+  pages_read INTEGER NOT NULL DEFAULT 0,
+  fresh_as_of TEXT,
+  run TEXT,
+  problem TEXT,
+  PRIMARY KEY (resource, from_day)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_history (
+  resource TEXT PRIMARY KEY,
+  begins_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_pages (
+  resource TEXT NOT NULL,
+  from_day TEXT NOT NULL,
+  page TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  total INTEGER NOT NULL,
+  last_page INTEGER NOT NULL,
+  per_page INTEGER NOT NULL,
+  ids TEXT NOT NULL,
+  owned INTEGER NOT NULL,
+  last_created_at TEXT,
+  rows_sum INTEGER,
+  PRIMARY KEY (resource, from_day, page),
+  FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_events (
+  event INTEGER PRIMARY KEY,
+  at TEXT NOT NULL,
+  run TEXT,
+  resource TEXT,
+  kind TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  detail TEXT,
+  UNIQUE (resource, kind, subject)
+) STRICT;
+
+CREATE TABLE mirror_capabilities (
+  name TEXT NOT NULL,
+  resource TEXT NOT NULL,
+  value TEXT NOT NULL,
+  measured_at TEXT NOT NULL,
+  PRIMARY KEY (name, resource)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_relations (
+  resource TEXT NOT NULL,
+  relation TEXT NOT NULL,
+  table_name TEXT NOT NULL,
+  included INTEGER NOT NULL CHECK (included IN (0, 1)),
+  keys TEXT NOT NULL,
+  since TEXT NOT NULL,
+  PRIMARY KEY (resource, relation)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_suppressions (
+  resource TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  user_id INTEGER NOT NULL,
+  since TEXT NOT NULL,
+  seen_day TEXT,
+  PRIMARY KEY (resource, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_locks (
+  name TEXT PRIMARY KEY,
+  run TEXT NOT NULL,
+  command TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  process_started TEXT,
+  host TEXT NOT NULL,
+  boot TEXT,
+  pid_namespace TEXT,
+  acquired_at TEXT NOT NULL,
+  beat_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_migrations (
+  version INTEGER PRIMARY KEY,
+  applied_at TEXT NOT NULL
+) STRICT;
+
+CREATE VIEW mirror_freshness AS
+SELECT
+  resource,
+  count(*) AS windows,
+  sum(state <> 'settled') AS unsettled,
+  CASE
+    WHEN sum(fresh_as_of IS NULL) > 0 THEN NULL
+    WHEN held.value IS NOT NULL THEN min(min(fresh_as_of), held.value ->> '$')
+    ELSE min(fresh_as_of)
+  END AS fresh_as_of
+FROM mirror_windows
+LEFT JOIN (SELECT resource, value FROM mirror_capabilities WHERE name = 'fresh_until_proven') AS held USING (resource)
+GROUP BY resource;
+
+CREATE INDEX emails_unsent ON emails ("created_at") WHERE "is_sent" = 0;
+
+CREATE VIEW users_live_age AS
+SELECT
+  id,
+  username,
+  email,
+  status,
+  balance,
+  email_verified_at IS NOT NULL AS verified,
+  CAST(julianday('now') - julianday(created_at) AS INTEGER) AS days_old,
+  CAST(julianday('now') - julianday(last_seen_at) AS INTEGER) AS days_since_seen,
+  CAST(julianday('now') - julianday(last_login_at) AS INTEGER) AS days_since_login,
+  CAST(julianday('now') - julianday("_changed_at") AS INTEGER) AS days_since_change
+FROM users;
+
+CREATE VIEW users_by_day AS
+SELECT substr(created_at, 1, 10) AS day, count(*) AS users, count(email_verified_at) AS verified
+FROM users
+GROUP BY 1;
+
+CREATE VIEW emails_by_day AS
+SELECT substr(created_at, 1, 10) AS day, count(*) AS emails, sum(is_sent = 1) AS sent, sum(is_sent = 0) AS unsent
+FROM emails
+GROUP BY 1;
+
+CREATE VIEW emails_by_user AS
+SELECT
+  users.id AS user_id,
+  users.email,
+  count(emails.id) AS emails,
+  count(CASE WHEN emails.is_sent = 0 THEN 1 END) AS unsent,
+  max(emails.created_at) AS last_created_at
+FROM users LEFT JOIN emails ON emails.user_id = users.id
+GROUP BY users.id;
+
+CREATE VIEW emails_by_domain AS
+SELECT
+  CASE WHEN instr(receiver, '@') > 0 THEN lower(substr(receiver, instr(receiver, '@') + 1)) END AS domain,
+  count(*) AS emails,
+  sum(is_sent = 0) AS unsent,
+  count(DISTINCT user_id) AS users
+FROM emails
+GROUP BY 1;

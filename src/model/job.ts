@@ -20,7 +20,7 @@ export interface Job {
   readonly after: readonly string[];
   /** Whether it is left out where one of those was not complete. */
   readonly requireComplete: boolean;
-  /** Whether an occurrence that was slept through is made up for. */
+  /** Whether the job catches up on an occurrence that was missed. */
   readonly catchUp: boolean;
   /** Stopped when it takes longer, ms; undefined: it may take as long as it takes. */
   readonly timeoutMs: number | undefined;

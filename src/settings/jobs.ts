@@ -29,7 +29,7 @@ interface ReadJobs {
 const duration = z.string().refine((text) => parseDuration(text) !== undefined);
 const name = z.string().regex(/^[A-Za-z0-9][\w.-]{0,63}$/);
 
-/** What every job may be told; `argumentsOf` is of no use here. */
+/** What every job may have; `argumentsOf` is of no use here. */
 const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
   name: { schema: name, expected: 'a name of letters, digits, "-", "_" and "."' },
   run: { schema: z.enum(jobKinds), expected: `one of ${jobKinds.join(', ')}` },

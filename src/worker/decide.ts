@@ -1,12 +1,12 @@
 /**
  * What is to be done now: a pure function of the jobs, of what is known of each, and of the time. What it says is done and
- * recorded by src/worker/worker.ts, and then it is asked again.
+ * recorded by src/worker/worker.ts, and then it is called again.
  */
-import type { Job } from '../model/job.ts';
 import { dayMs, minuteMs, parseInstant } from '../model/time.ts';
 import type { JobProgress, JobRun } from './store/store-types.ts';
-import { jitterOf } from './jitter.ts';
 import type { Occurrences } from './occurrences.ts';
+import { createHash } from 'node:crypto';
+import type { Job } from '../model/job.ts';
 
 export interface ScheduledJob {
   readonly job: Job;
@@ -21,8 +21,8 @@ interface Taken {
   readonly job: Job;
   /** The time of the job that this is about. */
   readonly occurrence: number;
-  /** Earlier occurrences that came to nothing with it, and that nobody told of; counted up to a thousand. */
-  readonly passedOver: number;
+  /** Earlier occurrences that are skipped with it and were never reported; counted up to a thousand. */
+  readonly skippedBefore: number;
 }
 
 export type Decision =
@@ -31,7 +31,7 @@ export type Decision =
   /** The occurrence dealt with last lies so far ahead that the clock must have been wrong then. */
   | { readonly kind: 'forget'; readonly job: Job; readonly until: number };
 
-/** A run that begins later than this after its time is late: the worker slept, or was not there. */
+/** A run that begins later than this after its time is late: the machine slept, or the worker was down. */
 const onTimeMs = 5 * minuteMs;
 
 /** A clock that is set back further was wrong before; what was dealt with under it says nothing about the days to come. */
@@ -108,22 +108,22 @@ function dueOccurrence(
   { upTo }: Occurrences,
   handledUntil: number,
   now: number,
-): { readonly occurrence: number; readonly passedOver: number } | undefined {
+): { readonly occurrence: number; readonly skippedBefore: number } | undefined {
   let occurrence: number | undefined;
-  let passedOver = 0;
+  let skippedBefore = 0;
   for (const each of upTo(now)) {
-    if (each <= handledUntil || passedOver >= mostCounted) break;
-    if (occurrence !== undefined) passedOver += 1;
+    if (each <= handledUntil || skippedBefore >= mostCounted) break;
+    if (occurrence !== undefined) skippedBefore += 1;
     else if (each + jitterOf(job, each) <= now) occurrence = each;
   }
-  return occurrence === undefined ? undefined : { occurrence, passedOver };
+  return occurrence === undefined ? undefined : { occurrence, skippedBefore };
 }
 
 /** A run that ended with the worker and not by itself is taken up once more. */
 function again(job: Job, { latest }: JobState): Decision | undefined {
   if (latest === undefined || latest.occurrence === null || latest.attempt > 1 || !job.catchUp) return undefined;
   if (latest.outcome !== 'stopped' && latest.outcome !== 'killed') return undefined;
-  return { kind: 'run', job, occurrence: latest.occurrence, passedOver: 0, late: true, attempt: 2 };
+  return { kind: 'run', job, occurrence: latest.occurrence, skippedBefore: 0, late: true, attempt: 2 };
 }
 
 interface Preceding {
@@ -188,4 +188,11 @@ export function nextTime({ job, occurrences }: ScheduledJob, handledUntil: numbe
     if (time > now && (next === undefined || time < next)) next = time;
   }
   return next;
+}
+
+/** The delay of one occurrence in ms, from 0 up to the job's jitter: drawn by lot, and always the same for the same one. */
+export function jitterOf({ name, jitterMs }: Pick<Job, 'name' | 'jitterMs'>, occurrence: number): number {
+  if (jitterMs === 0) return 0;
+  const lot = createHash('sha256').update(`${name} ${occurrence}`).digest().readUInt32BE(0) / 2 ** 32;
+  return Math.floor(lot * jitterMs);
 }

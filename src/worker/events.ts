@@ -1,22 +1,22 @@
-/** What the worker tells of itself while it works, for logs, alerts and measures; and what it can be asked at any time. */
+/** What the worker reports while it works, for logs, alerts and measures; and its state at any time. */
 import type { OperatorError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import type { JobRun, NewJobRun } from './store/store-types.ts';
 
 export type WorkerEvent =
   | { readonly kind: 'started'; readonly jobs: readonly Job[] }
-  /** `passedOver`: so many earlier times of the job came to nothing; this run makes up for all of them. */
-  | { readonly kind: 'run_started'; readonly run: NewJobRun; readonly passedOver: number }
+  /** `skippedBefore`: so many earlier times of the job were skipped; this run catches up on all of them. */
+  | { readonly kind: 'run_started'; readonly run: NewJobRun; readonly skippedBefore: number }
   /** With outcome, exit code and report; also of runs that a worker left running when it died. */
   | { readonly kind: 'run_ended'; readonly run: JobRun }
-  /** A time of the job came and nothing was run; so did `passedOver` earlier ones. */
+  /** A time of the job came and nothing was run; so did `skippedBefore` earlier ones. */
   | {
-      readonly kind: 'passed_over';
+      readonly kind: 'not_run';
       readonly job: string;
       readonly occurrence: number;
       readonly outcome: 'skipped' | 'overlapped' | 'missed';
       readonly why: string;
-      readonly passedOver: number;
+      readonly skippedBefore: number;
     }
   /** The clock was set back by more than a day: what the job has done until now says nothing about the days to come. */
   | { readonly kind: 'clock_set_back'; readonly job: string }

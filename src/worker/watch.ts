@@ -3,14 +3,14 @@ import { hostname } from 'node:os';
 import { OperatorError } from '../model/errors.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { type Clock, secondMs } from '../model/time.ts';
-import type { AlertStore, Problem } from './store/alert-types.ts';
-import type { HealthStore } from './store/health-types.ts';
+import type { AlertStore, Problem } from './store/alerts.ts';
+import type { HealthStore } from './store/health.ts';
 import type { LockOwner } from '../store/lock.ts';
 import { type Alerts, openAlerts } from './alerts/alerts.ts';
 import { type ChannelPorts, type Channels, type ChannelSettings, channelsOf, ping } from './alerts/channels.ts';
 import { problemsOf } from './alerts/problems.ts';
 import type { WorkerEvent, WorkerView } from './events.ts';
-import { type Freshness, freshnessOf } from './health/freshness.ts';
+import { type Freshness, freshnessOf } from './status.ts';
 import { type Metrics, openMetrics } from './health/metrics.ts';
 import { jsonAnswer, type Pages } from './health/server.ts';
 import type { Sleep } from './sleep.ts';
@@ -36,7 +36,7 @@ export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'> {
 
 export interface Watch {
   readonly pages: Pages;
-  /** To be told of all that the worker tells. */
+  /** To be called with each event of the worker. */
   onEvent(event: WorkerEvent): void;
   reload(settings: WatchSettings): void;
   /** Looks at once. */
@@ -56,7 +56,7 @@ const restMs = 30 * secondMs;
 /** What a delivery may still take when the worker ends; the whole has ten seconds. */
 const graceMs = 3 * secondMs;
 
-/** What is asked at once is asked of the files once. */
+/** Requests at one moment share one look at the files. */
 const sameLookMs = secondMs;
 
 class WorkerWatch implements Watch {
@@ -242,7 +242,7 @@ class WorkerWatch implements Watch {
   }
 }
 
-/** A watch over the worker; it does nothing before it is told or asked. Throws a FileError where its store cannot be read. */
+/** A watch over the worker; it does nothing before it is called. Throws a FileError where its store cannot be read. */
 export function openWatch(ports: WatchPorts, settings: WatchSettings): Watch {
   return new WorkerWatch(ports, settings);
 }

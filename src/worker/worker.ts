@@ -2,13 +2,84 @@
 import { LockHeldError, OperatorError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
 import { runId } from '../model/run-id.ts';
-import { type Clock, secondMs } from '../model/time.ts';
-import type { JobRunEnd, NewJobRun, WorkerStore } from './store/store-types.ts';
+import { type Clock, durationText, secondMs } from '../model/time.ts';
+import type { JobRunEnd, NewJobRun, RunOutcome, WorkerStore } from './store/store-types.ts';
 import { type Decision, decide, type JobState, nextTime, type ScheduledJob } from './decide.ts';
 import type { JobView, WorkerEvent, WorkerView } from './events.ts';
 import { occurrencesOf } from './occurrences.ts';
-import { runJob, type RunPorts } from './run-job.ts';
 import type { Sleep } from './sleep.ts';
+
+/** How a command ended. */
+export interface CommandEnd {
+  /** null where a signal ended it. */
+  readonly exitCode: number | null;
+  /** What it printed under --json; null where that was no JSON. */
+  readonly report: unknown;
+  /** What it said was wrong. */
+  readonly problem: string | null;
+}
+
+/**
+ * Runs `admin-mirror` with these arguments. Once the signal is aborted, it ends in order within ten seconds, or is ended.
+ * @param run for whom it is, to be logged with what the command says
+ */
+export type RunCommand = (
+  commandLine: readonly string[],
+  run: Pick<NewJobRun, 'run' | 'job'>,
+  signal: AbortSignal,
+) => Promise<CommandEnd>;
+
+interface RunPorts {
+  readonly runCommand: RunCommand;
+  readonly sleep: Sleep;
+  /** Aborted when the worker stops. */
+  readonly signal: AbortSignal;
+}
+
+/** Runs the job. Never rejects: what cannot be run has failed. */
+async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: RunPorts): Promise<JobRunEnd> {
+  const tooLong = new AbortController();
+  const ended = new AbortController();
+  const limit = async (ms: number): Promise<void> => {
+    await sleep(ms, AbortSignal.any([ended.signal, signal]));
+    if (!ended.signal.aborted && !signal.aborted) tooLong.abort();
+  };
+  if (job.timeoutMs !== undefined) {
+    void limit(job.timeoutMs);
+  }
+  try {
+    const end = await runCommand(job.commandLine, run, AbortSignal.any([signal, tooLong.signal]));
+    const outcome = outcomeOf(end.exitCode, { timedOut: tooLong.signal.aborted, stopped: signal.aborted });
+    return { ...end, outcome, problem: outcome === 'timed_out' ? timeoutWords(job) : end.problem };
+  } catch (error) {
+    const problem = `the command could not be run: ${error instanceof Error ? error.message : String(error)}`;
+    return { outcome: 'failed', exitCode: null, problem, report: null };
+  } finally {
+    ended.abort();
+  }
+}
+
+const outcomes: Readonly<Record<number, RunOutcome>> = {
+  5: 'partial',
+  7: 'locked',
+  130: 'interrupted',
+  143: 'interrupted',
+};
+
+/** What an exit code means for the job; docs/commands.md, "Exit codes", has them. */
+export function outcomeOf(
+  exitCode: number | null,
+  { timedOut, stopped }: { readonly timedOut: boolean; readonly stopped: boolean },
+): RunOutcome {
+  if (exitCode === 0) return 'complete';
+  if (timedOut) return 'timed_out';
+  if (stopped) return 'stopped';
+  return outcomes[exitCode ?? 1] ?? 'failed';
+}
+
+function timeoutWords({ timeoutMs = 0 }: Job): string {
+  return `it took longer than the ${durationText(timeoutMs)} that its timeout allows`;
+}
 
 export interface WorkerPorts extends RunPorts {
   readonly store: WorkerStore;
@@ -163,10 +234,10 @@ class ScheduleWorker implements Worker {
         tell({ kind: 'clock_set_back', job: job.name });
         break;
       case 'skip':
-        this.#passOver(decision);
+        this.#skip(decision);
         break;
       case 'run': {
-        const { occurrence, attempt, late, passedOver } = decision;
+        const { occurrence, attempt, late, skippedBefore } = decision;
         const cause = late ? 'caught_up' : 'scheduled';
         const command = commandText(job.commandLine);
         const run: NewJobRun = { run: runId(clock), job: job.name, cause, occurrence, attempt, command };
@@ -174,21 +245,21 @@ class ScheduleWorker implements Worker {
           store.beginRun(run);
         } catch (error) {
           if (!(error instanceof LockHeldError) || store.scheduler()?.run !== this.#id) throw error;
-          // We still are the scheduler: it is the job that somebody runs by hand. That makes up for what was left, too.
-          if (attempt === 1) this.#passOver({ ...decision, outcome: 'overlapped', why: error.message });
+          // We still are the scheduler: it is the job that somebody runs by hand. That catches up on what was missed, too.
+          if (attempt === 1) this.#skip({ ...decision, outcome: 'overlapped', why: error.message });
           break;
         }
-        tell({ kind: 'run_started', run, passedOver });
+        tell({ kind: 'run_started', run, skippedBefore });
         this.#start(job, run);
       }
     }
   }
 
-  #passOver({ job, occurrence, passedOver, outcome, why }: Omit<Extract<Decision, { kind: 'skip' }>, 'kind'>): void {
+  #skip({ job, occurrence, skippedBefore, outcome, why }: Omit<Extract<Decision, { kind: 'skip' }>, 'kind'>): void {
     const { store, clock, tell } = this.#ports;
     const run = { run: runId(clock), job: job.name, occurrence, command: commandText(job.commandLine) };
-    store.passOver(run, { outcome, exitCode: null, problem: why, report: null });
-    tell({ kind: 'passed_over', job: job.name, occurrence, outcome, why, passedOver });
+    store.recordSkip(run, { outcome, exitCode: null, problem: why, report: null });
+    tell({ kind: 'not_run', job: job.name, occurrence, outcome, why, skippedBefore });
   }
 
   #start(job: Job, run: NewJobRun): void {
@@ -224,7 +295,7 @@ class ScheduleWorker implements Worker {
     this.#ports.tell({ kind: 'reloaded', jobs });
   }
 
-  /** A file that cannot be written is no reason to give up: the disk may have room again. It is told once. */
+  /** A file that cannot be written is no reason to give up: the disk may have room again. It is reported once. */
   #carefully(doing: () => void): void {
     try {
       doing();

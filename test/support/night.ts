@@ -5,8 +5,7 @@ import { openWorkerStore } from '../../src/worker/store/store.ts';
 import type { Job } from '../../src/model/job.ts';
 import type { WorkerStore } from '../../src/worker/store/store-types.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
-import type { CommandEnd } from '../../src/worker/run-job.ts';
-import { openWorker, type Worker } from '../../src/worker/worker.ts';
+import { type CommandEnd, openWorker, type Worker } from '../../src/worker/worker.ts';
 import { virtualTime } from '../api/support/virtual-time.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -101,7 +100,7 @@ function wordsOf(event: WorkerEvent): string | undefined {
     }
     case 'run_ended':
       return `${event.run.job} is ${event.run.outcome ?? 'running'}`;
-    case 'passed_over':
+    case 'not_run':
       return `${event.job} is ${event.outcome}`;
     case 'clock_set_back':
       return `${event.job} begins anew`;

@@ -2,8 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Job } from '../../src/model/job.ts';
 import { dayMs, minuteMs, timestampOf } from '../../src/model/time.ts';
 import type { JobRun, RunOutcome } from '../../src/worker/store/store-types.ts';
-import { type Decision, decide, type JobState, nextTime } from '../../src/worker/decide.ts';
-import { jitterOf } from '../../src/worker/jitter.ts';
+import { decide, type Decision, jitterOf, type JobState, nextTime } from '../../src/worker/decide.ts';
 import { occurrencesOf } from '../../src/worker/occurrences.ts';
 import { jobOf } from '../support/jobs.ts';
 
@@ -57,7 +56,7 @@ function said(...given: Parameters<typeof decided>): string[] {
   return decided(...given).map((each) => {
     if (each.kind === 'forget') return `${each.job.name} forgets`;
     const time = new Date(each.occurrence).toISOString().slice(11, 16);
-    const over = each.passedOver > 0 ? ` passing over ${each.passedOver}` : '';
+    const over = each.skippedBefore > 0 ? ` passing over ${each.skippedBefore}` : '';
     if (each.kind === 'skip') return `${each.job.name} is ${each.outcome} ${time}${over}`;
     return `${each.job.name} runs ${time}${each.late ? ' late' : ''}${each.attempt > 1 ? ' again' : ''}${over}`;
   });
@@ -72,20 +71,20 @@ describe('a job', () => {
     expect(said([sync], { sync: { handled: '02:15' } }, '02:16')).toEqual([]);
   });
 
-  test('does not overlap itself: a time that comes while it runs is passed over', () => {
+  test('does not overlap itself: a time that comes while it runs is skipped', () => {
     const often = jobOf('sync', { cron: '*/15 * * * *' });
     expect(said([often], { sync: { handled: '02:00', isRunning: true } }, '02:15')).toEqual([
       'sync is overlapped 02:15',
     ]);
   });
 
-  test('that was slept through three times is made up for once', () => {
+  test('that was missed three times is caught up on once', () => {
     expect(said([sync], { sync: { handled: '2026-03-08T02:15Z' } }, '06:00')).toEqual([
       'sync runs 02:15 late passing over 2',
     ]);
   });
 
-  test('that is not to be made up for is missed, and said to be', () => {
+  test('that does not catch up is missed, and said to be', () => {
     const only = jobOf('sync', { catchUp: false });
     expect(said([only], { sync: { handled: '2026-03-08T02:15Z' } }, '06:00')).toEqual([
       'sync is missed 02:15 passing over 2',
@@ -165,7 +164,7 @@ describe('a job after another', () => {
     expect(said([same, sync], {}, '02:15')).toEqual(['sync runs 02:15']);
   });
 
-  test('is slept through with it, and made up for behind it', () => {
+  test('is missed with it, and caught up on behind it', () => {
     expect(said([users, sync], {}, '06:00')).toEqual(['sync runs 02:15 late']);
     const latest = ended('sync', 'complete', '06:00', '06:10', { occurrence: at('02:15') });
     expect(said([users, sync], { sync: { handled: '02:15', latest } }, '06:10')).toEqual(['users runs 03:00 late']);

@@ -63,7 +63,7 @@ test('a job of every hour comes with each hour that passes, whatever is done to 
   }
 });
 
-test('a leap day comes in leap years alone, and a century that is none is passed over', () => {
+test('a leap day comes in leap years alone, and a century that is none is left out', () => {
   expect(times('0 3 29 2 *', 'UTC', '2026-01-01', 2)).toEqual([
     '2028-02-29 03:00:00 +00:00',
     '2032-02-29 03:00:00 +00:00',

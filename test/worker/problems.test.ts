@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { hourMs, minuteMs, timestampOf } from '../../src/model/time.ts';
-import type { Alert, Problem } from '../../src/worker/store/alert-types.ts';
-import type { OpenBatch, ResourceHealth } from '../../src/worker/store/health-types.ts';
+import type { Alert, Problem } from '../../src/worker/store/alerts.ts';
+import type { OpenBatch, ResourceHealth } from '../../src/worker/store/health.ts';
 import type { JobRun, RunOutcome } from '../../src/worker/store/store-types.ts';
 import { alertsAfter, decideAlerts } from '../../src/worker/alerts/message.ts';
 import { type Facts, problemsOf } from '../../src/worker/alerts/problems.ts';
-import { freshnessOf } from '../../src/worker/health/freshness.ts';
+import { freshnessOf } from '../../src/worker/status.ts';
 import { jobOf } from '../support/jobs.ts';
 
 const now = Date.parse('2026-03-11T10:00:00Z');

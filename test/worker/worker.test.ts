@@ -29,11 +29,11 @@ describe('a night', () => {
     await night.until('2026-03-12T00:00Z');
     expect(night.log).toEqual(['02:15 sync begins', '02:20 sync is partial', '03:00 users is skipped']);
     expect(night.events).toContainEqual(
-      expect.objectContaining({ kind: 'passed_over', why: 'sync was not complete: partial, so it said' }),
+      expect.objectContaining({ kind: 'not_run', why: 'sync was not complete: partial, so it said' }),
     );
   });
 
-  test('after three that were slept through makes up for one of them', async () => {
+  test('after three that were missed catches up with one run', async () => {
     const night = startNight({ from: '2026-03-11T00:00Z', jobs: [users, sync] });
     await night.until('2026-03-11T01:00Z');
     night.jump(3 * dayMs + 5 * hourMs);
@@ -44,7 +44,7 @@ describe('a night', () => {
       '06:01 users begins, caught up',
       '06:02 users is complete',
     ]);
-    expect(night.events).toContainEqual(expect.objectContaining({ kind: 'run_started', passedOver: 3 }));
+    expect(night.events).toContainEqual(expect.objectContaining({ kind: 'run_started', skippedBefore: 3 }));
   });
 
   test('on which the clock is set back has no second run', async () => {
@@ -90,7 +90,7 @@ test('a run that takes longer than its timeout is stopped, and said to be', asyn
 describe('a worker that is started again', () => {
   const file = () => `${temporaryFolder()}/mirror.worker.db`;
 
-  test('makes up once for what it missed, though not from before its first start', async () => {
+  test('catches up once on what it missed, though not from before its first start', async () => {
     const place = file();
     const first = startNight({ from: '2026-03-11T12:00Z', jobs: [sync], file: place });
     await first.until('2026-03-11T13:00Z');
@@ -162,7 +162,7 @@ test('the worker can be asked what each job did, does and will do', async () => 
   expect(night.worker.view().jobs[0]).toMatchObject({ running: null, latest: { outcome: 'complete', exitCode: 0 } });
 });
 
-test('a job that is run by hand at its time is passed over', async () => {
+test('a job that is run by hand at its time is skipped', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
   await night.until('2026-03-11T02:00Z');
   const byHand = { run: 'mine', job: 'sync', cause: 'by_hand', occurrence: null, attempt: 1, command: 'x' } as const;

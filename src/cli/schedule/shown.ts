@@ -16,7 +16,7 @@ import { networkOf } from '../../settings/server.ts';
 import { channelsOf, problemOf } from '../../worker/alerts/channels.ts';
 import { payloadOf } from '../../worker/alerts/message.ts';
 import { nextOccurrence, occurrencesOf } from '../../worker/occurrences.ts';
-import { outcomeOf } from '../../worker/run-job.ts';
+import { outcomeOf } from '../../worker/worker.ts';
 
 const shownTimes = 5;
 
@@ -51,7 +51,7 @@ function ruleWords({ cron, timezone, jitterMs, after, requireComplete, catchUp, 
     `${cron} in ${timezone}`,
     ...(jitterMs > 0 ? [`up to ${durationText(jitterMs)} later`] : []),
     ...(after.length > 0 ? [`after ${after.join(' and ')}${requireComplete ? ', if complete' : ''}`] : []),
-    ...(catchUp ? [] : ['not made up for when missed']),
+    ...(catchUp ? [] : ['does not catch up']),
     ...(timeoutMs === undefined ? [] : [`for ${durationText(timeoutMs)} at most`]),
   ].join(', ');
 }

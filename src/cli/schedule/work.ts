@@ -12,10 +12,9 @@ import type { Log } from '../../model/log.ts';
 import { parseInstant, secondMs, systemClock, timestampOf } from '../../model/time.ts';
 import { settingsFrom } from '../../settings/settings.ts';
 import type { WorkerEvent } from '../../worker/events.ts';
-import type { CommandEnd, RunCommand } from '../../worker/run-job.ts';
+import type { CommandEnd, RunCommand, Worker } from '../../worker/worker.ts';
 import type { JobRun } from '../../worker/store/store-types.ts';
 import type { Watch } from '../../worker/watch.ts';
-import type { Worker } from '../../worker/worker.ts';
 
 /** Writes each event of the worker to the log. */
 function workerLog(log: Log): (event: WorkerEvent) => void {
@@ -32,7 +31,7 @@ function workerLog(log: Log): (event: WorkerEvent) => void {
           cause,
           occurrence: timeOf(occurrence),
           attempt,
-          passed_over: event.passedOver,
+          passed_over: event.skippedBefore,
         };
         log.info(fields, `${job} begins: ${command}`);
         break;
@@ -40,10 +39,10 @@ function workerLog(log: Log): (event: WorkerEvent) => void {
       case 'run_ended':
         logEnd(log, event.run);
         break;
-      case 'passed_over': {
-        const { job, occurrence, outcome, why, passedOver } = event;
+      case 'not_run': {
+        const { job, occurrence, outcome, why, skippedBefore } = event;
         log.warn(
-          { job, outcome, occurrence: timeOf(occurrence), passed_over: passedOver },
+          { job, outcome, occurrence: timeOf(occurrence), passed_over: skippedBefore },
           `${job} is ${outcome}: ${why}`,
         );
         break;

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { OperatorError } from '../../model/errors.ts';
 import type { Log } from '../../model/log.ts';
 import { type Clock, dayMs, parseInstant, timestampOf } from '../../model/time.ts';
-import type { Alert, AlertBook, AlertStore, Channel, Message, Problem } from '../store/alert-types.ts';
+import type { Alert, AlertBook, AlertStore, Channel, Message, Problem } from '../store/alerts.ts';
 import { type Channels, problemOf } from './channels.ts';
 import {
   type AlertPayload,

@@ -8,7 +8,7 @@ import { type Network, openDispatcher } from '../../api/network.ts';
 import type { Log } from '../../model/log.ts';
 import type { SecretAddress } from '../../model/secret.ts';
 import { minuteMs, secondMs } from '../../model/time.ts';
-import type { Channel } from '../store/alert-types.ts';
+import type { Channel } from '../store/alerts.ts';
 import type { Sleep } from '../sleep.ts';
 import { type AlertPayload, pauseAfter } from './message.ts';
 

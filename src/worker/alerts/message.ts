@@ -3,7 +3,7 @@
  * explains every field.
  */
 import { dayMs, hourMs, minuteMs, parseInstant, secondMs, type Timestamp, timestampOf } from '../../model/time.ts';
-import type { Alert, Problem } from '../store/alert-types.ts';
+import type { Alert, Problem } from '../store/alerts.ts';
 
 /** One that lasts is sent again after this time: what was said a week ago has been forgotten, or was overlooked. */
 const reminderMs = dayMs;

@@ -3,15 +3,14 @@
  * known to be wrong already. Its words are ours alone: what a server or a file has said stays in the log, since an alert is
  * sent to others.
  */
-import { outcomeOfExit } from '../exit-words.ts';
+import { nextStepOf, outcomeOfExit, steps } from '../next-steps.ts';
 import type { JobView } from '../events.ts';
 import { durationText, parseInstant, secondMs } from '../../model/time.ts';
-import type { Problem, ProblemKind } from '../store/alert-types.ts';
-import type { JournalHealth, Look, MirrorHealth } from '../store/health-types.ts';
+import type { Problem, ProblemKind } from '../store/alerts.ts';
+import type { JournalHealth, Look, MirrorHealth } from '../store/health.ts';
 import type { JobRun } from '../store/store-types.ts';
 import { counted } from '../../model/counted.ts';
-import { nextStepOf, steps } from '../next-steps.ts';
-import type { Freshness } from '../health/freshness.ts';
+import type { Freshness } from '../status.ts';
 
 export interface Facts {
   /** undefined where the worker could not look at its file. */

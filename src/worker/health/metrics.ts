@@ -4,14 +4,14 @@
  */
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { parseInstant, secondMs } from '../../model/time.ts';
-import type { Alert } from '../store/alert-types.ts';
-import type { JournalHealth, Look, MirrorHealth } from '../store/health-types.ts';
+import type { Alert } from '../store/alerts.ts';
+import type { JournalHealth, Look, MirrorHealth } from '../store/health.ts';
 import type { RunReport } from '../../store/mirror-types.ts';
 import type { JobRun } from '../store/store-types.ts';
 import type { Delivery } from '../alerts/alerts.ts';
 import { latenessOf } from '../alerts/problems.ts';
 import type { WorkerEvent, WorkerView } from '../events.ts';
-import type { Freshness } from './freshness.ts';
+import type { Freshness } from '../status.ts';
 
 /** What is so at the moment. */
 export interface Snapshot {
@@ -89,7 +89,7 @@ export function openMetrics(version: string): Metrics {
     contentType: registry.contentType,
     onEvent: (event) => {
       if (event.kind === 'run_ended') onRunEnd(event.run);
-      else if (event.kind === 'passed_over') runs.inc({ job: event.job, outcome: event.outcome }, 1 + event.passedOver);
+      else if (event.kind === 'not_run') runs.inc({ job: event.job, outcome: event.outcome }, 1 + event.skippedBefore);
     },
     onDelivery: ({ channel, result }) => deliveries.inc({ channel, result }),
     text: async ({ view, mirror, journal, freshness, alerts }) => {

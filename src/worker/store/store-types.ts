@@ -24,7 +24,7 @@ export type RunOutcome =
   | 'skipped'
   /** It did not run: the one before was still running. */
   | 'overlapped'
-  /** It did not run: nobody was there at its time, and the job is not made up for. */
+  /** It did not run: nobody was there at its time, and the job does not catch up. */
   | 'missed';
 
 /** Why a run was begun. `caught_up`: its time had passed unnoticed. `by_hand`: `schedule --once`. */
@@ -47,7 +47,7 @@ export interface JobRunEnd {
   readonly exitCode: number | null;
   /** What it said was wrong. */
   readonly problem: string | null;
-  /** Its answer under --json; null where there was none. */
+  /** Its report under --json; null where there was none. */
   readonly report: unknown;
 }
 
@@ -92,7 +92,7 @@ export interface WorkerStore {
   /** Records its end; gives the run as it now is on record. */
   endRun(run: string, end: JobRunEnd): JobRun;
   /** Records that an occurrence came to nothing, and as dealt with. */
-  passOver(occurrence: Omit<NewJobRun, 'cause' | 'attempt'> & { readonly occurrence: number }, end: JobRunEnd): void;
+  recordSkip(occurrence: Omit<NewJobRun, 'cause' | 'attempt'> & { readonly occurrence: number }, end: JobRunEnd): void;
   /** Runs left running by a process that died become `killed`; gives them. */
   endLeftRuns(): JobRun[];
   /** Newest first; of one job, or of all. */

@@ -107,14 +107,14 @@ function workerStore(database: Database, file: string, clock: Clock): WorkerStor
   );
   let scheduler: string | undefined;
 
-  function told<T>(doing: () => T): T {
+  function explained<T>(doing: () => T): T {
     try {
       return doing();
     } catch (error) {
       throw explainFileError(error, "write to the worker's file", file) ?? error;
     }
   }
-  const whole = <T>(doing: () => T): T => told(() => database.transaction(doing).immediate());
+  const whole = <T>(doing: () => T): T => explained(() => database.transaction(doing).immediate());
   const step = <T>(doing: () => T): T =>
     whole(() => {
       locks.guard();
@@ -149,7 +149,7 @@ function workerStore(database: Database, file: string, clock: Clock): WorkerStor
         for (const { name, cron, timezone } of wanted) adopt.run({ name, cron, timezone, at });
       }),
     progress: (job) =>
-      told(() => {
+      explained(() => {
         const until = handled.get(job);
         const row = latest.get(job);
         if (until === undefined) return undefined;
@@ -175,7 +175,7 @@ function workerStore(database: Database, file: string, clock: Clock): WorkerStor
         locks.release(jobLock(row.job), run);
         return runOf(row);
       }),
-    passOver: (occurrence, ended) =>
+    recordSkip: (occurrence, ended) =>
       step(() => {
         beginRow({ ...occurrence, cause: 'scheduled', attempt: 1 });
         endRow(occurrence.run, ended);
@@ -187,7 +187,7 @@ function workerStore(database: Database, file: string, clock: Clock): WorkerStor
         for (const { run } of left) endRow(run, { outcome: 'killed', exitCode: null, problem, report: null });
         return left.flatMap(({ run }) => one.get(run) ?? []).map(runOf);
       }),
-    runs: (limit, job) => told(() => (job === undefined ? all.all(limit) : ofJob.all(job, limit)).map(runOf)),
+    runs: (limit, job) => explained(() => (job === undefined ? all.all(limit) : ofJob.all(job, limit)).map(runOf)),
     close: () => {
       locks.close();
       database.close();

@@ -39,7 +39,7 @@ export interface Capabilities {
 }
 
 /** The part of the client that measuring needs. */
-export type MeasuredClient = Pick<Client, 'list'> & Partial<Pick<Client, 'rateLimit'>>;
+export type MeasuredClient = Pick<Client, 'list'> & Partial<Pick<Client, 'rateLimit' | 'maxBodyBytes'>>;
 
 export interface MeasureOptions {
   /** Of another resource of the same server: what is server-wide is checked instead of measured anew. */
@@ -71,11 +71,23 @@ export async function measureCapabilities(
   const { known, before, clock = systemClock, pageSize: first = 1_000 } = options;
   const notes: string[] = [];
   const reach = new Reach();
-  const newest = await largestPage(client, resource, first, reach, signal);
+  // A few records first: they tell how many are too much for one page.
+  const room = new Room(client.maxBodyBytes);
+  const measured: MeasuredClient = {
+    ...client,
+    list: async (...asked) => {
+      const page = await client.list(...asked);
+      room.note(page);
+      return page;
+    },
+  };
+  const oldest = await largestPage('asc', measured, resource, Math.min(first, sampleSize), reach, signal);
+  const most = Math.min(first, room.records, reach.size);
+  const newest = await largestPage('desc', measured, resource, most, reach, signal);
   const asked = clock.now();
-  const pageSize =
+  const readable =
     reach.size === Infinity ? pageSizeOf(newest) : await largestReadable(client, resource, reach, signal);
-  const oldest = await pageIn('asc', client, resource, Math.min(pageSize, sampleSize), reach, signal);
+  const pageSize = Math.min(readable, room.records);
   const sorts = sortsOf(newest, oldest);
   const survey: Survey = {
     client,
@@ -125,8 +137,9 @@ function pageIn(
   return readPage(readingRecords(ask), 1, size, reach);
 }
 
-/** The newest records, on the largest page that the server gives: a refused one is halved. */
+/** The records at that end of the list, on the largest page that the server gives: a refused one is halved. */
 async function largestPage(
+  direction: 'asc' | 'desc',
   client: MeasuredClient,
   resource: ResourceName,
   first: number,
@@ -135,7 +148,7 @@ async function largestPage(
 ): Promise<Page> {
   for (let size = first; ; size = Math.floor(size / 2)) {
     try {
-      return await pageIn('desc', client, resource, size, reach, signal);
+      return await pageIn(direction, client, resource, size, reach, signal);
     } catch (error) {
       if (!(error instanceof RefusedInput) || size <= 1) throw error;
     }
@@ -164,6 +177,27 @@ async function largestReadable(
     }
   }
   return reach.size;
+}
+
+/** More than this on a page makes nothing quicker: it is held several times over while it is read. */
+const usualPageBytes = 8 * 1_048_576;
+
+/** How many records may be on a page, by the longest that pages have shown on average, so that it is not too large. */
+class Room {
+  readonly #bytes: number;
+  #recordBytes = 0;
+
+  constructor(maxBodyBytes = Infinity) {
+    this.#bytes = Math.min(usualPageBytes, maxBodyBytes / 2);
+  }
+
+  note({ bytes, records }: Page): void {
+    if (records.length > 0) this.#recordBytes = Math.max(this.#recordBytes, bytes.length / records.length);
+  }
+
+  get records(): number {
+    return Math.max(1, Math.floor(this.#bytes / this.#recordBytes));
+  }
 }
 
 /** What the server says, unless what it sends says otherwise. */

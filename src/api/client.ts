@@ -56,7 +56,7 @@ export interface ClientOptions {
   readonly random?: (() => number) | undefined;
   /** Real time where it is left out. */
   readonly sleep?: Sleep | undefined;
-  /** Largest body that is read, bytes. 64 MiB where it is left out. */
+  /** Largest body that is read, bytes. 16 MiB where it is left out, and less where so many at once were more than 128 MiB. */
   readonly maxBodyBytes?: number | undefined;
 }
 
@@ -159,6 +159,8 @@ export interface Client {
   readonly counters: Readonly<Counters>;
   /** The server's rate limit as far as answers have told it. */
   rateLimit(): RateLimit | undefined;
+  /** Largest body that is read. */
+  readonly maxBodyBytes: number;
   /** The base address, for messages. */
   readonly address: string;
   /** Another one where the key is another; nothing of the key can be read from it. */
@@ -169,7 +171,9 @@ export interface Client {
   close(): Promise<void>;
 }
 
-const largestBody = 64 * 1_048_576;
+const largestBody = 16 * 1_048_576;
+/** Of all bodies that are under way at once. */
+const largestBodies = 128 * 1_048_576;
 
 /** The client's retry limits; fewer tries or a shorter deadline where one read asks for it. */
 function limitsOf(options: ClientOptions): RetryLimits {
@@ -205,12 +209,13 @@ export function openClient(options: ClientOptions): Client {
   checkServer(options);
   const { clock, log, random = Math.random, sleep = realSleep } = options;
   const limits = limitsOf(options);
+  const maxBodyBytes = options.maxBodyBytes ?? Math.min(largestBody, Math.floor(largestBodies / options.concurrency));
   const http = openHttp({
     baseUrl: options.baseUrl,
     key: options.key,
     userAgent: options.userAgent,
     timeoutMs: options.timeoutMs,
-    maxBodyBytes: options.maxBodyBytes ?? largestBody,
+    maxBodyBytes,
     connections: options.concurrency,
     ...(options.network !== undefined && { network: options.network }),
   });
@@ -286,6 +291,7 @@ export function openClient(options: ClientOptions): Client {
     sendExactly,
     counters,
     rateLimit: () => gate.limit(),
+    maxBodyBytes,
     address: http.address,
     keyMark: markOf(options.key),
     redact: http.redact,

@@ -134,7 +134,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     requests: (resource) => asked.get(resource) ?? 0,
     measure: (resource, signal, before) => {
       reaches.delete(resource);
-      const measured = { list, rateLimit: () => client.rateLimit() };
+      const measured = { list, rateLimit: () => client.rateLimit(), maxBodyBytes: client.maxBodyBytes };
       return measureCapabilities(measured, resource, signal, { pageSize, clock, before });
     },
     page: async (

@@ -189,7 +189,7 @@ Neither statuses nor bodies of errors are documented. Two shapes of body are rea
 | a broken connection, silence | tries again | ends: it may have been done |
 | 2xx that is empty, cut off or a web page | tries again | ends: it may have been done |
 | 2xx with \`"success": false\` | tries again | ends, with the server's words |
-| a body over 64 MiB | is asked for again in smaller pages | ends: it may have been done |
+| a body over 16 MiB | is asked for again in smaller pages | ends: it may have been done |
 
 Bodies are read whatever they come as: compressed with gzip, deflate, br or zstd, though nothing asks for it, and with a byte
 order mark. \`data\` of a list may be an object whose keys are numbers.

@@ -45,7 +45,10 @@ export interface ServerContact {
 }
 
 /** The part of the client that the engine asks. */
-export type AskedClient = Pick<Client, 'list' | 'listAs' | 'getUser' | 'auth' | 'address' | 'keyMark' | 'rateLimit' | 'maxBodyBytes'>;
+export type AskedClient = Pick<
+  Client,
+  'list' | 'listAs' | 'getUser' | 'auth' | 'address' | 'keyMark' | 'rateLimit' | 'maxBodyBytes'
+>;
 
 /** A server that does not tell whose key it is must not hold anybody up. */
 const ownerPatience = { attempts: 2 };

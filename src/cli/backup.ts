@@ -1,10 +1,13 @@
 /** `backup`: the mirror and the journal, copied and looked through, in a folder named by the time. */
 import { resolve } from 'node:path';
 import { InvalidArgumentError, type Command } from 'commander';
-import type { BackupReport } from '../data/backup.ts';
 import { systemClock } from '../model/time.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine } from './output.ts';
+import { openShareWatch } from './progress.ts';
+import { type BackupReport, makeBackup } from '../data/backup.ts';
+import { openFilesToCopy } from '../data/open-copies.ts';
+import { bytesText } from '../model/bytes.ts';
 
 interface Flags {
   readonly keep?: number;
@@ -35,13 +38,8 @@ Examples:
 
 async function run(context: CliContext, named: string | undefined, flags: Flags): Promise<void> {
   const settings = context.settings();
-  const [{ openFilesToCopy }, { makeBackup }, { openShareWatch }] = await Promise.all([
-    import('../app.ts'),
-    import('../data/backup.ts'),
-    import('./progress.ts'),
-  ]);
   const folder = named === undefined ? settings.backup.folder : resolve(context.folder, named);
-  const files = await openFilesToCopy(settings);
+  const files = openFilesToCopy(settings);
   const watch = openShareWatch(context, 'backing up');
   const copyRun = { signal: context.signal, progress: watch.progress };
   const ports = { ...files, clock: systemClock, run: copyRun };
@@ -54,7 +52,6 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
 }
 
 async function linesOf({ folder, mirror, journal, removed, not_ours: others }: BackupReport): Promise<string[]> {
-  const { bytesText } = await import('../model/bytes.ts');
   const line = (name: string, file: BackupReport['mirror']): string =>
     `${name.padEnd(8)} ${file === null ? 'not backed up' : `${bytesText(file.bytes)}, checked`}`;
   const gone = removed.length === 0 ? [] : [`removed  ${removed.join(', ')}`];

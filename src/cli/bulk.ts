@@ -13,10 +13,20 @@ import {
   type SendFlags,
   toCount,
 } from './bulk/flags.ts';
-import type { ResolveFlags, ResultsFlags, StatusFlags } from './bulk/look.ts';
-import type { MakeFlags, SelectFlags } from './bulk/make.ts';
 import type { ReviewFlags } from './bulk/review.ts';
 import type { CliContext } from './context.ts';
+import {
+  type ResolveFlags,
+  type ResultsFlags,
+  runResolve,
+  runResults,
+  runStatus,
+  type StatusFlags,
+} from './bulk/look.ts';
+import { type MakeFlags, runSelect, runTemplate, type SelectFlags } from './bulk/make.ts';
+import { runPlan, runUndo } from './bulk/plan.ts';
+import { runRehearsal } from './bulk/rehearse.ts';
+import { runApply, runReconcile, runResume, runRun } from './bulk/send.ts';
 
 export function define(program: Command, context: CliContext): void {
   const bulk = program
@@ -42,9 +52,7 @@ function defineMaking(bulk: Command, context: CliContext): void {
     .addArgument(actionArgument())
     .option('-o, --output <file>', 'a new .csv, .tsv or .jsonl file (default: standard output)')
     .option('--force', 'replace the file if it is there')
-    .action(async (action: string, flags: MakeFlags) =>
-      (await import('./bulk/make.ts')).runTemplate(context, action, flags),
-    );
+    .action(async (action: string, flags: MakeFlags) => runTemplate(context, action, flags));
   bulk
     .command('select')
     .description(
@@ -65,9 +73,7 @@ Examples:
   admin-mirror bulk select notify -o note.csv --sql \
     "SELECT id AS user_id, 'warning' AS type, 'bx bx-time' AS icon, 'Top up soon' AS message FROM users WHERE balance < 1"`,
     )
-    .action(async (action: string, flags: SelectFlags) =>
-      (await import('./bulk/make.ts')).runSelect(context, action, flags),
-    );
+    .action(async (action: string, flags: SelectFlags) => runSelect(context, action, flags));
 }
 
 function defineSending(bulk: Command, context: CliContext): void {
@@ -77,7 +83,7 @@ function defineSending(bulk: Command, context: CliContext): void {
     .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
     .action(async (action: string, file: string, flags: PlanFlags & ReviewFlags) =>
-      (await import('./bulk/plan.ts')).runPlan(context, action, file, flags),
+      runPlan(context, action, file, flags),
     );
   addReviewFlags(addAgainFlags(addPlanFlags(plan)));
 
@@ -86,9 +92,7 @@ function defineSending(bulk: Command, context: CliContext): void {
     .description('Send a planned batch, after the net total was typed or the hash of the plan was given.')
     .argument('<batch>', 'as `bulk plan` names it')
     .option('--approve <hash>', 'the hash of the plan, where nobody can be asked')
-    .action(async (batch: string, flags: SendFlags) =>
-      (await import('./bulk/send.ts')).runApply(context, batch, flags),
-    );
+    .action(async (batch: string, flags: SendFlags) => runApply(context, batch, flags));
   addAgainFlags(addSendFlags(apply));
 
   const run = bulk
@@ -99,9 +103,7 @@ function defineSending(bulk: Command, context: CliContext): void {
     .option('--yes', 'do not ask before it is sent')
     .option('--rehearse', 'send it to a sandbox that is loaded from the mirror; the server is not asked anything')
     .action(async (action: string, file: string, flags: PlanFlags & SendFlags) =>
-      flags.rehearse === true
-        ? (await import('./bulk/rehearse.ts')).runRehearsal(context, action, file, flags)
-        : (await import('./bulk/send.ts')).runRun(context, action, file, flags),
+      flags.rehearse === true ? runRehearsal(context, action, file, flags) : runRun(context, action, file, flags),
     );
   addAgainFlags(addSendFlags(addPlanFlags(run)));
 
@@ -109,18 +111,14 @@ function defineSending(bulk: Command, context: CliContext): void {
     .command('resume')
     .description('Go on with a batch that was stopped: settle what was under way, then send the rest.')
     .argument('<batch>', 'as `bulk plan` names it')
-    .action(async (batch: string, flags: SendFlags) =>
-      (await import('./bulk/send.ts')).runResume(context, batch, flags),
-    );
+    .action(async (batch: string, flags: SendFlags) => runResume(context, batch, flags));
   addAgainFlags(addSendFlags(resume));
 
   const reconcile = bulk
     .command('reconcile')
     .description('Look for every row of a batch on the server, and record what is found; send nothing.')
     .argument('<batch>', 'as `bulk plan` names it')
-    .action(async (batch: string, flags: SendFlags) =>
-      (await import('./bulk/send.ts')).runReconcile(context, batch, flags),
-    );
+    .action(async (batch: string, flags: SendFlags) => runReconcile(context, batch, flags));
   addSettleFlag(reconcile);
 }
 
@@ -130,9 +128,7 @@ function defineLooking(bulk: Command, context: CliContext): void {
     .description('Show a batch, or all of them. Ends with 8 while an outcome is unknown.')
     .argument('[batch]', 'as `bulk plan` names it; `last` is the newest')
     .option('--rows', 'every row of the batch, with what deserves a look on top')
-    .action(async (batch: string | undefined, flags: StatusFlags) =>
-      (await import('./bulk/look.ts')).runStatus(context, batch, flags),
-    );
+    .action(async (batch: string | undefined, flags: StatusFlags) => runStatus(context, batch, flags));
   addPagerFlag(status);
   bulk
     .command('results')
@@ -144,9 +140,7 @@ function defineLooking(bulk: Command, context: CliContext): void {
     .option('-o, --output <folder>', 'where to; bulk-<batch> in the working folder where it is left out')
     .addOption(new Option('--format <format>', 'of the files').choices(tableFormats).default('csv'))
     .option('--force', 'replace files there that were changed since they were written')
-    .action(async (batch: string, flags: ResultsFlags) =>
-      (await import('./bulk/look.ts')).runResults(context, batch, flags),
-    );
+    .action(async (batch: string, flags: ResultsFlags) => runResults(context, batch, flags));
   bulk
     .command('resolve')
     .description('Say what became of a row that nobody but a person can tell, or send a row once more.')
@@ -156,15 +150,11 @@ function defineLooking(bulk: Command, context: CliContext): void {
     .option('--not-applied', 'it did not happen')
     .option('--resend', 'send it once more with the next `bulk resume`; only with --not-applied')
     .requiredOption('--reason <text>', 'how that is known; it stays on record')
-    .action(async (batch: string, flags: ResolveFlags) =>
-      (await import('./bulk/look.ts')).runResolve(context, batch, flags),
-    );
+    .action(async (batch: string, flags: ResolveFlags) => runResolve(context, batch, flags));
   const undo = bulk
     .command('undo')
     .description('Plan the batch that takes another one back: each applied row once. `bulk apply` sends it.')
     .argument('<batch>', 'the one to take back')
-    .action(async (batch: string, flags: ReviewFlags) =>
-      (await import('./bulk/plan.ts')).runUndo(context, batch, flags),
-    );
+    .action(async (batch: string, flags: ReviewFlags) => runUndo(context, batch, flags));
   addReviewFlags(undo);
 }

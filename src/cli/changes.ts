@@ -8,6 +8,9 @@ import type { CliContext } from './context.ts';
 import { toMoment } from './flag-values.ts';
 import { printWarning } from './output.ts';
 import { tableRoom, writePaged } from './pager.ts';
+import { changesChunks } from '../data/changes.ts';
+import { openReading } from '../data/open.ts';
+import { withReleases } from '../model/releases.ts';
 
 interface Flags {
   /** In ms since 1970. */
@@ -59,12 +62,8 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
   }
   const span = spanOf(flags);
   const { ignore } = context.settings().history;
-  const [{ openReading, withReleases }, { changesChunks }] = await Promise.all([
-    import('../app.ts'),
-    import('../data/changes.ts'),
-  ]);
   await withReleases(async (releases) => {
-    const store = await openReading(context.settings(), releases);
+    const store = openReading(context.settings(), releases);
     const chunks = changesChunks(
       store,
       { resources: resource === undefined ? resourceNames : [resource], span, ignore },

@@ -2,6 +2,8 @@
 import { Argument, type Command } from 'commander';
 import type { CliContext } from './context.ts';
 import { printLine } from './output.ts';
+import { bashScript } from './completion-script.ts';
+import { wholeProgram } from './program.ts';
 
 const shells = ['bash', 'zsh'] as const;
 type Shell = (typeof shells)[number];
@@ -19,10 +21,6 @@ Examples:
   source <(admin-mirror completions zsh)           in ~/.zshrc, after compinit`,
     )
     .action(async (shell: Shell) => {
-      const [{ wholeProgram }, { bashScript }] = await Promise.all([
-        import('./program.ts'),
-        import('./completion-script.ts'),
-      ]);
       if (shell === 'zsh') printLine(context, 'autoload -U +X bashcompinit && bashcompinit');
       printLine(context, bashScript(await wholeProgram(context)));
     });

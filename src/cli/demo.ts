@@ -7,8 +7,12 @@ import { paint } from './output.ts';
 import { type ExitCode, OperatorError } from '../model/errors.ts';
 import { makeFolder } from '../model/folder.ts';
 import { hourMs, systemClock } from '../model/time.ts';
-import type { Sandbox } from '../sandbox/sandbox.ts';
 import { settingTable } from '../settings/table.ts';
+import { run } from './program.ts';
+import { openJournalForReading } from '../journal/open.ts';
+import { withReleases } from '../model/releases.ts';
+import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
+import { readSettings, settingsFrom } from '../settings/settings.ts';
 
 interface BulkDemo {
   readonly context: CliContext;
@@ -96,7 +100,6 @@ async function demo(context: CliContext): Promise<void> {
   makeFolder(folder);
 
   heading(context, 'A server to work with');
-  const { openSandbox } = await import('../sandbox/sandbox.ts');
   const sandbox = await openSandbox({ ...size, signal: context.signal });
   try {
     const counts = (['users', 'packages', 'emails', 'coupons'] as const)
@@ -165,10 +168,6 @@ async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): P
 }
 
 async function newestBatch(context: CliContext, environment: CliContext['environment']): Promise<string> {
-  const [{ openJournalForReading, withReleases }, { readSettings, settingsFrom }] = await Promise.all([
-    import('../app.ts'),
-    import('../settings/settings.ts'),
-  ]);
   const settings = settingsFrom(readSettings({ flags: [], environment, folder: context.folder }));
   return withReleases(async (releases) => {
     const journal = await openJournalForReading(settings, systemClock, releases);
@@ -235,7 +234,6 @@ function environmentOf(context: CliContext, sandbox: Sandbox, folder: string): C
 /** Runs a command as if it had been typed. */
 function shellOf(context: CliContext, environment: CliContext['environment'], endsWith: ExitCode = 0): Shell {
   return async (...words) => {
-    const { run } = await import('./program.ts');
     const shown = words.map((word) => (/^[\w./:,=-]+$/.test(word) ? word : JSON.stringify(word)));
     context.stdout.write(`\n${paint(context, 'bold', `$ npx admin-mirror ${shown.join(' ')}`)}\n`);
     const code = await run(words, { ...context, environment });

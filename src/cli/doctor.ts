@@ -9,9 +9,17 @@ import type { ResourceName } from '../model/resources.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
 import type { CliContext } from './context.ts';
 import { type Check, checkLines, skipped } from './doctor/check.ts';
-import type { FileToCheck } from './doctor/local-checks.ts';
 import { printJson, printLine } from './output.ts';
 import { pasteable } from './pasteable.ts';
+import * as about from './doctor/local-checks.ts';
+import type { FileToCheck } from './doctor/local-checks.ts';
+import { checkNights } from './doctor/night-checks.ts';
+import { capabilitiesOnRecord, recordMeasured } from './doctor/probe.ts';
+import { checkLists, checkServer } from './doctor/server-checks.ts';
+import { openReading } from '../data/open.ts';
+import { openJournalForReading } from '../journal/open.ts';
+import { withReleases } from '../model/releases.ts';
+import { openApi } from '../api/open.ts';
 
 interface Flags {
   readonly probe?: true;
@@ -43,7 +51,6 @@ export function define(program: Command, context: CliContext): void {
 }
 
 async function examine(context: CliContext, probe: boolean): Promise<Findings> {
-  const about = await import('./doctor/local-checks.ts');
   const reading = context.reading();
   const first = [about.checkNode(), ...about.checkSettings(reading, context.folder)];
   const settings = reading.rest;
@@ -52,7 +59,6 @@ async function examine(context: CliContext, probe: boolean): Promise<Findings> {
   const network = about.checkNetwork(reading, settings);
   const server = await examineServer(context, settings, probe);
   const files = (await Promise.all((await filesOf(settings)).map(about.checkFile))).flat();
-  const { checkNights } = await import('./doctor/night-checks.ts');
   const reports = await about.checkReports(settings);
   const nights = await checkNights(context, settings, networkOrNone(settings));
   return {
@@ -66,7 +72,6 @@ async function examineServer(context: CliContext, settings: Settings, probe: boo
   if (baseUrl === undefined) {
     return { checks: [skipped('server', 'there is no base address to ask')], capabilities: {} };
   }
-  const { checkServer } = await import('./doctor/server-checks.ts');
   const { signal } = context;
   const key = keyOrNone(settings);
   const network = networkOrNone(settings);
@@ -79,14 +84,9 @@ async function examineServer(context: CliContext, settings: Settings, probe: boo
 }
 
 async function examineLists(context: CliContext, settings: Settings, probe: boolean): Promise<Findings> {
-  const [{ checkLists }, { recordMeasured, capabilitiesOnRecord }, { openApi, withReleases }] = await Promise.all([
-    import('./doctor/server-checks.ts'),
-    import('./doctor/probe.ts'),
-    import('../app.ts'),
-  ]);
   return withReleases(async (releases) => {
     const { checks, capabilities, measured } = await checkLists({
-      client: await openApi({ settings, log: silentLog, clock: systemClock }, releases),
+      client: openApi({ settings, log: silentLog, clock: systemClock }, releases),
       pageSize: settings.api.pageSize,
       stored: probe ? () => null : await capabilitiesOnRecord(settings, releases),
       clock: systemClock,
@@ -115,7 +115,6 @@ function networkOrNone(settings: Settings) {
 }
 
 async function filesOf(settings: Settings): Promise<FileToCheck[]> {
-  const { openJournalForReading, openReading, withReleases } = await import('../app.ts');
   return [
     {
       name: 'mirror',
@@ -124,7 +123,7 @@ async function filesOf(settings: Settings): Promise<FileToCheck[]> {
       madeBy: '`sync`',
       open: () =>
         withReleases(async (releases) => {
-          (await openReading(settings, releases)).snapshot().release();
+          openReading(settings, releases).snapshot().release();
         }),
     },
     {

@@ -3,13 +3,13 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import type { CliContext } from './context.ts';
 import { printNote, printWarning } from './output.ts';
 import { isReport, reportRequest } from './report-request.ts';
-import { datedName, isDated, type KeptNames } from '../data/dated-files.ts';
 import type { FileForm } from '../data/export.ts';
 import { type Compression, type ExportFormat, exportFormats, formatOfName, isPacked } from '../data/formats.ts';
 import type { SourceRequest } from '../data/source.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { StatementPart } from '../store/reading-types.ts';
+import { datedName, isDated, keepNewest, type KeptNames } from '../data/dated-files.ts';
 
 interface ExportTarget {
   readonly path: string;
@@ -49,7 +49,6 @@ export async function removeOlder(
   of: KeptNames['of'],
 ): Promise<{ readonly removed?: readonly string[] }> {
   if (keep === undefined) return {};
-  const { keepNewest } = await import('../data/dated-files.ts');
   const { removed, left } = await keepNewest({ pattern, written: path, keep, of });
   for (const each of removed) printNote(context, `removed ${relative(context.folder, each)}`);
   for (const each of left)

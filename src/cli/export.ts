@@ -2,20 +2,26 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Releases } from '../app.ts';
 import type { CliContext } from './context.ts';
 import { checkAll, type ExportFlags, formOf, partOf, removeOlder, targetOf, whatOf } from './export-flags.ts';
 import { toMoment } from './flag-values.ts';
 import { printJson, printNote, printWarning } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 import { toParameter } from './report-request.ts';
-import type { ExportRequest, ExportRun, FileForm } from '../data/export.ts';
 import { exportFormats, isPacked } from '../data/formats.ts';
 import { isWhole } from '../data/selection.ts';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock, timestampOf } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
+import { drawReport } from './reports.ts';
+import { exportSet, manifestProgram } from '../data/export-set.ts';
+import { exportChunks, type ExportRequest, type ExportRun, type FileForm } from '../data/export.ts';
+import { openReading, openReadingProcess } from '../data/open.ts';
+import { writeToStream } from '../data/stream-output.ts';
+import { type Releases, withReleases } from '../model/releases.ts';
+import { requireSpace } from '../store/files/disk-space.ts';
+import { writeDurableFile } from '../store/files/durable-file.ts';
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -77,7 +83,6 @@ Examples:
     .action(async (what: string | undefined, flags: ExportFlags) => {
       if (flags.all === true) return exportAll(context, what, flags);
       if (flags.chart === undefined) return run(context, what, flags);
-      const { drawReport } = await import('./reports.ts');
       return drawReport(context, what, flags, partOf(flags), flags.chart);
     });
 }
@@ -87,7 +92,6 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const request = { what: await whatOf(context, what, flags), form: formOf(flags, named) };
   checkStandardOutput(context, request.form, flags, named);
   const target = named === undefined ? undefined : targetOf(context, named, flags.keep);
-  const { withReleases } = await import('../app.ts');
   const { signal } = context;
   await withReleases(async (releases) => {
     let rows = 0;
@@ -97,11 +101,9 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
       onWarning: (warning) => printWarning(context, warning),
     });
     if (target === undefined) {
-      const { writeToStream } = await import('../data/stream-output.ts');
       await writeToStream(context.stdout, chunks, signal);
       return;
     }
-    const { writeDurableFile } = await import('../store/files/durable-file.ts');
     refuseOwnFiles(target.path, context.settings());
     const bytes = await writeDurableFile(target.path, chunks, signal);
     printNote(context, `${counted(rows, 'row')} written to ${target.shown}`);
@@ -119,12 +121,10 @@ async function openChunks(
   request: ExportRequest,
   run: ExportRun,
 ): Promise<AsyncGenerator<Uint8Array>> {
-  const { openReading, openReadingProcess } = await import('../app.ts');
   if ('relation' in request.what && isWhole(request.what)) {
-    const { exportChunks } = await import('../data/export.ts');
-    return exportChunks(await openReading(settings, releases), request, run);
+    return exportChunks(openReading(settings, releases), request, run);
   }
-  const reading = await openReadingProcess(releases);
+  const reading = openReadingProcess(releases);
   return reading.chunks(settings.store.mirror, { kind: 'export', request }, run);
 }
 
@@ -163,11 +163,6 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
   }
   const form = formOf(flags, undefined);
   const target = targetOf(context, flags.output, flags.keep);
-  const [{ openReading, withReleases }, { exportSet, manifestProgram }, { requireSpace }] = await Promise.all([
-    import('../app.ts'),
-    import('../data/export-set.ts'),
-    import('../store/files/disk-space.ts'),
-  ]);
   const manifest = await withReleases(async (releases) => {
     const settings = context.settings();
     const request = {
@@ -176,7 +171,7 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
       meta: flags.meta === true,
       check: (file: string) => refuseOwnFiles(join(target.path, file), settings),
     };
-    const store = await openReading(settings, releases);
+    const store = openReading(settings, releases);
     const { size } = statSync(settings.store.mirror);
     requireSpace('export every table', target.path, isSmall(form) ? size / 2 : size);
     return exportSet(store, request, {

@@ -2,11 +2,13 @@
 import type { Command } from 'commander';
 import { IncompleteError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
-import type { ForgetReceipt, UndoReceipt } from '../mirror/forget.ts';
 import type { TableCounts } from '../store/forget-types.ts';
 import { askConsent } from './consent.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine, printNote } from './output.ts';
+import { findUser, type ForgetReceipt, forgetUser, undoForget, type UndoReceipt } from '../mirror/forget.ts';
+import { openForget } from '../mirror/open-status.ts';
+import { withReleases } from '../model/releases.ts';
 
 interface Flags {
   readonly undo?: true;
@@ -39,10 +41,6 @@ Examples:
 
 async function forget(context: CliContext, named: string, flags: Flags): Promise<void> {
   const settings = context.settings();
-  const [{ openForget, withReleases }, { findUser, forgetUser }] = await Promise.all([
-    import('../app.ts'),
-    import('../mirror/forget.ts'),
-  ]);
   const receipt = await withReleases(async (releases) => {
     const ports = await openForget(settings, systemClock, releases);
     const user = findUser(ports.store, named);
@@ -57,10 +55,6 @@ async function forget(context: CliContext, named: string, flags: Flags): Promise
 }
 
 async function undo(context: CliContext, named: string): Promise<void> {
-  const [{ openForget, withReleases }, { undoForget }] = await Promise.all([
-    import('../app.ts'),
-    import('../mirror/forget.ts'),
-  ]);
   const receipt = await withReleases(async (releases) =>
     undoForget(await openForget(context.settings(), systemClock, releases), named),
   );

@@ -5,16 +5,6 @@ import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type CliContext, flagValues } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
-import {
-  type Answers,
-  askedAnswers,
-  givenAnswers,
-  type InitFlags,
-  keyFileOf,
-  keyVariable,
-  type Questions,
-  writeKey,
-} from './init/answers.ts';
 import { printJson, printLine, printNote, printWarning } from './output.ts';
 import { pasteable } from './pasteable.ts';
 import { UsageError } from '../model/errors.ts';
@@ -30,14 +20,25 @@ import { type FileValue, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
 import { networkOf } from '../settings/server.ts';
 import { defaultConfigFile, readSettings, type Settings, settingsFrom, valueOf } from '../settings/settings.ts';
+import { checkLists, checkServer } from './doctor/server-checks.ts';
+import {
+  type Answers,
+  askedAnswers,
+  givenAnswers,
+  type InitFlags,
+  keyFileOf,
+  keyVariable,
+  openQuestions,
+  type Questions,
+  writeKey,
+} from './init/answers.ts';
+import { sync } from './sync.ts';
+import { withReleases } from '../model/releases.ts';
+import { writeDurableFile } from '../store/files/durable-file.ts';
+import { openApi } from '../api/open.ts';
 
 /** Looks at the server, the key, and each list. Throws only where the command was stopped. */
 async function tryServer(context: CliContext, base: Settings, baseUrl: string, key: Secret): Promise<readonly Check[]> {
-  const [{ checkServer }, { checkLists }, { openApi, withReleases }] = await Promise.all([
-    import('./doctor/server-checks.ts'),
-    import('./doctor/server-checks.ts'),
-    import('../app.ts'),
-  ]);
   const { signal } = context;
   const { timeoutMs, pageSize } = base.api;
   const { checks, usable } = await checkServer({
@@ -52,7 +53,7 @@ async function tryServer(context: CliContext, base: Settings, baseUrl: string, k
   const settings = { ...base, api: { ...base.api, baseUrl, key } };
   const lists = await withReleases(async (releases) =>
     checkLists({
-      client: await openApi({ settings, log: silentLog, clock: systemClock }, releases),
+      client: openApi({ settings, log: silentLog, clock: systemClock }, releases),
       pageSize,
       stored: () => null,
       clock: systemClock,
@@ -141,7 +142,6 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
       advice: 'Run `admin-mirror doctor`, then `admin-mirror sync`.',
     });
   }
-  const { sync } = await import('./sync.ts');
   await sync({ ...context, settings: () => settings, json: () => false }, resourceNames, {});
 }
 
@@ -187,7 +187,6 @@ async function questionsOf(context: CliContext, flags: InitFlags): Promise<Quest
       advice: 'Add --yes, --base-url URL and one of --key-file FILE, --key-env, --key-credential NAME.',
     });
   }
-  const { openQuestions } = await import('./init/answers.ts');
   return openQuestions(context);
 }
 
@@ -224,7 +223,6 @@ async function allowReplacing(
 
 /** Writes key and config, both or neither. Gives the settings as the next command will find them, where they are sound. */
 async function write(context: CliContext, target: Target, answers: Answers): Promise<Settings | undefined> {
-  const { writeDurableFile } = await import('../store/files/durable-file.ts');
   const { baseUrl, source, key, isNew } = answers;
   const { insecureHttp } = context.reading().rest.api;
   const { profile, path } = target;

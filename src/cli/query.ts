@@ -10,6 +10,9 @@ import { readInput, toDuration } from './flag-values.ts';
 import { printJson, printNote } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 import { tableRoom, writePaged } from './pager.ts';
+import { openReadingProcess } from '../data/open.ts';
+import { withReleases } from '../model/releases.ts';
+import { writeDurableFile } from '../store/files/durable-file.ts';
 
 interface QueryFlags {
   readonly format: QueryFormat;
@@ -52,10 +55,9 @@ Examples:
 }
 
 async function run(context: CliContext, argument: string | undefined, flags: QueryFlags): Promise<void> {
-  const { openReadingProcess, withReleases } = await import('../app.ts');
   await withReleases(async (releases) => {
     // First of all, as it takes a moment to get ready.
-    const reading = await openReadingProcess(releases);
+    const reading = openReadingProcess(releases);
     const settings = context.settings();
     const { sql, file } = await requestOf(context, argument, flags);
     const run = { signal: context.signal, timeoutMs: flags.timeout };
@@ -64,7 +66,6 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
       await writePaged(context, chunks, flags.pager);
       return;
     }
-    const { writeDurableFile } = await import('../store/files/durable-file.ts');
     const path = resolve(context.folder, file);
     refuseOwnFiles(path, settings);
     const bytes = await writeDurableFile(path, chunks, context.signal);

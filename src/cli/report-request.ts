@@ -2,10 +2,12 @@
 import { InvalidArgumentError } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
-import type { ReportRequest } from '../data/reports/run.ts';
 import type { StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { printNote } from './output.ts';
+import { openReports } from '../data/open.ts';
+import { reportNamed } from '../data/reports/reports.ts';
+import { assumptionsWith, boundValues, type ReportRequest } from '../data/reports/run.ts';
 
 const prefix = 'report:';
 
@@ -43,11 +45,6 @@ export async function reportRequest(
   if (flags.sql !== undefined)
     throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
   if (flags.meta === true) throw new UsageError('--meta is for tables and views; a report has the columns that it has');
-  const [{ openReports }, { reportNamed }, { assumptionsWith, boundValues }] = await Promise.all([
-    import('../app.ts'),
-    import('../data/reports/reports.ts'),
-    import('../data/reports/run.ts'),
-  ]);
   const reports = await openReports(context.settings());
   const report = reportNamed(reports, what.slice(prefix.length));
   // At an earlier time, today and 30d ago are those of then.

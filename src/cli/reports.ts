@@ -5,9 +5,18 @@ import type { CliContext } from './context.ts';
 import { paint, printJson, printLine, printNote, printWarning } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 import { isReport, type ReportFlags, reportRequest } from './report-request.ts';
-import type { BrokenReport, Report, ReportParameter, Reports } from '../data/reports/reports.ts';
 import { UsageError } from '../model/errors.ts';
 import type { StatementPart } from '../store/reading-types.ts';
+import { openReadingProcess, openReports } from '../data/open.ts';
+import {
+  type BrokenReport,
+  type Report,
+  reportNamed,
+  type ReportParameter,
+  type Reports,
+} from '../data/reports/reports.ts';
+import { withReleases } from '../model/releases.ts';
+import { writeDurableFile } from '../store/files/durable-file.ts';
 
 /** Draws the report into the file, which appears whole or not at all. */
 export async function drawReport(
@@ -30,12 +39,8 @@ export async function drawReport(
       `--chart draws in the place of rows: leave out ${flags.output === undefined ? '--columns' : '-o'}`,
     );
   }
-  const [{ openReadingProcess, withReleases }, { writeDurableFile }] = await Promise.all([
-    import('../app.ts'),
-    import('../store/files/durable-file.ts'),
-  ]);
   await withReleases(async (releases) => {
-    const reading = await openReadingProcess(releases);
+    const reading = openReadingProcess(releases);
     const settings = context.settings();
     const path = resolve(context.folder, file);
     refuseOwnFiles(path, settings);
@@ -71,10 +76,6 @@ Examples:
 }
 
 async function run(context: CliContext, name: string | undefined): Promise<void> {
-  const [{ openReports }, { reportNamed }] = await Promise.all([
-    import('../app.ts'),
-    import('../data/reports/reports.ts'),
-  ]);
   const found = await openReports(context.settings());
   if (name !== undefined) {
     const report = reportNamed(found, name);

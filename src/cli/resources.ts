@@ -10,7 +10,6 @@ import { type Resource, resourceNames, resourceOf, type UserRelation } from '../
 import { passwordsIn } from '../model/secret-words.ts';
 import { harmless } from '../model/terminal-text.ts';
 import { systemClock } from '../model/time.ts';
-import type { Releases } from '../app.ts';
 import { askConsent, noteProfile } from './consent.ts';
 import type { CliContext } from './context.ts';
 import {
@@ -22,6 +21,14 @@ import {
   type ParameterFlags,
 } from './resource-flags.ts';
 import { printWarning } from './output.ts';
+import { checkedListOptions } from '../api/list-query.ts';
+import { openApi } from '../api/open.ts';
+import { doneBefore } from '../bulk/claim.ts';
+import { fingerprintOfWrite, openWrite, recordedWrite } from '../bulk/single-write.ts';
+import { jsonText, printAnswer, printPage, printPages } from './answers.ts';
+import { openLog } from './logger.ts';
+import { openJournal } from '../journal/open.ts';
+import { type Releases, withReleases } from '../model/releases.ts';
 
 export function define(program: Command, context: CliContext): void {
   for (const name of resourceNames) defineResource(program, context, resourceOf(name));
@@ -66,11 +73,10 @@ async function withClient(
   context: CliContext,
   work: (client: Client, releases: Releases) => Promise<void>,
 ): Promise<void> {
-  const [{ openApi, withReleases }, { openLog }] = await Promise.all([import('../app.ts'), import('./logger.ts')]);
   const settings = context.settings();
   const log = await openLog(context);
   await withReleases(async (releases) => {
-    const client = await openApi({ settings, log, clock: systemClock }, releases);
+    const client = openApi({ settings, log, clock: systemClock }, releases);
     try {
       await work(client, releases);
     } catch (error) {
@@ -83,16 +89,11 @@ async function withClient(
 async function printRefusal(context: CliContext, client: Client, error: OperatorError): Promise<void> {
   const answer = (error as { readonly answer?: Answer | undefined }).answer;
   if (answer === undefined) return;
-  const { jsonText } = await import('./answers.ts');
   context.stdout.write(harmless(context.redact(client.redact(jsonText(answer.raw)))));
 }
 
 async function runList(context: CliContext, resource: Resource, flags: ListFlags): Promise<void> {
   const words = listWordsOf(flags);
-  const [{ checkedListOptions }, { printPage, printPages }] = await Promise.all([
-    import('../api/list-query.ts'),
-    import('./answers.ts'),
-  ]);
   const options = checkedListOptions(resource.name, words);
   const include = words.include ?? [];
   await withClient(context, async (client) => {
@@ -130,7 +131,6 @@ async function runOperation(
     const send = () => callOf(operation.name)(client, call);
     if (record !== undefined) context.sends();
     const answer = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
-    const { printAnswer } = await import('./answers.ts');
     printAnswer(context, answer);
   });
 }
@@ -142,11 +142,6 @@ async function openRecord(
   { id, body }: Call,
   releases: Releases,
 ): Promise<(send: () => Promise<Answer>, redact: (text: string) => string) => Promise<Answer>> {
-  const [{ openJournal }, { fingerprintOfWrite, openWrite, recordedWrite }, { doneBefore }] = await Promise.all([
-    import('../app.ts'),
-    import('../bulk/single-write.ts'),
-    import('../bulk/claim.ts'),
-  ]);
   const journal = await openJournal(context.settings(), systemClock, releases);
   const user = path.includes('{user}') ? id : null;
   // Of a password, not even that it is long.

@@ -6,11 +6,12 @@ import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
-import { type Switch, switches } from '../sandbox/behaviour.ts';
 import { type Chaos, chaosMeanings, chaosNames } from '../sandbox/churn.ts';
-import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine, printNote } from './output.ts';
+import { readBehaviour, type Switch, switches } from '../sandbox/behaviour.ts';
+import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
+import { writeDurableFile } from '../store/files/durable-file.ts';
 
 interface Flags {
   readonly port: number;
@@ -96,11 +97,6 @@ function printSwitches(context: CliContext): void {
 
 async function serve(context: CliContext, flags: Flags): Promise<void> {
   const { switches: _, behaviour, controlKeyFile, ...options } = flags;
-  const [{ openSandbox }, { readBehaviour }, { writeDurableFile }] = await Promise.all([
-    import('../sandbox/sandbox.ts'),
-    import('../sandbox/behaviour.ts'),
-    import('../store/files/durable-file.ts'),
-  ]);
   const controlKey = randomBytes(16).toString('hex');
   const set = readBehaviour(behaviour ?? {});
   if (flags.users >= 100_000) printNote(context, `making up ${flags.users.toLocaleString('en')} users …`);

@@ -4,6 +4,8 @@ import { UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { CliContext } from './context.ts';
+import { printJobs, runOnce, sendTestAlert } from './schedule/shown.ts';
+import { work } from './schedule/work.ts';
 
 interface Flags {
   readonly once?: string;
@@ -28,7 +30,6 @@ export function define(program: Command, context: CliContext): void {
     )
     .action(async (flags: Flags) => {
       if (flags.testAlert) {
-        const { sendTestAlert } = await import('./schedule/shown.ts');
         await sendTestAlert(context);
         return;
       }
@@ -39,13 +40,10 @@ export function define(program: Command, context: CliContext): void {
         });
       }
       if (flags.list) {
-        const { printJobs } = await import('./schedule/shown.ts');
         printJobs(context, jobs);
       } else if (flags.once === undefined) {
-        const { work } = await import('./schedule/work.ts');
         await work(context);
       } else {
-        const { runOnce } = await import('./schedule/shown.ts');
         await runOnce(context, jobNamed(flags.once, jobs));
       }
     });

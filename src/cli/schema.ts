@@ -5,11 +5,15 @@ import { basename, extname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { OperatorError } from '../model/errors.ts';
 import { type SchemaFormat, schemaFormats } from '../data/formats.ts';
-import type { InventoryTable } from '../data/inventory.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { paint, printNote, printWarning } from './output.ts';
 import { writePaged } from './pager.ts';
+import { datasetteMetadata } from '../data/datasette.ts';
+import { dictionaryMarkdown } from '../data/dictionary-markdown.ts';
+import { inventory, inventoryOf, type InventoryTable } from '../data/inventory.ts';
+import { openReading } from '../data/open.ts';
+import { withReleases } from '../model/releases.ts';
 
 interface SchemaFlags {
   readonly format: SchemaFormat;
@@ -43,7 +47,6 @@ Examples:
 }
 
 async function run(context: CliContext, table: string | undefined, flags: SchemaFlags): Promise<void> {
-  const { inventory, inventoryOf } = await import('../data/inventory.ts');
   const file = context.settings().store.mirror;
   const all = inventory(await relationsIn(context, file));
   const shown = table === undefined ? all : [inventoryOf(all, table)];
@@ -65,13 +68,11 @@ async function textOf(
     case 'text':
       return tables.map((table) => `${linesOf(context, table).join('\n')}\n`).join('\n');
     case 'markdown': {
-      const { dictionaryMarkdown } = await import('../data/dictionary-markdown.ts');
       return dictionaryMarkdown(tables);
     }
     case 'json':
       return jsonText({ file, tables });
     case 'datasette': {
-      const { datasetteMetadata } = await import('../data/datasette.ts');
       return jsonText(datasetteMetadata(basename(file, extname(file)), tables));
     }
   }
@@ -87,10 +88,9 @@ async function relationsIn(context: CliContext, file: string): Promise<readonly 
     printNote(context, `There is no mirror at ${file} yet; this is what \`admin-mirror sync\` makes.`);
     return undefined;
   }
-  const { openReading, withReleases } = await import('../app.ts');
   try {
     return await withReleases(async (releases) => {
-      const snapshot = (await openReading(context.settings(), releases)).snapshot();
+      const snapshot = openReading(context.settings(), releases).snapshot();
       releases.add({ close: () => snapshot.release() });
       return snapshot.relations();
     });

@@ -5,6 +5,10 @@ import type { CopyContents } from '../data/copy-types.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
+import { openShareWatch } from './progress.ts';
+import { openMirrorToCopy } from '../data/open-copies.ts';
+import { makeSnapshot } from '../data/snapshot.ts';
+import { bytesText } from '../model/bytes.ts';
 
 interface Flags {
   readonly anonymise?: true;
@@ -42,13 +46,8 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
   const settings = context.settings();
   const path = resolve(context.folder, file);
   refuseOwnFiles(path, settings);
-  const [{ openMirrorToCopy }, { makeSnapshot }, { openShareWatch }] = await Promise.all([
-    import('../app.ts'),
-    import('../data/snapshot.ts'),
-    import('./progress.ts'),
-  ]);
   const anonymised = flags.anonymise === true;
-  const mirror = await openMirrorToCopy(settings);
+  const mirror = openMirrorToCopy(settings);
   const watch = openShareWatch(context, 'copying');
   const copyRun = { signal: context.signal, progress: watch.progress };
   const thoroughness = flags.check ? 'whole' : 'opened';
@@ -60,7 +59,6 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
 }
 
 async function linesOf(file: string, anonymised: boolean, contents: CopyContents): Promise<string[]> {
-  const { bytesText } = await import('../model/bytes.ts');
   const rows = Object.entries(contents.resources).map(([name, each]) => `${each.rows.toLocaleString('en')} ${name}`);
   return [
     `${file}: ${bytesText(contents.bytes)}, ${rows.join(', ')}${anonymised ? ', anonymised' : ''}`,

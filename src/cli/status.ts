@@ -5,13 +5,16 @@ import { capabilityWords } from './capability-words.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';
 import { pasteable } from './pasteable.ts';
-import type { StatusProblem } from './status-problems.ts';
 import { width } from '../data/text-table.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
 import { counted } from '../model/counted.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { parseInstant, systemClock } from '../model/time.ts';
 import type { MirrorEvent } from '../store/mirror-types.ts';
+import { checkCode, type StatusProblem, statusProblems } from './status-problems.ts';
+import { openStatus } from '../mirror/open-status.ts';
+import { withReleases } from '../model/releases.ts';
+import { openWorkerStatus } from '../worker/open-status.ts';
 import type { JobStatus, WorkerStatus } from '../worker/status.ts';
 
 /** Nothing where there is neither a job nor a worker. What is wrong is told apart: src/cli/status-problems.ts. */
@@ -54,10 +57,6 @@ export function define(program: Command, context: CliContext): void {
         'run or job failed, 8 where the outcome of a bulk row is not known, 2 where there is no mirror',
     )
     .action(async (flags: Flags) => {
-      const [{ openStatus, openWorkerStatus, withReleases }, { checkCode, statusProblems }] = await Promise.all([
-        import('../app.ts'),
-        import('./status-problems.ts'),
-      ]);
       const settings = context.settings();
       const status = await withReleases((releases) => openStatus(settings, releases));
       const worker = await withReleases((releases) => openWorkerStatus(settings, systemClock, releases));

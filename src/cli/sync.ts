@@ -12,6 +12,14 @@ import type { Mode } from '../mirror/plan.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine, printWarning } from './output.ts';
+import { openDirectory } from '../bulk/open.ts';
+import { recordLate } from '../bulk/settle.ts';
+import { openLog } from './logger.ts';
+import { openSyncWatch } from './sync-progress.ts';
+import { openJournal } from '../journal/open.ts';
+import { openPlan } from '../mirror/open-status.ts';
+import { openSync } from '../mirror/open.ts';
+import { withReleases } from '../model/releases.ts';
 
 interface Flags {
   readonly full?: true;
@@ -49,18 +57,13 @@ export function define(program: Command, context: CliContext): void {
 /** Runs a sync, and prints what became of it. Throws why it is not complete. */
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const settings = context.settings();
-  const [{ openSync, withReleases }, { openLog }, { openSyncWatch }] = await Promise.all([
-    import('../app.ts'),
-    import('./logger.ts'),
-    import('./sync-progress.ts'),
-  ]);
   const run = runId(systemClock);
   const log = await openLog(context, () => ({ run }));
   const request = { ...requestOf(context, resources, flags), run };
   const { report, error } = await withReleases(async (releases) => {
     const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
     const surroundings = { settings, log, clock: systemClock, signal: context.signal };
-    const end = await (await openSync(surroundings, releases))(request, watch.progress);
+    const end = await openSync(surroundings, releases)(request, watch.progress);
     const { status, requests, retries } = end.report;
     watch.ended({ status, requests, retries });
     return end;
@@ -75,12 +78,8 @@ export async function sync(context: CliContext, resources: readonly ResourceName
 async function noteLate(context: CliContext): Promise<void> {
   const settings = context.settings();
   if (!settings.resources.users.include.includes('balance_transactions') || !existsSync(settings.store.journal)) return;
-  const [{ openDirectory, openJournal, withReleases }, { recordLate }] = await Promise.all([
-    import('../app.ts'),
-    import('../bulk/settle.ts'),
-  ]);
   await withReleases(async (releases) => {
-    const directory = await openDirectory(settings, releases);
+    const directory = openDirectory(settings, releases);
     if (directory === null) return;
     for (const { batch, row, state } of await recordLate(
       await openJournal(settings, systemClock, releases),
@@ -105,7 +104,6 @@ function requestOf(context: CliContext, resources: readonly ResourceName[], flag
 
 async function plan(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const request = requestOf(context, resources, flags);
-  const { openPlan, withReleases } = await import('../app.ts');
   const planned = await withReleases((releases) => openPlan(context.settings(), request, releases));
   if (context.json()) {
     printJson(context, planned);

@@ -9,6 +9,10 @@ import type { DifferingCount } from '../mirror/verify-counts.ts';
 import type { ResourceVerdict } from '../mirror/verify-resource.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';
+import { openLog } from './logger.ts';
+import { openSyncWatch } from './sync-progress.ts';
+import { withReleases } from '../model/releases.ts';
+import { openVerify } from '../mirror/open.ts';
 
 interface Flags {
   readonly deep?: true;
@@ -33,18 +37,13 @@ export function define(program: Command, context: CliContext): void {
 
 async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const settings = context.settings();
-  const [{ openVerify, withReleases }, { openLog }, { openSyncWatch }] = await Promise.all([
-    import('../app.ts'),
-    import('./logger.ts'),
-    import('./sync-progress.ts'),
-  ]);
   const run = runId(systemClock);
   const log = await openLog(context, () => ({ run }));
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {
     const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
     const surroundings = { settings, log, clock: systemClock, signal: context.signal };
-    const end = await (await openVerify(surroundings, releases))(request, watch.progress);
+    const end = await openVerify(surroundings, releases)(request, watch.progress);
     watch.ended({ status: end.report.status, requests: end.report.requests });
     return end;
   });

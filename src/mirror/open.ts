@@ -1,5 +1,12 @@
 /** Opens what syncs and compares a mirror, as every command and every test does. */
 import type { Client } from '../api/client.ts';
+import { openApi } from '../api/open.ts';
+import { OperatorError } from '../model/errors.ts';
+import type { Releases } from '../model/releases.ts';
+import { runId } from '../model/run-id.ts';
+import type { Surroundings } from '../settings/settings.ts';
+import { syncBounds } from './open-status.ts';
+import { recordDifferences } from './verify-record.ts';
 import type { FreeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';
 import type { Clock } from '../model/time.ts';
@@ -63,4 +70,66 @@ export function openVerifyEngine(options: EngineOptions): Engine<VerifyRequest, 
   const store = openVerifyStore(file);
   const ports = { source: sourceOf(options), store, clock, signal, progress, counts: () => client.counters };
   return { run: (request) => verify(ports, request), close: () => store.close() };
+}
+
+/** Runs a sync with the settings; what of the request the settings say is not asked for. */
+export type RunSync = (
+  request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
+  progress: SyncProgress,
+) => Promise<SyncResult>;
+
+/** The parts of a sync, wired; gives the function that runs one. */
+export function openSync(surroundings: Surroundings, releases: Releases): RunSync {
+  const { settings, clock, signal } = surroundings;
+  const client = openApi(surroundings, releases);
+  const { windowPages, brake } = settings.sync;
+  const { users, packages, emails } = settings.resources;
+  return (request, progress) => {
+    const options = { client, file: settings.store.mirror, pageSize: settings.api.pageSize, clock, signal, progress };
+    const engine = releases.add(openSyncEngine({ ...options, historyIgnore: settings.history.ignore }));
+    return engine.run({
+      ...request,
+      ...syncBounds,
+      windowPages,
+      brake,
+      concurrency: settings.api.concurrency,
+      includes: { users: users.include, packages: packages.include, emails: emails.include },
+      historyKeepMs: settings.history.keepMs,
+    });
+  };
+}
+
+/**
+ * The comparison of the mirror with the server, wired; while it compares, the mirror is opened so that it cannot be
+ * written to. Afterwards the windows that differ are put on record, so that the next sync compares them.
+ */
+export function openVerify(
+  surroundings: Surroundings,
+  releases: Releases,
+): (request: Omit<VerifyRequest, 'concurrency'>, progress: SyncProgress) => Promise<VerifyResult> {
+  const { settings, clock, signal } = surroundings;
+  const client = openApi(surroundings, releases);
+  const { concurrency, pageSize } = settings.api;
+  return async (request, progress) => {
+    const options = { client, file: settings.store.mirror, pageSize, clock, signal, progress };
+    const result = await releases.add(openVerifyEngine(options)).run({ ...request, concurrency });
+    if (result.differing.length > 0) noteDifferences(surroundings, result, releases);
+    return result;
+  };
+}
+
+function noteDifferences(
+  { settings, clock, log }: Surroundings,
+  { differing }: VerifyResult,
+  releases: Releases,
+): void {
+  try {
+    const { mirror } = settings.store;
+    const store = releases.add(openMirrorStore(mirror, clock, { historyIgnore: settings.history.ignore }));
+    recordDifferences(store, runId(clock), differing);
+  } catch (error) {
+    // A mirror that cannot be written to, or that a sync is writing, can be compared all the same.
+    if (!(error instanceof OperatorError)) throw error;
+    log.warn({}, `the next sync is not told what differs: ${error.message}; \`sync --full\` compares everything`);
+  }
 }

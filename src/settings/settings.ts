@@ -5,7 +5,9 @@
 import { resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
+import type { Log } from '../model/log.ts';
 import { suggestion } from '../model/nearest.ts';
+import type { Clock } from '../model/time.ts';
 import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { addressProblem } from './base-address.ts';
@@ -29,6 +31,15 @@ import { allSettings, isSecret, type Setting, type SettingKey, settingOf } from 
 
 /** What the rooms below are given. Durations are in ms, paths absolute; undefined is not set, or off. */
 export type Settings = ReturnType<typeof settingsOf>;
+
+/** What parts are made from. */
+export interface Surroundings {
+  readonly settings: Settings;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Aborted when the command shall stop. */
+  readonly signal: AbortSignal;
+}
 
 /** A value given on the command line: a flag's own text, or what a flag such as `--quiet` stands for. */
 export interface FlagValue {

@@ -5,13 +5,14 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { openWatch, openWorker, withReleases } from '../../src/app.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import type { Watch } from '../../src/worker/watch.ts';
 import { virtualTime } from '../api/support/virtual-time.ts';
 import { jobOf } from './jobs.ts';
 import { descriptorsOf, rssOf } from './process-size.ts';
+import { withReleases } from '../../src/model/releases.ts';
+import { openWatch, openWorker } from '../../src/worker/open.ts';
 
 const [folder = '', receiver = '', ...wanted] = process.argv.slice(2);
 const measures = wanted.map(Number);
@@ -32,7 +33,7 @@ await withReleases(async (releases) => {
   let url = '';
   const log = { ...silentLog, info: (fields: object) => void ('url' in fields && (url = String(fields.url))) };
   const patient = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});
-  const worker = await openWorker(
+  const worker = openWorker(
     { settings, clock, signal: stop.signal },
     {
       tell: (event) => {

@@ -1,16 +1,25 @@
 /** `bulk status`, `results` and `resolve`: what became of a batch, and a person's word on it. */
 import { resolve } from 'node:path';
 import { counted } from '../../model/counted.ts';
-import type { BatchReport } from '../../bulk/report.ts';
 import type { TableFormat } from '../../bulk/table.ts';
 import { openStates } from '../../bulk/intent.ts';
 import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
+import { openJournal } from '../../journal/open.ts';
+import { withReleases } from '../../model/releases.ts';
+import { resolveRow } from '../../bulk/settle.ts';
+import { reportLines } from './words.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printWarning } from '../output.ts';
 import { printRows, wholePlan } from './review.ts';
 import { withJournal } from './world.ts';
+import { batchOf } from '../../bulk/claim.ts';
+import { type BatchReport, reportOf } from '../../bulk/report.ts';
+import { writeResults } from '../../bulk/results.ts';
+import { tableWriter } from './table-file.ts';
+import * as words from './words.ts';
+import { totalLines } from './words.ts';
 
 /** Nothing that is unknown ends with 0, whichever part of `bulk` tells of it. */
 function exitOf(context: CliContext, reports: readonly BatchReport[]): void {
@@ -26,7 +35,6 @@ export async function runStatus(context: CliContext, name: string | undefined, f
   if (flags.rows === true && name === undefined) {
     throw new UsageError('--rows needs a batch', { advice: 'Name one, or `last` for the newest.' });
   }
-  const [{ reportOf }, words] = await Promise.all([import('../../bulk/report.ts'), import('./words.ts')]);
   await withJournal(context, async (journal) => {
     if (name === undefined) {
       const reports: BatchReport[] = [];
@@ -81,7 +89,6 @@ async function openLines(journal: Journal, { batch }: Batch): Promise<string[]> 
 }
 
 async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
-  const { batchOf } = await import('../../bulk/claim.ts');
   if (journal === undefined) throw new UsageError(`there is no batch ${name}`, { advice: 'Nothing was planned yet.' });
   // Good enough to look at a batch, and too easily another one where something is sent.
   const newest = name === 'last' ? (await journal.batches())[0] : undefined;
@@ -95,12 +102,6 @@ export interface ResultsFlags {
 }
 
 export async function runResults(context: CliContext, name: string, flags: ResultsFlags): Promise<void> {
-  const [{ writeResults }, { tableWriter }, { reportOf }, { totalLines }] = await Promise.all([
-    import('../../bulk/results.ts'),
-    import('./table-file.ts'),
-    import('../../bulk/report.ts'),
-    import('./words.ts'),
-  ]);
   await withJournal(context, async (found) => {
     const [journal, batch] = await named(found, name);
     const folder = flags.output ?? `bulk-${batch.batch}`;
@@ -130,15 +131,6 @@ export async function runResolve(context: CliContext, name: string, flags: Resol
   if ((flags.applied === true) === (flags.notApplied === true)) {
     throw new UsageError('say what happened: --applied or --not-applied');
   }
-  const [{ openJournal, withReleases }, { batchOf }, { resolveRow }, { reportOf }, { reportLines }] = await Promise.all(
-    [
-      import('../../app.ts'),
-      import('../../bulk/claim.ts'),
-      import('../../bulk/settle.ts'),
-      import('../../bulk/report.ts'),
-      import('./words.ts'),
-    ],
-  );
   await withReleases(async (releases) => {
     const journal = await openJournal(context.settings(), systemClock, releases);
     const batch = await batchOf(journal, name);

@@ -1,11 +1,16 @@
 /** `bulk template` and `bulk select`: files for a person to look at, and for `bulk plan` to read. */
-import type { WrittenFormat } from '../../bulk/select.ts';
 import { counted } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printNote, printWarning } from '../output.ts';
 import type { PlanFlags } from './flags.ts';
 import { newFile } from './review.ts';
+import { actionOf } from '../../bulk/actions.ts';
+import { selectSheet, templateText, type WrittenFormat, writtenFormatOf } from '../../bulk/select.ts';
+import { openReading } from '../../data/open.ts';
+import { writeToStream } from '../../data/stream-output.ts';
+import { withReleases } from '../../model/releases.ts';
+import { writeDurableFile } from '../../store/files/durable-file.ts';
 
 export interface MakeFlags {
   readonly output?: string;
@@ -17,10 +22,6 @@ export interface SelectFlags extends MakeFlags, Pick<PlanFlags, 'allowForce'> {
 }
 
 export async function runTemplate(context: CliContext, actionName: string, flags: MakeFlags): Promise<void> {
-  const [{ actionOf }, { templateText }] = await Promise.all([
-    import('../../bulk/actions.ts'),
-    import('../../bulk/select.ts'),
-  ]);
   const action = actionOf(actionName);
   const { format, path } = await placeOf(context, flags);
   const text = templateText(action, format);
@@ -34,16 +35,11 @@ export async function runTemplate(context: CliContext, actionName: string, flags
 }
 
 export async function runSelect(context: CliContext, actionName: string, flags: SelectFlags): Promise<void> {
-  const [{ actionOf }, { selectSheet }, { openReading, withReleases }] = await Promise.all([
-    import('../../bulk/actions.ts'),
-    import('../../bulk/select.ts'),
-    import('../../app.ts'),
-  ]);
   const action = actionOf(actionName);
   const { format, path } = await placeOf(context, flags);
   await withReleases(async (releases) => {
     const settings = context.settings();
-    const store = await openReading(settings, releases);
+    const store = openReading(settings, releases);
     const sheet = await selectSheet(store, flags.sql, action, {
       format,
       decimals: settings.bulk.decimals,
@@ -75,7 +71,6 @@ async function placeOf(
     if (!context.json()) return { format: 'csv', path: undefined };
     throw new UsageError('standard output cannot hold both the rows and the JSON report', { advice: 'Give -o FILE.' });
   }
-  const { writtenFormatOf } = await import('../../bulk/select.ts');
   const format = writtenFormatOf(output);
   return { format, path: newFile(context, output, force === true) };
 }
@@ -85,10 +80,8 @@ async function write(context: CliContext, path: string | undefined, text: Iterab
     for (const piece of text) yield Buffer.from(piece);
   }
   if (path === undefined) {
-    const { writeToStream } = await import('../../data/stream-output.ts');
     await writeToStream(context.stdout, chunks(), context.signal);
     return 0;
   }
-  const { writeDurableFile } = await import('../../store/files/durable-file.ts');
   return writeDurableFile(path, chunks(), context.signal);
 }

@@ -1,10 +1,7 @@
 /** `bulk plan` and `bulk undo`: a batch is made and shown, and nothing is sent. */
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import type { BatchReport } from '../../bulk/report.ts';
 import type { Action } from '../../bulk/action.ts';
-import type { PlanPorts, PlanSource } from '../../bulk/plan.ts';
-import type { ReadRows } from '../../bulk/read-rows.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
@@ -12,6 +9,15 @@ import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
 import { askMark } from './mark.ts';
 import { printRows, type ReviewFile, reviewFile, type ReviewFlags, wholePlan } from './review.ts';
 import { type BulkPorts, openBulk } from './world.ts';
+import { actionOf } from '../../bulk/actions.ts';
+import { batchOf } from '../../bulk/claim.ts';
+import { newBatchId, planBatch, type PlanPorts, type PlanSource } from '../../bulk/plan.ts';
+import { type ReadRows, readRows, undoRows } from '../../bulk/read-rows.ts';
+import { type BatchReport, reportOf, typeTotals } from '../../bulk/report.ts';
+import { notedRows } from '../../bulk/review.ts';
+import { readSheet } from '../../bulk/sheet/sheet.ts';
+import { firstRows, lookLines, planLines } from './words.ts';
+import { withReleases } from '../../model/releases.ts';
 
 export async function runPlan(
   context: CliContext,
@@ -20,7 +26,6 @@ export async function runPlan(
   flags: PlanFlags & ReviewFlags,
 ): Promise<void> {
   const sheet = reviewFile(context, flags);
-  const { withReleases } = await import('../../app.ts');
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const { batch } = await planFile(context, ports, actionName, file, flags);
@@ -42,7 +47,6 @@ export async function planFile(
 
 /** Plans the rows under a name that the log has from the first request on. */
 export async function planNamed(ports: BulkPorts, action: Action, rows: ReadRows, source: PlanSource): Promise<Batch> {
-  const { newBatchId, planBatch } = await import('../../bulk/plan.ts');
   const name = newBatchId(ports.clock);
   ports.about(name);
   return planBatch(ports, action, rows, source, name);
@@ -55,11 +59,6 @@ export async function readFile(
   file: string,
   flags: PlanFlags & Pick<SendFlags, 'yes'>,
 ): Promise<{ readonly action: Action; readonly rows: ReadRows; readonly source: PlanSource }> {
-  const [{ actionOf }, { readSheet }, { readRows }] = await Promise.all([
-    import('../../bulk/actions.ts'),
-    import('../../bulk/sheet/sheet.ts'),
-    import('../../bulk/read-rows.ts'),
-  ]);
   const action = actionOf(actionName);
   const again = againOf(flags);
   // A sheet of 100,000 rows makes the collector let its young heap grow, and garbage with it: 500 MB where 350 do.
@@ -78,12 +77,6 @@ export async function readFile(
 
 export async function runUndo(context: CliContext, name: string, flags: ReviewFlags): Promise<void> {
   const sheet = reviewFile(context, flags);
-  const [{ withReleases }, { actionOf }, { batchOf }, { undoRows }] = await Promise.all([
-    import('../../app.ts'),
-    import('../../bulk/actions.ts'),
-    import('../../bulk/claim.ts'),
-    import('../../bulk/read-rows.ts'),
-  ]);
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const undone = await batchOf(ports.journal, name);
@@ -119,7 +112,6 @@ export async function notePlan(
 ): Promise<BatchReport> {
   const { report, look, below } = await planWords(context, journal, batch);
   if (context.json()) return report;
-  const { firstRows } = await import('./words.ts');
   const { isTTY, columns } = context.stderr;
   const rows = await firstRows(journal.intents(batch.batch), report, isTTY ? columns : undefined);
   for (const line of [...(await look()), ...rows, '', ...(await below())]) printNote(context, line);
@@ -128,12 +120,6 @@ export async function notePlan(
 
 /** What stands above and below the rows. */
 async function planWords(context: CliContext, journal: Journal, batch: Batch) {
-  const [{ reportOf }, { typeTotals }, { notedRows }, { lookLines, planLines }] = await Promise.all([
-    import('../../bulk/report.ts'),
-    import('../../bulk/report.ts'),
-    import('../../bulk/review.ts'),
-    import('./words.ts'),
-  ]);
   const report = await reportOf(journal, batch);
   if (report.counts.invalid > 0 || report.problems.length > 0) context.exit(2);
   return {

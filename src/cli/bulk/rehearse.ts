@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { counted } from '../../model/counted.ts';
-import type { Releases } from '../../app.ts';
 import type { Action } from '../../bulk/action.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -11,7 +10,6 @@ import { makeNewFolder } from '../../model/folder.ts';
 import type { ServedRecord } from '../../model/records.ts';
 import { Secret } from '../../model/secret.ts';
 import { systemClock } from '../../model/time.ts';
-import type { Sandbox } from '../../sandbox/sandbox.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { partialName, removeStale } from '../../store/files/partial-name.ts';
 import type { Batch } from '../../journal/port.ts';
@@ -22,6 +20,14 @@ import { planNamed, readFile } from './plan.ts';
 import { printRows } from './review.ts';
 import { sendWatched } from './send.ts';
 import { type BulkPorts, openBulk } from './world.ts';
+import { checkNotRepeated, termsOf } from '../../bulk/claim.ts';
+import { usersOfRows } from '../../bulk/find-users.ts';
+import { openDirectory } from '../../bulk/open.ts';
+import { reportOf } from '../../bulk/report.ts';
+import * as words from './words.ts';
+import { openJournalForReading } from '../../journal/open.ts';
+import { type Releases, withReleases } from '../../model/releases.ts';
+import { openSandbox, type Sandbox } from '../../sandbox/sandbox.ts';
 
 /** The sandbox is ours alone: nothing speaks against asking it for several at once. */
 const concurrency = 8;
@@ -32,11 +38,6 @@ export async function runRehearsal(
   file: string,
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
-  const [{ withReleases }, { reportOf }, words] = await Promise.all([
-    import('../../app.ts'),
-    import('../../bulk/report.ts'),
-    import('./words.ts'),
-  ]);
   await withReleases(async (releases) => {
     const { action, rows, source } = await readFile(context, actionName, file, flags);
     const { settings, users, freshAsOf } = await stage(context, releases, action, rows);
@@ -94,13 +95,8 @@ async function stage(
   action: Action,
   rows: ReadRows,
 ): Promise<{ readonly settings: Settings; readonly users: number; readonly freshAsOf: string | null }> {
-  const [{ openDirectory }, { usersOfRows }, { openSandbox }] = await Promise.all([
-    import('../../app.ts'),
-    import('../../bulk/find-users.ts'),
-    import('../../sandbox/sandbox.ts'),
-  ]);
   const settings = context.settings();
-  const directory = await openDirectory(settings, releases);
+  const directory = openDirectory(settings, releases);
   if (directory === null) {
     throw new UsageError('there is no mirror to rehearse with', { advice: 'Run `admin-mirror sync` first.' });
   }
@@ -139,10 +135,6 @@ async function checkAgain(
   batch: Batch,
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
-  const [{ openJournalForReading, withReleases }, { checkNotRepeated, termsOf }] = await Promise.all([
-    import('../../app.ts'),
-    import('../../bulk/claim.ts'),
-  ]);
   await withReleases(async (releases) => {
     const real = await openJournalForReading(context.settings(), systemClock, releases);
     const view = await real?.claimView(batch, await journal.claimable(batch.batch), termsOf(rules, clock));

@@ -1,7 +1,6 @@
 /** Every row of a batch: on the terminal through the pager, in `--json`, and as a sheet. */
 import { existsSync } from 'node:fs';
 import { extname, resolve } from 'node:path';
-import type { ReviewRow } from '../../bulk/review.ts';
 import { type TableFormat, tableFormats } from '../../bulk/table.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
@@ -9,6 +8,10 @@ import type { CliContext } from '../context.ts';
 import { printNote, printWarning } from '../output.ts';
 import { refuseOwnFiles } from '../own-files.ts';
 import { tableRoom, writePaged } from '../pager.ts';
+import { notedRows, type ReviewRow, reviewRow, reviewTable } from '../../bulk/review.ts';
+import { tableWriter } from './table-file.ts';
+import { lookLines, rowLines } from './words.ts';
+import { writeDurableFile } from '../../store/files/durable-file.ts';
 
 export interface ReviewFlags {
   readonly output?: string;
@@ -25,7 +28,6 @@ export interface WholePlan {
 }
 
 export async function wholePlan(journal: Journal, { batch }: Batch): Promise<WholePlan> {
-  const { notedRows, reviewRow } = await import('../../bulk/review.ts');
   return {
     look_at: (await notedRows(journal.intents(batch))).map(({ row }) => row),
     plan: await Array.fromAsync(journal.intents(batch), reviewRow),
@@ -39,10 +41,6 @@ export async function printRows(
   { batch }: Batch,
   pager: boolean,
 ): Promise<void> {
-  const [{ notedRows }, { lookLines, rowLines }] = await Promise.all([
-    import('../../bulk/review.ts'),
-    import('./words.ts'),
-  ]);
   const room = tableRoom(context, pager);
   async function* chunks(): AsyncGenerator<Uint8Array> {
     for (const line of lookLines(context, await notedRows(journal.intents(batch)))) yield Buffer.from(`${line}\n`);
@@ -62,11 +60,6 @@ export function reviewFile(context: CliContext, { output, force }: ReviewFlags):
   const path = newFile(context, output, force === true);
   return {
     write: async (journal, batch) => {
-      const [{ reviewTable }, { tableWriter }, { writeDurableFile }] = await Promise.all([
-        import('../../bulk/review.ts'),
-        import('./table-file.ts'),
-        import('../../store/files/durable-file.ts'),
-      ]);
       const writer = tableWriter(format, context.signal, (warning) => printWarning(context, warning));
       await writeDurableFile(path, writer.chunks(reviewTable(journal, batch)), context.signal);
       printNote(context, `Every row was written to ${output}: those that deserve a look stand on top.`);

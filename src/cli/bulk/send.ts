@@ -2,8 +2,6 @@
 import { counted } from '../../model/counted.ts';
 import type { Action } from '../../bulk/action.ts';
 import { UsageError } from '../../model/errors.ts';
-import type { BatchReport } from '../../bulk/report.ts';
-import type { Consent } from '../../bulk/claim.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { askConsent, noteProfile } from '../consent.ts';
 import type { CliContext } from '../context.ts';
@@ -11,6 +9,15 @@ import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
 import { notePlan, planFile } from './plan.ts';
 import { type BulkPorts, fileOf, openBulk } from './world.ts';
+import { realSleep } from '../../api/transmission.ts';
+import { actionOf } from '../../bulk/actions.ts';
+import { approvedBefore, batchOf, checkClaimable, checkFile, checkServer, type Consent } from '../../bulk/claim.ts';
+import { checkMemory } from '../../bulk/journal-memory.ts';
+import { type BatchReport, reportOf, typedTotal } from '../../bulk/report.ts';
+import { endError, reconcileBatch, sendBatch } from '../../bulk/send-batch.ts';
+import { openBulkWatch } from './progress.ts';
+import { reportLines } from './words.ts';
+import { withReleases } from '../../model/releases.ts';
 
 export async function runApply(context: CliContext, name: string, flags: SendFlags): Promise<void> {
   await withBatch(context, name, (ports, batch, action) => apply(context, ports, batch, action, flags));
@@ -22,7 +29,6 @@ export async function runRun(
   file: string,
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
-  const { withReleases } = await import('../../app.ts');
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const { batch, action } = await planFile(context, ports, actionName, file, flags);
@@ -45,7 +51,6 @@ export async function runResume(context: CliContext, name: string, flags: SendFl
     if (batch.state === 'planned') {
       throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
     }
-    const { checkServer } = await import('../../bulk/claim.ts');
     await checkServer(batch, ports.client, context.signal);
     const consent = { ...ports.rules, again: againOf(flags), approved: null };
     await sendAndTell(context, ports, batch, action, flags, consent);
@@ -54,7 +59,6 @@ export async function runResume(context: CliContext, name: string, flags: SendFl
 
 export async function runReconcile(context: CliContext, name: string, flags: SendFlags): Promise<void> {
   await withBatch(context, name, async (ports, batch, action) => {
-    const { checkServer } = await import('../../bulk/claim.ts');
     await checkServer(batch, ports.client, context.signal);
     await sendAndTell(context, ports, batch, action, flags, null);
   });
@@ -66,11 +70,6 @@ async function withBatch(
   name: string,
   work: (ports: BulkPorts, batch: Batch, action: Action) => Promise<void>,
 ): Promise<void> {
-  const [{ withReleases }, { actionOf }, { batchOf }] = await Promise.all([
-    import('../../app.ts'),
-    import('../../bulk/actions.ts'),
-    import('../../bulk/claim.ts'),
-  ]);
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const batch = await batchOf(ports.journal, name);
@@ -86,11 +85,6 @@ async function apply(
   action: Action,
   flags: SendFlags,
 ): Promise<void> {
-  const [{ checkFile, checkServer }, { approvedBefore, checkClaimable }, { checkMemory }] = await Promise.all([
-    import('../../bulk/claim.ts'),
-    import('../../bulk/claim.ts'),
-    import('../../bulk/journal-memory.ts'),
-  ]);
   const { journal, client, rules, clock } = ports;
   await checkFree(journal, batch);
   if (batch.state !== 'planned') throw approvedBefore(batch.batch);
@@ -145,7 +139,6 @@ async function approve(
 
 /** What is typed, and what it is, in words. */
 async function netWords(journal: Journal, batch: Batch): Promise<[typed: string, words: string]> {
-  const { reportOf, typedTotal } = await import('../../bulk/report.ts');
   const report = await reportOf(journal, batch);
   const { net, gross, users } = report;
   const typed = typedTotal(report);
@@ -167,7 +160,6 @@ function sendAndTell(
   return sendWatched(context, ports, batch, action, flags, consent, async (report) => {
     if (context.json()) printJson(context, report);
     else {
-      const { reportLines } = await import('./words.ts');
       for (const line of reportLines(context, report)) printLine(context, line);
     }
     if (context.signal.aborted && report.state === 'stopped') {
@@ -186,12 +178,6 @@ export async function sendWatched(
   consent: Consent | null,
   tell: (report: BatchReport) => Promise<void>,
 ): Promise<void> {
-  const [{ endError, reconcileBatch, sendBatch }, { reportOf }, { openBulkWatch }, { realSleep }] = await Promise.all([
-    import('../../bulk/send-batch.ts'),
-    import('../../bulk/report.ts'),
-    import('./progress.ts'),
-    import('../../api/transmission.ts'),
-  ]);
   const { journal, client, clock, signal, surroundings, memory } = ports;
   const { settleAfterMs, concurrency, againWithinMs } = context.settings().bulk;
   const options = {

@@ -1,12 +1,17 @@
 /** What the parts of `bulk` are opened with. */
 import { resolve } from 'node:path';
 import type { Client } from '../../api/client.ts';
-import type { Releases, Surroundings } from '../../app.ts';
 import type { JournalMemory } from '../../bulk/journal-memory.ts';
 import type { PlanPorts } from '../../bulk/plan.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
+import { openDirectory, openJournalMemory } from '../../bulk/open.ts';
+import { openLog } from '../logger.ts';
+import { openJournal, openJournalForReading } from '../../journal/open.ts';
+import { openApi } from '../../api/open.ts';
+import { type Releases, withReleases } from '../../model/releases.ts';
+import type { Surroundings } from '../../settings/settings.ts';
 
 export interface BulkPorts extends PlanPorts {
   readonly client: Client;
@@ -22,15 +27,11 @@ export interface BulkPorts extends PlanPorts {
  * @param rehearsal the journal is one for this run alone, of which the mirror must know nothing
  */
 export async function openBulk(context: CliContext, releases: Releases, rehearsal = false): Promise<BulkPorts> {
-  const [{ openApi, openDirectory, openJournal, openJournalMemory }, { openLog }] = await Promise.all([
-    import('../../app.ts'),
-    import('../logger.ts'),
-  ]);
   const settings = context.settings();
   let batch: string | undefined;
   const log = await openLog(context, () => ({ batch }));
   const surroundings = { settings, log, clock: systemClock, signal: context.signal };
-  const client = await openApi(surroundings, releases);
+  const client = openApi(surroundings, releases);
   const { maxRow, maxTotal, maxDay, maxRows, againWithinMs } = settings.bulk;
   return {
     surroundings,
@@ -39,8 +40,8 @@ export async function openBulk(context: CliContext, releases: Releases, rehearsa
     },
     journal: await openJournal(settings, systemClock, releases),
     client,
-    directory: await openDirectory(settings, releases),
-    memory: rehearsal ? null : await openJournalMemory(settings, systemClock, releases),
+    directory: openDirectory(settings, releases),
+    memory: rehearsal ? null : openJournalMemory(settings, systemClock, releases),
     clock: systemClock,
     signal: context.signal,
     concurrency: settings.api.concurrency,
@@ -54,7 +55,6 @@ export async function withJournal<T>(
   context: CliContext,
   work: (journal: Journal | undefined) => Promise<T>,
 ): Promise<T> {
-  const { openJournalForReading, withReleases } = await import('../../app.ts');
   return withReleases(async (releases) => work(await openJournalForReading(context.settings(), systemClock, releases)));
 }
 

@@ -1,7 +1,6 @@
 /** The doctor on the mirror and the journal: there, ours, private, writable, with room to grow. Changes nothing. */
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { openBlank, openReading, openReports, withReleases } from '../../app.ts';
 import { type Check, failed, ok, warn } from './check.ts';
 import { checkReport } from '../../data/reports/check.ts';
 import { switchOn } from '../../data/reports/run.ts';
@@ -13,6 +12,9 @@ import type { RelationTable } from '../../model/relations.ts';
 import { baseUrlOf, certificatesIn, keyOf } from '../../settings/server.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
 import type { Snapshot } from '../../store/reading-types.ts';
+import { blankSnapshot } from '../../data/blank.ts';
+import { openReading, openReports } from '../../data/open.ts';
+import { withReleases } from '../../model/releases.ts';
 
 /** Below this much free space a first sync of a middle-sized server may not fit. */
 const littleRoomBytes = 512 * 1024 * 1024;
@@ -193,7 +195,7 @@ export async function checkReports(settings: Settings): Promise<Check[]> {
   try {
     const { reports, broken, replaced } = await openReports(settings);
     return await withReleases(async (releases) => {
-      const blank = await openBlank();
+      const blank = blankSnapshot();
       releases.add({ close: () => blank.release() });
       const mirror = await mirrorOf(settings);
       if (mirror !== undefined) releases.add({ close: () => mirror.release() });
@@ -218,7 +220,7 @@ export async function checkReports(settings: Settings): Promise<Check[]> {
 async function mirrorOf(settings: Settings): Promise<Snapshot | undefined> {
   if (!existsSync(settings.store.mirror)) return undefined;
   try {
-    return await withReleases(async (releases) => (await openReading(settings, releases)).snapshot());
+    return await withReleases(async (releases) => openReading(settings, releases).snapshot());
   } catch (error) {
     if (error instanceof OperatorError) return undefined;
     throw error;

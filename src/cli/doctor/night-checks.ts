@@ -5,7 +5,6 @@ import { connect as connectPlain, type Socket } from 'node:net';
 import { connect as connectTls, createSecureContext, getCACertificates, TLSSocket } from 'node:tls';
 import { mayAccess } from '../../model/access.ts';
 import { mayBeProxied, type Network } from '../../api/network.ts';
-import { openReports } from '../../app.ts';
 import { dictionary } from '../../data/dictionary.ts';
 import { formatOfName } from '../../data/formats.ts';
 import { counted } from '../../model/counted.ts';
@@ -19,6 +18,7 @@ import type { CliContext } from '../context.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
 import { checkFolder } from './local-checks.ts';
 import { checkCertificate } from './server-checks.ts';
+import { openReports } from '../../data/open.ts';
 
 /** Every check; each is told by the name of the job or setting that it is about. */
 export async function checkNights(context: CliContext, settings: Settings, network: Network): Promise<Check[]> {

@@ -2,13 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Capabilities } from '../../api/capabilities.ts';
-import { openCapabilities, openProbeRecord, type Releases, withReleases } from '../../app.ts';
 import type { CapabilityStatus } from '../../mirror/status.ts';
 import { FileError, LockHeldError } from '../../model/errors.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { systemClock } from '../../model/time.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
+import { openCapabilities, openProbeRecord } from '../../mirror/open-status.ts';
+import { type Releases, withReleases } from '../../model/releases.ts';
 
 /** What is on record of each list; nothing where there is no mirror that can be read. */
 export async function capabilitiesOnRecord(
@@ -16,7 +17,7 @@ export async function capabilitiesOnRecord(
   releases: Releases,
 ): Promise<(resource: ResourceName) => CapabilityStatus | null> {
   try {
-    return await openCapabilities(settings, releases);
+    return openCapabilities(settings, releases);
   } catch (error) {
     // What is wrong with the file has a check of its own.
     if (error instanceof FileError) return () => null;
@@ -35,7 +36,7 @@ export async function recordMeasured(
   }
   return withReleases(async (releases) => {
     try {
-      const record = await openProbeRecord({ settings, clock: systemClock }, releases);
+      const record = openProbeRecord({ settings, clock: systemClock }, releases);
       const again = record(`doctor-${randomUUID().slice(0, 8)}`, measured);
       const note =
         again.length === 0

@@ -17,6 +17,9 @@ import { channelsOf, problemOf } from '../../worker/alerts/channels.ts';
 import { payloadOf } from '../../worker/alerts/message.ts';
 import { nextOccurrence, occurrencesOf } from '../../worker/occurrences.ts';
 import { outcomeOf } from '../../worker/worker.ts';
+import { openLog } from '../logger.ts';
+import { withReleases } from '../../model/releases.ts';
+import { openWorkerStore } from '../../worker/open.ts';
 
 const shownTimes = 5;
 
@@ -78,11 +81,10 @@ function answerOf(job: Job, times: readonly number[]): unknown {
 
 /** Runs the job; its exit code is the command's. Throws LockHeldError while the worker, or somebody else, runs it. */
 export async function runOnce(context: CliContext, job: Job): Promise<void> {
-  const { openWorkerStore, withReleases } = await import('../../app.ts');
   const { folder, environment, signal } = context;
   const command = commandText(job.commandLine);
   await withReleases(async (releases) => {
-    const store = await openWorkerStore(context.settings(), systemClock, releases);
+    const store = openWorkerStore(context.settings(), systemClock, releases);
     const run = runId(systemClock);
     store.beginRun({ run, job: job.name, cause: 'by_hand', occurrence: null, attempt: 1, command });
     printNote(context, `${job.name}: ${command}`);
@@ -107,7 +109,6 @@ export async function runOnce(context: CliContext, job: Job): Promise<void> {
 
 /** Sends it once by each channel of the settings. Throws an UnreachableError where one could not take it. */
 export async function sendTestAlert(context: CliContext): Promise<void> {
-  const { openLog } = await import('../logger.ts');
   const { folder, environment, signal } = context;
   const settings = context.settings();
   const { alerts } = settings;

@@ -15,6 +15,9 @@ import type { WorkerEvent } from '../../worker/events.ts';
 import type { CommandEnd, RunCommand, Worker } from '../../worker/worker.ts';
 import type { JobRun } from '../../worker/store/store-types.ts';
 import type { Watch } from '../../worker/watch.ts';
+import { openLog } from '../logger.ts';
+import { withReleases } from '../../model/releases.ts';
+import { openWatch, openWorker, watchSettingsOf } from '../../worker/open.ts';
 
 /** Writes each event of the worker to the log. */
 function workerLog(log: Log): (event: WorkerEvent) => void {
@@ -229,10 +232,6 @@ function problemOf(complaints: readonly string[], code: number | null, endedBy: 
 
 /** Works until the signal of the context is aborted. Throws LockHeldError where another worker is at this mirror. */
 export async function work(context: CliContext): Promise<void> {
-  const [{ openWatch, openWorker, watchSettingsOf, withReleases }, { openLog }] = await Promise.all([
-    import('../../app.ts'),
-    import('../logger.ts'),
-  ]);
   const log = await openLog(context);
   const { folder, environment, signal } = context;
   const settings = context.settings();
@@ -272,7 +271,7 @@ export async function work(context: CliContext): Promise<void> {
   }
 
   await withReleases(async (releases) => {
-    const worker = await openWorker({ settings, clock: systemClock, signal }, { runCommand, tell }, releases);
+    const worker = openWorker({ settings, clock: systemClock, signal }, { runCommand, tell }, releases);
     watch = await openWatch(
       { settings, clock: systemClock, log },
       {

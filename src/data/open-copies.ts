@@ -1,0 +1,15 @@
+/** The mirror and the journal that the settings name, to be copied. Apart from what is read, since copying loads far more. */
+import { type Clock, systemClock } from '../model/time.ts';
+import type { Settings } from '../settings/settings.ts';
+import { journalToCopy, mirrorToCopy } from './copy-source.ts';
+import type { CopySource, MirrorCopySource } from './copy-types.ts';
+
+/** The mirror, to be copied; it need not be there yet. */
+export function openMirrorToCopy(settings: Settings, clock: Clock = systemClock): MirrorCopySource {
+  return mirrorToCopy(settings.store.mirror, clock);
+}
+
+/** The mirror and the journal, to be copied; neither need be there. */
+export function openFilesToCopy(settings: Settings): { readonly mirror: CopySource; readonly journal: CopySource } {
+  return { mirror: openMirrorToCopy(settings), journal: journalToCopy(settings.store.journal) };
+}

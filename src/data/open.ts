@@ -1,0 +1,29 @@
+/** The mirror that the settings name, to be read, and the saved reports. */
+import { fileURLToPath } from 'node:url';
+import { moduleBeside } from '../model/module.ts';
+import type { Releases } from '../model/releases.ts';
+import type { Settings } from '../settings/settings.ts';
+import { openReadingStore } from '../store/reading.ts';
+import type { ReadingStore } from '../store/reading-types.ts';
+import { ReadingProcess } from './reading-process.ts';
+import { loadReports, type Reports } from './reports/reports.ts';
+
+/** The saved reports: those that come with the program, and the operator's own. Throws a FileError. */
+export async function openReports(settings: Settings): Promise<Reports> {
+  // Beside src/ in a clone, beside dist/ in the package.
+  const shipped = fileURLToPath(new URL('../../reports/', import.meta.url));
+  return loadReports({ shipped, own: settings.export.reports });
+}
+
+/** The mirror, for exports and queries. Throws a FileError where there is none to read. */
+export function openReading(settings: Settings, releases: Releases): ReadingStore {
+  return releases.add(openReadingStore(settings.store.mirror));
+}
+
+/**
+ * A process of its own that reads the mirror, for what may take longer than anybody waits: it can be stopped in the midst
+ * of a statement. It opens the file that it is told, and there throws a FileError where there is none to read.
+ */
+export function openReadingProcess(releases: Releases): ReadingProcess {
+  return releases.add(new ReadingProcess(moduleBeside('../store/reading', import.meta.url)));
+}

@@ -1,0 +1,23 @@
+/** The journal that the settings name. */
+import { existsSync } from 'node:fs';
+import type { Releases } from '../model/releases.ts';
+import type { Clock } from '../model/time.ts';
+import type { Settings } from '../settings/settings.ts';
+import { openJournal as openFile, openJournalForReading as openFileForReading } from './sqlite.ts';
+import type { Journal } from './port.ts';
+
+/** The journal, made where there is none. Throws a FileError. */
+export async function openJournal(settings: Settings, clock: Clock, releases: Releases): Promise<Journal> {
+  return releases.add(await openFile(settings.store.journal, clock));
+}
+
+/** The journal to be looked at; undefined where nothing was ever recorded. Throws a FileError. */
+export async function openJournalForReading(
+  settings: Settings,
+  clock: Clock,
+  releases: Releases,
+): Promise<Journal | undefined> {
+  const { journal } = settings.store;
+  if (!existsSync(journal)) return undefined;
+  return releases.add(await openFileForReading(journal, clock));
+}

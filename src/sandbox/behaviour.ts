@@ -74,6 +74,7 @@ const totals = {
   totals_cap: count('largest total that is given; 0: no bound'),
   totals_cached: amount("seconds of the sandbox's clock for which a total is remembered"),
   deletes: choice(['gone', 'counted'], 'a deleted record is gone, or totals go on counting it and nothing shows it'),
+  pages_hide: text('records that totals and offsets count and pages leave out, separated by commas: users:17,emails:4'),
   empty_lists: text('resources, separated by commas, whose lists show nothing and count 0'),
   lists_of: text('lists that show the records of another, separated by commas: users:emails'),
   same_ids: text('records that lists show under the id of another, separated by commas: users:17:18 is 17 shown as 18'),

@@ -347,14 +347,19 @@ export function answerList(state: SandboxState, asked: Resource, query: Query): 
   const tail = `${where === '' ? '' : `WHERE ${where} `}ORDER BY ${order.sql} LIMIT ? OFFSET ?`;
   const bound = [...values, ...order.values, perPage, Math.min(Number.MAX_SAFE_INTEGER, (page - 1) * perPage)];
   const asObject = behaviour.data_as_object;
-  const plain = relations.length === 0 && !changesFields(behaviour) && !asObject && behaviour.same_ids === '';
+  const hidden = new Set(wordsOf(behaviour.pages_hide));
+  const hides = (body: string) => hidden.has(`${resource.name}:${/"id":(\d+)/.exec(body)?.[1]}`);
+  const isPlain = relations.length === 0 && !changesFields(behaviour) && !asObject;
+  const plain = isPlain && behaviour.same_ids === '' && hidden.size === 0;
   const records = plain
     ? table.joined(tail, bound)
     : joinRecords(
-        table.bodies(tail, bound).map((body, index) => {
-          const text = underSameId(servedRecord(state, resource, body, relations), resource, behaviour);
-          return asObject ? `"${index}":${text}` : text;
-        }),
+        [...table.bodies(tail, bound)]
+          .filter((body) => hidden.size === 0 || !hides(body))
+          .map((body, index) => {
+            const text = underSameId(servedRecord(state, resource, body, relations), resource, behaviour);
+            return asObject ? `"${index}":${text}` : text;
+          }),
       );
   const path = `${state.url}${asked.path}`;
   const facts = { path, query: otherParameters(state, query), page, perPage, total, count: records.count, asObject };

@@ -239,6 +239,31 @@ describe('totals that count what no page shows', () => {
     },
   );
 
+  test('that pages leave gaps for take no record behind the gaps with them, and cost no more on the next night', async () => {
+    const hidden = Array.from({ length: 100 }, (_, index) => 5 + index * 6);
+    const sandbox = await startSandbox(shop);
+    const file = `${temporaryFolder()}/mirror.db`;
+    await firstNights(sandbox, file);
+    const quiet = (await sync(sandbox, file, tight)).report.requests;
+    sandbox.control.setBehaviour({ pages_hide: hidden.map((id) => `users:${id}`).join(',') });
+    const beside = `${temporaryFolder()}/mirror.db`;
+    await firstNights(sandbox, beside);
+    const shown = () => sandbox.control.dump('users').filter(({ id }) => !hidden.includes(Number(id)));
+    const kept = () => rowsIn<string>(beside, `SELECT id || ' ' || first_name FROM users ORDER BY id`);
+    for (let night = 0; night < 3; night += 1) {
+      expect(kept()).toEqual(shown().map(({ id, first_name: name }) => `${String(id)} ${String(name)}`));
+      // Behind the gaps, where a walk that ended too early would not look.
+      const byTime = shown().sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
+      sandbox.control.update('users', Number(byTime.at(-20 - night)?.['id']), { first_name: `Night ${night}` });
+      sandbox.control.insert('users');
+      sandbox.control.advanceClock(hourMs);
+      const { report, error } = await sync(sandbox, beside, tight);
+      expect(report.requests).toBeLessThanOrEqual(quiet + 20);
+      expect(error?.exitCode).toBe(5);
+    }
+    expect(kept()).toEqual(shown().map(({ id, first_name: name }) => `${String(id)} ${String(name)}`));
+  });
+
   test.each(sample([{ totals_more: 100_000 }, { totals_more: 1_000_000_000 }, { totals_cap: 500 }] as const, 1))(
     'of %o from one night on cost that night no more than the bound, and no later one more than 20',
     async (lie) => {

@@ -90,6 +90,7 @@ function walkPorts(ports: ComparePorts, window: Window, paginate: number, findin
     expected: window.serverTotal,
     surplus: 0,
     past: 0,
+    isOrdered: capabilities.sorts === 'kept',
     read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal, wanted),
     record: (page) => {
       let unusable = 0;

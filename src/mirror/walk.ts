@@ -21,6 +21,8 @@ export interface WalkPorts {
   readonly surplus: number;
   /** How many records totals count past the last page that shows any, as far as is known. */
   readonly past: number;
+  /** Whether the server keeps to the order asked for. */
+  readonly isOrdered: boolean;
   /** Asks for one page of the window. */
   readonly read: (page: number) => Promise<MirrorPage>;
   /** Keeps a page's records and the window's progress in one step. */

@@ -4,8 +4,11 @@ import { walkOnce, type Unstable, type Verdict, type WalkPorts } from './walk.ts
 /** Times that a window is walked before it is cut, or left for another run. */
 const attempts = 3;
 
-/** Passes in a row without a new record, after which no other is expected. */
-const idlePasses = 4;
+/**
+ * Passes in a row without a new record, after which no other is expected. Where the order changes with every request, each of
+ * them may miss a record with a chance of one in four.
+ */
+const idlePasses = 8;
 
 /** What to walk with, for pages of that size. */
 export type PortsOf = (pageSize: number) => WalkPorts;
@@ -13,7 +16,7 @@ export type PortsOf = (pageSize: number) => WalkPorts;
 /**
  * Walks the window until a walk is consistent, so many times at the most. Passes over a list that holds still are united:
  * where its order changes from request to request, each of them has the same chance to miss a record, so a few dozen
- * find the last one; and where two of them show the same records, there are no others to be shown.
+ * find the last one; and where two of them show the same records in an order that is kept, there are no others to be shown.
  * @param before what earlier passes have shown, to go on from
  */
 export async function walkWindow(
@@ -27,8 +30,9 @@ export async function walkWindow(
   for (let pass = 1; pass < passes && verdict.kind === 'unstable' && !isFinal(verdict); pass += 1) {
     // Pages that end elsewhere show what hid between two of them.
     const size: number = verdict.shown?.crossing && pass % 2 === 1 ? Math.max(1, Math.floor(pageSize * 0.7)) : pageSize;
-    const next = await walkOnce(portsOf(size), most, verdict.shown?.past ?? 0);
-    verdict = next.kind === 'unstable' ? unite(verdict, next) : next;
+    const ports = portsOf(size);
+    const next = await walkOnce(ports, most, verdict.shown?.past ?? 0);
+    verdict = next.kind === 'unstable' ? unite(verdict, next, ports.isOrdered) : next;
   }
   return verdict;
 }
@@ -38,7 +42,7 @@ function isFinal({ shown }: Unstable): boolean {
   return shown !== undefined && shown.idle >= idlePasses;
 }
 
-function unite(before: Unstable, now: Unstable): Verdict {
+function unite(before: Unstable, now: Unstable, isOrdered: boolean): Verdict {
   const [a, b] = [before.shown, now.shown];
   // Where records came or went, what was seen before no longer adds up with what is seen now.
   if (a === undefined || b === undefined || before.total !== now.total) return now;
@@ -46,11 +50,14 @@ function unite(before: Unstable, now: Unstable): Verdict {
   const { total } = now;
   const seen = a.seen.union(b.seen);
   const isSame = seen.size === a.seen.size && seen.size === b.seen.size;
-  if (seen.size === total || (isSame && (!b.crossing || a.perPage !== b.perPage))) {
+  const crossing = a.crossing || b.crossing;
+  const idle = seen.size > a.seen.size ? 0 : a.idle + 1;
+  // By chance, two passes in different orders may miss the same record.
+  const isAll = isOrdered || !crossing ? isSame && (!b.crossing || a.perPage !== b.perPage) : idle >= idlePasses;
+  if (seen.size === total || isAll) {
     return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size, past: b.past };
   }
-  const idle = seen.size > a.seen.size ? 0 : a.idle + 1;
-  return { ...now, shown: { ...b, seen, startedAt, crossing: a.crossing || b.crossing, idle } };
+  return { ...now, shown: { ...b, seen, startedAt, crossing, idle } };
 }
 
 /** Passes over a window that cannot be cut and whose order changes with every request, before it is left as it is. */

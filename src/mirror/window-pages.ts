@@ -34,6 +34,7 @@ export class WindowPages {
       expected: window.serverTotal,
       surplus: surplus.of(window),
       past: surplus.pastEndOf(window),
+      isOrdered: capabilities.sorts === 'kept',
       show: (records) => allowance.show(resource, window, records),
       read: async (number) => {
         const asked = request(number);

@@ -31,7 +31,7 @@ interface LockRow {
   readonly acquired_at: Timestamp;
 }
 
-export interface LockKind {
+interface LockKind {
   readonly table: string;
   /** The column of the name. */
   readonly key: string;

@@ -44,7 +44,7 @@ export interface WorkerStatus {
   }[];
 }
 
-export interface StatusPorts {
+interface StatusPorts {
   /** undefined where no worker has run for this mirror. */
   readonly store: WorkerStore | undefined;
   readonly alerts: Pick<AlertStore, 'load'> | undefined;
@@ -100,7 +100,7 @@ function jobStatus(job: Job, store: WorkerStore | undefined, now: number | undef
   };
 }
 
-export interface ResourceFreshness {
+interface ResourceFreshness {
   readonly fresh_as_of: Timestamp | null;
   /** Since its `fresh_as_of`; where it has none, since the last that a run had proven, or since it was first asked for. */
   readonly staleness_seconds: number;

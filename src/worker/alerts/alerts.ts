@@ -28,7 +28,7 @@ export interface Delivery {
   readonly channel: Channel;
 }
 
-export interface AlertPorts {
+interface AlertPorts {
   readonly store: AlertStore;
   readonly clock: Clock;
   readonly log: Log;

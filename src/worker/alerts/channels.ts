@@ -13,7 +13,7 @@ import type { Sleep } from '../sleep.ts';
 import { type AlertPayload, pauseAfter } from './message.ts';
 
 /** Delivers one message once; rejects with an Error that says why it could not, without secrets. */
-export type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<void>;
+type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<void>;
 export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
 
 export interface ChannelSettings {

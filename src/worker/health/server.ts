@@ -20,7 +20,7 @@ export interface Answer {
 /** By path; each is asked anew for each request. */
 export type Pages = Readonly<Record<string, () => Answer | Promise<Answer>>>;
 
-export interface HealthServer {
+interface HealthServer {
   /** `http://127.0.0.1:9464` */
   readonly url: string;
   close(): Promise<void>;

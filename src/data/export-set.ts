@@ -15,8 +15,7 @@ import { type ExportRun, fileChunks, type FileForm } from './export.ts';
 import { type Compression, compressionEndings, type ExportFormat } from './formats.ts';
 import { analystViews } from './dictionary.ts';
 import { inventory, type InventoryTable } from './inventory.ts';
-import { openTeam, type ReadingTeam } from './reading-team.ts';
-import { readsMuch, sourceOf, type SourceRequest } from './source.ts';
+import { sourceOf, type SourceRequest } from './source.ts';
 
 export const manifestProgram = 'admin-mirror';
 
@@ -50,7 +49,6 @@ export interface SetRequest {
   readonly meta: boolean;
   /** Told the name of each file before anything is written; throws where it must not be. */
   readonly check: (file: string) => void;
-  readonly threads?: number;
 }
 
 /** Writes the set. Throws a FileError where the folder cannot be written; what was in it then stays as it was. */
@@ -59,24 +57,22 @@ export async function exportSet(
   request: SetRequest,
   run: ExportRun & { readonly clock: Clock },
 ): Promise<SetManifest> {
-  const { folder, form, meta, threads } = request;
+  const { folder, form, meta } = request;
   const asked = (table: string): SourceRequest => ({ relation: table, meta });
-  const wantsThreads = (snapshot: Snapshot) =>
-    tablesOf(snapshot.relations()).some(({ name }) => readsMuch(snapshot, asked(name)));
-  const team = await openTeam(store, wantsThreads, { threads, signal: run.signal });
+  const snapshot = store.snapshot();
   try {
     const head = { program: manifestProgram, version: version(), snapshot_at: timestampOf(run.clock.now()) } as const;
-    const tables = tablesOf(team.snapshot.relations());
+    const tables = tablesOf(snapshot.relations());
     for (const { name } of tables) request.check(fileName(name, form));
     const fill = async (stage: string): Promise<SetManifest> => {
       const files: SetFile[] = [];
       for (const table of tables)
-        files.push(await writeTable(team, table, { stage, form, what: asked(table.name) }, run));
+        files.push(await writeTable(snapshot, table, { stage, form, what: asked(table.name) }, run));
       return { ...head, files };
     };
     return await writeDurableFolder(folder, manifestProgram, fill, run.signal);
   } finally {
-    await team.release();
+    snapshot.release();
   }
 }
 
@@ -99,13 +95,13 @@ function fileName(table: string, { format, compression }: FileForm): string {
 }
 
 async function writeTable(
-  team: ReadingTeam,
+  snapshot: Snapshot,
   { name, columns: described }: InventoryTable,
   { stage, form, what }: { readonly stage: string; readonly form: FileForm; readonly what: SourceRequest },
   run: ExportRun,
 ): Promise<SetFile> {
   const onWarning = (warning: string) => run.onWarning?.(`${name}: ${warning}`);
-  const source = sourceOf(team, what, onWarning);
+  const source = sourceOf(snapshot, what, onWarning);
   const digest = createHash('sha256');
   let rows = 0;
   const onRows = (more: number) => {
@@ -131,7 +127,7 @@ async function writeTable(
     bytes,
     sha256: digest.digest('hex'),
     columns: source.columns.map((column) => ({ name: column.name, type: types.get(column.name) ?? 'any' })),
-    fresh_as_of: resource === undefined ? null : (team.snapshot.freshness().get(resource) ?? null),
+    fresh_as_of: resource === undefined ? null : (snapshot.freshness().get(resource) ?? null),
   };
 }
 

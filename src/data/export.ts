@@ -1,14 +1,12 @@
 /**
- * Exports: rows of the mirror as a file of some format, all from one state of it, never held whole. A large table is
- * read on several threads, range by range, and comes out in the same bytes as on one.
+ * Exports: rows of the mirror as a file of some format, all from one state of it, never held whole.
  */
 import { Buffer } from 'node:buffer';
 import { pipeline } from 'node:stream/promises';
 import { createGzip, createZstdCompress } from 'node:zlib';
 import { distinct } from './column-type.ts';
 import type { Compression, ExportFormat, TextFormat } from './formats.ts';
-import { openTeam } from './reading-team.ts';
-import { readsMuch, type RowSource, sourceOf, type SourceRequest } from './source.ts';
+import { type RowSource, sourceOf, type SourceRequest } from './source.ts';
 import type { ReadingStore } from '../store/reading-types.ts';
 
 /** What the writing of a file is given besides its rows. */
@@ -47,8 +45,6 @@ export interface FileForm {
 export interface ExportRequest {
   readonly what: SourceRequest;
   readonly form: FileForm;
-  /** Threads that read a large table, at most; 2 unless told or where there are fewer processors. */
-  readonly threads?: number;
 }
 
 export type ExportRun = Omit<FileRun, 'onWarning'> & Partial<Pick<FileRun, 'onWarning'>>;
@@ -59,14 +55,14 @@ export type ExportRun = Omit<FileRun, 'onWarning'> & Partial<Pick<FileRun, 'onWa
  */
 export async function* exportChunks(
   store: ReadingStore,
-  { what, form, threads }: ExportRequest,
+  { what, form }: ExportRequest,
   run: ExportRun,
 ): AsyncGenerator<Uint8Array> {
-  const team = await openTeam(store, (snapshot) => readsMuch(snapshot, what), { threads, signal: run.signal });
+  const snapshot = store.snapshot();
   try {
-    yield* fileChunks(sourceOf(team, what, run.onWarning), form, run);
+    yield* fileChunks(sourceOf(snapshot, what, run.onWarning), form, run);
   } finally {
-    await team.release();
+    snapshot.release();
   }
 }
 

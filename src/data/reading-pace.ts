@@ -8,10 +8,10 @@ export interface ReadingPace {
   readonly add: (reading: { readonly weight: number; readonly rows: number }) => void;
 }
 
-/** Text of a reading, about: enough to be worth a message between threads, little enough to hold several. */
+/** Text of a reading, about: enough to be worth a statement, little enough to be held as rows and as text. */
 const wantedWeight = 256 * 1024;
 const fewestRows = 4;
-export const mostRows = 500;
+const mostRows = 500;
 
 /** Follows longer rows at once and shorter ones slowly: too few rows cost time, too many cost memory. */
 export function readingPace(): ReadingPace {

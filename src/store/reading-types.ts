@@ -132,20 +132,12 @@ export interface Snapshot {
 }
 
 export interface ReadingStore {
-  readonly source: ReadingSource;
   /** The state at this moment; the caller releases it. */
   readonly snapshot: () => Snapshot;
-  /** Differs between two calls exactly where something was committed to the mirror between them. */
-  readonly commitMark: () => number;
   readonly close: () => void;
 }
 
-/** How another thread opens the same store: `import(module)`, a ReadingModule, and there `openReadingStore(file)`. */
-export interface ReadingSource {
-  readonly module: string;
-  readonly file: string;
-}
-
+/** How another process opens the same store: `import(module)`, and there `openReadingStore(file)`. */
 export interface ReadingModule {
   readonly openReadingStore: (file: string) => ReadingStore;
 }

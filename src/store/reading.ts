@@ -27,13 +27,8 @@ import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-t
 
 /** Opens the mirror for reading only. Throws a FileError where there is none, or none that this program knows. */
 export function openReadingStore(file: string): ReadingStore {
-  const watch = openMirrorForReading(file);
-  return {
-    source: { module: import.meta.url, file },
-    snapshot: () => snapshotOf(openMirrorForReading(file), file),
-    commitMark: () => Number(watch.pragma('data_version', { simple: true })),
-    close: () => void watch.close(),
-  };
+  const opened = openMirrorForReading(file);
+  return { snapshot: () => snapshotOf(openMirrorForReading(file), file), close: () => void opened.close() };
 }
 
 /** A snapshot over a connection of its own, which it closes when it is released. */

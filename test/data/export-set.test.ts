@@ -98,7 +98,7 @@ describe('every table in one folder', () => {
     expect(known).toContainEqual(['packages', 0, null]);
   });
 
-  test.each([1, 2])('is of one state, whatever is committed meanwhile (threads: %i)', async (threads) => {
+  test('is of one state, whatever is committed meanwhile', async () => {
     const file = mirror(25_000);
     const writer = openMirrorFile(file);
     onTestFinished(() => void writer.close());
@@ -108,7 +108,7 @@ describe('every table in one folder', () => {
       if (commits++ === 0)
         writer.exec("INSERT INTO users_history VALUES (1, 'deleted', '', '', '{}'); DELETE FROM users WHERE id > 10");
     };
-    const manifest = await write(opened(file), folder, { threads, onRows });
+    const manifest = await write(opened(file), folder, { onRows });
     expect(manifest.files.map(({ rows }) => rows).slice(0, 5)).toEqual([25_000, 0, 0, 0, 0]);
   });
 

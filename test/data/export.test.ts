@@ -172,7 +172,7 @@ describe('an export', () => {
   );
 });
 
-describe('a large table on several threads', () => {
+describe('a large table', () => {
   const count = 25_000;
 
   function largeMirror(): string {
@@ -186,15 +186,16 @@ describe('a large table on several threads', () => {
     });
   }
 
-  test.each(sample(exportFormats, 2))('comes out as %s in the same bytes as on one', async (format) => {
-    const store = openStore(largeMirror());
-    const form = { format };
-    const one = await bytesOf(store, request({ form, threads: 1 }));
-    const two = await bytesOf(store, request({ form, threads: 2 }));
-    const whole = await bytesOf(store, request({ form, table: { where: 'true', order: 'id' } }));
-    expect(two.equals(one)).toBe(true);
-    expect(two.equals(whole)).toBe(true);
-  });
+  test.each(sample(exportFormats, 2))(
+    'comes out as %s in the same bytes by ranges as by one statement',
+    async (format) => {
+      const store = openStore(largeMirror());
+      const form = { format };
+      const ranged = await bytesOf(store, request({ form }));
+      const whole = await bytesOf(store, request({ form, table: { where: 'true', order: 'id' } }));
+      expect(ranged.equals(whole)).toBe(true);
+    },
+  );
 
   test('is one state of the mirror, whatever is committed meanwhile', async () => {
     const file = largeMirror();
@@ -205,10 +206,9 @@ describe('a large table on several threads', () => {
     const rows = Number(writer.prepare('SELECT count(*) FROM users').pluck().get());
     const parts: Uint8Array[] = [];
     let commits = 0;
-    const chunks = exportChunks(store, request({ table: { columns: ['id', 'status'] }, threads: 2 }), {
+    const chunks = exportChunks(store, request({ table: { columns: ['id', 'status'] } }), {
       signal: never,
       onRows: () => {
-        // From the first rows on, all threads have begun.
         if (commits < 5)
           writer.exec(`UPDATE users SET status = 'after ${commits}'; DELETE FROM users WHERE id % 5 = 0`);
         commits += 1;
@@ -219,51 +219,5 @@ describe('a large table on several threads', () => {
     expect(commits).toBeGreaterThan(5);
     expect(lines).toHaveLength(rows);
     expect(lines.filter((line) => !/,"?before"?$/.test(line))).toEqual([]);
-  });
-
-  test('begins again where something was committed while its threads began', async () => {
-    const store = openStore(largeMirror());
-    let snapshots = 0;
-    let marks = 0;
-    const busy: ReadingStore = {
-      ...store,
-      snapshot: () => {
-        snapshots += 1;
-        return store.snapshot();
-      },
-      // Three times the mark after the threads' begin differs from the one before.
-      commitMark: () => (marks++ < 6 ? marks : store.commitMark()),
-    };
-    const asked = request({ table: { columns: ['id'] }, threads: 2 });
-    expect(await textOf(busy, asked)).toBe(await textOf(store, { ...asked, threads: 1 }));
-    expect(snapshots).toBe(1 + 4);
-  });
-
-  test('is read on one thread where the writer never pauses', async () => {
-    const store = openStore(largeMirror());
-    let marks = 0;
-    const asked = request({ table: { columns: ['id'] }, threads: 2 });
-    const text = await textOf({ ...store, commitMark: () => (marks += 1) }, asked);
-    expect(marks).toBeGreaterThan(100);
-    expect(text).toBe(await textOf(store, { ...asked, threads: 1 }));
-  });
-
-  test('that is stopped ends its threads, which release the mirror', async () => {
-    const file = largeMirror();
-    const store = openStore(file);
-    const stop = new AbortController();
-    const run = { signal: stop.signal, onRows: () => stop.abort(new Error('stopped')) };
-    const chunks = exportChunks(store, request({ threads: 2 }), run);
-    await expect(Array.fromAsync(chunks)).rejects.toThrow('stopped');
-    expect(isReleased(file)).toBe(true);
-  });
-
-  test('tells what a thread met, and ends', async () => {
-    const store = openStore(largeMirror());
-    const source = { ...store.source, file: `${store.source.file}.gone` };
-    await expect(textOf({ ...store, source }, request({ threads: 2 }))).rejects.toMatchObject({
-      exitCode: 2,
-      message: expect.stringContaining('there is no mirror at'),
-    });
   });
 });

@@ -1,15 +1,17 @@
-/**
- * The config file as the worker has read it, kept beside the mirror for the commands that it starts: one that is being
- * edited, or was broken since, neither stops tonight's jobs nor changes half of them. SIGHUP brings a new one into force.
- */
+/** What the programs that the worker starts are given: the config file as it was checked, the flags, the environment. */
 import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { makeFolder } from '../../model/folder.ts';
 import { type SettingsReading, settingsFrom } from '../../settings/settings.ts';
+import { allSettings, isSecret } from '../../settings/table.ts';
+import type { CliContext } from '../context.ts';
 
-/** Copies the config file of these settings; gives the path of the copy. Throws a FileError. */
+/**
+ * Keeps a copy of the config file beside the mirror, and gives its path: a file that is being edited, or was broken since,
+ * neither stops tonight's jobs nor changes half of them. SIGHUP brings a new one into force. Throws a FileError.
+ */
 export function keepConfig(reading: SettingsReading): string {
   const { mirror } = settingsFrom(reading).store;
   const copy = `${mirror.replace(/\.db$/, '')}.worker.yaml`;
@@ -33,4 +35,12 @@ export function givenFlags(reading: SettingsReading): string[] {
     // `--quiet` and `--verbose` stand for a value, and so does a switch.
     return setting.flag?.includes('<') === true ? [flag, String(value)] : [flag];
   });
+}
+
+const secretNames = allSettings.filter(isSecret).map(({ env }) => env);
+
+/** The environment as a program of somebody else may have it: the key, that of a profile too, and the like stay here. */
+export function withoutSecrets(environment: CliContext['environment']): CliContext['environment'] {
+  const holdsSecret = (name: string) => secretNames.some((each) => name === each || name.startsWith(`${each}_`));
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !holdsSecret(name)));
 }

@@ -1,6 +1,6 @@
 /** Where the API is: what stands before every path, and what messages name. */
 
-export interface Address {
+interface Address {
   readonly origin: string;
   /** The address's own path, without a slash at its end. */
   readonly prefix: string;

@@ -67,7 +67,7 @@ function tooDeep(): UnreadableAnswer {
 }
 
 /** `{"success": false, …}`, under whatever status. */
-export function isRefusal(body: unknown): boolean {
+function isRefusal(body: unknown): boolean {
   return typeof body === 'object' && body !== null && 'success' in body && body.success === false;
 }
 

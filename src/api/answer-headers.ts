@@ -41,7 +41,7 @@ export function retryAfterOf(headers: HttpHeaders, now: number): number | undefi
   return at === undefined ? undefined : Math.max(0, at - (serverTimeOf(headers) ?? now));
 }
 
-export interface RateHeaders {
+interface RateHeaders {
   /** Requests in a window. */
   readonly limit?: number;
   /** Requests left in it. */

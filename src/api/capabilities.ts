@@ -39,9 +39,9 @@ export interface Capabilities {
 }
 
 /** The part of the client that measuring needs. */
-export type MeasuredClient = Pick<Client, 'list'> & Partial<Pick<Client, 'rateLimit' | 'maxBodyBytes'>>;
+type MeasuredClient = Pick<Client, 'list'> & Partial<Pick<Client, 'rateLimit' | 'maxBodyBytes'>>;
 
-export interface MeasureOptions {
+interface MeasureOptions {
   /** Of another resource of the same server: what is server-wide is checked instead of measured anew. */
   readonly known?: Capabilities | undefined;
   /** Of this very list, measured before: a list that shows nothing proves nothing against it. */

@@ -27,7 +27,7 @@ export interface HttpOptions {
   readonly network?: Network;
 }
 
-export interface HttpRequest {
+interface HttpRequest {
   readonly method: HttpMethod;
   /** With its query, beginning with `/`. */
   readonly path: string;

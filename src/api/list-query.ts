@@ -21,7 +21,7 @@ import { type Day, parseDay } from '../model/time.ts';
 export type DateFormat = 'iso' | 'dmy';
 
 /** Two dates as they are sent; the document leaves their format open. */
-export interface DateRange {
+interface DateRange {
   readonly from: string;
   readonly to: string;
 }

@@ -11,7 +11,7 @@ export type Probe =
   | { readonly kind: 'sample'; readonly from: Day; readonly to: Day; readonly otherwise: Day };
 
 /** What is known before the first range is asked for. */
-export interface Known {
+interface Known {
   /** Records whose creation times were seen. */
   readonly seen: readonly Sighting[];
   /** Records that the server has. */

@@ -10,7 +10,7 @@ import type { HttpHeaders } from './http.ts';
 /** Waits; rejects with the signal's reason where it is aborted. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
 
-export interface GateOptions {
+interface GateOptions {
   /** Requests under way at once, at most. */
   readonly concurrency: number;
   readonly requestsPerSecond?: number | undefined;

@@ -9,7 +9,7 @@ import { counts, decideRetry, type Failure, type RetryLimits } from './retry.ts'
 import { type Line, nameOf, placeOf, transmit } from './transmission.ts';
 import { TransportError } from './transport-error.ts';
 
-export interface Reading {
+interface Reading {
   readonly limits: RetryLimits;
   readonly random: () => number;
   readonly signal?: AbortSignal | undefined;

@@ -21,7 +21,7 @@ export type Failure =
    */
   | { readonly kind: 'unreadable'; readonly doubtful?: boolean | undefined };
 
-export interface Effort {
+interface Effort {
   /** Tries made so far that count: 1 after the first. */
   readonly attempt: number;
   /** Since the first try, ms. */
@@ -48,7 +48,7 @@ export const defaultRetryLimits: RetryLimits = {
   maxDelayMs: 20 * secondMs,
 };
 
-export type Decision =
+type Decision =
   | { readonly again: true; readonly delayMs: number }
   /** `final`: trying again cannot help. */
   | { readonly again: false; readonly because: 'final' | 'attempts' | 'deadline' };

@@ -59,7 +59,7 @@ export function nameOf(line: Line, message: Message): string {
  * The path as a log keeps it: what a list is filtered by may be the email or the name of a person, so of filters only
  * numbers are told.
  */
-export function veiledPath(path: string): string {
+function veiledPath(path: string): string {
   return path.replaceAll(/((?:filter|search)[^=&]*)=(?!-?\d{1,19}(?:&|$))[^&]*/gi, '$1=…');
 }
 

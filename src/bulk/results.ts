@@ -155,7 +155,7 @@ function cellsOf(intent: Intent, columns: readonly string[]): TableCell[] {
   return [...ownCells(intent.cells, columns), ...said, ...found];
 }
 
-export const manifestName = 'manifest.json';
+const manifestName = 'manifest.json';
 
 const manifestShape = z.looseObject({
   files: z.array(z.object({ name: z.string(), sha256: z.string() })),

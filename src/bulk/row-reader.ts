@@ -140,7 +140,7 @@ export function keyFits(
 }
 
 /** By the API's names, `address[city]` among them. */
-export type Fields = Readonly<Record<string, string | boolean>>;
+type Fields = Readonly<Record<string, string | boolean>>;
 
 /** The operation's parameters as the columns of a sheet. */
 export function columnsFor(operation: OperationName): ColumnRule[] {

@@ -197,7 +197,7 @@ async function move(
 
 export type SendingClient = Pick<Client, 'sendExactly' | 'redact'>;
 
-export type Outcome =
+type Outcome =
   | {
       readonly kind: 'answered';
       readonly answer: AnswerKind;
@@ -218,7 +218,7 @@ export type Outcome =
     };
 
 /** Sends the request once. Throws only what is a bug. */
-export async function send(client: SendingClient, { operation, user, body }: WriteRequest): Promise<Outcome> {
+async function send(client: SendingClient, { operation, user, body }: WriteRequest): Promise<Outcome> {
   try {
     return answered(client, 'accepted', await client.sendExactly(operation, user, body), null);
   } catch (error) {

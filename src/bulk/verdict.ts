@@ -3,7 +3,7 @@ import type { AnswerKind, Discrepancy, Evidence, IntentState } from '../journal/
 import type { Judgement } from './action.ts';
 
 /** A row that was sent and whose outcome is open. */
-export type OpenState = 'acknowledged' | 'unknown' | 'needs_human';
+type OpenState = 'acknowledged' | 'unknown' | 'needs_human';
 /** A row that was not sent, or whose outcome is known as far as could be seen. */
 export const watchedStates = [
   'planned',

@@ -1,9 +1,154 @@
 /** `completions`: prints the script that teaches a shell this command line. */
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, type Option } from 'commander';
 import type { CliContext } from './context.ts';
 import { printLine } from './output.ts';
-import { bashScript } from './completion-script.ts';
 import { wholeProgram } from './program.ts';
+import { resourceNames } from '../model/resources.ts';
+
+/** What may follow a flag or stand as an argument: one of some words, or the name of a file. */
+type Values = { readonly words: readonly string[] } | { readonly files: true };
+
+interface CommandWords {
+  /** `bulk plan`; empty for the program itself. */
+  readonly path: string;
+  readonly commands: readonly string[];
+  /** Long and short, this command's own and the global ones. */
+  readonly flags: readonly string[];
+  /** The flags that take a value, and what can be said of it. */
+  readonly values: readonly { readonly flags: readonly string[]; readonly values: Values | undefined }[];
+  readonly argument: Values | undefined;
+}
+
+/** Every command that is not hidden, the program first. */
+function wordsOf(program: Command): CommandWords[] {
+  return collect(program, '', []);
+}
+
+function collect(command: Command, path: string, globals: readonly Option[]): CommandWords[] {
+  const help = command.createHelp();
+  const options = [...help.visibleOptions(command), ...globals];
+  const parts = help.visibleCommands(command);
+  const own: CommandWords = {
+    path,
+    commands: parts.map((each) => each.name()),
+    flags: options.flatMap(namesOf),
+    values: options
+      .filter((option) => option.required || option.optional)
+      .map((option) => ({ flags: namesOf(option), values: valuesOf(option.argChoices, option.flags) })),
+    argument: path === 'help' ? commandNames(command) : argumentValues(command.registeredArguments),
+  };
+  const below = parts.flatMap((each) =>
+    collect(each, path === '' ? each.name() : `${path} ${each.name()}`, [...globals, ...visibleGlobals(command, path)]),
+  );
+  return [...withChoices(own, command.registeredArguments), ...below];
+}
+
+/** A word that has to be chosen leads on as a command does: after `bulk plan balance` comes a file. */
+function withChoices(own: CommandWords, [first, second]: readonly Argument[]): CommandWords[] {
+  if (first?.argChoices === undefined || first.variadic) return [own];
+  const choices = first.argChoices;
+  const argument = second === undefined ? undefined : valuesOf(second.argChoices, second.name());
+  return [
+    { ...own, commands: [...own.commands, ...choices], argument: undefined },
+    ...choices.map((word) => ({ ...own, path: `${own.path} ${word}`, commands: [], argument })),
+  ];
+}
+
+/** The program's flags belong to every command; those of a command in between are its own. */
+function visibleGlobals(command: Command, path: string): Option[] {
+  return path === ''
+    ? command
+        .createHelp()
+        .visibleOptions(command)
+        .filter((each) => !isHelp(each))
+    : [];
+}
+
+function isHelp(option: Option): boolean {
+  return option.long === '--help' || option.long === '--version';
+}
+
+function namesOf(option: Option): string[] {
+  return [option.long, option.short].filter((each) => each !== undefined && each !== null);
+}
+
+function commandNames(command: Command): Values {
+  const program = command.parent ?? command;
+  return {
+    words: program
+      .createHelp()
+      .visibleCommands(program)
+      .map((each) => each.name()),
+  };
+}
+
+function argumentValues(given: readonly Argument[]): Values | undefined {
+  const first = given[0];
+  if (first === undefined) return undefined;
+  if (first.name() === 'resource') return { words: first.argChoices ?? resourceNames };
+  return valuesOf(first.argChoices, first.name());
+}
+
+function valuesOf(choices: readonly string[] | undefined, name: string): Values | undefined {
+  if (choices !== undefined) return { words: choices };
+  return /\b(?:file|folder|path)\b/i.test(name) ? { files: true } : undefined;
+}
+
+/** For a shell's single quotes. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** What to offer after a flag that takes a value. */
+function offer(values: Values | undefined): string {
+  if (values === undefined) return 'return';
+  return 'files' in values
+    ? 'compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current")); return'
+    : `COMPREPLY=($(compgen -W ${quoted(values.words.join(' '))} -- "$current")); return`;
+}
+
+/** The script for this program. Zsh has variables of its own called `path` and `words`. */
+function bashScript(program: Command): string {
+  const commands = wordsOf(program);
+  // The word after a flag that takes a value is no command.
+  const taking = [...new Set(commands.flatMap((each) => each.values.flatMap(({ flags }) => flags)))].join('|');
+  const steps = commands.flatMap(({ path, commands: next }) => next.map((word) => quoted(`${path}|${word}`))).join('|');
+  const values = commands.flatMap((each) =>
+    each.values.map(
+      ({ flags, values: known }) =>
+        `    ${flags.map((flag) => quoted(`${each.path}|${flag}`)).join('|')}) ${offer(known)};;`,
+    ),
+  );
+  const arms = commands.map(({ path, commands: next, flags, argument }) => {
+    const files = argument !== undefined && 'files' in argument ? ' files=1' : '';
+    const more = argument !== undefined && 'words' in argument ? argument.words : [];
+    return `    ${quoted(path)}) flags=${quoted(flags.join(' '))} parts=${quoted([...next, ...more].join(' '))}${files};;`;
+  });
+  return `# completion of admin-mirror for bash, and for zsh with bashcompinit
+_admin_mirror() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" deeper='' flags='' parts='' files='' i
+  COMPREPLY=()
+  # bash gives "--format=csv" as three words.
+  if [[ $current == '=' ]]; then current=''
+  elif [[ $previous == '=' ]]; then previous="\${COMP_WORDS[COMP_CWORD-2]}"; fi
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case "\${COMP_WORDS[i]}" in
+    ${taking}) ((i++)); [[ \${COMP_WORDS[i]} == '=' ]] && ((i++));;
+    *) case "$deeper|\${COMP_WORDS[i]}" in ${steps}) deeper="\${deeper:+$deeper }\${COMP_WORDS[i]}";; esac;;
+    esac
+  done
+  case "$deeper|$previous" in
+${values.join('\n')}
+  esac
+  case "$deeper" in
+${arms.join('\n')}
+  esac
+  if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$current"))
+  elif [[ -n $files ]]; then compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current"))
+  else COMPREPLY=($(compgen -W "$parts" -- "$current")); fi
+}
+complete -F _admin_mirror admin-mirror`;
+}
 
 const shells = ['bash', 'zsh'] as const;
 type Shell = (typeof shells)[number];

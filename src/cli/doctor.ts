@@ -1,25 +1,29 @@
 /** `doctor`: looks at everything that a first run needs, and finds every problem in one go. */
 import type { Command } from 'commander';
-import { counted } from '../model/counted.ts';
-import { silentLog } from '../model/log.ts';
-import { systemClock } from '../model/time.ts';
-import type { Settings } from '../settings/settings.ts';
-import { keyOf, networkOf } from '../settings/server.ts';
-import type { ResourceName } from '../model/resources.ts';
-import type { CapabilityStatus } from '../mirror/status.ts';
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import type { Capabilities } from '../api/capabilities.ts';
+import { openApi } from '../api/open.ts';
 import type { CliContext } from './context.ts';
-import { type Check, checkLines, skipped } from './doctor/check.ts';
-import { printJson, printLine } from './output.ts';
-import { pasteable } from './pasteable.ts';
+import { type Check, checkLines, failed, ok, skipped, warn } from './doctor/check.ts';
 import * as about from './doctor/local-checks.ts';
 import type { FileToCheck } from './doctor/local-checks.ts';
 import { checkNights } from './doctor/night-checks.ts';
-import { capabilitiesOnRecord, recordMeasured } from './doctor/probe.ts';
 import { checkLists, checkServer } from './doctor/server-checks.ts';
+import { printJson, printLine } from './output.ts';
+import { pasteable } from './pasteable.ts';
 import { openReading } from '../data/open.ts';
 import { openJournalForReading } from '../journal/open.ts';
-import { withReleases } from '../model/releases.ts';
-import { openApi } from '../api/open.ts';
+import { openCapabilities, openProbeRecord } from '../mirror/open-status.ts';
+import type { CapabilityStatus } from '../mirror/status.ts';
+import { counted } from '../model/counted.ts';
+import { FileError, LockHeldError } from '../model/errors.ts';
+import { silentLog } from '../model/log.ts';
+import { type Releases, withReleases } from '../model/releases.ts';
+import type { ResourceName } from '../model/resources.ts';
+import { systemClock } from '../model/time.ts';
+import { keyOf, networkOf } from '../settings/server.ts';
+import type { Settings } from '../settings/settings.ts';
 
 interface Flags {
   readonly probe?: true;
@@ -161,4 +165,43 @@ function linesOf(context: CliContext, checks: readonly Check[]): string[] {
     `${problems === 0 ? 'nothing is' : `${problems} of ${counted(checks.length, 'check')} ${problems === 1 ? 'is' : 'are'}`} wrong` +
       (count('warn') > 0 ? `, ${count('warn')} to look at` : ''),
   ];
+}
+
+/** What is on record of each list; nothing where there is no mirror that can be read. */
+async function capabilitiesOnRecord(
+  settings: Settings,
+  releases: Releases,
+): Promise<(resource: ResourceName) => CapabilityStatus | null> {
+  try {
+    return openCapabilities(settings, releases);
+  } catch (error) {
+    // What is wrong with the file has a check of its own.
+    if (error instanceof FileError) return () => null;
+    throw error;
+  }
+}
+
+/** Puts on record what was measured, where there is a mirror to keep it, and says so. */
+async function recordMeasured(settings: Settings, measured: ReadonlyMap<ResourceName, Capabilities>): Promise<Check[]> {
+  const name = 'capabilities';
+  if (!existsSync(settings.store.mirror)) {
+    return [ok(name, 'measured, and kept nowhere: there is no mirror yet; the first sync measures them itself')];
+  }
+  return withReleases(async (releases) => {
+    try {
+      const record = openProbeRecord({ settings, clock: systemClock }, releases);
+      const again = record(`doctor-${randomUUID().slice(0, 8)}`, measured);
+      const note =
+        again.length === 0
+          ? ''
+          : `; date ranges work otherwise than before, so the next sync reads all ${again.join(', ')}`;
+      return [ok(name, `measured, and put on record for ${[...measured.keys()].join(', ')}${note}`)];
+    } catch (error) {
+      // What is wrong with the file has a check of its own.
+      if (error instanceof FileError)
+        return [skipped(name, 'measured, and not put on record: the mirror must be right first')];
+      if (error instanceof LockHeldError) return [warn(name, `not put on record: ${error.message}`, error.advice)];
+      return [failed(name, error)];
+    }
+  });
 }

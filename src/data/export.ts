@@ -19,10 +19,7 @@ export interface FileRun {
 }
 
 /** The chunks as one compressed file. An error of the chunks is thrown on. */
-export async function* compressed(
-  chunks: AsyncIterable<Uint8Array>,
-  compression: Compression,
-): AsyncGenerator<Uint8Array> {
+async function* compressed(chunks: AsyncIterable<Uint8Array>, compression: Compression): AsyncGenerator<Uint8Array> {
   const compressor = compression === 'gzip' ? createGzip() : createZstdCompress();
   const feeding = pipeline(chunks, compressor);
   // Also thrown by the loop below, which is where it is dealt with.

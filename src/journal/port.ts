@@ -161,7 +161,7 @@ export interface IntentFields {
 }
 
 /** One step of one row. */
-export interface Move {
+interface Move {
   readonly batch: string;
   readonly row: number;
   readonly from: IntentState;

@@ -6,7 +6,7 @@ import type { MirrorStore } from '../store/mirror-types.ts';
 
 const name = 'lists';
 
-export interface MeasuredCapabilities {
+interface MeasuredCapabilities {
   readonly capabilities: Capabilities;
   readonly measuredAt: Timestamp;
 }

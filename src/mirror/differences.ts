@@ -7,7 +7,7 @@ import type { DayRange } from '../model/era.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import type { Surplus } from './surplus.ts';
 
-export interface DifferencePorts {
+interface DifferencePorts {
   readonly store: Pick<MirrorStore, 'accountedCount'>;
   readonly surplus: Surplus;
   readonly capabilities: Capabilities;
@@ -20,7 +20,7 @@ export interface DifferencePorts {
 }
 
 /** Windows whose count is another, with the count of now, and how much they explain together. */
-export interface Differences {
+interface Differences {
   readonly windows: Map<Window, number>;
   readonly sum: number;
 }

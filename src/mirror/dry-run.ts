@@ -7,7 +7,7 @@ import { pagesOf, type Reason } from './plan.ts';
 import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';
 import { Surplus } from './surplus.ts';
 
-export interface PlannedStep {
+interface PlannedStep {
   readonly reason: Reason | 'first contact: everything is read' | 'count, and the windows that differ if it does';
   /** Windows of creation time; null where they are not known yet. */
   readonly windows: number | null;

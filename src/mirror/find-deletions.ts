@@ -19,7 +19,7 @@ export interface SearchPorts {
 }
 
 /** The window's rows that the search did not find; `undecided` where only a walk can tell what it has lost. */
-export type Searched =
+type Searched =
   | { readonly kind: 'found'; readonly lost: readonly RecordKey[] }
   | { readonly kind: 'undecided'; readonly problem: string };
 

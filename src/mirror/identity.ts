@@ -23,7 +23,7 @@ export type Remains =
   /** The mirror knows too little, or the server does not let itself be asked. */
   | 'unclear';
 
-export interface Evidence {
+interface Evidence {
   /** Null at the first contact. */
   readonly known: KnownServer | null;
   readonly address: string;

@@ -12,14 +12,14 @@ import type { Source } from './source.ts';
 /** Related records to be mirrored, by resource; none where a resource is left out. */
 export type Includes = Readonly<Partial<Record<ResourceName, readonly string[]>>>;
 
-export interface IncludePorts {
+interface IncludePorts {
   readonly source: Source;
   readonly store: Pick<MirrorStore, 'includedRelations' | 'includeRelations' | 'abandonRelations'>;
   readonly resource: ResourceName;
   readonly signal: AbortSignal;
 }
 
-export interface IncludedReading {
+interface IncludedReading {
   /** Asks for the related records with each page, for as long as the server gives them. */
   readonly source: Source;
   /** The resource's end with what became of its related records. */

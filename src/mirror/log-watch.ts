@@ -6,7 +6,7 @@ import { bytesText } from '../model/bytes.ts';
 import { IncompleteError } from '../model/errors.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';
 
-export interface LogWatchPorts {
+interface LogWatchPorts {
   readonly store: Pick<MirrorStore, 'logBytes' | 'checkpoint' | 'recordEvent'>;
   readonly run: string;
   /** Tells the operator. */

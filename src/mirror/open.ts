@@ -19,7 +19,7 @@ import { openMirrorStore } from './store/mirror-store.ts';
 import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
 
-export interface EngineOptions {
+interface EngineOptions {
   /** The caller closes it. */
   readonly client: Client;
   /** The mirror. */
@@ -35,12 +35,12 @@ export interface EngineOptions {
   readonly overSource?: (source: Source) => Source;
 }
 
-export interface Engine<Request, Result> {
+interface Engine<Request, Result> {
   run(request: Request): Promise<Result>;
   close(): void;
 }
 
-export interface SyncEngineOptions extends EngineOptions {
+interface SyncEngineOptions extends EngineOptions {
   /** Fields whose change alone makes no version in the history. */
   readonly historyIgnore: readonly string[];
   /** What stands between the engine and the file. */
@@ -73,7 +73,7 @@ export function openVerifyEngine(options: EngineOptions): Engine<VerifyRequest, 
 }
 
 /** Runs a sync with the settings; what of the request the settings say is not asked for. */
-export type RunSync = (
+type RunSync = (
   request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
   progress: SyncProgress,
 ) => Promise<SyncResult>;

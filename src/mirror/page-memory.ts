@@ -12,7 +12,7 @@ function keyOf({ page, paginate, range }: PageRequest): string {
 }
 
 /** What pages that came again just as they were add to the run's counts. */
-export interface SamePages {
+interface SamePages {
   readonly pages: number;
   readonly received: number;
   /** Records on them that are the window's. */

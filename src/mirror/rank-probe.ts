@@ -10,7 +10,7 @@ import type { RankedRows } from '../store/mirror-types.ts';
 import { LocalOrder, type RankRange } from './local-order.ts';
 
 /** What was asked of the server's list, and has not changed since. */
-export interface ServerList {
+interface ServerList {
   readonly total: number;
   readonly pageSize: number;
 }
@@ -22,7 +22,7 @@ export type Findings =
   | { readonly kind: 'contradiction'; readonly problem: string };
 
 /** Gives the pages to ask for next, takes the ids on each of them in their order, and ends with what was found. */
-export type RankSearch = Generator<readonly number[], Findings, readonly (readonly RecordKey[])[]>;
+type RankSearch = Generator<readonly number[], Findings, readonly (readonly RecordKey[])[]>;
 
 /** Pages not asked for yet, both ends among them, and the ranks that must hold their records. */
 interface Gap extends RankRange {

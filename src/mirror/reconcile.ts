@@ -25,7 +25,7 @@ const batchMs = 30_000;
 /** Times that a record is asked for until a control record is shown in the same minute. */
 const tries = 3;
 
-export interface RemovalPorts {
+interface RemovalPorts {
   readonly run: string;
   readonly resource: ResourceName;
   readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'landmarks' | 'unseenIds'>;

@@ -18,7 +18,7 @@ import type { Source } from './source.ts';
 import { watchSpace } from './space-watch.ts';
 import { keepTidy, type Keep } from './upkeep.ts';
 
-export interface SyncPorts {
+interface SyncPorts {
   readonly source: Source;
   readonly store: MirrorStore;
   readonly clock: Clock;

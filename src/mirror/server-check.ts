@@ -23,7 +23,7 @@ export class OtherServerError extends UsageError {
   override readonly name = 'OtherServerError';
 }
 
-export interface ServerCheckPorts {
+interface ServerCheckPorts {
   readonly contact: ServerContact;
   readonly store: Pick<
     MirrorStore,

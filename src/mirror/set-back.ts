@@ -4,7 +4,7 @@ import { timestampOf, type Clock } from '../model/time.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';
 import { forgetReading } from './capability-record.ts';
 
-export interface SetBackPorts {
+interface SetBackPorts {
   readonly store: Pick<MirrorStore, 'windows' | 'resetWindows' | 'recordEvent'>;
   readonly clock: Clock;
   readonly run: string;

@@ -23,13 +23,13 @@ export interface CapabilityStatus {
   readonly notes: readonly string[];
 }
 
-export interface ServerStatus {
+interface ServerStatus {
   readonly address: string;
   /** The id of the user that the key belongs to; null where the server does not tell. */
   readonly key_owner: string | null;
 }
 
-export interface ResourceStatusLine {
+interface ResourceStatusLine {
   readonly live: number;
   /** Records that the server may have and the mirror must not: they belong to people who were forgotten. */
   readonly kept_out: number;

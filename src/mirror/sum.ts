@@ -14,7 +14,7 @@ import { heldIn, pagesOf } from './plan.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
 import type { WindowVisitor } from './window-visitor.ts';
 
-export interface Sum {
+interface Sum {
   readonly total: number;
   readonly problem: string | null;
   /** Whether what the windows have shown is all that the server shows, though its total may count more. */
@@ -26,7 +26,7 @@ export interface Sum {
 /** A server that is written to all the time changes between two looks; after this many the difference is told. */
 const rounds = 3;
 
-export interface SumPorts {
+interface SumPorts {
   readonly run: string;
   readonly visitor: WindowVisitor;
   readonly store: MirrorStore;

@@ -10,7 +10,7 @@ import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import type { Step } from './plan.ts';
 import type { Source } from './source.ts';
 
-export interface UnsentPorts {
+interface UnsentPorts {
   readonly run: string;
   readonly source: Pick<Source, 'page'>;
   readonly store: Pick<MirrorStore, 'unsentEmails' | 'forgetPages' | 'recordPage' | 'keptOut'>;

@@ -7,7 +7,7 @@ import type { DayRange } from '../model/era.ts';
 import { dayMs, hourMs, minuteMs, secondMs, startOfDay, timestampOf } from '../model/time.ts';
 import type { Stretch } from './store/verify-types.ts';
 
-export interface Bounds {
+interface Bounds {
   readonly sure: Stretch;
   readonly possible: Stretch;
 }

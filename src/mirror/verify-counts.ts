@@ -7,7 +7,7 @@ import { askedRange } from './range.ts';
 import { countedStretches } from './verify-bounds.ts';
 import type { ComparePorts } from './verify-window.ts';
 
-export interface WindowCount {
+interface WindowCount {
   readonly window: Window;
   readonly server: number;
   /** Rows that the server's range covers: the least and the most, where its rules are not known exactly. */
@@ -22,7 +22,7 @@ export interface DifferingCount {
   readonly mirror: number | readonly [number, number];
 }
 
-export type CountPorts = Pick<ComparePorts, 'source' | 'store' | 'resource' | 'capabilities' | 'signal'> & {
+type CountPorts = Pick<ComparePorts, 'source' | 'store' | 'resource' | 'capabilities' | 'signal'> & {
   readonly limit: LimitFunction;
 };
 

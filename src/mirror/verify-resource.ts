@@ -47,7 +47,7 @@ export interface VerifyEnd {
   readonly differing: readonly Window[];
 }
 
-export type VerifyResourcePorts = Omit<ComparePorts, 'capabilities'> & {
+type VerifyResourcePorts = Omit<ComparePorts, 'capabilities'> & {
   /** Shared by all resources: the windows that are looked at at the same time. */
   readonly limit: LimitFunction;
   /** Every record is compared, and not only the counts. */

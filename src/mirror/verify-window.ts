@@ -25,7 +25,7 @@ export interface ComparePorts {
   readonly progress: SyncProgress;
 }
 
-export interface WindowComparison {
+interface WindowComparison {
   readonly findings: Findings;
   /** Why the window could not be compared whole; then rows without a record are not among the findings. */
   readonly problem: string | null;

@@ -13,7 +13,7 @@ import { sharedFailure } from './shared-failure.ts';
 import type { Source } from './source.ts';
 import { verifyResource, type VerifyEnd, type ResourceVerdict } from './verify-resource.ts';
 
-export interface VerifyPorts {
+interface VerifyPorts {
   readonly source: Pick<Source, 'page' | 'total'>;
   readonly store: VerifyStore;
   readonly clock: Clock;

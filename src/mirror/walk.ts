@@ -32,7 +32,7 @@ export interface WalkPorts {
 }
 
 /** What could not be kept of a page. */
-export interface RecordedPage {
+interface RecordedPage {
   /** Records without a usable id, or of another resource. */
   readonly unusable: number;
   /** Ids of records that are not the ones that came under them before. */

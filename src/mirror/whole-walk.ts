@@ -11,7 +11,7 @@ const attempts = 3;
 const idlePasses = 8;
 
 /** What to walk with, for pages of that size. */
-export type PortsOf = (pageSize: number) => WalkPorts;
+type PortsOf = (pageSize: number) => WalkPorts;
 
 /**
  * Walks the window until a walk is consistent, so many times at the most. Passes over a list that holds still are united:

@@ -46,7 +46,7 @@ export function microseconds(text: string): number {
 }
 
 /** Microseconds since 1970 of a text that is such a time. */
-export function microsecondsSince1970(text: string): bigint {
+function microsecondsSince1970(text: string): bigint {
   const seconds = wholeSeconds(text);
   const rest = microseconds(text);
   // Up to the year 2255 a number of JavaScript holds them, which is quicker.

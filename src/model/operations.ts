@@ -7,7 +7,7 @@ import { type ResourceName, userRelations } from './resources.ts';
 export type HttpMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** How a parameter's text is read. `code` is a language or country code, `icon` an SVG or an icon-font name. */
-export type ParameterType = 'string' | 'number' | 'boolean' | 'code' | 'icon' | 'url';
+type ParameterType = 'string' | 'number' | 'boolean' | 'code' | 'icon' | 'url';
 
 export interface Parameter {
   /** As the API spells it; `address[street]` is the key `street` of the object `address`. */

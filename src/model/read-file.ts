@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer';
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs';
 
 /** Far above any file that is written by hand. */
-export const handWrittenBytes = 1024 * 1024;
+const handWrittenBytes = 1024 * 1024;
 
 /** What was named is there, and is not what can be read; it looks like what the operating system reports of a file. */
 export class UnfitFile extends Error {

@@ -29,7 +29,7 @@ function inBase64(word: string): string[] {
   return [...standard, ...standard.map((text) => text.replaceAll('+', '-').replaceAll('/', '_'))];
 }
 
-export type Hide = (text: string) => string;
+type Hide = (text: string) => string;
 
 /**
  * What puts `****` in the place of each form of the words, in capitals or not. Of short words only as they are.

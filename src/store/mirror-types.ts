@@ -47,7 +47,7 @@ export interface RememberedPage {
 }
 
 /** What became of a page's records. */
-export interface PageOutcome {
+interface PageOutcome {
   readonly inserted: number;
   readonly updated: number;
   readonly unchanged: number;
@@ -112,7 +112,7 @@ export interface StoredLandmark {
   readonly createdAt: string;
 }
 
-export interface Footprint {
+interface Footprint {
   readonly folder: string;
   readonly bytes: number;
   readonly records: number;

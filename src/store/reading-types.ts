@@ -7,7 +7,7 @@ export type Cell = string | bigint | number | Uint8Array | null;
 
 export type Row = readonly Cell[];
 
-export interface RelationColumn {
+interface RelationColumn {
   readonly name: string;
   /** As declared; empty where nothing is. */
   readonly type: string;

@@ -5,7 +5,7 @@ import type { Field, Resource } from '../model/resources.ts';
 import { recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
 import { cellOf, jsonText, type Cell, type Converted } from './cell.ts';
 
-export interface RecordRow {
+interface RecordRow {
   readonly id: RecordKey;
   /** The document's fields in order, then `_extra`. */
   readonly cells: Cell[];

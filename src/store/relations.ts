@@ -15,7 +15,7 @@ export interface RelationSurprise {
   readonly detail: string;
 }
 
-export interface Relations {
+interface Relations {
   included(resource: ResourceName): string[];
   /** Begins to read these and no others; true where one of them was not read before. */
   include(resource: ResourceName, names: readonly string[], at: Timestamp): boolean;

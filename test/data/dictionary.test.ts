@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { dictionary } from '../../src/data/dictionary.ts';
-import { datasetteMetadata } from '../../src/data/datasette.ts';
+import { datasetteMetadata } from '../../src/data/dictionary-markdown.ts';
 import { inventory, inventoryOf } from '../../src/data/inventory.ts';
 import { relationTables } from '../../src/model/relations.ts';
 import { flatViewSql, relationTableSql } from '../../src/store/relation-schema.ts';

@@ -102,7 +102,7 @@ async function readContent(
   return format === 'jsonl' ? readJsonl(file, bytes, signal) : readDelimited(file, bytes, format, signal);
 }
 
-export interface ReadOptions {
+interface ReadOptions {
   /** The sheet of an .xlsx; else the first that can be seen. */
   readonly sheet?: string;
   readonly signal: AbortSignal;

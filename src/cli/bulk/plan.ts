@@ -2,22 +2,65 @@
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { Action } from '../../bulk/action.ts';
-import type { Batch, Journal } from '../../journal/port.ts';
-import type { CliContext } from '../context.ts';
-import { printJson, printLine, printNote } from '../output.ts';
-import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
-import { askMark } from './mark.ts';
-import { printRows, type ReviewFile, reviewFile, type ReviewFlags, wholePlan } from './review.ts';
-import { type BulkPorts, openBulk } from './world.ts';
 import { actionOf } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
+import { moneyText } from '../../bulk/money.ts';
 import { newBatchId, planBatch, type PlanPorts, type PlanSource } from '../../bulk/plan.ts';
 import { type ReadRows, readRows, undoRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, reportOf, typeTotals } from '../../bulk/report.ts';
 import { notedRows } from '../../bulk/review.ts';
+import type { DecimalMark, MarkQuestion } from '../../bulk/sheet/amount.ts';
+import { shown } from '../../bulk/sheet/cell.ts';
 import { readSheet } from '../../bulk/sheet/sheet.ts';
+import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
+import { printRows, type ReviewFile, reviewFile, type ReviewFlags, wholePlan } from './review.ts';
 import { firstRows, lookLines, planLines } from './words.ts';
+import { type BulkPorts, openBulk } from './world.ts';
+import { onTerminal } from '../consent.ts';
+import type { CliContext } from '../context.ts';
+import { printJson, printLine, printNote } from '../output.ts';
+import type { Batch, Journal } from '../../journal/port.ts';
+import { InterruptedError, UsageError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
+
+/**
+ * The mark that the person chose; null where nobody can be asked, or nobody wants to be. Throws a UsageError where none
+ * is meant, and an InterruptedError where the question is broken off.
+ */
+async function askMark(
+  context: CliContext,
+  { readings, row, text, count }: MarkQuestion,
+  unasked: boolean,
+): Promise<DecimalMark> {
+  if (unasked || !context.stdin.isTTY || !context.stderr.isTTY) return null;
+  const { confirm, isCancel, select } = await import('@clack/prompts');
+  const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
+  const [only, another] = readings;
+  const answer = await onTerminal<DecimalMark | boolean | symbol>(context, (terminal) =>
+    only !== undefined && another === undefined
+      ? confirm({
+          ...terminal,
+          message: `The amount of row ${row} is ${shown(text)}${others}. Is that ${moneyText(only.amount)}?`,
+          // A comma before two digits is how half of Europe writes; a thousand that may be one and some is not so clear.
+          initialValue: only.mark === 'comma',
+        })
+      : select<DecimalMark>({
+          ...terminal,
+          message: `The amount of row ${row} is ${shown(text)}${others}. What is that?`,
+          options: [
+            ...readings.map(({ mark, amount }) => ({ value: mark, label: moneyText(amount) })),
+            { value: null, label: 'none of these' },
+          ],
+        }),
+  );
+  context.signal.throwIfAborted();
+  if (isCancel(answer)) throw new InterruptedError('SIGINT');
+  const mark = answer === true ? only?.mark : answer;
+  if (typeof mark === 'string') return mark;
+  throw new UsageError('the amounts of the file cannot be read; nothing was planned', {
+    advice: 'Write them as plain numbers, such as 1234.56, and run it again.',
+  });
+}
 
 export async function runPlan(
   context: CliContext,

@@ -2,7 +2,7 @@
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type Check, failed, ok, warn } from './check.ts';
-import { checkReport } from '../../data/reports/check.ts';
+import { blankSnapshot, checkReport } from '../../data/reports/check.ts';
 import { switchOn } from '../../data/reports/run.ts';
 import { counted } from '../../model/counted.ts';
 import { FileError, OperatorError } from '../../model/errors.ts';
@@ -12,7 +12,6 @@ import type { RelationTable } from '../../model/relations.ts';
 import { baseUrlOf, certificatesIn, keyOf } from '../../settings/server.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
 import type { Snapshot } from '../../store/reading-types.ts';
-import { blankSnapshot } from '../../data/blank.ts';
 import { openReading, openReports } from '../../data/open.ts';
 import { withReleases } from '../../model/releases.ts';
 

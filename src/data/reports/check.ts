@@ -1,9 +1,24 @@
 /** Whether a report is what its header says: the doctor's questions. */
-import { OperatorError } from '../../model/errors.ts';
-import type { RelationTable } from '../../model/relations.ts';
-import type { Snapshot } from '../../store/reading-types.ts';
-import { missingNeeds } from './run.ts';
+import SqliteDatabase from 'better-sqlite3';
 import type { Report } from './reports.ts';
+import { missingNeeds } from './run.ts';
+import { OperatorError } from '../../model/errors.ts';
+import { type RelationTable, relationTables } from '../../model/relations.ts';
+import type { Snapshot } from '../../store/reading-types.ts';
+import { snapshotOf } from '../../store/reading.ts';
+import { flatViewSql, relationTableSql } from '../../store/relation-schema.ts';
+import { firstSchema } from '../../store/schema.ts';
+
+/** Something to look at SQL against where there is no mirror, or none with the tables for it. The caller releases it. */
+export function blankSnapshot(): Snapshot {
+  const database = new SqliteDatabase(':memory:');
+  for (const statement of firstSchema) database.exec(statement);
+  for (const relation of relationTables) {
+    database.exec(relationTableSql(relation));
+    database.exec(flatViewSql(relation, []));
+  }
+  return snapshotOf(database, 'a blank mirror');
+}
 
 interface ReportCheck {
   readonly problems: readonly string[];

@@ -8,7 +8,7 @@ import { quoteName } from '../../store/schema.ts';
 /** The form in which the API writes its timestamps; only such texts sort as the times that they stand for. */
 export const usualForm = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z';
 
-export type Landmarks = (order: 'newest' | 'oldest', count: number) => StoredLandmark[];
+type Landmarks = (order: 'newest' | 'oldest', count: number) => StoredLandmark[];
 
 /** Reads the resource's rows from either end of time. */
 export function landmarksIn(database: Database, resource: ResourceName): Landmarks {

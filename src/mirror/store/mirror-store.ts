@@ -33,7 +33,7 @@ import { suppressionsIn } from './suppressions.ts';
 import { pruneEvents, pruneRuns, upkeepOf } from './upkeep.ts';
 import { advanceWindow, readWindows, replaceWindows, resetWalks, resetWindows, updateWindow } from './window-table.ts';
 
-export interface MirrorOptions {
+interface MirrorOptions {
   /** Fields whose change alone makes no version in the history; `_extra.name` for one that the reference does not know. */
   readonly historyIgnore: readonly string[];
 }

@@ -5,7 +5,7 @@ import { coverageOf, eraEnd, eraStart, type DayRange } from '../../model/era.ts'
 import type { ResourceName } from '../../model/resources.ts';
 import { quoteName } from '../../store/schema.ts';
 
-export interface OwnedRows {
+interface OwnedRows {
   ids(window: DayRange): RecordKey[];
   count(window: DayRange): number;
 }

@@ -33,7 +33,7 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
 }
 
 /** Sums over rows, for one connection. */
-export interface RowSums {
+interface RowSums {
   /** Of the rows with these ids that the window owns. */
   of(window: Window, ids: string): number | null;
   /** Whether each remembered page of the window has the rows that it was remembered with. */

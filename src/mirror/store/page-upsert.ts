@@ -8,7 +8,7 @@ import type { Timestamp } from '../../model/time.ts';
 import { isReused, type Differs } from './history.ts';
 import { quoteName } from '../../store/schema.ts';
 
-export interface UpsertCounts {
+interface UpsertCounts {
   readonly inserted: number;
   readonly updated: number;
   readonly unchanged: number;
@@ -45,7 +45,7 @@ function upsertSql(resource: Resource, significant: Differs, rows = 'true'): str
 }
 
 /** Keeps a record that came under the id of another one from taking its place. */
-export interface TwinGuard {
+interface TwinGuard {
   /** A run begins: none of its rows was written yet. */
   begin(at: Timestamp): void;
   /** @param seen ids that the walk has seen before; undefined where there is no walk */

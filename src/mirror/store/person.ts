@@ -7,7 +7,7 @@ const nameFields = ['username', 'email', 'first_name', 'last_name'] as const;
 
 type Names = Readonly<Record<(typeof nameFields)[number], unknown>>;
 
-export interface PersonSearch {
+interface PersonSearch {
   idsOf(name: string): number[];
   knows(id: number): boolean;
   person(id: number): Person;

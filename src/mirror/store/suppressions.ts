@@ -10,7 +10,7 @@ import type { RememberedPage } from '../../store/mirror-types.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, type Runner, type Tables } from '../../store/tables.ts';
 
-export interface Suppressions {
+interface Suppressions {
   ids(resource: ResourceName): ReadonlySet<number>;
   /** Takes note of records that were kept out of a page, and of the day under which the server has each. */
   note(resource: ResourceName, records: readonly KeptOutRecord[], at: Timestamp): void;

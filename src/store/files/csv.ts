@@ -35,7 +35,7 @@ export function guardedText(text: string): string {
 }
 
 /** Text with one of these stands in quotes: what splits cells in one program or country does not in another. */
-export const quoted = /[",;\t\n\r]/;
+const quoted = /[",;\t\n\r]/;
 
 /**
  * What is not text as text. Whole numbers keep all their digits; floating-point ones get the shortest text that reads

@@ -11,7 +11,7 @@ import { readRegularFile } from '../../model/read-file.ts';
 import { ownerAlone, syncFolder } from './durable-file.ts';
 import { partialName, removeStale } from './partial-name.ts';
 
-export const manifestName = 'manifest.json';
+const manifestName = 'manifest.json';
 
 /** What every manifest says, whatever else. */
 export interface FolderManifest {

@@ -14,7 +14,7 @@ import type { WorkerEvent, WorkerView } from '../events.ts';
 import type { Freshness } from '../status.ts';
 
 /** What is so at the moment. */
-export interface Snapshot {
+interface Snapshot {
   /** undefined where the worker's file could not be read. */
   readonly view: WorkerView | undefined;
   readonly mirror: Look<MirrorHealth>;

@@ -11,7 +11,7 @@ import type { Log } from '../../model/log.ts';
 import type { Secret } from '../../model/secret.ts';
 import { secondMs } from '../../model/time.ts';
 
-export interface Answer {
+interface Answer {
   readonly status: 200 | 503;
   readonly type: string;
   readonly body: string;

@@ -32,7 +32,7 @@ export interface MirrorHealth {
 }
 
 /** A row whose outcome is open. */
-export type OpenState = 'sending' | 'acknowledged' | 'unknown' | 'needs_human';
+type OpenState = 'sending' | 'acknowledged' | 'unknown' | 'needs_human';
 
 export interface OpenBatch {
   readonly batch: string;

@@ -4,7 +4,7 @@ import { dayMs } from '../../../src/model/time.ts';
 import type { Cell } from '../../../src/store/reading-types.ts';
 import type { ColumnType } from '../../../src/data/reports/reports.ts';
 import { boundValues, reportRows } from '../../../src/data/reports/run.ts';
-import { blankSnapshot } from '../../../src/data/blank.ts';
+import { blankSnapshot } from '../../../src/data/reports/check.ts';
 import { reportsIn, runReport } from '../../support/reports.ts';
 import type { Figures } from './figures/shared.ts';
 import { otherFigures } from './figures/others.ts';

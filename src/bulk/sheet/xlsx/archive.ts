@@ -11,7 +11,7 @@ import { UsageError } from '../../../model/errors.ts';
 import { limits, megabytes, refusal } from '../limits.ts';
 import { XmlFault, type XmlHandlers, XmlScanner } from './xml.ts';
 
-export interface Relation {
+interface Relation {
   /** The end of its type, such as `worksheet`: what is before it differs between two editions of the standard. */
   readonly kind: string;
   /** The name of the part it leads to. */

@@ -7,7 +7,7 @@ import { TextDecoder } from 'node:util';
 import { Parser } from 'saxen';
 import { limits } from '../limits.ts';
 
-export type Attributes = Readonly<Record<string, string>>;
+type Attributes = Readonly<Record<string, string>>;
 
 export interface XmlHandlers {
   open(name: string, attributes: () => Attributes): void;

@@ -1,7 +1,7 @@
 /** How many rows to read at a time, so that little is held whatever the rows are like: a mail can be as long as 500 users. */
 import type { Row } from '../store/reading-types.ts';
 
-export interface ReadingPace {
+interface ReadingPace {
   /** For the next reading. */
   readonly rows: () => number;
   /** Tells what a reading gave: its rows, and how much text they are, about. */

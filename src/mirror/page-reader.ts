@@ -27,7 +27,7 @@ type Reply =
   | { readonly id: number; readonly failure: Failure };
 
 /** The page at hand and the rows made of it are all that the thread has to hold; without bounds garbage would gather. */
-const resourceLimits = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 768 };
+const resourceLimits = { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 768 };
 
 /** One for the process: it starts once, whoever reads pages, and holds nothing up that has nothing more to read. */
 let shared: PageThread | undefined;

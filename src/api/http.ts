@@ -3,15 +3,101 @@
  * like any other and never followed; the key goes into the Authorization header and nowhere else. Section "Requests"
  * of docs/architecture.md.
  */
+import { promisify } from 'node:util';
+import zlib from 'node:zlib';
 import type { Dispatcher } from 'undici';
+import { headerText } from './answer-headers.ts';
+import { type Network, openDispatcher } from './network.ts';
+import { bodyScrubber, codeOf, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
+import { type Circumstances, tooLarge, type TransportError, transportErrorOf, wasTimeout } from './transport-error.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import { secondMs } from '../model/time.ts';
-import { addressOf } from './address.ts';
-import { BodyBuffer } from './body-buffer.ts';
-import { type Network, openDispatcher } from './network.ts';
-import { decodedBody, decodingErrorOf } from './body-decoding.ts';
-import { bodyScrubber, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
-import { type TransportError, tooLarge, transportErrorOf, wasTimeout } from './transport-error.ts';
+
+interface Address {
+  readonly origin: string;
+  /** The address's own path, without a slash at its end. */
+  readonly prefix: string;
+  /** Both, for messages. */
+  readonly text: string;
+}
+
+function addressOf(baseUrl: string): Address {
+  const { origin, pathname } = new URL(baseUrl);
+  const prefix = pathname.replace(/\/+$/, '');
+  return { origin, prefix, text: `${origin}${prefix}` };
+}
+
+/**
+ * A body as it arrives. Each piece is copied at once into one buffer, so that the pieces, which come from the socket in
+ * their dozens, are garbage before the next page is there: kept until the end, they outlive the collector's young
+ * generation and triple the memory of a long sync.
+ */
+class BodyBuffer {
+  #bytes: Buffer;
+  #length = 0;
+
+  /** @param expected bytes that the answer announces; 0 where it does not */
+  constructor(expected: number) {
+    this.#bytes = Buffer.allocUnsafeSlow(expected);
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  append(piece: Buffer): void {
+    const needed = this.#length + piece.length;
+    if (needed > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2));
+      this.#bytes.copy(larger, 0, 0, this.#length);
+      this.#bytes = larger;
+    }
+    piece.copy(this.#bytes, this.#length);
+    this.#length = needed;
+  }
+
+  bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+}
+
+type Decode = (bytes: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>;
+
+const inflate: Decode = promisify(zlib.inflate);
+const inflateRaw: Decode = promisify(zlib.inflateRaw);
+/** In the first byte of a zlib stream; some servers send the bare stream under the same name. */
+const deflateMethod = 8;
+
+const decoders: Readonly<Record<string, Decode>> = {
+  gzip: promisify(zlib.gunzip),
+  'x-gzip': promisify(zlib.gunzip),
+  br: promisify(zlib.brotliDecompress),
+  zstd: promisify(zlib.zstdDecompress),
+  deflate: (bytes, options) => ((bytes[0] ?? 0) % 16 === deflateMethod ? inflate : inflateRaw)(bytes, options),
+  identity: (bytes) => Promise.resolve(bytes),
+};
+
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/** The body as plain text, of `most` bytes at the most. Rejects with whatever `decodingErrorOf` takes. */
+async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Promise<Buffer> {
+  const codings = headerText(headers, 'content-encoding')?.toLowerCase().split(',') ?? [];
+  let plain = body;
+  // Undone one after the other, the last that was applied first. Nothing may be wrapped around nothing: a 204.
+  for (const coding of body.length === 0 ? [] : codings.reverse()) {
+    const decode = decoders[coding.trim()];
+    if (decode === undefined) throw new Error(`the answer is encoded as ${coding.trim().slice(0, 20)}`);
+    plain = await decode(plain, { maxOutputLength: most });
+  }
+  if (plain.subarray(0, byteOrderMark.length).equals(byteOrderMark)) plain = plain.subarray(byteOrderMark.length);
+  // zlib's memory may be shared with other buffers, and an answer must be able to go over to another thread.
+  return plain === body ? body : Buffer.from(Uint8Array.from(plain).buffer);
+}
+
+function decodingErrorOf(error: unknown, most: number, circumstances: Circumstances): TransportError {
+  if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE') return tooLarge(most, circumstances);
+  return transportErrorOf(error, circumstances, 'protocol');
+}
 
 export interface HttpOptions {
   /** May hold a path, which is put before every path asked for. */

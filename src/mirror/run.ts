@@ -8,14 +8,13 @@ import { type FreeSpace, freeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore, RunReport, RunStatus } from '../store/mirror-types.ts';
 import type { SyncProgress } from './progress.ts';
 import { Allowance } from './allowance.ts';
-import { watchLog } from './log-watch.ts';
+import { watchLog, watchSpace } from './disk-watch.ts';
 import { noteClockDifference } from './clock-difference.ts';
 import { readIncludes, type Includes } from './includes.ts';
 import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
 import { checkServer, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './shared-failure.ts';
 import type { Source } from './source.ts';
-import { watchSpace } from './space-watch.ts';
 import { keepTidy, type Keep } from './upkeep.ts';
 
 interface SyncPorts {

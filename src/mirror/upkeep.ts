@@ -1,8 +1,27 @@
 /** What is done at the end of a run for the mirror itself: old records go, the log is folded in. */
 import { setImmediate } from 'node:timers/promises';
-import { timestampOf, type Timestamp } from '../model/time.ts';
+import { resourceNames } from '../model/resources.ts';
+import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { MirrorStore, RunStatus } from '../store/mirror-types.ts';
-import { pruneHistory, type PrunePorts } from './history.ts';
+
+/** Versions that go in one step: some milliseconds, for which a reader's or another writer's turn can wait. */
+const versionsAStep = 1_000;
+
+interface PrunePorts {
+  readonly store: Pick<MirrorStore, 'pruneHistory'>;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Removes the versions that ended longer than `keepMs` ago, in small steps; what a stop leaves, the next run removes. */
+async function pruneHistory({ store, clock, signal }: PrunePorts, keepMs: number): Promise<void> {
+  const before = timestampOf(Math.max(0, clock.now() - keepMs));
+  for (const resource of resourceNames) {
+    while (!signal.aborted && store.pruneHistory(resource, before, versionsAStep) === versionsAStep) {
+      await setImmediate();
+    }
+  }
+}
 
 export interface Keep {
   /** How long ago a version in the history may have ended; for ever where it is not given. */

@@ -1,11 +1,43 @@
 /** The numbers of records by window: those that the server counts against those that the mirror's rows explain. */
-import { coverageOf } from '../model/era.ts';
-import type { Day } from '../model/time.ts';
 import type { LimitFunction } from 'p-limit';
-import type { Window } from '../store/mirror-types.ts';
+import type { Capabilities } from '../api/capabilities.ts';
 import { askedRange } from './range.ts';
-import { countedStretches } from './verify-bounds.ts';
+import type { Stretch } from './store/verify-types.ts';
 import type { ComparePorts } from './verify-window.ts';
+import { coverageOf, type DayRange } from '../model/era.ts';
+import { type Day, dayMs, hourMs, minuteMs, secondMs, startOfDay, timestampOf } from '../model/time.ts';
+import type { Window } from '../store/mirror-types.ts';
+
+interface Bounds {
+  readonly sure: Stretch;
+  readonly possible: Stretch;
+}
+
+/** No clock on earth is further from UTC. */
+const largestShiftMs = 14 * hourMs;
+
+/** @param range as it is asked for, which is wider than the window where the server's rules are not known */
+export function countedStretches(range: DayRange, capabilities: Capabilities): Bounds {
+  const { rangeEnd, dayShiftMinutes } = capabilities;
+  const [earliest, latest] =
+    dayShiftMinutes === 'unknown'
+      ? [-largestShiftMs, largestShiftMs]
+      : [-dayShiftMinutes * minuteMs, -dayShiftMinutes * minuteMs];
+  const start = startOfDay(range.from);
+  const midnight = startOfDay(range.to);
+  // Whether the very last moment belongs to a range is another rule of each server's, and one second is its extent.
+  const sureEnd = rangeEnd === 'inclusive' ? midnight + dayMs - secondMs : midnight;
+  const possibleEnd = (rangeEnd === 'exclusive' ? midnight : midnight + dayMs) + secondMs;
+  return {
+    sure: { from: secondOf(start + latest), to: secondOf(sureEnd + earliest) },
+    possible: { from: secondOf(start + earliest), to: secondOf(possibleEnd + latest) },
+  };
+}
+
+/** Text that sorts before every timestamp of that second, and after those of the one before. */
+function secondOf(ms: number): string {
+  return timestampOf(ms).slice(0, 'YYYY-MM-DDTHH:MM:SS'.length);
+}
 
 interface WindowCount {
   readonly window: Window;

@@ -7,9 +7,31 @@ import type { KeptOut, PageRows } from '../model/page-rows.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Day, Timestamp } from '../model/time.ts';
-import type { RelationStore } from './relation-types.ts';
 import type { LockOwner } from './lock.ts';
-import type { SuppressionStore } from './suppression-types.ts';
+
+interface RelationStore {
+  /** The relations that the resource's rows were read with: what a run need not read everything again for. */
+  includedRelations(resource: ResourceName): readonly string[];
+  /**
+   * From now on every page of the resource is recorded with these relations. Makes their tables where there are none;
+   * where one was not read before, every window of the resource is to be read again.
+   */
+  includeRelations(resource: ResourceName, relations: readonly string[]): void;
+  /** The server would not give them: the resource goes on without, its tables of related records stay as they are. */
+  abandonRelations(resource: ResourceName): void;
+}
+
+interface SuppressionStore {
+  /** Ids of the resource that are kept out of the mirror. */
+  suppressedIds(resource: ResourceName): ReadonlySet<number>;
+  /**
+   * Records of the server that the mirror accounts for: its rows, and what is kept out although the server has it; all,
+   * or those that a window of these days owns.
+   */
+  accountedCount(resource: ResourceName, range?: DayRange): number;
+  /** After a consistent walk: what is kept out of the window and was not seen is no longer the server's. */
+  releaseUnseen(window: Window, seen: ReadonlySet<RecordKey>): void;
+}
 
 /** `pending`: not read yet; `walking`: a walk was begun; `settled`: its last walk was consistent; `unsettled`: it was not. */
 export type WindowState = 'pending' | 'walking' | 'settled' | 'unsettled';

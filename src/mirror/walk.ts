@@ -48,8 +48,16 @@ interface Shown {
   readonly crossing: boolean;
   /** Passes in a row that have shown nothing new. */
   readonly idle: number;
-  /** How many records the total counts past the list's end; 0 where the end was only taken from an earlier run. */
+  /** Where the list was found to end by the latest of them. */
+  readonly end: End;
+}
+
+/** Where a list was found to end. */
+interface End {
+  /** How many records the total counts past it. */
   readonly past: number;
+  /** Whether that was seen in this run, rather than taken from what is known. */
+  readonly isSure: boolean;
 }
 
 export type Verdict =
@@ -121,17 +129,13 @@ class Pass {
   #crossing = false;
   /** Whether no page told a smaller total than the one before it. */
   #growing = true;
-  /** How many records the total counted past the list's end, when that was found. */
-  readonly #past: number;
-  /** Whether the end was found by looking for it, or by one found in this run. */
-  readonly #isSure: boolean;
+  readonly #end: End;
 
   /** @param startedAt before the first request of the pass: what the server sends is at least as young as this */
-  constructor(ports: WalkPorts, startedAt: number, end: { readonly past: number; readonly isSure: boolean }) {
+  constructor(ports: WalkPorts, startedAt: number, end: End) {
     this.#ports = ports;
     this.#startedAt = startedAt;
-    this.#past = end.past;
-    this.#isSure = end.isSure;
+    this.#end = end;
   }
 
   /** Whether every page told the same total. */
@@ -207,16 +211,15 @@ class Pass {
     }
     const unreadable = this.#unreadable;
     const { surplus } = this.#ports;
-    const past = this.#past;
     const missing = total - seen.size - countOf(unreadable);
     const asBefore = surplus !== 0 && missing === surplus && !this.#crossing;
     if ((missing === 0 || asBefore) && (this.#constant || this.#grewAtTheEnd())) {
       if (unreadable.length > 0) return { kind: 'damaged', total, seen, unreadable, problem: wordsOf(unreadable) };
-      return { kind: 'settled', total, seen, startedAt, surplus: missing, past };
+      return { kind: 'settled', total, seen, startedAt, surplus: missing, past: this.#end.past };
     }
     if (this.#constant && unreadable.length === 0) {
       const problem = `the server counts ${counted(total, 'record')}, its pages showed ${seen.size}`;
-      const shown = { seen, startedAt, perPage, crossing: this.#crossing, idle: 0, past: this.#isSure ? past : 0 };
+      const shown = { seen, startedAt, perPage, crossing: this.#crossing, idle: 0, end: this.#end };
       return { kind: 'unstable', total, problem, shown };
     }
     const problem = `records came or went while it was read (${total} at the end, ${seen.size} seen)`;
@@ -244,11 +247,11 @@ const aims = 3;
  * Walks the window once. Its end is not sought by reading page 1 of many: a record deleted from that before the last page
  * is read would pull another one onto it, and with one added meanwhile the total would not tell.
  * @param most records beyond which the window is too large to be walked and should be cut
- * @param found how many records the total counts past the end, where an earlier pass of this run has found that
+ * @param before where an earlier pass of this run has found the end
  */
-export async function walkOnce(ports: WalkPorts, most: number, found?: number): Promise<Verdict> {
-  const past = found ?? ports.past;
-  const isSure = past === 0 || found !== undefined;
+export async function walkOnce(ports: WalkPorts, most: number, before?: End): Promise<Verdict> {
+  const { past } = before ?? ports;
+  const isSure = past === 0 || before !== undefined;
   const lastOf = (records: number, perPage: number) => Math.max(1, Math.ceil((records - past) / perPage));
   let end = lastOf(ports.expected ?? 0, ports.pageSize);
   let total = 0;
@@ -259,7 +262,7 @@ export async function walkOnce(ports: WalkPorts, most: number, found?: number): 
     if (total - past > most) return { kind: 'large', total };
     const lastPage = past === 0 ? page.lastPage : lastOf(total, page.perPage);
     if (lastPage === end) {
-      const last = await lastShown(ports.read, page, most);
+      const last = await lastShown(ports.read, page, most, before?.isSure === false);
       const shown = (last.page - 1) * page.perPage + entriesOn(last).length;
       if (shown > most) return { kind: 'large', total: shown };
       const pass = new Pass(ports, startedAt, { past: total - shown, isSure });
@@ -276,14 +279,20 @@ export async function walkOnce(ports: WalkPorts, most: number, found?: number): 
  * the page is full, and about log2 of the pages where the total is wrong.
  * @param page the last one by the total
  * @param most records beyond which the list is not looked through any further
+ * @param isDoubted whether the page may not be the last one though it is not full
  */
-export async function lastShown(read: WalkPorts['read'], page: MirrorPage, most: number): Promise<MirrorPage> {
+export async function lastShown(
+  read: WalkPorts['read'],
+  page: MirrorPage,
+  most: number,
+  isDoubted = false,
+): Promise<MirrorPage> {
   const entries = entriesOn(page).length;
   let shown: MirrorPage | undefined = entries > 0 ? page : undefined;
   let empty = page.page;
   // A page that is not full ends its list.
   if (shown !== undefined) {
-    if (entries < page.perPage) return page;
+    if (entries < page.perPage && !isDoubted) return page;
     for (let step = 1; ; step *= 2) {
       const next: MirrorPage = await read(shown.page + step);
       empty = next.page;

@@ -31,7 +31,7 @@ export async function walkWindow(
     // Pages that end elsewhere show what hid between two of them.
     const size: number = verdict.shown?.crossing && pass % 2 === 1 ? Math.max(1, Math.floor(pageSize * 0.7)) : pageSize;
     const ports = portsOf(size);
-    const next = await walkOnce(ports, most, verdict.shown?.past ?? 0);
+    const next = await walkOnce(ports, most, verdict.shown?.end);
     verdict = next.kind === 'unstable' ? unite(verdict, next, ports.isOrdered) : next;
   }
   return verdict;
@@ -55,7 +55,7 @@ function unite(before: Unstable, now: Unstable, isOrdered: boolean): Verdict {
   // By chance, two passes in different orders may miss the same record.
   const isAll = isOrdered || !crossing ? isSame && (!b.crossing || a.perPage !== b.perPage) : idle >= idlePasses;
   if (seen.size === total || isAll) {
-    return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size, past: b.past };
+    return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size, past: b.end.past };
   }
   return { ...now, shown: { ...b, seen, startedAt, crossing, idle } };
 }

@@ -77,12 +77,14 @@ export function batchCapProblem(
   if (caps.maxRows !== undefined && rows.length > caps.maxRows) {
     return `there are ${counted(rows.length, 'row')}, more than bulk.max_rows allows (${caps.maxRows})`;
   }
+  if (caps.maxRow === undefined && caps.maxTotal === undefined && caps.maxDay === undefined) return null;
+  let total = new Big(0);
   for (const row of rows) {
     const change = changeOf(row);
     const problem = change === null ? null : rowCapProblem(change, caps);
     if (problem !== null) return problem;
+    if (change !== null) total = total.plus(change.abs());
   }
-  const total = grossOf(rows);
   if (caps.maxTotal !== undefined && total.gt(caps.maxTotal)) {
     return `the rows move ${moneyText(total)} in all, more than bulk.max_total allows (${caps.maxTotal})`;
   }

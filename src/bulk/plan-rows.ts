@@ -39,9 +39,10 @@ export interface RowsPlan {
   readonly warnings: readonly string[];
   /** The planned change of the sum of all balances. */
   readonly net: Money;
-  /** Changes up and down, summed without their signs. */
-  readonly moved: Money;
 }
+
+/** Most rows have nothing to be noted, and there may be a hundred thousand of them. */
+const none: readonly string[] = [];
 
 /** @param users by `keyText`; a text says why there is none */
 export function planRows(
@@ -56,9 +57,8 @@ export function planRows(
   const latest = new Map<number, KnownUser>();
   const firstRows = new Map<string, number>();
   const newKeys = new Map<string, number>();
-  const changes = new Map<number, Big>();
+  const changes = new Map<number, Money>();
   let net = new Big(0);
-  let moved = new Big(0);
   for (const row of rows) {
     const found = action.target === 'new' ? inTheWay(action, row, users) : userOf(row, users);
     const wrong = [...row.problems];
@@ -83,15 +83,14 @@ export function planRows(
     problems.push(...wrong);
     const subject = subjectOf(action, row, user);
     const fingerprint = valid && subject !== null ? fingerprintOf(action, subject, row.parameters) : null;
-    const notes: string[] = [];
+    const notes: string[] = valid && user !== null ? userNotes(user) : [];
     if (valid && preview !== undefined) {
       warnings.push(...preview.warnings.map((text) => `row ${row.row}: ${text}`));
-      notes.push(...(user === null ? [] : userNotes(user)), ...preview.warnings);
+      notes.push(...preview.warnings);
       if (preview.user !== null) latest.set(preview.user.id, preview.user);
       if (change !== null) {
         net = net.plus(change);
-        moved = moved.plus(new Big(change).abs());
-        changes.set(row.row, new Big(change));
+        changes.set(row.row, change);
       }
       const first = fingerprint === null ? undefined : firstRows.get(fingerprint);
       if (first !== undefined) {
@@ -113,16 +112,16 @@ export function planRows(
       before: preview?.before ?? null,
       after: preview?.after ?? null,
       problem: valid ? null : wrong.map(wordsOf).join('; '),
-      notes,
+      notes: notes.length === 0 ? none : notes,
       undoOfRow: row.undoOfRow,
     });
   }
   const sizes = sizeNotes(changes);
-  const rowsWithNotes = planned.map((each) => {
+  for (const [at, each] of planned.entries()) {
     const more = sizes.get(each.row);
-    return more === undefined ? each : { ...each, notes: [...more, ...each.notes] };
-  });
-  return { rows: rowsWithNotes, problems, warnings, net: moneyText(net), moved: moneyText(moved) };
+    if (more !== undefined) planned[at] = { ...each, notes: [...more, ...each.notes] };
+  }
+  return { rows: planned, problems, warnings, net: moneyText(net) };
 }
 
 function userOf(row: ReadRow, users: ReadonlyMap<string, KnownUser | string>): KnownUser | string {
@@ -167,15 +166,20 @@ export function userNotes({ fields }: Pick<KnownUser, 'fields'>): string[] {
 }
 
 /** Which changes stand out among those of the batch, by row: the largest, and those far from the median. */
-export function sizeNotes(changes: ReadonlyMap<number, Big>): ReadonlyMap<number, string[]> {
+export function sizeNotes(changes: ReadonlyMap<number, string>): ReadonlyMap<number, string[]> {
   const notes = new Map<number, string[]>();
-  const sizes = [...changes].map(([row, change]) => ({ row, size: change.abs() })).filter(({ size }) => size.gt(0));
-  sizes.sort((a, b) => b.size.cmp(a.size) || a.row - b.row);
+  // Sorted as floats, which is exact enough for an order; what is said of a change is decided on its digits.
+  const sizes = Array.from(changes, ([row, change]) => ({ row, size: Math.abs(Number(change)) }));
+  const sorted = sizes.filter(({ size }) => size > 0).sort((a, b) => b.size - a.size || a.row - b.row);
+  const sizeOf = ({ row }: { readonly row: number }): Big => new Big(changes.get(row) ?? 0).abs();
   // Of two in the middle the smaller one: of two rows, one may be far from the other.
-  const median = sizes[Math.floor(sizes.length / 2)]?.size;
-  if (median === undefined) return notes;
+  const middle = sorted[Math.floor(sorted.length / 2)];
+  if (middle === undefined) return notes;
+  const median = sizeOf(middle);
   const far = median.times(farTimes);
-  for (const [place, { row, size }] of sizes.entries()) {
+  for (const [place, each] of sorted.entries()) {
+    const { row } = each;
+    const size = sizeOf(each);
     // Where all are alike, none is large.
     if (size.lte(median)) break;
     const own: string[] = [];

@@ -56,9 +56,7 @@ export async function planBatch(
     throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
   const owner = await keyOwner(client, ports.signal);
   const server: PlannedServer = { address: client.address, keyMark: client.keyMark, owner };
-  const found = await usersOf(ports, action, read);
-  const rowsOf = source.again.reason === null ? notSentAlready(read) : read.rows;
-  const plan = planRows(action, read.problems.length === 0 ? rowsOf : spoilt(read), found.users, caps);
+  const { plan, unconfirmed } = await plannedRows(ports, action, read, source);
   const fileHash = source.file?.hash ?? null;
   const digest = rowsDigest(plan.rows);
   const rows = claimedRows(plan);
@@ -72,7 +70,7 @@ export async function planBatch(
     ...read.notes,
     ...bounded(plan.warnings),
     ...(await unsettledWarning(ports, action, plan.rows)),
-    ...unconfirmedWarning(found, action, ports.directory),
+    ...unconfirmedWarning(unconfirmed, action, ports.directory),
     ...(today === null ? [] : [today]),
     ...bounded(repeatLines(view)),
   ];
@@ -99,6 +97,19 @@ export async function planBatch(
   const stored = await journal.batch(batch);
   if (stored === undefined) throw new IncompleteError(`batch ${batch} was stored and is not there`);
   return stored;
+}
+
+/** A function of its own, so that the users go before the rows are stored: there may be a hundred thousand of both. */
+async function plannedRows(
+  ports: PlanPorts,
+  action: Action,
+  read: ReadRows,
+  { again, undoOf }: PlanSource,
+): Promise<{ readonly plan: RowsPlan; readonly unconfirmed: number }> {
+  const { users, unconfirmed } = await usersOf(ports, action, read);
+  const rows = again.reason === null ? notSentAlready(read) : read.rows;
+  const caps = undoOf === null ? ports.rules.caps : noCaps;
+  return { plan: planRows(action, read.problems.length === 0 ? rows : spoilt(read), users, caps), unconfirmed };
 }
 
 const sentStates = new Set(['applied', 'unknown', 'needs_human', 'acknowledged', 'sending']);
@@ -182,11 +193,7 @@ async function unsettledWarning(ports: PlanPorts, action: Action, rows: readonly
   return warning === null ? [] : [warning];
 }
 
-function unconfirmedWarning(
-  { unconfirmed }: FoundUsers,
-  { target }: Action,
-  directory: UserDirectory | null,
-): string[] {
+function unconfirmedWarning(unconfirmed: number, { target }: Action, directory: UserDirectory | null): string[] {
   if (unconfirmed === 0) return [];
   if (target === 'new') {
     return [

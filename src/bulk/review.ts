@@ -45,14 +45,14 @@ export function reviewRow(intent: Intent): ReviewRow {
 }
 
 /** Rows that deserve a look, the largest changes first. */
-export async function notedRows(rows: AsyncIterable<Intent>): Promise<Intent[]> {
-  const sized: { readonly intent: Intent; readonly size: Big | null }[] = [];
-  for await (const intent of rows) {
-    if (intent.notes.length === 0) continue;
-    sized.push({ intent, size: changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? null });
+export async function notedRows(journal: Pick<Journal, 'notedIntents'>, batch: string): Promise<ReviewRow[]> {
+  const sized: { readonly row: ReviewRow; readonly size: Big | null }[] = [];
+  for await (const intent of journal.notedIntents(batch)) {
+    const size = changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? null;
+    sized.push({ row: reviewRow(intent), size });
   }
-  sized.sort((a, b) => (a.size === null || b.size === null ? 0 : b.size.cmp(a.size)) || a.intent.row - b.intent.row);
-  return sized.map(({ intent }) => intent);
+  sized.sort((a, b) => (a.size === null || b.size === null ? 0 : b.size.cmp(a.size)) || a.row.row - b.row.row);
+  return sized.map(({ row }) => row);
 }
 
 /** What the plan says of a row, before the columns of the file. The underscore keeps them out of the next plan. */
@@ -70,7 +70,10 @@ const reviewColumns = [
 ] as const;
 
 /** The plan as a sheet: rows that deserve a look on top, the others below them in the order of the file. */
-export function reviewTable(journal: Pick<Journal, 'intents'>, { batch, columns }: Batch): Table {
+export function reviewTable(
+  journal: Pick<Journal, 'intent' | 'intents' | 'notedIntents'>,
+  { batch, columns }: Batch,
+): Table {
   const cells = (intent: Intent): TableCell[] => {
     const each = reviewRow(intent);
     const user = [each.user_id, each.username, each.email];
@@ -78,7 +81,10 @@ export function reviewTable(journal: Pick<Journal, 'intents'>, { batch, columns 
     return [each.row, each.notes.join('; '), ...user, ...said, ...ownCells(intent.cells, columns)];
   };
   async function* rows(): AsyncGenerator<TableCell[]> {
-    for (const intent of await notedRows(journal.intents(batch))) yield cells(intent);
+    for (const { row } of await notedRows(journal, batch)) {
+      const intent = await journal.intent(batch, row);
+      if (intent !== undefined) yield cells(intent);
+    }
     for await (const intent of journal.intents(batch)) if (intent.notes.length === 0) yield cells(intent);
   }
   return { name: 'review', columns: [...reviewColumns, ...columns], rows: rows() };

@@ -132,6 +132,12 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
         if (states !== undefined) rows = rows.where('state', 'in', states);
         return (await rows.where('row', '>', after).orderBy('row').limit(chunk).execute()).map(intentOf);
       }),
+    notedIntents: (batch) =>
+      inChunks(async (after) => {
+        const rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
+        const noted = rows.where('notes', 'is not', null).where('row', '>', after).orderBy('row').limit(chunk);
+        return (await noted.execute()).map(intentOf);
+      }),
     changes: (batch) =>
       inChunks((after) =>
         db

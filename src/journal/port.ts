@@ -292,6 +292,8 @@ export interface Journal extends ForgetJournal {
 
   /** In the order of the file; of some states, or all. */
   intents(batch: string, states?: readonly IntentState[]): AsyncGenerator<Intent, undefined>;
+  /** Those of them that deserve a look before they are approved. */
+  notedIntents(batch: string): AsyncGenerator<Intent, undefined>;
   /** What each valid row would change, and did: all that the totals of a batch need. */
   changes(batch: string): AsyncIterable<RowChange>;
   /** What each row asks for, in the order of the file: all that a sum needs. */

@@ -1,9 +1,8 @@
-import { Big } from 'big.js';
 import { describe, expect, test } from 'vitest';
 import { sizeNotes, userNotes } from '../../src/bulk/plan-rows.ts';
 
 function noted(...changes: string[]): [row: number, notes: string[]][] {
-  return [...sizeNotes(new Map(changes.map((change, at) => [at + 2, new Big(change)])))];
+  return [...sizeNotes(new Map(changes.map((change, at) => [at + 2, change])))];
 }
 
 describe('The size of a change', () => {

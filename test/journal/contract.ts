@@ -271,7 +271,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     const rows = Array.from({ length: 2_500 }, (_, at) => at + 2);
     await journal.addBatch(
       newBatch(),
-      rows.map((row) => newIntent(row, row)),
+      rows.map((row) => newIntent(row, row, { notes: row === 7 ? ['look'] : [] })),
     );
     await claim(journal);
     const seen: number[] = [];
@@ -280,6 +280,9 @@ export function journalContract(open: () => Promise<Opened>): void {
       if (row % 500 === 0) await journal.move({ batch: 'one', row, from: 'planned', to: 'sending' });
     }
     expect(seen).toEqual(rows);
+    expect(await Array.fromAsync(journal.notedIntents('one'), ({ row, notes }) => [row, notes])).toEqual([
+      [7, ['look']],
+    ]);
     expect(await Array.fromAsync(journal.changes('one'), ({ subject }) => subject)).toHaveLength(rows.length);
     expect(await Array.fromAsync(journal.parameters('one'), ({ parameters }) => parameters?.['amount'])).toEqual(
       rows.map(() => '5.00'),

@@ -29,7 +29,7 @@ export interface WholePlan {
 
 export async function wholePlan(journal: Journal, { batch }: Batch): Promise<WholePlan> {
   return {
-    look_at: (await notedRows(journal.intents(batch))).map(({ row }) => row),
+    look_at: (await notedRows(journal, batch)).map(({ row }) => row),
     plan: await Array.fromAsync(journal.intents(batch), reviewRow),
   };
 }
@@ -43,7 +43,7 @@ export async function printRows(
 ): Promise<void> {
   const room = tableRoom(context, pager);
   async function* chunks(): AsyncGenerator<Uint8Array> {
-    for (const line of lookLines(context, await notedRows(journal.intents(batch)))) yield Buffer.from(`${line}\n`);
+    for (const line of lookLines(context, await notedRows(journal, batch))) yield Buffer.from(`${line}\n`);
     for await (const line of rowLines(journal.intents(batch), room)) yield Buffer.from(`${line}\n`);
   }
   await writePaged(context, chunks(), pager);

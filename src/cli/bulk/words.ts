@@ -1,7 +1,7 @@
 /** A batch in words: what a person reads where a script reads `--json`. */
 import { countNames } from '../../bulk/intent.ts';
 import type { BatchReport, TypeTotal } from '../../bulk/report.ts';
-import { reviewRow } from '../../bulk/review.ts';
+import { reviewRow, type ReviewRow } from '../../bulk/review.ts';
 import { asyncTableText } from '../../data/text-table.ts';
 import type { Intent } from '../../journal/port.ts';
 import { counted } from '../../model/counted.ts';
@@ -79,17 +79,17 @@ export function planLines(context: CliContext, report: BatchReport, totals: read
 const mostAlike = 5;
 
 /** What deserves a look before the plan is approved, and an empty line; nothing where nothing does. */
-export function lookLines(context: CliContext, noted: readonly Intent[]): string[] {
+export function lookLines(context: CliContext, noted: readonly ReviewRow[]): string[] {
   const label = paint(context, 'yellow', 'look at');
   const rowsOf = Map.groupBy(
     noted.flatMap(({ row, notes }) => notes.map((note) => ({ row, note }))),
     ({ note }) => note,
   );
   const isCommon = (note: string): boolean => (rowsOf.get(note)?.length ?? 0) > mostAlike;
-  const alone = noted.flatMap((intent) => {
-    const notes = intent.notes.filter((note) => !isCommon(note));
+  const alone = noted.flatMap((each) => {
+    const notes = each.notes.filter((note) => !isCommon(note));
     if (notes.length === 0) return [];
-    const { row, user_id: user, username, before, after } = reviewRow(intent);
+    const { row, user_id: user, username, before, after } = each;
     const who = user === null ? '' : `, user ${user}${username === null ? '' : ` ${username}`}`;
     const change = before === null && after === null ? '' : `, ${before ?? '?'} → ${after ?? '?'}`;
     return [`${label}   row ${row}${who}${change}: ${notes.join('; ')}`];

@@ -1,8 +1,9 @@
 /**
- * A process that sends a batch and kills itself at one exact moment: before or after a step of the journal, or at an
+ * A process that sends a batch and kills itself at one exact moment: before, within or after a step of the journal, or at an
  * event of a socket. Started by bulk-kill.test.ts; prints how many moments there were where it lives to the end.
  */
 import { subscribe } from 'node:diagnostics_channel';
+import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import type { Journal } from '../../src/journal/port.ts';
 import { openJournal } from '../../src/journal/sqlite.ts';
 import { bulkClient, send } from '../support/bulk.ts';
@@ -47,15 +48,26 @@ function watched(journal: Journal): Journal {
     get(target, name, receiver) {
       const value: unknown = Reflect.get(target, name, receiver);
       if (typeof value !== 'function' || !writing.has(name)) return value;
-      return (...given: unknown[]): unknown => {
+      return async (...given: unknown[]): Promise<unknown> => {
         moment(`before ${String(name)}`);
-        const result: unknown = Reflect.apply(value, target, given);
+        const result: unknown = await Reflect.apply(value, target, given);
         moment(`after ${String(name)}`);
         return result;
       };
     },
   });
 }
+
+const prepare = Reflect.get(SqliteDatabase.prototype, 'prepare') as (sql: string) => Statement;
+Object.assign(SqliteDatabase.prototype, {
+  prepare(this: Database, sql: string): Statement {
+    const statement = prepare.call(this, sql);
+    if (sql !== 'commit') return statement;
+    // All of the step is done, and none of it is on the disk.
+    const run = statement.run.bind(statement);
+    return Object.assign(statement, { run: (...given: unknown[]) => (moment('before the commit'), run(...given)) });
+  },
+});
 
 const journal = await openJournal(task.journal);
 const client = bulkClient(task);

@@ -128,12 +128,10 @@ describe('a batch whose process is killed at any moment', () => {
     const first = scenario.fault === undefined ? 1 : moments.indexOf('before move') + 1;
     expect(first).toBeGreaterThan(0);
     const limit = pLimit(atOnce);
-    const ends = await Promise.all(
-      sample([...moments.keys(), moments.length].slice(first), 4).map((at) =>
-        limit(() => killAndResume(sandbox, scenario, at)),
-      ),
-    );
-    // A reset comes at a slightly different moment each time: the last of them may be past the end.
-    expect(ends.filter((end) => end === null).length).toBeGreaterThan(ends.length * 0.7);
+    const points = sample([...moments.keys(), moments.length].slice(first), 4);
+    const ends = await Promise.all(points.map((at) => limit(() => killAndResume(sandbox, scenario, at))));
+    // How often the server is asked differs from run to run: one that had no such moment lived to its end.
+    for (const [index, end] of ends.entries()) expect(end?.length ?? 0).toBeLessThan(points[index] ?? 0);
+    expect(ends).toContain(null);
   });
 });

@@ -40,7 +40,7 @@ export interface Preview {
 }
 
 /** What was seen of a user, or of the place where a new one would be, in plain JSON: it is kept in the journal. */
-export interface Sighting {
+export interface Observation {
   /** False where there is no such user. */
   readonly found: boolean;
   /** As they are on the server; null where they are not told. The key by which a row named its user must still fit. */
@@ -102,7 +102,7 @@ export interface Target<P extends Parameters = Parameters> {
 /** The part of the client that looking needs. */
 export type LookingClient = Pick<Client, 'getUser' | 'list' | 'redact'>;
 
-export interface Action<P extends Parameters = Parameters, S extends Sighting = Sighting> {
+export interface Action<P extends Parameters = Parameters, S extends Observation = Observation> {
   readonly name: string;
   /** For the help: `change balances`. */
   readonly summary: string;
@@ -134,14 +134,14 @@ export interface Action<P extends Parameters = Parameters, S extends Sighting = 
   /** Keys that nobody may have before the new user has them. Only where the target is `new`. */
   newKeys?(parameters: P): readonly UserKey[];
 
-  /** Looks at the user. Throws what the client throws, but for 404, which is a sighting. */
+  /** Looks at the user. Throws what the client throws, but for 404, which is an observation. */
   look(client: LookingClient, target: Target<P>, signal?: AbortSignal): Promise<S>;
   /** The tokens in what was seen. Pure. */
   marks(seen: S): Marks;
-  /** What is shown of the sighting as the state before or after: the balance. */
+  /** What is shown of the observation as the state before or after: the balance. */
   shown(seen: S): string | null;
   /** Why the row must not be sent, now that the user was looked at; null where it may. */
-  hindrance(target: Target<P>, seen: S, plannedBefore: string | null): string | null;
+  failedPrecondition(target: Target<P>, seen: S, plannedBefore: string | null): string | null;
   /** The request, with the token in it where the action has a place for one. */
   request(target: Target<P>): WriteRequest;
   /**

@@ -147,15 +147,15 @@ class Run {
     progress({ kind: 'begin', rows: planned });
     const rows = journal.intents(batch.batch, ['planned']);
     await this.#canary(rows);
-    const lanes = openLanes(options.concurrency);
+    const queue = openKeyedQueue(options.concurrency);
     while (!this.#stopped) {
       const { value: intent, done } = await rows.next();
       if (done === true) break;
-      await lanes.give(intent.subject ?? `row:${intent.row}`, async () => {
+      await queue.give(intent.subject ?? `row:${intent.row}`, async () => {
         if (!this.#stopped) await this.#one(intent);
       });
     }
-    await lanes.end();
+    await queue.end();
     return this.#sent ? afterPart(this.#stop) : this.#stop;
   }
 
@@ -288,7 +288,8 @@ export function endError(
   });
 }
 
-interface Lanes {
+/** Rows side by side, except those of one user, which go one after the other in the order in which they came. */
+interface KeyedQueue {
   /** Begins the work as soon as there is room for it; resolves when the next one may be given. */
   give(subject: string, work: () => Promise<void>): Promise<void>;
   /** Resolves when all is done; throws what a work threw first. */
@@ -296,7 +297,7 @@ interface Lanes {
 }
 
 /** @param concurrency works under way at once */
-function openLanes(concurrency: number): Lanes {
+function openKeyedQueue(concurrency: number): KeyedQueue {
   const limit = pLimit(concurrency);
   const last = new Map<string, Promise<void>>();
   const underWay = new Set<Promise<void>>();

@@ -16,7 +16,7 @@ import {
 import type { AnswerKind, Intent, IntentFields, IntentState } from '../journal/port.ts';
 import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { parseInstant, timestampOf } from '../model/time.ts';
-import type { Sighting, WriteRequest } from './action.ts';
+import type { Observation, WriteRequest } from './action.ts';
 import { journalBehind } from './claim.ts';
 import { answeredState, checkStep } from './intent.ts';
 import { memoryOf } from './journal-memory.ts';
@@ -35,7 +35,7 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   if (waitsFor !== undefined) return block(sending, planned, `row ${waitsFor.row} of batch ${waitsFor.batch} is open`);
   const { action, client } = sending;
   const target = targetOf(planned);
-  let seen: Sighting;
+  let seen: Observation;
   try {
     seen = await action.look(client, target, sending.signal);
   } catch (error) {
@@ -81,20 +81,20 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
 }
 
 /** What the look before the write says: the row is done already, must not be sent any more, or nothing may be sent at all. */
-async function beforeSending(sending: Sending, planned: Intent, seen: Sighting): Promise<RowEnd | undefined> {
+async function beforeSending(sending: Sending, planned: Intent, seen: Observation): Promise<RowEnd | undefined> {
   const { action } = sending;
   const marked =
     (await beforeMarks(sending, planned, seen)) ??
     (planned.attempts > 0 ? await beforeAgain(sending, planned, seen) : undefined);
   if (marked !== undefined) return marked;
-  const why = otherUser(planned, seen) ?? action.hindrance(targetOf(planned), seen, planned.plannedBefore);
+  const why = otherUser(planned, seen) ?? action.failedPrecondition(targetOf(planned), seen, planned.plannedBefore);
   if (why === null) return undefined;
   await move(sending, planned, 'planned', 'skipped', { before: action.shown(seen), problem: why }, why);
   return { state: 'skipped', stop: null };
 }
 
 /** Tokens on the server that this journal never sent, of this row or of one that did the same: it is not the newest. */
-async function beforeMarks(sending: Sending, planned: Intent, seen: Sighting): Promise<RowEnd | undefined> {
+async function beforeMarks(sending: Sending, planned: Intent, seen: Observation): Promise<RowEnd | undefined> {
   const { action, journal, batch, clock, options } = sending;
   const { own, others } = action.marks(seen);
   if (own && planned.attempts === 0) {
@@ -114,10 +114,10 @@ async function beforeMarks(sending: Sending, planned: Intent, seen: Sighting): P
 }
 
 /** Sent before, and to go out again because a person, or the server, said so: it may have come about since. */
-async function beforeAgain(sending: Sending, planned: Intent, seen: Sighting): Promise<RowEnd | undefined> {
+async function beforeAgain(sending: Sending, planned: Intent, seen: Observation): Promise<RowEnd | undefined> {
   const { action } = sending;
   const target = targetOf(planned);
-  const before = (planned.seenBefore ?? seen) as Sighting;
+  const before = (planned.seenBefore ?? seen) as Observation;
   const judgement = action.judge(target, before, seen, 'refused');
   const verdict = laterVerdictOf(judgement, 'planned');
   if (verdict !== null) {
@@ -140,7 +140,7 @@ async function beforeAgain(sending: Sending, planned: Intent, seen: Sighting): P
 }
 
 /** Why the user is not the one that the plan found, in words; null where it is. */
-function otherUser({ key, plannedEmail, plannedUsername }: Intent, seen: Sighting): string | null {
+function otherUser({ key, plannedEmail, plannedUsername }: Intent, seen: Observation): string | null {
   if (!keyFits(key, seen)) return `the user is no longer known by ${key}`;
   if (differs(plannedEmail, seen.email))
     return `the user has the email ${seen.email}, and had ${plannedEmail} in the plan`;

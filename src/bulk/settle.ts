@@ -5,8 +5,8 @@
 import type { Batch, Intent, IntentFields, IntentState, Journal } from '../journal/port.ts';
 import { LockHeldError, OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { parseInstant, secondMs } from '../model/time.ts';
-import type { Judgement, Sighting } from './action.ts';
-import { type BalanceParameters, sightingOf } from './actions/balance-judge.ts';
+import type { Judgement, Observation } from './action.ts';
+import { type BalanceParameters, observationOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
@@ -62,7 +62,7 @@ async function reviewRow(sending: Sending, intent: Intent, state: WatchedState):
   const target = targetOf(intent);
   try {
     const seen = await sending.action.look(sending.client, target, sending.signal);
-    const before = (intent.seenBefore ?? seen) as Sighting;
+    const before = (intent.seenBefore ?? seen) as Observation;
     const judgement = sending.action.judge(target, before, seen, intent.answerKind);
     const verdict = laterVerdictOf(judgement, state);
     if (verdict === null) return { state, stop: null };
@@ -78,7 +78,7 @@ async function reviewRow(sending: Sending, intent: Intent, state: WatchedState):
 async function judge({ action, client }: Sending, intent: Intent): Promise<Judgement> {
   const target = targetOf(intent);
   const seen = await action.look(client, target);
-  return action.judge(target, intent.seenBefore as Sighting, seen, intent.answerKind);
+  return action.judge(target, intent.seenBefore as Observation, seen, intent.answerKind);
 }
 
 async function record(
@@ -270,7 +270,7 @@ async function lateRow(journal: Journal, directory: UserDirectory, intent: Inten
   if (transactions === undefined) return undefined;
   const target = targetOf(intent);
   const parameters = target.parameters as BalanceParameters;
-  const seen = sightingOf({ id: user, balance_transactions: transactions }, parameters, target.token);
+  const seen = observationOf({ id: user, balance_transactions: transactions }, parameters, target.token);
   const judgement = balance.judge({ ...target, parameters }, seen, seen, intent.answerKind);
   const verdict = laterVerdictOf(judgement, 'not_applied');
   if (verdict === null) return undefined;

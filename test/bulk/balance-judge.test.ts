@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type BalanceParameters, judgeBalance, sightingOf } from '../../src/bulk/actions/balance-judge.ts';
+import { type BalanceParameters, judgeBalance, observationOf } from '../../src/bulk/actions/balance-judge.ts';
 import type { AnswerKind } from '../../src/journal/port.ts';
 
 const token = 'am:abcdefghijkl';
@@ -35,7 +35,7 @@ function judged(now: Now, answer: AnswerKind | null, more: More = {}): string {
   const { type = 'add', amount = '5.00', hidden = false } = more;
   const parameters = { type, amount, description: 'Credit', expected_balance: null };
   const sight = (balance: unknown, transactions: readonly Transaction[]) =>
-    sightingOf({ id: 7, balance, ...(hidden ? {} : { balance_transactions: transactions }) }, parameters, token);
+    observationOf({ id: 7, balance, ...(hidden ? {} : { balance_transactions: transactions }) }, parameters, token);
   const judgement = judgeBalance(
     { user: 7, parameters, token },
     sight(100, []),
@@ -135,8 +135,8 @@ describe('what is seen of a user says', () => {
     'whether the balance contradicts a change that is there, where it %s',
     (_, balance, transactions, words) => {
       const parameters = { type: 'add', amount: '5.00', description: null, expected_balance: null } as const;
-      const before = sightingOf({ id: 7, balance: 100, balance_transactions: [] }, parameters, token);
-      const now = sightingOf({ id: 7, balance, balance_transactions: transactions }, parameters, token);
+      const before = observationOf({ id: 7, balance: 100, balance_transactions: [] }, parameters, token);
+      const now = observationOf({ id: 7, balance, balance_transactions: transactions }, parameters, token);
       const judgement = judgeBalance({ user: 7, parameters, token }, before, now, 'accepted');
       expect(judgement.kind === 'applied' && (judgement.contradiction ?? '')).toMatch(words);
     },
@@ -145,8 +145,8 @@ describe('what is seen of a user says', () => {
   test('how to take back what was made too often', () => {
     const parameters = { type: 'remove', amount: '2.50', description: null, expected_balance: null } as const;
     const twice = [1, 2, 3].map(() => ({ amount: 2.5, result: '-', description: token }));
-    const before = sightingOf({ id: 7, balance: 10, balance_transactions: [] }, parameters, token);
-    const now = sightingOf({ id: 7, balance: 2.5, balance_transactions: twice }, parameters, token);
+    const before = observationOf({ id: 7, balance: 10, balance_transactions: [] }, parameters, token);
+    const now = observationOf({ id: 7, balance: 2.5, balance_transactions: twice }, parameters, token);
     expect(judgeBalance({ user: 7, parameters, token }, before, now, 'accepted')).toMatchObject({
       kind: 'over_applied',
       note: expect.stringContaining('made 3 times') as string,

@@ -8,10 +8,10 @@ import type { ApiRecord } from '../../api/envelope.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { counted } from '../../model/counted.ts';
 import type { BalanceChangeType } from '../../model/operations.ts';
-import type { Judgement, LookingClient, Marks, Sighting, Target } from '../action.ts';
+import type { Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
 import { decimalOf, moneyOf, moneyText } from '../money.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
-import { nameOf, readUser, relatedIn, sightingOfUser, textOf, textsOf } from './user-with.ts';
+import { nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
 /** The balance that the row should leave. */
 export function resultOf({ type, amount }: BalanceParameters, before: string): Big {
@@ -27,8 +27,8 @@ export function resultOf({ type, amount }: BalanceParameters, before: string): B
 
 export function judgeBalance(
   target: Target<BalanceParameters>,
-  before: BalanceSighting,
-  now: BalanceSighting,
+  before: BalanceObservation,
+  now: BalanceObservation,
   answer: AnswerKind | null,
 ): Judgement {
   const after = now.balance;
@@ -83,7 +83,11 @@ interface Signs {
 }
 
 /** Undefined where a balance was not told. */
-function signsOf(parameters: BalanceParameters, before: BalanceSighting, now: BalanceSighting): Signs | undefined {
+function signsOf(
+  parameters: BalanceParameters,
+  before: BalanceObservation,
+  now: BalanceObservation,
+): Signs | undefined {
   if (before.balance === null || now.balance === null) return undefined;
   const expected = resultOf(parameters, before.balance);
   const change = new Big(now.balance).minus(before.balance);
@@ -106,7 +110,7 @@ function signsOf(parameters: BalanceParameters, before: BalanceSighting, now: Ba
 }
 
 /** What is shown as done between the two looks sums to the change of the balance. */
-function isExplained(before: BalanceSighting, now: BalanceSighting, change: Big): boolean {
+function isExplained(before: BalanceObservation, now: BalanceObservation, change: Big): boolean {
   if (before.sum === null || now.sum === null || before.sets !== now.sets) return false;
   return new Big(now.sum).minus(before.sum).eq(change);
 }
@@ -115,7 +119,11 @@ function isExplained(before: BalanceSighting, now: BalanceSighting, change: Big)
  * The transaction is there, and the balance is neither what it should leave nor what all transactions together make of it:
  * it was cut off at a bound, or another writer overwrote it.
  */
-function contradictionOf(parameters: BalanceParameters, before: BalanceSighting, now: BalanceSighting): string | null {
+function contradictionOf(
+  parameters: BalanceParameters,
+  before: BalanceObservation,
+  now: BalanceObservation,
+): string | null {
   if (before.balance === null || now.balance === null) return null;
   const expected = resultOf(parameters, before.balance);
   if (expected.eq(now.balance) || isExplained(before, now, new Big(now.balance).minus(before.balance))) return null;
@@ -133,7 +141,7 @@ function judgeAccepted(signs: Signs, after: string | null): Judgement {
   return { kind: 'unclear', after, note };
 }
 
-function overApplied({ user, parameters, token }: Target<BalanceParameters>, now: BalanceSighting): Judgement {
+function overApplied({ user, parameters, token }: Target<BalanceParameters>, now: BalanceObservation): Judgement {
   const { type, amount } = parameters;
   const times = now.hits - 1;
   const excess = moneyText(new Big(amount).times(times));
@@ -160,7 +168,7 @@ export interface BalanceParameters {
   readonly expected_balance: string | null;
 }
 
-export interface BalanceSighting extends Sighting {
+export interface BalanceObservation extends Observation {
   readonly balance: string | null;
   /** Whether the server shows transactions of the user. */
   readonly shown: boolean;
@@ -196,14 +204,18 @@ export async function lookAtBalance(
   client: LookingClient,
   target: Target<BalanceParameters>,
   signal?: AbortSignal,
-): Promise<BalanceSighting> {
+): Promise<BalanceObservation> {
   const record = await readUser(client, target, 'balance_transactions', signal);
-  return sightingOf(record, target.parameters, target.token);
+  return observationOf(record, target.parameters, target.token);
 }
 
 /** Of a user with transactions, as far as they are there; null where there is no such user. */
-export function sightingOf(record: ApiRecord | null, parameters: BalanceParameters, token: string): BalanceSighting {
-  const seen = { ...sightingOfUser(record), balance: moneyOf(record?.['balance']) };
+export function observationOf(
+  record: ApiRecord | null,
+  parameters: BalanceParameters,
+  token: string,
+): BalanceObservation {
+  const seen = { ...observationOfUser(record), balance: moneyOf(record?.['balance']) };
   const transactions = relatedIn(record, 'balance_transactions');
   return { ...seen, ...(transactions === undefined ? nothing : tallyOf(transactions, parameters, token)) };
 }
@@ -233,7 +245,7 @@ function tallyOf(
   transactions: readonly ApiRecord[],
   parameters: BalanceParameters,
   token: string,
-): Omit<BalanceSighting, keyof Sighting | 'balance'> {
+): Omit<BalanceObservation, keyof Observation | 'balance'> {
   let [hits, agreeing, alike, sets] = [0, 0, 0, 0];
   let sum: Big | null = new Big(0);
   let recordId: string | null = null;

@@ -8,7 +8,7 @@ import type { RowReader } from '../row-reader.ts';
 import { tokenLength, withToken } from '../token.ts';
 import {
   type BalanceParameters,
-  type BalanceSighting,
+  type BalanceObservation,
   judgeBalance,
   lookAtBalance,
   resultOf,
@@ -17,7 +17,7 @@ import {
 /** A column of text in the API's family: what is longer is cut or refused, and the token stands at the end. */
 const longestDescription = 255;
 
-export const balance: Action<BalanceParameters, BalanceSighting> = {
+export const balance: Action<BalanceParameters, BalanceObservation> = {
   name: 'balance',
   summary: 'add to, remove from or set balances',
   operation: 'users.update-balance',
@@ -47,7 +47,7 @@ export const balance: Action<BalanceParameters, BalanceSighting> = {
   look: lookAtBalance,
   marks: ({ hits, others }) => ({ own: hits > 0, others }),
   shown: (seen) => seen.balance,
-  hindrance: ({ parameters: { type, expected_balance: expected } }, seen, plannedBefore) => {
+  failedPrecondition: ({ parameters: { type, expected_balance: expected } }, seen, plannedBefore) => {
     if (!seen.found) return 'the user is not there any more';
     if (seen.balance === null) return 'the balance cannot be read';
     if (expected !== null && !new Big(expected).eq(seen.balance)) {

@@ -8,7 +8,7 @@ import {
   type LookingClient,
   noMarks,
   type Preview,
-  type Sighting,
+  type Observation,
   type Target,
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
@@ -22,7 +22,7 @@ interface CreateParameters {
   readonly username: string;
 }
 
-interface CreateSighting extends Sighting {
+interface CreateObservation extends Observation {
   /** Whether the server finds users by these, so that who is not found is not there. */
   readonly told: boolean;
   /** Users with the email or the user name. */
@@ -31,7 +31,7 @@ interface CreateSighting extends Sighting {
   readonly same: readonly number[];
 }
 
-export const create: Action<CreateParameters, CreateSighting> = {
+export const create: Action<CreateParameters, CreateObservation> = {
   name: 'create',
   summary: 'make new users',
   operation: 'users.create',
@@ -68,7 +68,7 @@ export const create: Action<CreateParameters, CreateSighting> = {
   look,
   marks: () => noMarks,
   shown: () => null,
-  hindrance: (_, { taken }) =>
+  failedPrecondition: (_, { taken }) =>
     taken.length === 0 ? null : `the email or the user name is taken by user ${taken.join(' and ')}`,
   request: ({ parameters }) => ({
     operation: 'users.create',
@@ -120,7 +120,7 @@ async function look(
   client: LookingClient,
   { parameters }: Target<CreateParameters>,
   signal?: AbortSignal,
-): Promise<CreateSighting> {
+): Promise<CreateObservation> {
   const found = new Map<number, ApiRecord>();
   let told = true;
   const keys = (['email', 'username'] as const).flatMap((key) =>
@@ -154,8 +154,8 @@ function isSame(record: ApiRecord, parameters: CreateParameters): boolean {
 
 function judge(
   _target: Target<CreateParameters>,
-  before: CreateSighting,
-  now: CreateSighting,
+  before: CreateObservation,
+  now: CreateObservation,
   answer: AnswerKind | null,
 ): Judgement {
   const after = null;

@@ -1,8 +1,8 @@
 /** `delete`: deletes users for good. That it happened is told by the user being nowhere to be found: 404. */
-import { type Action, noMarks, type Sighting } from '../action.ts';
+import { type Action, noMarks, type Observation } from '../action.ts';
 import { moneyOf } from '../money.ts';
 import { columnsFor, readYes, type RowReader } from '../row-reader.ts';
-import { readUser, sightingOfUser } from './user-with.ts';
+import { readUser, observationOfUser } from './user-with.ts';
 
 interface DeleteParameters {
   readonly [name: string]: unknown;
@@ -10,12 +10,12 @@ interface DeleteParameters {
   readonly force: boolean;
 }
 
-interface DeleteSighting extends Sighting {
+interface DeleteObservation extends Observation {
   readonly balance: string | null;
 }
 
 /** `delete` is a word of the language. */
-export const deletion: Action<DeleteParameters, DeleteSighting> = {
+export const deletion: Action<DeleteParameters, DeleteObservation> = {
   name: 'delete',
   summary: 'delete users for good',
   operation: 'users.delete',
@@ -48,11 +48,11 @@ export const deletion: Action<DeleteParameters, DeleteSighting> = {
 
   look: async (client, target, signal) => {
     const record = await readUser(client, target, null, signal);
-    return { ...sightingOfUser(record), balance: moneyOf(record?.['balance']) };
+    return { ...observationOfUser(record), balance: moneyOf(record?.['balance']) };
   },
   marks: () => noMarks,
   shown: (seen) => (seen.found ? standing(seen) : 'deleted'),
-  hindrance: (_, seen) => (seen.found ? null : 'the user is not there any more'),
+  failedPrecondition: (_, seen) => (seen.found ? null : 'the user is not there any more'),
   request: ({ user, parameters: { force } }) => ({
     operation: 'users.delete',
     user: user ?? undefined,
@@ -71,7 +71,7 @@ export const deletion: Action<DeleteParameters, DeleteSighting> = {
   inverse: () => 'a user who was deleted does not come back',
 };
 
-function standing({ email, username, balance }: Omit<DeleteSighting, 'found'>): string {
+function standing({ email, username, balance }: Omit<DeleteObservation, 'found'>): string {
   const name = email ?? username ?? 'a user without a name';
   return balance === null ? name : `${name}, balance ${balance}`;
 }

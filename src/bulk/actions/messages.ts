@@ -7,11 +7,11 @@ import { KeyRefused, RefusedInput, ServerFailed } from '../../api/errors.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { type NotificationType, notificationTypes } from '../../model/operations.ts';
 import { recordId } from '../../model/records.ts';
-import type { Action, Judgement, LookingClient, Marks, Sighting, Target } from '../action.ts';
+import type { Action, Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
 import type { RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/cell.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
-import { nameOf, readUser, relatedIn, sightingOfUser, textOf, textsOf } from './user-with.ts';
+import { nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
 interface EmailParameters {
   readonly [name: string]: unknown;
@@ -19,7 +19,7 @@ interface EmailParameters {
   readonly content: string;
 }
 
-export const email: Action<EmailParameters, ListSighting> = {
+export const email: Action<EmailParameters, ListObservation> = {
   name: 'email',
   summary: 'send emails to users',
   operation: 'users.send-email',
@@ -45,7 +45,7 @@ export const email: Action<EmailParameters, ListSighting> = {
   look: lookAtEmails,
   marks: marksOf,
   shown: () => null,
-  hindrance: (_, seen) => (seen.found ? null : 'the user is not there any more'),
+  failedPrecondition: (_, seen) => (seen.found ? null : 'the user is not there any more'),
   request: ({ user, parameters: { subject, content }, token }) => ({
     operation: 'users.send-email',
     user: user ?? undefined,
@@ -67,9 +67,9 @@ async function lookAtEmails(
   client: LookingClient,
   target: Target<EmailParameters>,
   signal?: AbortSignal,
-): Promise<ListSighting> {
+): Promise<ListObservation> {
   const record = await readUser(client, target, null, signal);
-  const seen = sightingOfUser(record);
+  const seen = observationOfUser(record);
   if (record === null || target.user === null) return { ...seen, ...hiddenList };
   const user = target.user;
   const { subject } = target.parameters;
@@ -128,7 +128,7 @@ interface NotifyParameters {
   readonly url: string | null;
 }
 
-export const notify: Action<NotifyParameters, ListSighting> = {
+export const notify: Action<NotifyParameters, ListObservation> = {
   name: 'notify',
   summary: 'show notifications to users',
   operation: 'users.send-notification',
@@ -159,7 +159,7 @@ export const notify: Action<NotifyParameters, ListSighting> = {
   look: lookAtNotifications,
   marks: marksOf,
   shown: () => null,
-  hindrance: (_, seen) => (seen.found ? null : 'the user is not there any more'),
+  failedPrecondition: (_, seen) => (seen.found ? null : 'the user is not there any more'),
   request: ({ user, parameters: { type, icon, message, url } }) => ({
     operation: 'users.send-notification',
     user: user ?? undefined,
@@ -191,9 +191,9 @@ async function lookAtNotifications(
   client: LookingClient,
   target: Target<NotifyParameters>,
   signal?: AbortSignal,
-): Promise<ListSighting> {
+): Promise<ListObservation> {
   const record = await readUser(client, target, 'notifications', signal);
-  const seen = sightingOfUser(record);
+  const seen = observationOfUser(record);
   const list = relatedIn(record, 'notifications');
   if (list === undefined) return { ...seen, ...hiddenList };
   const { type, message } = target.parameters;
@@ -203,7 +203,7 @@ async function lookAtNotifications(
 }
 
 /** Ids of records, or all of a record where it has none. */
-interface ListSighting extends Sighting {
+interface ListObservation extends Observation {
   /** Whether the server shows the list, so that what is not in it is not there. */
   readonly shown: boolean;
   /** With the row's token. */
@@ -218,7 +218,7 @@ interface ListSighting extends Sighting {
 const hiddenList = { shown: false, hits: [], alike: [], others: [], marks: [] } as const;
 
 /** The tokens in what was seen. */
-function marksOf({ hits, marks }: Pick<ListSighting, 'hits' | 'marks'>): Marks {
+function marksOf({ hits, marks }: Pick<ListObservation, 'hits' | 'marks'>): Marks {
   return { own: hits.length > 0, others: marks };
 }
 
@@ -227,7 +227,7 @@ function sortedOut(
   records: readonly ApiRecord[],
   token: string,
   saysTheSame: (record: ApiRecord) => boolean,
-): Pick<ListSighting, 'hits' | 'alike' | 'others' | 'marks'> {
+): Pick<ListObservation, 'hits' | 'alike' | 'others' | 'marks'> {
   const hits = new Set<string>();
   const alike = new Set<string>();
   const others = new Set<string>();
@@ -249,8 +249,8 @@ function sortedOut(
 /** @param kind what the list holds: `email` */
 function judgeList(
   { token }: Pick<Target, 'token'>,
-  before: ListSighting,
-  now: ListSighting,
+  before: ListObservation,
+  now: ListObservation,
   answer: AnswerKind | null,
   kind: string,
 ): Judgement {
@@ -292,7 +292,7 @@ function overApplied(evidence: 'token' | 'record', note: string, kind: string): 
 }
 
 /** Those that were not there; a list that is cut to its newest shows an older one again where another one went. */
-function newOnes(before: ListSighting, names: readonly string[]): string[] {
+function newOnes(before: ListObservation, names: readonly string[]): string[] {
   const old = new Set([...before.hits, ...before.alike, ...before.others]);
   const numbers = [...old].map(Number).filter(Number.isSafeInteger);
   const oldest = numbers.length === old.size ? Math.min(...numbers) : -Infinity;

@@ -7,11 +7,11 @@ import {
   type LookingClient,
   noMarks,
   type Preview,
-  type Sighting,
+  type Observation,
   type Target,
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
-import { readUser, sightingOfUser, textOf } from './user-with.ts';
+import { readUser, observationOfUser, textOf } from './user-with.ts';
 
 const fieldNames = ['first_name', 'last_name', 'username', 'language'] as const;
 type FieldName = (typeof fieldNames)[number];
@@ -25,12 +25,12 @@ interface UpdateParameters {
   readonly expected: Values | null;
 }
 
-interface UpdateSighting extends Sighting {
+interface UpdateObservation extends Observation {
   /** Of the fields that the row changes. */
   readonly values: Values;
 }
 
-export const update: Action<UpdateParameters, UpdateSighting> = {
+export const update: Action<UpdateParameters, UpdateObservation> = {
   name: 'update',
   summary: 'change names, user names and languages',
   operation: 'users.update',
@@ -53,7 +53,7 @@ export const update: Action<UpdateParameters, UpdateSighting> = {
   look,
   marks: () => noMarks,
   shown: ({ found, values }) => (found ? JSON.stringify(values) : null),
-  hindrance: ({ parameters: { expected } }, seen, plannedBefore) => {
+  failedPrecondition: ({ parameters: { expected } }, seen, plannedBefore) => {
     if (!seen.found) return 'the user is not there any more';
     const now = JSON.stringify(seen.values);
     const wanted = expected === null ? plannedBefore : JSON.stringify(expected);
@@ -119,15 +119,15 @@ async function look(
   client: LookingClient,
   target: Target<UpdateParameters>,
   signal?: AbortSignal,
-): Promise<UpdateSighting> {
+): Promise<UpdateObservation> {
   const record = await readUser(client, target, null, signal);
-  return { ...sightingOfUser(record), values: record === null ? {} : valuesOf(target.parameters, record) };
+  return { ...observationOfUser(record), values: record === null ? {} : valuesOf(target.parameters, record) };
 }
 
 function judge(
   { parameters }: Target<UpdateParameters>,
-  before: UpdateSighting,
-  now: UpdateSighting,
+  before: UpdateObservation,
+  now: UpdateObservation,
   answer: AnswerKind | null,
 ): Judgement {
   if (!now.found) {

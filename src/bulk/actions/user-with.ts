@@ -3,7 +3,7 @@ import { stringifyExactly } from '../../api/exact-json.ts';
 import { isRecord, recordIn, type ApiRecord } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { recordId } from '../../model/records.ts';
-import type { LookingClient, Sighting, Target } from '../action.ts';
+import type { LookingClient, Observation, Target } from '../action.ts';
 
 /** A list that both the user alone and the list of users can come with. */
 type Relation = 'balance_transactions' | 'notifications';
@@ -80,8 +80,8 @@ export function nameOf(record: ApiRecord): string {
     : stringifyExactly(record);
 }
 
-/** What every sighting of a user tells. */
-export function sightingOfUser(record: ApiRecord | null): Sighting {
+/** What every observation of a user tells. */
+export function observationOfUser(record: ApiRecord | null): Observation {
   if (record === null) return { found: false, email: null, username: null };
   return { found: true, email: textOf(record['email']), username: textOf(record['username']) };
 }

@@ -13,7 +13,7 @@ import { controlsOf, showsDayOf } from './reconcile.ts';
 import type { Source } from './source.ts';
 import { Findings } from './verify-findings.ts';
 import { problemOf, type WalkPorts } from './walk.ts';
-import { insistOnWindow, walkWindow } from './whole-walk.ts';
+import { walkUncut, walkWindow } from './whole-walk.ts';
 
 export interface ComparePorts {
   readonly source: Pick<Source, 'page' | 'total'>;
@@ -50,7 +50,7 @@ async function look(ports: ComparePorts, window: Window): Promise<WindowComparis
   const findings = new Findings();
   const portsOf = (pageSize: number) => walkPorts(ports, window, pageSize, findings);
   const walked = await walkWindow(portsOf, capabilities.pageSize, Infinity);
-  const verdict = await insistOnWindow(portsOf, capabilities.pageSize, walked);
+  const verdict = await walkUncut(portsOf, capabilities.pageSize, walked);
   if (verdict.kind !== 'settled') return { findings, problem: problemOf(verdict) };
   findings.keepSeen(verdict.seen);
   const unseen = store.unseenIds(window, verdict.seen);

@@ -64,7 +64,7 @@ function unite(before: Unstable, now: Unstable, isOrdered: boolean): Verdict {
 const collectPasses = 40;
 
 /** What is left to try with a window that cannot be cut: read it though it is large, unite what many passes show. */
-export async function insistOnWindow(portsOf: PortsOf, pageSize: number, verdict: Verdict): Promise<Verdict> {
+export async function walkUncut(portsOf: PortsOf, pageSize: number, verdict: Verdict): Promise<Verdict> {
   const walked = verdict.kind === 'large' ? await walkWindow(portsOf, pageSize, Infinity) : verdict;
   if (walked.kind !== 'unstable' || walked.shown === undefined) return walked;
   return walkWindow(portsOf, pageSize, Infinity, collectPasses, walked);

@@ -20,7 +20,7 @@ import type { Removal, Suspicion } from './reconcile.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
 import type { Source } from './source.ts';
 import { lastShown, problemOf, type Verdict } from './walk.ts';
-import { insistOnWindow, walkWindow } from './whole-walk.ts';
+import { walkUncut, walkWindow } from './whole-walk.ts';
 import { WindowPages } from './window-pages.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
 
@@ -285,7 +285,7 @@ export class WindowVisitor {
       const pieces = isCut ? await this.#cut(window, verdict.total) : undefined;
       if (pieces !== undefined) return pieces;
       const isDone = !isCut;
-      this.#conclude(window, isDone ? verdict : await this.#insist(window, verdict, memory), memory);
+      this.#recordVerdict(window, isDone ? verdict : await this.#walkUncut(window, verdict, memory), memory);
       return [];
     } finally {
       this.#pages.countSame(memory);
@@ -297,14 +297,14 @@ export class WindowVisitor {
     return walkWindow((size) => this.#pages.walkPorts(window, size, memory), pageSize, most);
   }
 
-  #insist(window: Window, verdict: Verdict, memory: PageMemory): Promise<Verdict> {
+  #walkUncut(window: Window, verdict: Verdict, memory: PageMemory): Promise<Verdict> {
     const { pageSize } = this.#ports.capabilities;
-    return insistOnWindow((size) => this.#pages.walkPorts(window, size, memory), pageSize, verdict);
+    return walkUncut((size) => this.#pages.walkPorts(window, size, memory), pageSize, verdict);
   }
 
-  #conclude(window: Window, verdict: Verdict, memory: PageMemory): void {
+  #recordVerdict(window: Window, verdict: Verdict, memory: PageMemory): void {
     const { store, run, resource, surplus, source } = this.#ports;
-    if (verdict.kind === 'damaged') return this.#concludeDamaged(window, verdict);
+    if (verdict.kind === 'damaged') return this.#recordDamaged(window, verdict);
     if (verdict.kind !== 'settled') {
       for (const id of 'twins' in verdict ? (verdict.twins ?? []) : []) {
         const detail = 'two different records have this id; the one that was kept first stays';
@@ -353,7 +353,7 @@ export class WindowVisitor {
   }
 
   /** Everything was read but for some records: they are told and stay as they are, and the others are brought up to date. */
-  #concludeDamaged(window: Window, verdict: Extract<Verdict, { kind: 'damaged' }>): void {
+  #recordDamaged(window: Window, verdict: Extract<Verdict, { kind: 'damaged' }>): void {
     const { store, run, resource, surplus, clock } = this.#ports;
     const { seen, unreadable, problem, total } = verdict;
     store.releaseUnseen(window, seen);

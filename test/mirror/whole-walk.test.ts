@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { RecordKey } from '../../src/model/records.ts';
 import type { MirrorPage } from '../../src/mirror/page.ts';
-import { insistOnWindow, walkWindow } from '../../src/mirror/whole-walk.ts';
+import { walkUncut, walkWindow } from '../../src/mirror/whole-walk.ts';
 import type { WalkPorts } from '../../src/mirror/walk.ts';
 
 const total = 4;
@@ -46,6 +46,6 @@ test.each([
   ['takes two whose pages end elsewhere where the order is kept', true, 1],
 ])('that a list shows no more records %s', async (_, isOrdered, surplus) => {
   const portsOf = listOf(isOrdered);
-  const verdict = await insistOnWindow(portsOf, 2, await walkWindow(portsOf, 2, Infinity));
+  const verdict = await walkUncut(portsOf, 2, await walkWindow(portsOf, 2, Infinity));
   expect(verdict).toMatchObject({ kind: 'settled', surplus });
 });

@@ -40,17 +40,24 @@ describe('two terminals', () => {
     expect(stdout).toMatch(/this file was sent before/);
   });
 
-  test('with another file of the same people and amounts pay once, and the rows are named', async () => {
-    const world = await bulkWorld();
-    const { users, name } = creditFile(world, 2);
-    const other = world.file(`${csv}${users.map((user) => `${user},add,5.00,in other words\n`).join('')}`, 'other.csv');
-    const first = await atPrompt(world, ['apply', (await planned(world, name)).batch]);
-    const second = await atPrompt(world, ['apply', (await planned(world, other)).batch]);
-    second.type(`${total}${enter}`);
-    expect((await second.ended).code).toBe(0);
-    first.type(`${total}${enter}`);
-    expect([(await first.ended).code, made(world.sandbox)]).toEqual([2, 2]);
-  });
+  test(
+    'with another file of the same people and amounts pay once, and the rows are named',
+    { tags: 'full' },
+    async () => {
+      const world = await bulkWorld();
+      const { users, name } = creditFile(world, 2);
+      const other = world.file(
+        `${csv}${users.map((user) => `${user},add,5.00,in other words\n`).join('')}`,
+        'other.csv',
+      );
+      const first = await atPrompt(world, ['apply', (await planned(world, name)).batch]);
+      const second = await atPrompt(world, ['apply', (await planned(world, other)).batch]);
+      second.type(`${total}${enter}`);
+      expect((await second.ended).code).toBe(0);
+      first.type(`${total}${enter}`);
+      expect([(await first.ended).code, made(world.sandbox)]).toEqual([2, 2]);
+    },
+  );
 
   test('that consent at one moment on a slow server pay once, whatever is resumed then', async () => {
     const world = await bulkWorld({ latency: 100 });

@@ -128,7 +128,7 @@ describe('init without a terminal', () => {
     expect((await invoke(['doctor', '--profile', 'staging'], { folder })).code).toBe(0);
   });
 
-  test('of a profile leaves the server that was set up working', async () => {
+  test('of a profile leaves the server that was set up working', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     const first = await invoke([...given(), '--key-file', 'secrets/key', '--sync'], { folder, input: sandbox.key });
     expect(first.code).toBe(0);

@@ -114,7 +114,7 @@ describe('a first sync is complete and equal', () => {
     });
   });
 
-  test('where days are read in either format', async () => {
+  test('where days are read in either format', { tags: 'full' }, async () => {
     expect(await failuresOf(product([{ date_format: 'both' }], ends, zones))).toEqual([]);
   });
 

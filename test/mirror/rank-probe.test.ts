@@ -137,22 +137,26 @@ describe('windows that the server reads differently', () => {
     expect(requests).toBeLessThan(90);
   });
 
-  test('a window over everything, which lost records just after it was read, is searched', async () => {
-    const { sandbox, file } = await mirrored({ date_ranges: 'ignored' });
-    let pages = 0;
-    let last = Infinity;
-    const onEvent: SyncTry['onEvent'] = (event) => {
-      if (event.kind === 'expected') last = Math.ceil(event.records / long.pageSize);
-      if (event.kind !== 'page') return;
-      pages += 1;
-      if (pages === last) removeAt(sandbox, [40, 1_800]);
-    };
-    const { report } = await sync(sandbox, file, { ...long, onEvent });
-    expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 2 });
-    expectMirrored(sandbox, file, ['users']);
-    expect(pages).toBe(200);
-    expect(report.requests).toBeLessThan(250);
-  });
+  test(
+    'a window over everything, which lost records just after it was read, is searched',
+    { tags: 'full' },
+    async () => {
+      const { sandbox, file } = await mirrored({ date_ranges: 'ignored' });
+      let pages = 0;
+      let last = Infinity;
+      const onEvent: SyncTry['onEvent'] = (event) => {
+        if (event.kind === 'expected') last = Math.ceil(event.records / long.pageSize);
+        if (event.kind !== 'page') return;
+        pages += 1;
+        if (pages === last) removeAt(sandbox, [40, 1_800]);
+      };
+      const { report } = await sync(sandbox, file, { ...long, onEvent });
+      expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 2 });
+      expectMirrored(sandbox, file, ['users']);
+      expect(pages).toBe(200);
+      expect(report.requests).toBeLessThan(250);
+    },
+  );
 });
 
 /** Searches the sealed window of the mirror as a run would; what the server answers can be tampered with. */
@@ -211,33 +215,37 @@ describe('a search by itself', () => {
   });
 });
 
-test('no run removes a record that the server has, whatever happens meanwhile; once it is quiet, all is found', async () => {
-  const tried = { ...long, pageSize: 5 };
-  const sandbox = await startSandbox({ users: 300, behaviour: { ties: 0.3 }, seed: 23 });
-  sandbox.control.setClock(sandboxNow, { frozen: true });
-  const file = `${temporaryFolder()}/mirror.db`;
-  await sync(sandbox, file, tried);
-  const random = new Random(5);
-  let searched = 0;
-  for (let round = 0; round < (isFull ? 20 : 6); round += 1) {
-    const held = idsIn(file);
-    removeAt(sandbox, [random.below(100)]);
-    const churn = round % 3 === 0 ? 0 : 0.05;
-    const deletes = random.fraction() * churn;
-    const inserts = random.fraction() * churn;
-    sandbox.control.setBehaviour({ churn_deletes: deletes, churn_inserts: inserts, churn_backdated: 0.5 });
-    const { requests } = await quickly(sandbox, file, tried);
-    if (requests < 50) searched += 1;
-    sandbox.control.setBehaviour({ churn_deletes: 0, churn_inserts: 0 });
-    const kept = new Set(idsIn(file));
-    const onServer = new Set(byCreation(sandbox));
-    expect(held.filter((id) => onServer.has(id) && !kept.has(id))).toEqual([]);
-  }
-  expect(searched).toBeGreaterThan(isFull ? 3 : 0);
-  const { report } = await sync(sandbox, file, { ...tried, mode: 'default' });
-  expect(report.status).toBe('complete');
-  expectMirrored(sandbox, file, ['users']);
-});
+test(
+  'no run removes a record that the server has, whatever happens meanwhile; once it is quiet, all is found',
+  { tags: 'full' },
+  async () => {
+    const tried = { ...long, pageSize: 5 };
+    const sandbox = await startSandbox({ users: 300, behaviour: { ties: 0.3 }, seed: 23 });
+    sandbox.control.setClock(sandboxNow, { frozen: true });
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file, tried);
+    const random = new Random(5);
+    let searched = 0;
+    for (let round = 0; round < (isFull ? 20 : 6); round += 1) {
+      const held = idsIn(file);
+      removeAt(sandbox, [random.below(100)]);
+      const churn = round % 3 === 0 ? 0 : 0.05;
+      const deletes = random.fraction() * churn;
+      const inserts = random.fraction() * churn;
+      sandbox.control.setBehaviour({ churn_deletes: deletes, churn_inserts: inserts, churn_backdated: 0.5 });
+      const { requests } = await quickly(sandbox, file, tried);
+      if (requests < 50) searched += 1;
+      sandbox.control.setBehaviour({ churn_deletes: 0, churn_inserts: 0 });
+      const kept = new Set(idsIn(file));
+      const onServer = new Set(byCreation(sandbox));
+      expect(held.filter((id) => onServer.has(id) && !kept.has(id))).toEqual([]);
+    }
+    expect(searched).toBeGreaterThan(isFull ? 3 : 0);
+    const { report } = await sync(sandbox, file, { ...tried, mode: 'default' });
+    expect(report.status).toBe('complete');
+    expectMirrored(sandbox, file, ['users']);
+  },
+);
 
 function idsIn(file: string): number[] {
   const database = new SqliteDatabase(file, { readonly: true });

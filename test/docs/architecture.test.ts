@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { documentNames, filesUnder, headingsOf, sectionOf, testsNamedIn, textOf } from '../support/documents.ts';
+import {
+  documentNames,
+  filesUnder,
+  headingsOf,
+  sectionOf,
+  tableRows,
+  testsNamedIn,
+  textOf,
+} from '../support/documents.ts';
 
 /** A file's words in one line: comment marks and line breaks are not part of what it says. */
 function wordsOf(path: string): string {
@@ -90,4 +98,8 @@ describe('each threat of SECURITY.md', () => {
     expect(named).toBeGreaterThan(0);
     expect(missing).toEqual([]);
   });
+});
+
+test('the glossary fits on one page: twenty entries at most', () => {
+  expect(tableRows(sectionOf('docs/architecture.md', 'Words')).length).toBeLessThanOrEqual(20);
 });

@@ -4,11 +4,11 @@ import { walkOnce, type Unstable, type Verdict, type WalkPorts } from './walk.ts
 /** Times that a window is walked before it is cut, or left for another run. */
 const attempts = 3;
 
-/**
- * Passes in a row without a new record, after which no other is expected. Where the order changes with every request, each of
- * them may miss a record with a chance of one in four.
- */
-const idlePasses = 8;
+/** Passes in a row without a new record, after which no other is expected. */
+const idlePasses = 4;
+
+/** The same where the order changes with every request: each of them may miss a record with a chance of one in four. */
+const idleShuffled = 8;
 
 /** What to walk with, for pages of that size. */
 type PortsOf = (pageSize: number) => WalkPorts;
@@ -27,19 +27,16 @@ export async function walkWindow(
   before?: Unstable,
 ): Promise<Verdict> {
   let verdict: Verdict = before ?? (await walkOnce(portsOf(pageSize), most));
-  for (let pass = 1; pass < passes && verdict.kind === 'unstable' && !isFinal(verdict); pass += 1) {
+  for (let pass = 1; pass < passes && verdict.kind === 'unstable'; pass += 1) {
     // Pages that end elsewhere show what hid between two of them.
     const size: number = verdict.shown?.crossing && pass % 2 === 1 ? Math.max(1, Math.floor(pageSize * 0.7)) : pageSize;
     const ports = portsOf(size);
+    // Another pass would show nothing else.
+    if ((verdict.shown?.idle ?? 0) >= (ports.isOrdered ? idlePasses : idleShuffled)) break;
     const next = await walkOnce(ports, most, verdict.shown?.end);
     verdict = next.kind === 'unstable' ? unite(verdict, next, ports.isOrdered) : next;
   }
   return verdict;
-}
-
-/** Whether another pass would show nothing else. */
-function isFinal({ shown }: Unstable): boolean {
-  return shown !== undefined && shown.idle >= idlePasses;
 }
 
 function unite(before: Unstable, now: Unstable, isOrdered: boolean): Verdict {
@@ -53,7 +50,7 @@ function unite(before: Unstable, now: Unstable, isOrdered: boolean): Verdict {
   const crossing = a.crossing || b.crossing;
   const idle = seen.size > a.seen.size ? 0 : a.idle + 1;
   // By chance, two passes in different orders may miss the same record.
-  const isAll = isOrdered || !crossing ? isSame && (!b.crossing || a.perPage !== b.perPage) : idle >= idlePasses;
+  const isAll = isOrdered || !crossing ? isSame && (!b.crossing || a.perPage !== b.perPage) : idle >= idleShuffled;
   if (seen.size === total || isAll) {
     return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size, past: b.end.past };
   }

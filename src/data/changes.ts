@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import type { QueryFormat } from './formats.ts';
 import { jsonCell, mayHoldJson } from './jsonl.ts';
-import { header, type Lines, rowLines } from './text-lines.ts';
+import { header, type Lines, resultLines } from './text-lines.ts';
 import { tableText } from './text-table.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
@@ -193,7 +193,7 @@ async function* textsOf(
     case 'csv':
     case 'tsv': {
       const style = { format, raw: false };
-      const write = rowLines(style, columns);
+      const write = resultLines(style, columns);
       yield header(style, columns);
       return yield* joined(written(changes, write));
     }

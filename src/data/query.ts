@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import type { ReadingStore, Row, Rows } from '../store/reading-types.ts';
-import { header, rowLines } from './text-lines.ts';
+import { header, resultLines } from './text-lines.ts';
 import type { QueryFormat, TextFormat } from './formats.ts';
 import { jsonArray } from './jsonl.ts';
 import { tableText } from './text-table.ts';
@@ -48,7 +48,7 @@ async function* chunksOf(result: Rows, format: QueryFormat, room: number | undef
 
 async function* lines({ columns, batches }: Rows, format: TextFormat): AsyncGenerator<string> {
   const style = { format, raw: false };
-  const write = rowLines(style, columns);
+  const write = resultLines(style, columns);
   yield header(style, columns);
   for (const rows of batches(batchRows)) yield write(rows);
 }

@@ -2,7 +2,7 @@
 import { distinct } from './column-type.ts';
 import type { RowEncoder, TextStyle } from './encoding.ts';
 import { jsonLines } from './jsonl.ts';
-import { csvLines, type CsvStyle } from '../store/files/csv.ts';
+import { csvLines, type CsvStyle, resultCsvLines } from '../store/files/csv.ts';
 import type { ResultColumn, Row } from '../store/reading-types.ts';
 
 /** Writes rows, each ended by LF. */
@@ -16,14 +16,19 @@ function isJson({ format }: TextStyle): boolean {
   return format === 'json' || format === 'jsonl';
 }
 
-/** The lines of rows. */
+/** The lines of a whole table's rows, as quick as they can be written. */
 export function rowLines(style: TextStyle, columns: readonly ResultColumn[]): Lines {
   return isJson(style) ? jsonLines(distinct(columns)) : csvLines(csvStyle(style));
 }
 
+/** The lines of a result, such as a query's. */
+export function resultLines(style: TextStyle, columns: readonly ResultColumn[]): Lines {
+  return isJson(style) ? jsonLines(distinct(columns)) : resultCsvLines(csvStyle(style));
+}
+
 /** What stands before the first row; nothing for JSON. */
 export function header(style: TextStyle, columns: readonly ResultColumn[]): string {
-  return isJson(style) ? '' : csvLines(csvStyle(style))([columns.map(({ name }) => name)]);
+  return isJson(style) ? '' : resultCsvLines(csvStyle(style))([columns.map(({ name }) => name)]);
 }
 
 /** Makes pieces of text. */

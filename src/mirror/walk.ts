@@ -202,8 +202,8 @@ class Pass {
     }
     if (this.#twins.size > 0) {
       const twins = [...this.#twins];
-      const ids = `${twins.length === 1 ? 'id' : 'ids'} ${twins.slice(0, 5).join(', ')}`;
-      return { kind: 'unstable', total, problem: `different records have the ${ids}`, twins };
+      const ids = twins.slice(0, 5).join(', ');
+      return { kind: 'unstable', total, problem: `different records have the same id: ${ids}`, twins };
     }
     if (this.#backward) {
       const problem = `a cache in front of the server gave older pages after newer ones, up to ${this.#age / secondMs} s old`;

@@ -123,13 +123,12 @@ export function filesWritten(
   values: Readonly<Partial<Record<OwnPath, string | null | undefined>>>,
   jobs: readonly WrittenJob[],
 ): ProfileFiles {
-  const of = profile === null ? 'the server outside of the profiles' : `the profile ${profile}`;
-  const files = ownPaths.map((key) => ({ what: `${key} of ${of}`, path: values[key] ?? '', isOfJob: false }));
+  const files = ownPaths.map((key) => ({ what: key, path: values[key] ?? '', isOfJob: false }));
   const written = jobs.flatMap(({ entries }) =>
     [...entries]
       .filter(([key]) => jobPaths[key] !== undefined)
       .map(([key, { value, origin }]) => ({
-        what: `${key} of a job of ${of} (${origin})`,
+        what: `${key} of a job (${origin})`,
         path: typeof value === 'string' ? value : '',
         isOfJob: true,
       })),
@@ -148,7 +147,13 @@ export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageE
       // Jobs of one profile may well write one file, one after the other.
       if (other !== undefined && !(other.profile === profile && (isOfJob || other.isOfJob))) {
         const thing = what.startsWith('backup.folder') || what.startsWith('folder') ? 'folder' : 'file';
-        return new UsageError(`${what} is the same ${thing} as ${other.what}: ${place}`, {
+        if (other.profile === profile) {
+          return new UsageError(`${what} is the same ${thing} as ${other.what}: ${place}`, {
+            advice: `Name a ${thing} of its own.`,
+          });
+        }
+        const [one, two] = [serverWords(profile), serverWords(other.profile)];
+        return new UsageError(`${what} of ${one} is the same ${thing} as ${other.what} of ${two}: ${place}`, {
           advice: 'Give each profile paths of its own, or leave them out: each then has a folder by its name.',
         });
       }
@@ -156,6 +161,10 @@ export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageE
     }
   }
   return undefined;
+}
+
+function serverWords(profile: string | null): string {
+  return profile === null ? 'the server outside of the profiles' : `the profile ${profile}`;
 }
 
 /** The path with links followed, as far as it exists. */

@@ -178,11 +178,10 @@ function tokenProblem({ worker: { listen, token } }: Settings): UsageError | und
   });
 }
 
-/** A log must not be written into a file of ours. */
-function logFileProblem({ log, store, api }: Settings): UsageError | undefined {
-  const own = [store.mirror, store.journal, api.keyFile].find((each) => each !== undefined && each === log.file);
-  if (own === undefined) return undefined;
-  return new UsageError(`log.file is ${own}, which is another file of admin-mirror`, {
+/** A log must not be written into the file of the key. */
+function logFileProblem({ log, api }: Settings): UsageError | undefined {
+  if (log.file === undefined || log.file !== api.keyFile) return undefined;
+  return new UsageError(`log.file is ${log.file}, which holds the key`, {
     advice: 'Name a file of its own.',
   });
 }

@@ -91,9 +91,15 @@ describe('the log file', () => {
   });
 
   test('must be no other file of ours', async () => {
-    const { code, stderr } = await invoke(['sync', '--log-file', 'data/journal.db']);
-    expect(code).toBe(2);
-    expect(stderr).toContain('which is another file of admin-mirror');
+    const journal = await invoke(['sync', '--log-file', 'data/journal.db']);
+    expect(journal.code).toBe(2);
+    expect(journal.stderr).toMatch(
+      /^error: log\.file is the same file as store\.journal: .*\nName a file of its own\.\n$/,
+    );
+    const environment = { ADMIN_MIRROR_API_KEY_FILE: 'key' };
+    const keys = await invoke(['sync', '--log-file', 'key'], { environment });
+    expect(keys.code).toBe(2);
+    expect(keys.stderr).toContain('which holds the key');
   });
 });
 

@@ -25,7 +25,8 @@ test.each([
 
 test('so it can be from a log, with the config file that was named', async () => {
   const folder = folderWith('config/other.yaml');
-  await invoke(['verify', '--config', 'config/other.yaml', '--log-file', 'verify.log'], { folder });
+  const environment = { ADMIN_MIRROR_BASE_URL_STAGING: 'http://127.0.0.1:9', ADMIN_MIRROR_API_KEY_STAGING: 'key' };
+  await invoke(['verify', '--config', 'config/other.yaml', '--log-file', 'verify.log'], { folder, environment });
   const last = readFileSync(join(folder, 'verify.log'), 'utf8').trim().split('\n').at(-1) ?? '';
   expect((JSON.parse(last) as { readonly advice: string }).advice).toMatch(
     /`npx admin-mirror --config config\/other\.yaml --profile staging \w+/,

@@ -85,7 +85,7 @@ describe('two records under one id', () => {
       const { report, error } = await sync(sandbox, file, { ...tried, mode });
       expect(error?.exitCode).toBe(5);
       expect(report.resources.users).toMatchObject({ status: 'partial', updated: 0, deleted: 0 });
-      expect(report.resources.users?.problem).toMatch(/different records have the id 20/);
+      expect(report.resources.users?.problem).toMatch(/different records have the same id: 20/);
     }
     expect(rowsIn(file, 'SELECT * FROM users ORDER BY id')).toEqual(before);
     expect(eventsIn(file, 'duplicate_id')).toEqual([expect.objectContaining({ resource: 'users', subject: '20' })]);

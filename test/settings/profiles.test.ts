@@ -228,7 +228,7 @@ describe('the files of two profiles', () => {
       const [one, other] = flags === production ? [first, second] : [second, first];
       expect(same(text, flags)).toEqual([
         expect.stringMatching(
-          new RegExp(`${one} of a job of the profile .*\\(.*:\\d+\\) is the same f.* as ${other} of a job`),
+          new RegExp(`${one} of a job \\(.*:\\d+\\) of the profile .* is the same f.* as ${other} of a job`),
         ),
       ]);
     }

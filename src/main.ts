@@ -5,11 +5,11 @@ import type { ExitCode } from './model/errors.ts';
 
 /** Runs the command line and ends the process with its exit code. Tests bring commands of their own. */
 export async function main(argv: readonly string[], rows?: readonly CommandRow[]): Promise<void> {
-  const answer: Answer = { counts: false, failure: undefined };
+  const response: Response = { counts: false, failure: undefined };
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    answer.failure ??= error;
+    response.failure ??= error;
     // What was sent to a server decides how the command ends, and not whether anybody reads of it.
-    if (answer.counts) return;
+    if (response.counts) return;
     // The reader (`| head`) has what it wanted.
     if (error.code === 'EPIPE') process.exit(0);
     process.stderr.write(`error: could not write to standard output: ${error.message}\n`);
@@ -19,17 +19,21 @@ export async function main(argv: readonly string[], rows?: readonly CommandRow[]
   process.stderr.on('error', () => {});
   // Asked often and by scripts, so answered before anything else is loaded.
   if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) process.stdout.write(`${version()}\n`);
-  else process.exit(await runProcess(argv, answer, rows));
+  else process.exit(await runProcess(argv, response, rows));
 }
 
 /** What becomes of standard output. */
-interface Answer {
+interface Response {
   /** The command has begun to send: it goes on to its end, and its exit code counts. */
   counts: boolean;
   failure: NodeJS.ErrnoException | undefined;
 }
 
-async function runProcess(argv: readonly string[], answer: Answer, rows?: readonly CommandRow[]): Promise<ExitCode> {
+async function runProcess(
+  argv: readonly string[],
+  response: Response,
+  rows?: readonly CommandRow[],
+): Promise<ExitCode> {
   const [{ run }, { InterruptedError }, { bugText }, { SecretWords, withoutCredentials }, { harmless }] =
     await Promise.all([
       import('./cli/program.ts'),
@@ -73,12 +77,12 @@ async function runProcess(argv: readonly string[], answer: Answer, rows?: readon
     secrets,
     events,
     onSend: () => {
-      answer.counts = true;
+      response.counts = true;
     },
   };
   const code = await run(argv, world, rows);
   await Promise.all([process.stdout, process.stderr].map((each) => new Promise((done) => each.write('', done))));
-  const { failure } = answer;
+  const { failure } = response;
   if (failure === undefined || failure.code === 'EPIPE') return code;
   process.stderr.write(
     `error: could not write to standard output: ${failure.message}\n` +

@@ -1,5 +1,5 @@
 /**
- * What a server can do, measured at first contact in a few requests. Whatever the answers do not prove is `unknown` or
+ * What a server can do, measured at first contact in a few requests. Whatever the responses do not prove is `unknown` or
  * `none`, which costs requests later and never records. Section "Capabilities" of docs/architecture.md.
  */
 import type { ResourceName } from '../model/resources.ts';
@@ -8,15 +8,15 @@ import type { Client } from './client.ts';
 import type { Page } from './envelope.ts';
 import { isPageFailure, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { type DateFormat, dateRange, type ListOptions } from './list-query.ts';
-import { type AskPage, Reach, readingRecords, readPage } from './narrow.ts';
+import { type RequestPage, Reach, readingRecords, readPage } from './narrow.ts';
 import { bestDayOf, planProbes, type Probe } from './probe-days.ts';
 import {
   agrees,
-  type RangeAnswer,
+  type RangeResponse,
   type RangeEnd,
   type RangeRules,
   rulesFrom,
-  type Sighting,
+  type Observation,
 } from './range-evidence.ts';
 import type { RateLimit } from './rate.ts';
 
@@ -29,7 +29,7 @@ export interface Capabilities {
   readonly rangeEnd: RangeEnd;
   /** Minutes by which the server's days begin before UTC's: 60 where its clocks read UTC+1. */
   readonly dayShiftMinutes: number | 'unknown';
-  /** Whether lists come in the order asked for. */
+  /** Whether lists come in the order requested. */
   readonly sorts: 'kept' | 'ignored' | 'unknown';
   /** The server's clock less ours, ms; undefined where it does not tell it. */
   readonly clockDifferenceMs?: number;
@@ -75,8 +75,8 @@ export async function measureCapabilities(
   const room = new Room(client.maxBodyBytes);
   const measured: MeasuredClient = {
     ...client,
-    list: async (...asked) => {
-      const page = await client.list(...asked);
+    list: async (...requested) => {
+      const page = await client.list(...requested);
       room.note(page);
       return page;
     },
@@ -84,7 +84,7 @@ export async function measureCapabilities(
   const oldest = await largestPage('asc', measured, resource, Math.min(first, sampleSize), reach, signal);
   const most = Math.min(first, room.records, reach.size);
   const newest = await largestPage('desc', measured, resource, most, reach, signal);
-  const asked = clock.now();
+  const requested = clock.now();
   const readable =
     reach.size === Infinity ? pageSizeOf(newest) : await largestReadable(client, resource, reach, signal);
   const pageSize = Math.min(readable, room.records);
@@ -97,8 +97,8 @@ export async function measureCapabilities(
     total: newest.total,
     pageSize,
     reach,
-    now: newest.serverTime ?? asked,
-    seen: [...sightingsIn(newest), ...sightingsIn(oldest)],
+    now: newest.serverTime ?? requested,
+    seen: [...observationsIn(newest), ...observationsIn(oldest)],
   };
   // A list that shows nothing, as in a deploy, says nothing against what was measured when it did.
   if (survey.seen.length === 0 && before !== undefined) return before;
@@ -108,7 +108,7 @@ export async function measureCapabilities(
   const clockDifferenceMs =
     newest.serverTime === undefined
       ? undefined
-      : Math.round(newest.serverTime + 500 - (asked - newest.milliseconds / 2));
+      : Math.round(newest.serverTime + 500 - (requested - newest.milliseconds / 2));
   return {
     pageSize,
     ...ranges,
@@ -132,9 +132,9 @@ function pageIn(
   reach: Reach,
   signal: AbortSignal | undefined,
 ): Promise<Page> {
-  const ask: AskPage = (page, paginate, patience) =>
+  const requestOne: RequestPage = (page, paginate, patience) =>
     client.list(resource, { ...ordered(direction, paginate), page }, signal, patience);
-  return readPage(readingRecords(ask), 1, size, reach);
+  return readPage(readingRecords(requestOne), 1, size, reach);
 }
 
 /** The records at that end of the list, on the largest page that the server gives: a refused one is halved. */
@@ -206,7 +206,7 @@ function pageSizeOf(page: Page): number {
   return page.lastPage > 1 && got > 0 ? Math.min(page.perPage, got) : page.perPage;
 }
 
-function sightingsIn(page: Page): Sighting[] {
+function observationsIn(page: Page): Observation[] {
   return page.records.flatMap((record) => {
     const at = parseInstant(record['created_at']);
     return at === undefined ? [] : [{ id: record['id'], at }];
@@ -214,8 +214,8 @@ function sightingsIn(page: Page): Sighting[] {
 }
 
 function sortsOf(newest: Page, oldest: Page): Capabilities['sorts'] {
-  const falling = sightingsIn(newest).map(({ at }) => at);
-  const rising = sightingsIn(oldest).map(({ at }) => at);
+  const falling = observationsIn(newest).map(({ at }) => at);
+  const rising = observationsIn(oldest).map(({ at }) => at);
   if (new Set([...falling, ...rising]).size < 2) return 'unknown';
   const falls = falling.every((at, index) => index === 0 || at <= (falling[index - 1] ?? at));
   const rises = rising.every((at, index) => index === 0 || at >= (rising[index - 1] ?? at));
@@ -233,7 +233,7 @@ interface Survey {
   /** The server's time. */
   readonly now: number;
   /** Every record whose creation time was seen. */
-  readonly seen: Sighting[];
+  readonly seen: Observation[];
 }
 
 type Ranges = Pick<Capabilities, 'ranges' | 'rangeEnd' | 'dayShiftMinutes'>;
@@ -246,17 +246,17 @@ async function measureRanges(survey: Survey, known: Capabilities | undefined, no
     notes.push(`${resource}: no record with a creation time, so date ranges could not be tried`);
     if (known === undefined || known.ranges === 'none') return unknown;
     // That none is in a range proves nothing; that the server fails on one does.
-    if ((await askRange(survey, farDay, addDays(farDay, 1), known.ranges)) === undefined) return unknown;
+    if ((await requestRange(survey, farDay, addDays(farDay, 1), known.ranges)) === undefined) return unknown;
     return { ranges: known.ranges, rangeEnd: known.rangeEnd, dayShiftMinutes: known.dayShiftMinutes };
   }
   const formats: readonly DateFormat[] = known?.ranges === 'dmy' ? ['dmy', 'iso'] : ['iso', 'dmy'];
   for (const format of formats) {
     const proof = await provenRange(survey, first, format);
     if (proof === undefined) continue;
-    const { answer } = proof;
+    const { response } = proof;
     const rules = known?.ranges === format ? rulesOf(known) : undefined;
-    // What another resource has shown of the same server holds here, too, unless this answer speaks against it.
-    if (rules !== undefined && rules.end !== 'unknown' && agrees(rules, [answer], survey.seen)) {
+    // What another resource has shown of the same server holds here, too, unless this response speaks against it.
+    if (rules !== undefined && rules.end !== 'unknown' && agrees(rules, [response], survey.seen)) {
       return { ranges: format, rangeEnd: rules.end, dayShiftMinutes: rules.shiftMinutes };
     }
     const { end, shiftMinutes } = await measureRules(survey, proof, second, format);
@@ -273,13 +273,13 @@ function rulesOf({ rangeEnd, dayShiftMinutes }: Capabilities): RangeRules {
 }
 
 /** Asks for a range; undefined where the server refuses it, or fails. */
-async function askRange(
+async function requestRange(
   survey: Survey,
   from: Day,
   to: Day,
   format: DateFormat,
   direction: 'asc' | 'desc' = 'asc',
-): Promise<{ readonly page: Page; readonly answer: RangeAnswer } | undefined> {
+): Promise<{ readonly page: Page; readonly response: RangeResponse } | undefined> {
   const { client, resource, sorted, signal } = survey;
   try {
     const options: ListOptions = {
@@ -287,14 +287,14 @@ async function askRange(
       date: dateRange(from, to, format),
     };
     // One record that cannot be read says nothing of ranges.
-    const ask: AskPage = (page, paginate, asked = patience) =>
-      client.list(resource, { ...options, page, paginate }, signal, asked);
-    const page = await readPage(readingRecords(ask), 1, survey.pageSize, survey.reach);
-    const found = sightingsIn(page);
+    const requestOne: RequestPage = (page, paginate, requested = patience) =>
+      client.list(resource, { ...options, page, paginate }, signal, requested);
+    const page = await readPage(readingRecords(requestOne), 1, survey.pageSize, survey.reach);
+    const found = observationsIn(page);
     survey.seen.push(...found);
     const part = direction === 'asc' ? 'first' : 'last';
     const extent = page.lastPage === 1 ? 'all' : sorted ? part : 'some';
-    return { page, answer: { from, to, found, extent } };
+    return { page, response: { from, to, found, extent } };
   } catch (error) {
     const refused = error instanceof RefusedInput || error instanceof NotTheApi;
     if (refused || (error instanceof ServerFailed && error.status !== 429)) return undefined;
@@ -303,21 +303,21 @@ async function askRange(
 }
 
 /** Asks for a range and, where its records come in order and not all on one page, for its end, too. */
-async function askBothEnds(survey: Survey, from: Day, to: Day, format: DateFormat): Promise<RangeAnswer[]> {
-  const first = await askRange(survey, from, to, format);
+async function requestBothEnds(survey: Survey, from: Day, to: Day, format: DateFormat): Promise<RangeResponse[]> {
+  const first = await requestRange(survey, from, to, format);
   if (first === undefined) return [];
-  const last = first.answer.extent === 'first' ? await askRange(survey, from, to, format, 'desc') : undefined;
-  return last === undefined ? [first.answer] : [first.answer, last.answer];
+  const last = first.response.extent === 'first' ? await requestRange(survey, from, to, format, 'desc') : undefined;
+  return last === undefined ? [first.response] : [first.response, last.response];
 }
 
 interface Proof {
-  readonly answer: RangeAnswer;
+  readonly response: RangeResponse;
   /** A day with records, the most telling one. */
   readonly day: Day;
 }
 
 /**
- * An answer that proves that ranges of the format work: it holds records, all of them of about the days asked for, and
+ * A response that proves that ranges of the format work: it holds records, all of them of about the days requested, and
  * not simply everything.
  */
 async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Promise<Proof | undefined> {
@@ -328,17 +328,17 @@ async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Pr
     [addDays(day, -1), addDays(day, 2)],
   ];
   for (const [from, to] of ranges) {
-    const asked = await askRange(survey, from, to, format);
-    if (asked === undefined) return undefined;
-    const { page, answer } = asked;
+    const requested = await requestRange(survey, from, to, format);
+    if (requested === undefined) return undefined;
+    const { page, response: answer } = requested;
     if (page.records.length === 0) continue;
     const near = answer.found.every(({ at }) => at >= startOfDay(from) - dayMs && at < startOfDay(to) + 2 * dayMs);
     if (!near || answer.found.length < page.records.length) return undefined;
     const isSample = probe.kind === 'sample' && from === probe.from;
-    const proof = { answer, day: isSample ? bestDayOf(answer.found, from) : day };
+    const proof = { response: answer, day: isSample ? bestDayOf(answer.found, from) : day };
     if (page.total < survey.total) return proof;
     // All records lie in the range, or ranges are ignored: only one without records tells.
-    const far = await askRange(survey, farDay, addDays(farDay, 1), format);
+    const far = await requestRange(survey, farDay, addDays(farDay, 1), format);
     return far?.page.total === 0 ? proof : undefined;
   }
   return undefined;
@@ -347,17 +347,17 @@ async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Pr
 /** Asks for single days: which rule the end of a range follows, and when days begin, in one season and the other. */
 async function measureRules(
   survey: Survey,
-  { answer: proof, day }: Proof,
+  { response: proof, day }: Proof,
   second: Probe | undefined,
   format: DateFormat,
 ): Promise<RangeRules> {
-  const answers = [proof, ...(await askBothEnds(survey, day, day, format))];
+  const answers = [proof, ...(await requestBothEnds(survey, day, day, format))];
   // An exclusive end leaves nothing of a day by itself; then the day up to the next midnight shows when it begins.
-  if (answers.every((answer) => answer.to !== day || answer.found.length === 0)) {
-    if (proof.from !== day) answers.push(...(await askBothEnds(survey, day, addDays(day, 1), format)));
+  if (answers.every((response) => response.to !== day || response.found.length === 0)) {
+    if (proof.from !== day) answers.push(...(await requestBothEnds(survey, day, addDays(day, 1), format)));
     else if (proof.extent === 'first') {
-      const last = await askRange(survey, proof.from, proof.to, format, 'desc');
-      if (last !== undefined) answers.push(last.answer);
+      const last = await requestRange(survey, proof.from, proof.to, format, 'desc');
+      if (last !== undefined) answers.push(last.response);
     }
   }
   const here = rulesFrom(answers, survey.seen);
@@ -376,11 +376,11 @@ async function measureShift(
   format: DateFormat,
   end: Exclude<RangeEnd, 'unknown'>,
 ): Promise<RangeRules['shiftMinutes']> {
-  const sample = probe.kind === 'sample' ? await askRange(survey, probe.from, probe.to, format) : undefined;
-  const found = sample?.answer.found ?? [];
+  const sample = probe.kind === 'sample' ? await requestRange(survey, probe.from, probe.to, format) : undefined;
+  const found = sample?.response.found ?? [];
   const otherwise = probe.kind === 'day' ? probe.day : probe.otherwise;
   const day = probe.kind === 'day' || found.length === 0 ? otherwise : bestDayOf(found, probe.from);
-  const answers = await askBothEnds(survey, day, end === 'inclusive' ? day : addDays(day, 1), format);
+  const answers = await requestBothEnds(survey, day, end === 'inclusive' ? day : addDays(day, 1), format);
   if (answers.length === 0) return 'unknown';
-  return rulesFrom(sample === undefined ? answers : [sample.answer, ...answers], survey.seen, end).shiftMinutes;
+  return rulesFrom(sample === undefined ? answers : [sample.response, ...answers], survey.seen, end).shiftMinutes;
 }

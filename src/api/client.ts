@@ -16,12 +16,12 @@ import {
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
 import { type Clock, secondMs } from '../model/time.ts';
-import { answerOf } from './answer-errors.ts';
-import { bodyOf } from './answer-body.ts';
+import { responseOf } from './response-errors.ts';
+import { bodyOf } from './response-body.ts';
 import { type Page, pageOf } from './envelope.ts';
-import type { Answer } from './errors.ts';
+import type { Response } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
-import { type HttpAnswer, openHttp } from './http.ts';
+import { type HttpResponse, openHttp } from './http.ts';
 import type { Network } from './network.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { walkPages } from './pages.ts';
@@ -128,7 +128,7 @@ export interface Client {
   listAs<R extends ResourceName, T>(
     resource: R,
     options: ListOptions<R>,
-    parse: (answer: HttpAnswer) => T | Promise<T>,
+    parse: (response: HttpResponse) => T | Promise<T>,
     signal?: AbortSignal,
     patience?: Patience,
   ): Promise<T>;
@@ -138,26 +138,31 @@ export interface Client {
    */
   pages<R extends ResourceName>(resource: R, options?: ListOptions<R>, signal?: AbortSignal): AsyncGenerator<Page>;
   /** The user that owns the key. */
-  auth(signal?: AbortSignal, patience?: Patience): Promise<Answer>;
+  auth(signal?: AbortSignal, patience?: Patience): Promise<Response>;
   getUser(
     user: RecordKey,
     relations?: readonly UserRelation[],
     signal?: AbortSignal,
     patience?: Patience,
-  ): Promise<Answer>;
-  orders(user: RecordKey, signal?: AbortSignal): Promise<Answer>;
-  payments(user: RecordKey, signal?: AbortSignal): Promise<Answer>;
-  createUser(user: NewUser, signal?: AbortSignal): Promise<Answer>;
-  updateUser(user: number, changes: UserChanges, signal?: AbortSignal): Promise<Answer>;
-  deleteUser(user: number, options?: { readonly force?: boolean }, signal?: AbortSignal): Promise<Answer>;
-  updateBalance(user: number, change: BalanceChange, signal?: AbortSignal): Promise<Answer>;
-  sendEmail(user: number, email: EmailMessage, signal?: AbortSignal): Promise<Answer>;
-  sendNotification(user: number, notification: Notification, signal?: AbortSignal): Promise<Answer>;
+  ): Promise<Response>;
+  orders(user: RecordKey, signal?: AbortSignal): Promise<Response>;
+  payments(user: RecordKey, signal?: AbortSignal): Promise<Response>;
+  createUser(user: NewUser, signal?: AbortSignal): Promise<Response>;
+  updateUser(user: number, changes: UserChanges, signal?: AbortSignal): Promise<Response>;
+  deleteUser(user: number, options?: { readonly force?: boolean }, signal?: AbortSignal): Promise<Response>;
+  updateBalance(user: number, change: BalanceChange, signal?: AbortSignal): Promise<Response>;
+  sendEmail(user: number, email: EmailMessage, signal?: AbortSignal): Promise<Response>;
+  sendNotification(user: number, notification: Notification, signal?: AbortSignal): Promise<Response>;
   /** One of the writes above with exactly this body, JSON text: what stands in a journal is what goes out. */
-  sendExactly(operation: OperationName, user: number | undefined, body: string, signal?: AbortSignal): Promise<Answer>;
+  sendExactly(
+    operation: OperationName,
+    user: number | undefined,
+    body: string,
+    signal?: AbortSignal,
+  ): Promise<Response>;
   /** What was sent so far. */
   readonly counters: Readonly<Counters>;
-  /** The server's rate limit as far as answers have told it. */
+  /** The server's rate limit as far as responses have told it. */
   rateLimit(): RateLimit | undefined;
   /** Largest body that is read. */
   readonly maxBodyBytes: number;
@@ -229,10 +234,10 @@ export function openClient(options: ClientOptions): Client {
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
   const line = { http, gate, clock, sleep, log, counters, given: new Set<string>() };
 
-  const listAs: Client['listAs'] = async (resource, asked, parse, signal, { mayRetry, ...patience } = {}) =>
-    read(line, listPath(resource, asked), parse, { limits: { ...limits, ...patience }, random, signal, mayRetry });
-  const list: Client['list'] = async (resource, asked = {}, signal, patience) =>
-    listAs(resource, asked, (answer) => pageOf(answer, asked.page ?? 1, resource), signal, patience);
+  const listAs: Client['listAs'] = async (resource, requested, parse, signal, { mayRetry, ...patience } = {}) =>
+    read(line, listPath(resource, requested), parse, { limits: { ...limits, ...patience }, random, signal, mayRetry });
+  const list: Client['list'] = async (resource, requested = {}, signal, patience) =>
+    listAs(resource, requested, (response) => pageOf(response, requested.page ?? 1, resource), signal, patience);
 
   const get = (
     name: OperationName,
@@ -240,9 +245,9 @@ export function openClient(options: ClientOptions): Client {
     signal?: AbortSignal,
     query = '',
     { mayRetry, ...patience }: Patience = {},
-  ): Promise<Answer> => {
+  ): Promise<Response> => {
     const path = pathOf(operationOf(name), user === undefined ? undefined : checkedId(user));
-    return read(line, `${path}${query}`, checkedAnswer, {
+    return read(line, `${path}${query}`, checkedResponse, {
       limits: { ...limits, ...patience },
       random,
       signal,
@@ -255,17 +260,17 @@ export function openClient(options: ClientOptions): Client {
     const path = pathOf(operation, user === undefined ? undefined : checkedId(user));
     return write(line, { method: operation.method, path, body }, signal);
   };
-  const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Answer> =>
+  const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Response> =>
     sendExactly(name, user, JSON.stringify(body), signal);
 
   return {
     list,
     listAs,
-    pages: (resource, asked = {}, signal) =>
-      walkPages((page, paginate, patience) => list(resource, { ...asked, page, paginate }, signal, patience), {
+    pages: (resource, requested = {}, signal) =>
+      walkPages((page, paginate, patience) => list(resource, { ...requested, page, paginate }, signal, patience), {
         resource,
-        first: asked.page ?? 1,
-        pageSize: asked.paginate ?? options.pageSize,
+        first: requested.page ?? 1,
+        pageSize: requested.paginate ?? options.pageSize,
         log,
       }),
     auth: async (signal, patience) => get('users.auth', undefined, signal, '', patience),
@@ -302,8 +307,8 @@ export function openClient(options: ClientOptions): Client {
   };
 }
 
-/** The answer as it came, after making sure that there is one. */
-function checkedAnswer(answer: Parameters<typeof bodyOf>[0]): Answer {
-  bodyOf(answer);
-  return answerOf(answer);
+/** The response as it came, after making sure that there is one. */
+function checkedResponse(response: Parameters<typeof bodyOf>[0]): Response {
+  bodyOf(response);
+  return responseOf(response);
 }

@@ -5,9 +5,9 @@
 import { z } from 'zod';
 import { foreignList } from '../model/foreign-records.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { ageOf, serverTimeOf } from './answer-headers.ts';
-import { bodyOf, problemsIn, UnreadableAnswer } from './answer-body.ts';
-import type { HttpAnswer } from './http.ts';
+import { ageOf, serverTimeOf } from './response-headers.ts';
+import { bodyOf, problemsIn, UnreadableResponse } from './response-body.ts';
+import type { HttpResponse } from './http.ts';
 
 /** A record as it came: keys of the document and any others. Numbers beyond 2^53 are bigints. */
 export type ApiRecord = Readonly<Record<string, unknown>>;
@@ -63,41 +63,44 @@ function isNumbered(data: unknown): data is Record<string, unknown> {
 }
 
 /**
- * The answer as a page of the resource's list. Throws an UnreadableAnswer for whatever is no envelope, for an envelope of
+ * The response as a page of the resource's list. Throws an UnreadableAnswer for whatever is no envelope, for an envelope of
  * another page than the one asked for - servers answer a page they do not like with their first - and for the records of
  * another list.
  */
-export function pageOf(answer: HttpAnswer, asked: number, resource: ResourceName): Page {
-  const body = bodyOf(answer);
+export function pageOf(response: HttpResponse, requested: number, resource: ResourceName): Page {
+  const body = bodyOf(response);
   const parsed = envelope.safeParse(body);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const refusal = problemsIn(body);
-    if (refusal.length > 0) throw new UnreadableAnswer('the answer is no list', { refusal });
-    throw new UnreadableAnswer(`the answer is no list: ${issue?.path.join('.') || 'its body'} is not as documented`);
+    if (refusal.length > 0) throw new UnreadableResponse('the answer is no list', { refusal });
+    throw new UnreadableResponse(`the answer is no list: ${issue?.path.join('.') || 'its body'} is not as documented`);
   }
   const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;
   const data: readonly unknown[] = Object.values(parsed.data.data);
-  if (page !== asked) {
-    throw new UnreadableAnswer(`page ${asked} was asked for and page ${page} came`, { mistaken: true });
+  if (page !== requested) {
+    throw new UnreadableResponse(`page ${requested} was asked for and page ${page} came`, { mistaken: true });
   }
   if (!data.every(isRecord))
-    throw new UnreadableAnswer('the answer is no list: data holds something that is no record');
+    throw new UnreadableResponse('the answer is no list: data holds something that is no record');
   const foreign = foreignList(data, resource);
-  if (foreign !== undefined) throw new UnreadableAnswer(foreign, { foreign: true });
+  if (foreign !== undefined) throw new UnreadableResponse(foreign, { foreign: true });
   return {
     page,
     perPage: Math.max(1, perPage),
     lastPage: Math.max(1, lastPage),
     total,
     records: data,
-    bytes: answer.body,
-    ...whenOf(answer),
+    bytes: response.body,
+    ...whenOf(response),
   };
 }
 
 /** When the server gave the response, and how long it took. */
-export function whenOf({ headers, milliseconds }: HttpAnswer): Pick<ListPage, 'serverTime' | 'ageMs' | 'milliseconds'> {
+export function whenOf({
+  headers,
+  milliseconds,
+}: HttpResponse): Pick<ListPage, 'serverTime' | 'ageMs' | 'milliseconds'> {
   const ageMs = ageOf(headers);
   const serverTime = serverTimeOf(headers);
   return {
@@ -112,7 +115,7 @@ export function isRecord(value: unknown): value is ApiRecord {
 }
 
 /**
- * The one record that an answer about a single user holds: the body itself, or what it holds under `data` or `user`.
+ * The one record that a response about a single user holds: the body itself, or what it holds under `data` or `user`.
  * The document does not show these bodies. Undefined where no object with an `id` is found.
  */
 export function recordIn(body: unknown): ApiRecord | undefined {

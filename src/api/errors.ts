@@ -15,7 +15,7 @@ import {
  * What the server answered, as it came. Errors keep it out of sight of whoever prints or logs them: it may hold
  * anything, even the key.
  */
-export interface Answer {
+export interface Response {
   readonly status: number;
   /** The parsed JSON (numbers beyond 2^53 as bigints), or the text where it is none. */
   readonly body: unknown;
@@ -24,7 +24,7 @@ export interface Answer {
 
 interface ApiErrorOptions extends ErrorOptions {
   /** Undefined where there was none. */
-  readonly answer?: Answer | undefined;
+  readonly response?: Response | undefined;
   /** Whether the same list may be given in smaller pages: it failed as a host does that cannot make the page. */
   readonly smallerMayHelp?: boolean;
 }
@@ -43,31 +43,31 @@ class ReadFailed extends UnreachableError {
 export class KeyRefused extends KeyRefusedError {
   override readonly name = 'KeyRefused';
   readonly status: number;
-  readonly #answer: Answer | undefined;
+  readonly #response: Response | undefined;
 
   constructor(message: string, status: number, options: ApiErrorOptions = {}) {
     super(message, options);
     this.status = status;
-    this.#answer = options.answer;
+    this.#response = options.response;
   }
 
-  get answer(): Answer | undefined {
-    return this.#answer;
+  get response(): Response | undefined {
+    return this.#response;
   }
 }
 
 /** 404: no such record. */
 export class NotFound extends UsageError {
   override readonly name = 'NotFound';
-  readonly #answer: Answer | undefined;
+  readonly #response: Response | undefined;
 
   constructor(message: string, options: ApiErrorOptions = {}) {
     super(message, options);
-    this.#answer = options.answer;
+    this.#response = options.response;
   }
 
-  get answer(): Answer | undefined {
-    return this.#answer;
+  get response(): Response | undefined {
+    return this.#response;
   }
 }
 
@@ -77,28 +77,28 @@ export class RefusedInput extends UsageError {
   readonly status: number;
   /** As the server words them, `field: message`. */
   readonly problems: readonly string[];
-  readonly #answer: Answer | undefined;
+  readonly #response: Response | undefined;
 
   constructor(message: string, status: number, problems: readonly string[], options: ApiErrorOptions = {}) {
     super(message, options);
     this.status = status;
     this.problems = problems;
-    this.#answer = options.answer;
+    this.#response = options.response;
   }
 
-  get answer(): Answer | undefined {
-    return this.#answer;
+  get response(): Response | undefined {
+    return this.#response;
   }
 }
 
-/** The server was there, and every try failed: a lasting 5xx, 429, or answers that cannot be read. */
+/** The server was there, and every try failed: a lasting 5xx, 429, or responses that cannot be read. */
 export class ServerFailed extends ReadFailed {
   override readonly name = 'ServerFailed';
   /** Of the last try. */
   readonly status: number;
   /** How long the server asked to wait, ms. */
   readonly waitMs: number | undefined;
-  readonly #answer: Answer | undefined;
+  readonly #response: Response | undefined;
 
   constructor(
     message: string,
@@ -108,15 +108,15 @@ export class ServerFailed extends ReadFailed {
     super(message, options);
     this.status = status;
     this.waitMs = options.waitMs;
-    this.#answer = options.answer;
+    this.#response = options.response;
   }
 
-  get answer(): Answer | undefined {
-    return this.#answer;
+  get response(): Response | undefined {
+    return this.#response;
   }
 }
 
-/** No answer came at all, in any try. Of a write: it is certain that nothing was sent. */
+/** No response came at all, in any try. Of a write: it is certain that nothing was sent. */
 export class Unreachable extends ReadFailed {
   override readonly name = 'Unreachable';
 }
@@ -141,17 +141,17 @@ export function isPageFailure(error: unknown): error is ReadFailed {
   return error instanceof ReadFailed && error.smallerMayHelp;
 }
 
-/** A write was sent and its answer was lost, or says nothing of what happened. */
+/** A write was sent and its response was lost, or says nothing of what happened. */
 export class WriteOutcomeUnknown extends OutcomeUnknownError {
   override readonly name = 'WriteOutcomeUnknown';
-  readonly #answer: Answer | undefined;
+  readonly #response: Response | undefined;
 
   constructor(message: string, options: ApiErrorOptions = {}) {
     super(message, options);
-    this.#answer = options.answer;
+    this.#response = options.response;
   }
 
-  get answer(): Answer | undefined {
-    return this.#answer;
+  get response(): Response | undefined {
+    return this.#response;
   }
 }

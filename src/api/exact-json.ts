@@ -16,7 +16,7 @@ function isNumeric(byte: number | undefined): boolean {
 
 /**
  * Whether the bytes hold 16 digits or points in a row anywhere. A run of 16 covers one of every 16 positions, so
- * looking at those is enough; the answer is known in a sixteenth of the time it takes to look at all.
+ * looking at those is enough; the response is known in a sixteenth of the time it takes to look at all.
  */
 export function hasLongNumber(bytes: Uint8Array): boolean {
   for (let at = longRun - 1; at < bytes.length; at += longRun) {

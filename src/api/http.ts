@@ -1,12 +1,12 @@
 /**
- * One request, one answer: undici underneath, keep-alive and a pool, bounded in time and size. Redirects are answers
+ * One request, one response: undici underneath, keep-alive and a pool, bounded in time and size. Redirects are answers
  * like any other and never followed; the key goes into the Authorization header and nowhere else. Section "Requests"
  * of docs/architecture.md.
  */
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { Dispatcher } from 'undici';
-import { headerText } from './answer-headers.ts';
+import { headerText } from './response-headers.ts';
 import { type Network, openDispatcher } from './network.ts';
 import { bodyScrubber, codeOf, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
 import { type Circumstances, tooLarge, type TransportError, transportErrorOf, wasTimeout } from './transport-error.ts';
@@ -36,7 +36,7 @@ class BodyBuffer {
   #bytes: Buffer;
   #length = 0;
 
-  /** @param expected bytes that the answer announces; 0 where it does not */
+  /** @param expected bytes that the response announces; 0 where it does not */
   constructor(expected: number) {
     this.#bytes = Buffer.allocUnsafeSlow(expected);
   }
@@ -90,7 +90,7 @@ async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Pr
     plain = await decode(plain, { maxOutputLength: most });
   }
   if (plain.subarray(0, byteOrderMark.length).equals(byteOrderMark)) plain = plain.subarray(byteOrderMark.length);
-  // zlib's memory may be shared with other buffers, and an answer must be able to go over to another thread.
+  // zlib's memory may be shared with other buffers, and a response must be able to go over to another thread.
   return plain === body ? body : Buffer.from(Uint8Array.from(plain).buffer);
 }
 
@@ -123,7 +123,7 @@ interface HttpRequest {
 
 export type HttpHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
   /** Names in lower case; the key is in none of them. */
   readonly headers: HttpHeaders;
@@ -137,10 +137,10 @@ export interface HttpAnswer {
 
 export interface Http {
   /**
-   * Sends the request once. Throws a TransportError where no whole answer came, and the signal's reason where it was
+   * Sends the request once. Throws a TransportError where no whole response came, and the signal's reason where it was
    * aborted before anything was sent; aborted later, a TransportError of the fault `aborted`.
    */
-  send(request: HttpRequest, signal?: AbortSignal): Promise<HttpAnswer>;
+  send(request: HttpRequest, signal?: AbortSignal): Promise<HttpResponse>;
   /** The address without the key, for messages. */
   readonly address: string;
   readonly redact: Redact;
@@ -155,10 +155,10 @@ export function openHttp(options: HttpOptions): Http {
   const { origin, prefix, text: address } = addressOf(options.baseUrl);
   const redact = redactorOf(options.key);
   const scrub = bodyScrubber(options.key);
-  const cleaned = (answer: HttpAnswer, method: HttpMethod): HttpAnswer => ({
-    ...answer,
-    headers: scrubbedHeaders(answer.headers, redact),
-    body: scrub(answer.body, method, answer.status),
+  const cleaned = (response: HttpResponse, method: HttpMethod): HttpResponse => ({
+    ...response,
+    headers: scrubbedHeaders(response.headers, redact),
+    body: scrub(response.body, method, response.status),
   });
   const shared = {
     connections: options.connections,
@@ -202,7 +202,7 @@ function exchange(
   limits: Pick<HttpOptions, 'timeoutMs' | 'maxBodyBytes'>,
   redact: Redact,
   signal: AbortSignal | undefined,
-): Promise<HttpAnswer> {
+): Promise<HttpResponse> {
   if (signal?.aborted) return Promise.reject(signal.reason as Error);
   return new Promise((resolve, reject) => {
     const started = performance.now();

@@ -16,7 +16,7 @@ export interface Places {
 /** How pages of a list are read, whatever is made of their records. */
 export interface PageReading<P extends ListPage> {
   /** Asks for one page of the list, in pages of that size; of its records those at the places alone are kept. */
-  readonly ask: (page: number, size: number, patience?: Patience, places?: Places) => Promise<P>;
+  readonly requestOne: (page: number, size: number, patience?: Patience, places?: Places) => Promise<P>;
   /** How many records are on it. */
   readonly count: (page: P) => number;
   /** The page with the records of the others, in their order, in the place of its own. */
@@ -24,13 +24,13 @@ export interface PageReading<P extends ListPage> {
 }
 
 /** Asks for one page of a list in pages of that size. */
-export type AskPage = (page: number, size: number, patience?: Patience) => Promise<Page>;
+export type RequestPage = (page: number, size: number, patience?: Patience) => Promise<Page>;
 
 /** Reading pages as their records. */
-export function readingRecords(ask: AskPage): PageReading<Page> {
+export function readingRecords(requestOne: RequestPage): PageReading<Page> {
   return {
-    ask: async (number, size, patience, places) => {
-      const page = await ask(number, size, patience);
+    requestOne: async (number, size, patience, places) => {
+      const page = await requestOne(number, size, patience);
       return places === undefined ? page : { ...page, records: page.records.slice(places.from, places.to) };
     },
     count: ({ records }) => records.length,
@@ -72,7 +72,7 @@ export async function readPage<P extends ListPage>(
   let failure: Error | undefined;
   if (size <= reach.size) {
     try {
-      return await reading.ask(number, size, reach.lasting ? twice : undefined);
+      return await reading.requestOne(number, size, reach.lasting ? twice : undefined);
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       failure = error;
@@ -145,7 +145,7 @@ class NarrowedPage<P extends ListPage> {
     // The first record may be one that cannot be read; behind the page is another, or the end of the list.
     for (const number of [1, this.#number * this.#size + 1]) {
       try {
-        this.#last = await this.#reading.ask(number, 1, once);
+        this.#last = await this.#reading.requestOne(number, 1, once);
         return;
       } catch (error) {
         if (!isPageFailure(error)) throw error;
@@ -174,7 +174,7 @@ class NarrowedPage<P extends ListPage> {
     const offset = (number - 1) * size;
     try {
       const places = { from: from - offset, to: end - offset };
-      page = await this.#reading.ask(number, size, size === 1 ? twice : once, places);
+      page = await this.#reading.requestOne(number, size, size === 1 ? twice : once, places);
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       reach.failuresLeft -= 1;
@@ -186,7 +186,7 @@ class NarrowedPage<P extends ListPage> {
       const before = this.#unreadable.length;
       const smaller = Math.ceil(size / 2);
       await this.#cover(from, end, smaller);
-      // Only of a page whose every record was asked for: what made it fail may be on the rest of it.
+      // Only of a page whose every record was requested: what made it fail may be on the rest of it.
       const isWhole = from === (number - 1) * size && end === Math.min(number * size, this.#last?.total ?? Infinity);
       if (isWhole) await this.#learn(number, size, smaller, before);
       return;
@@ -208,7 +208,7 @@ class NarrowedPage<P extends ListPage> {
     const reach = this.#reach;
     if (this.#unreadable.length > unreadableBefore || reach.size <= smaller || size === 1) return;
     try {
-      await this.#reading.ask(number, size, once);
+      await this.#reading.requestOne(number, size, once);
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       reach.size = smaller;

@@ -3,7 +3,7 @@ import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Page, Unreadable } from './envelope.ts';
 import { afterPart, IncompleteError } from '../model/errors.ts';
-import { type AskPage, Reach, readingRecords, readPage, wordsOf } from './narrow.ts';
+import { type RequestPage, Reach, readingRecords, readPage, wordsOf } from './narrow.ts';
 
 interface Walk {
   readonly resource: ResourceName;
@@ -18,9 +18,12 @@ interface Walk {
  * left that no page shows, it throws an IncompleteError after all others; and where the server is lost after the first
  * page, with what came by then.
  */
-export async function* walkPages(ask: AskPage, { resource, first, pageSize, log }: Walk): AsyncGenerator<Page> {
+export async function* walkPages(
+  requestOne: RequestPage,
+  { resource, first, pageSize, log }: Walk,
+): AsyncGenerator<Page> {
   const seen = new Set<unknown>();
-  const reading = readingRecords(ask);
+  const reading = readingRecords(requestOne);
   let size = pageSize;
   let number = first;
   let total: number | undefined;

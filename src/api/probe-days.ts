@@ -1,6 +1,6 @@
 /** Which days to ask a server about, so that few answers prove much (pure). */
 import { addDays, type Day, dayMs, dayOf, hourMs, startOfDay } from '../model/time.ts';
-import type { Sighting } from './range-evidence.ts';
+import type { Observation } from './range-evidence.ts';
 
 /**
  * What to ask first. A `day` is asked about by itself; a `sample` is a range of days, of whose records the most telling
@@ -10,10 +10,10 @@ export type Probe =
   | { readonly kind: 'day'; readonly day: Day }
   | { readonly kind: 'sample'; readonly from: Day; readonly to: Day; readonly otherwise: Day };
 
-/** What is known before the first range is asked for. */
+/** What is known before the first range is requested. */
 interface Known {
   /** Records whose creation times were seen. */
-  readonly seen: readonly Sighting[];
+  readonly seen: readonly Observation[];
   /** Records that the server has. */
   readonly total: number;
   /** Whether lists come in order, so that the oldest and the newest record are among those seen. */
@@ -86,7 +86,7 @@ function sampleIn(season: Season, known: Known, density: number, oldest: number,
 }
 
 /** The most telling day of a sample: one whose midnights both lie among its records. */
-export function bestDayOf(sample: readonly Sighting[], from: Day): Day {
+export function bestDayOf(sample: readonly Observation[], from: Day): Day {
   const times = sample.map(({ at }) => at).sort((a, b) => a - b);
   const whole = [...new Set(times.map(dayOf))].slice(1, -1);
   return bestOf(whole, times) ?? from;
@@ -116,7 +116,7 @@ function missingTimes(times: readonly number[], day: Day): number {
   }).length;
 }
 
-/** How much around the day's two midnights lies bare of records: the less, the more exactly an answer shows them. */
+/** How much around the day's two midnights lies bare of records: the less, the more exactly a response shows them. */
 function bareness(times: readonly number[], day: Day): number {
   const midnights = [startOfDay(day), startOfDay(addDays(day, 1))];
   const after = midnights.map((midnight) => (times[firstFrom(times, midnight)] ?? Number.POSITIVE_INFINITY) - midnight);

@@ -13,16 +13,16 @@ interface Rule {
 }
 
 /** A record that was seen: its identity and when it was created, ms since 1970. */
-export interface Sighting {
+export interface Observation {
   readonly id: unknown;
   readonly at: number;
 }
 
-/** An answer to a range of days. */
-export interface RangeAnswer {
+/** A response to a range of days. */
+export interface RangeResponse {
   readonly from: Day;
   readonly to: Day;
-  readonly found: readonly Sighting[];
+  readonly found: readonly Observation[];
   /** `all`: nothing else is in the range; `first`, `last`: those with the least or greatest times; `some` of them. */
   readonly extent: 'all' | 'first' | 'last' | 'some';
 }
@@ -45,7 +45,7 @@ const rules: readonly Rule[] = (['exclusive', 'inclusive'] as const).flatMap((en
 );
 
 /** Where a time lies by the rule; undefined on the edge, where servers differ. */
-function insideOf({ end, shiftMinutes }: Rule, { from, to }: RangeAnswer): (at: number) => boolean | undefined {
+function insideOf({ end, shiftMinutes }: Rule, { from, to }: RangeResponse): (at: number) => boolean | undefined {
   const start = startOfDay(from) - shiftMinutes * minuteMs;
   const stop = startOfDay(end === 'inclusive' ? addDays(to, 1) : to) - shiftMinutes * minuteMs;
   // `<= midnight` takes the record of that instant, `<= 23:59:59` leaves out those of the day's last second.
@@ -53,8 +53,8 @@ function insideOf({ end, shiftMinutes }: Rule, { from, to }: RangeAnswer): (at: 
   return (at) => (at >= edge.from && at < edge.until ? undefined : at >= start && at < stop);
 }
 
-/** The seen records that the answer does not hold, and would if they were in its range. */
-function missingFrom({ extent, found }: RangeAnswer, seen: readonly Sighting[]): Sighting[] {
+/** The seen records that the response does not hold, and would if they were in its range. */
+function missingFrom({ extent, found }: RangeResponse, seen: readonly Observation[]): Observation[] {
   if (extent === 'some') return [];
   const times = found.map(({ at }) => at);
   // A page in order holds all up to its last record, or down to its first.
@@ -65,23 +65,23 @@ function missingFrom({ extent, found }: RangeAnswer, seen: readonly Sighting[]):
 }
 
 /** Whether a rule explains all answers: what was found is in the range, and what is missing is not. */
-function explainer(answers: readonly RangeAnswer[], seen: readonly Sighting[]): (rule: Rule) => boolean {
-  const evidence = answers.map((answer) => ({ answer, missing: missingFrom(answer, seen) }));
+function explainer(answers: readonly RangeResponse[], seen: readonly Observation[]): (rule: Rule) => boolean {
+  const evidence = answers.map((response) => ({ answer: response, missing: missingFrom(response, seen) }));
   return (rule) =>
-    evidence.every(({ answer, missing }) => {
-      const inside = insideOf(rule, answer);
-      return answer.found.every(({ at }) => inside(at) !== false) && missing.every(({ at }) => inside(at) !== true);
+    evidence.every(({ answer: response, missing }) => {
+      const inside = insideOf(rule, response);
+      return response.found.every(({ at }) => inside(at) !== false) && missing.every(({ at }) => inside(at) !== true);
     });
 }
 
 /**
- * The rules that explain the answers, given every record seen in any of them or elsewhere. Where no rule does, because
+ * The rules that explain the responses, given every record seen in any of them or elsewhere. Where no rule does, because
  * records came and went meanwhile, nothing is known.
  * @param end where it is known already, only rules with this end are tried
  */
 export function rulesFrom(
-  answers: readonly RangeAnswer[],
-  seen: readonly Sighting[],
+  answers: readonly RangeResponse[],
+  seen: readonly Observation[],
   end: RangeEnd = 'unknown',
 ): RangeRules {
   const explains = explainer(answers, seen);
@@ -92,8 +92,12 @@ export function rulesFrom(
   };
 }
 
-/** Whether known rules explain the answers, too. */
-export function agrees({ end, shiftMinutes }: RangeRules, answers: readonly RangeAnswer[], seen: readonly Sighting[]) {
+/** Whether known rules explain the responses, too. */
+export function agrees(
+  { end, shiftMinutes }: RangeRules,
+  answers: readonly RangeResponse[],
+  seen: readonly Observation[],
+) {
   const explains = explainer(answers, seen);
   return rules.some(
     (rule) =>

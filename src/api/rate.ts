@@ -4,7 +4,7 @@
  * of docs/architecture.md.
  */
 import { type Clock, secondMs } from '../model/time.ts';
-import { rateHeadersOf, waitAskedOf } from './answer-headers.ts';
+import { rateHeadersOf, requestedWaitOf } from './response-headers.ts';
 import type { HttpHeaders } from './http.ts';
 
 /** Waits; rejects with the signal's reason where it is aborted. */
@@ -134,7 +134,7 @@ class Pace {
    */
   responded(now: number, sentAt: number, underWay: number, status: number, headers: HttpHeaders): void {
     const { limit, remaining, resetInMs } = rateHeadersOf(headers, now);
-    const waitMs = waitAskedOf(headers, now);
+    const waitMs = requestedWaitOf(headers, now);
     if (limit !== undefined) this.announced = limit;
     if (status === 429) return this.#refused(now, sentAt, waitMs);
     this.#unavailable = status === 503 ? this.#unavailable + 1 : 0;

@@ -1,10 +1,10 @@
 /** One read, tried until it succeeds, cannot succeed, or has taken too long. */
 import { secondMs } from '../model/time.ts';
-import { isHtml, UnreadableAnswer } from './answer-body.ts';
-import { answerOf, isRedirect, redirectError, refusalOf, type RequestName, webPageError } from './answer-errors.ts';
-import { waitAskedOf } from './answer-headers.ts';
+import { isHtml, UnreadableResponse } from './response-body.ts';
+import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, webPageError } from './response-errors.ts';
+import { requestedWaitOf } from './response-headers.ts';
 import { ForeignRecords, PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
-import type { HttpAnswer } from './http.ts';
+import type { HttpResponse } from './http.ts';
 import { counts, decideRetry, type Failure, type RetryLimits } from './retry.ts';
 import { type Line, nameOf, placeOf, transmit } from './transmission.ts';
 import { TransportError } from './transport-error.ts';
@@ -29,7 +29,7 @@ type Tried<T> =
 export async function read<T>(
   line: Line,
   path: string,
-  parse: (answer: HttpAnswer) => T | Promise<T>,
+  parse: (response: HttpResponse) => T | Promise<T>,
   reading: Reading,
 ): Promise<T> {
   const { limits, random } = reading;
@@ -55,44 +55,44 @@ function seconds(ms: number): string {
 async function tryOnce<T>(
   line: Line,
   path: string,
-  parse: (answer: HttpAnswer) => T | Promise<T>,
+  parse: (response: HttpResponse) => T | Promise<T>,
   { signal }: Reading,
   attempt: number,
 ): Promise<Tried<T>> {
   const message = { method: 'GET', path, attempt } as const;
   const name = { request: nameOf(line, message), redact: line.http.redact };
-  let answer: HttpAnswer;
+  let response: HttpResponse;
   try {
-    answer = await transmit(line, message, signal);
+    response = await transmit(line, message, signal);
   } catch (error) {
     if (!(error instanceof TransportError)) throw error;
     if (error.fault === 'aborted') throw signal?.reason ?? error;
     return { failure: { kind: 'transport', fault: error.fault }, error: (tries) => lostError(error, name, tries) };
   }
-  const { status } = answer;
-  if (isRedirect(status)) throw redirectError(answer, name);
+  const { status } = response;
+  if (isRedirect(status)) throw redirectError(response, name);
   if (status < 200 || status > 299) {
-    const waitMs = waitAskedOf(answer.headers, line.clock.now());
-    const doubtful = status === 403 && (isHtml(answer) || line.given.has(placeOf(path)));
+    const waitMs = requestedWaitOf(response.headers, line.clock.now());
+    const doubtful = status === 403 && (isHtml(response) || line.given.has(placeOf(path)));
     return {
       failure: { kind: 'status', status, waitMs, doubtful },
-      error: (tries) => refusalOf(answer, name, tries, waitMs),
+      error: (tries) => refusalOf(response, name, tries, waitMs),
     };
   }
   try {
-    const value = await parse(answer);
+    const value = await parse(response);
     line.given.add(placeOf(path));
     return { value };
   } catch (error) {
-    if (!(error instanceof UnreadableAnswer)) throw error;
+    if (!(error instanceof UnreadableResponse)) throw error;
     return {
       failure: { kind: 'unreadable', doubtful: error.foreign },
-      error: (tries) => unreadableError(error, answer, name, tries),
+      error: (tries) => unreadableError(error, response, name, tries),
     };
   }
 }
 
-/** No whole answer came. */
+/** No whole response came. */
 function lostError(error: TransportError, { request }: RequestName, tries: string): Error {
   const text = `${request}: ${error.message}${tries}`;
   if (error.fault === 'too-large') {
@@ -110,7 +110,7 @@ function lostError(error: TransportError, { request }: RequestName, tries: strin
   return new Unreachable(text, { cause: error, advice, smallerMayHelp });
 }
 
-function unreadableError(error: UnreadableAnswer, answer: HttpAnswer, name: RequestName, tries: string): Error {
+function unreadableError(error: UnreadableResponse, response: HttpResponse, name: RequestName, tries: string): Error {
   if (error.html) return webPageError(name, tries);
   if (error.foreign) {
     return new ForeignRecords(`${name.request}: ${error.message}${tries}`, {
@@ -119,8 +119,8 @@ function unreadableError(error: UnreadableAnswer, answer: HttpAnswer, name: Requ
   }
   const { refusal = [] } = error;
   const words = refusal.length === 0 ? '' : `: ${name.redact(refusal.join('; '))}`;
-  return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, answer.status, {
-    answer: answerOf(answer),
+  return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, response.status, {
+    response: responseOf(response),
     smallerMayHelp: !error.mistaken,
     advice: 'The server has trouble, or is not the API that is expected: try again later.',
   });

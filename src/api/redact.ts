@@ -1,4 +1,4 @@
-/** Takes keys and passwords out of what somebody may read, and out of answers before anybody does. */
+/** Takes keys and passwords out of what somebody may read, and out of responses before anybody does. */
 import {
   formsOf,
   hiderOf,
@@ -29,9 +29,9 @@ export function redactorWith(redact: Redact, words: readonly string[]): Redact {
 const shortestInBodies = 12;
 
 /**
- * What takes secrets out of the answers of a server as they come in, so that nothing behind it can pass them on: the key,
+ * What takes secrets out of the responses of a server as they come in, so that nothing behind it can pass them on: the key,
  * and where records are read the value of fields that are called passwords. What JSON means otherwise stays the same, to
- * the byte where no letter is written as an escape. A page of a thousand records takes a millisecond. The answer to a
+ * the byte where no letter is written as an escape. A page of a thousand records takes a millisecond. The response to a
  * write is looked at once more, by `scrubbedOf`.
  */
 export function bodyScrubber(key: string): (body: Buffer, method: HttpMethod, status: number) => Buffer {
@@ -43,13 +43,13 @@ export function bodyScrubber(key: string): (body: Buffer, method: HttpMethod, st
     });
 }
 
-/** The answer to a write without those words, and without a password that a sentence of it tells. */
+/** The response to a write without those words, and without a password that a sentence of it tells. */
 export function scrubbedOf(body: Buffer, words: readonly string[]): Buffer {
   // What it tells under the name of a password, it may tell in its other words as well.
-  const told = passwordsTold(body.toString('utf8'));
+  const reported = passwordsTold(body.toString('utf8'));
   // Bytes are taken for letters, so those that are not touched stay what they are.
   const asBytes = (word: string) => formsOf(word).map((form) => Buffer.from(form).toString('latin1'));
-  const hide = hiderOf([...words, ...told], asBytes);
+  const hide = hiderOf([...words, ...reported], asBytes);
   return rewritten(body, (text) => withoutPasswords(hide(withPlainLetters(text))));
 }
 

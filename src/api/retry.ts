@@ -16,7 +16,7 @@ export type Failure =
     }
   | { readonly kind: 'transport'; readonly fault: TransportFault }
   /**
-   * A 2xx that holds no answer: HTML, nothing, truncated JSON, a refusal in disguise, another page. `doubtful` where it
+   * A 2xx that holds no response: HTML, nothing, truncated JSON, a refusal in disguise, another page. `doubtful` where it
    * shows another list: once more tells an accident of a cache from a server that always does.
    */
   | { readonly kind: 'unreadable'; readonly doubtful?: boolean | undefined };
@@ -82,8 +82,8 @@ export function counts(failure: Failure): boolean {
 export function decideRetry(failure: Failure, effort: Effort, limits: RetryLimits, random: () => number): Decision {
   if (!mayHelp(failure, effort.attempt)) return { again: false, because: 'final' };
   if (counts(failure) && effort.attempt >= limits.attempts) return { again: false, because: 'attempts' };
-  const asked = failure.kind === 'status' ? failure.waitMs : undefined;
-  const delayMs = asked ?? fullJitter(Math.max(1, effort.attempt), limits, random);
+  const requested = failure.kind === 'status' ? failure.waitMs : undefined;
+  const delayMs = requested ?? fullJitter(Math.max(1, effort.attempt), limits, random);
   const unreachable = failure.kind === 'transport' && failure.fault === 'connect';
   const deadlineMs = unreachable ? Math.min(limits.unreachableMs, limits.deadlineMs) : limits.deadlineMs;
   if (effort.elapsedMs + delayMs > deadlineMs) return { again: false, because: 'deadline' };

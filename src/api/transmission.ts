@@ -1,10 +1,10 @@
-/** What reading and writing share: one request through the gate, counted and logged, with no judgement of the answer. */
+/** What reading and writing share: one request through the gate, counted and logged, with no judgement of the response. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { HttpMethod } from '../model/operations.ts';
 import type { Log } from '../model/log.ts';
 import { type Clock, secondMs } from '../model/time.ts';
 import { ServerFailed } from './errors.ts';
-import type { Http, HttpAnswer } from './http.ts';
+import type { Http, HttpResponse } from './http.ts';
 import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
 import { TransportError } from './transport-error.ts';
 
@@ -82,22 +82,22 @@ async function pass(line: Line, message: Message, signal: AbortSignal | undefine
 }
 
 /**
- * Sends the message once, when the gate lets it pass. Throws a TransportError where no whole answer came, a ServerFailed
+ * Sends the message once, when the gate lets it pass. Throws a TransportError where no whole response came, a ServerFailed
  * where the rate limit leaves nothing for long, and the signal's reason where it was aborted before anything was sent.
  */
-export async function transmit(line: Line, message: Message, signal?: AbortSignal): Promise<HttpAnswer> {
+export async function transmit(line: Line, message: Message, signal?: AbortSignal): Promise<HttpResponse> {
   const { counters, log } = line;
   const admitted = await pass(line, message, signal);
   const { method, path, attempt = 1 } = message;
   const fields = { method, path: line.http.redact(veiledPath(path)), attempt };
   counters.requests += 1;
   try {
-    const answer = await line.http.send(message, signal);
-    counters.byStatus[answer.status] = (counters.byStatus[answer.status] ?? 0) + 1;
-    admitted.leave({ kind: 'answer', status: answer.status, headers: answer.headers });
-    const { status, milliseconds, bytes } = answer;
+    const response = await line.http.send(message, signal);
+    counters.byStatus[response.status] = (counters.byStatus[response.status] ?? 0) + 1;
+    admitted.leave({ kind: 'answer', status: response.status, headers: response.headers });
+    const { status, milliseconds, bytes } = response;
     log.debug({ ...fields, status, ms: Math.round(milliseconds), bytes }, 'answered');
-    return answer;
+    return response;
   } catch (error) {
     const timedOut = error instanceof TransportError && error.fault === 'timeout';
     admitted.leave({ kind: timedOut ? 'timeout' : 'failed' });

@@ -1,4 +1,4 @@
-/** Why no whole answer came: one small vocabulary for the errors of sockets, TLS, HTTP parsing and time. */
+/** Why no whole response came: one small vocabulary for the errors of sockets, TLS, HTTP parsing and time. */
 import { secondMs } from '../model/time.ts';
 import { causeOf, codeOf, type Redact } from './redact.ts';
 

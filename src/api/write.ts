@@ -2,11 +2,11 @@
  * One write: sent once and never again, whatever comes back. What is certain is said; where it is not certain whether
  * the server did it, that is said, too. Section "Writing" of docs/architecture.md.
  */
-import { bodyOf, problemsIn, UnreadableAnswer } from './answer-body.ts';
-import { answerOf, isRedirect, redirectError, refusalOf, type RequestName, wordsOf } from './answer-errors.ts';
-import { waitAskedOf } from './answer-headers.ts';
-import { type Answer, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
-import type { HttpAnswer } from './http.ts';
+import { bodyOf, problemsIn, UnreadableResponse } from './response-body.ts';
+import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, wordsOf } from './response-errors.ts';
+import { requestedWaitOf } from './response-headers.ts';
+import { type Response, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
+import type { HttpResponse } from './http.ts';
 import { type Line, type Message, nameOf, transmit } from './transmission.ts';
 import { passwordsIn } from '../model/secret-words.ts';
 import { redactorWith, scrubbedOf } from './redact.ts';
@@ -20,19 +20,19 @@ const doubtful = new Set([408, conflict, 425]);
 const movedStatuses = new Set([301, 307, 308]);
 
 /**
- * Sends the write once. Gives the answer as it came where the server reports success. Throws KeyRefused, NotFound or
+ * Sends the write once. Gives the response as it came where the server reports success. Throws KeyRefused, NotFound or
  * RefusedInput where it refused; ServerFailed where it asks to come back later, nothing having been done; Unreachable
- * where nothing was sent; WriteOutcomeUnknown where the answer was lost or leaves open what happened; and the signal's
+ * where nothing was sent; WriteOutcomeUnknown where the response was lost or leaves open what happened; and the signal's
  * reason where it was aborted before sending.
  */
-export async function write(line: Line, message: Message, signal?: AbortSignal): Promise<Answer> {
+export async function write(line: Line, message: Message, signal?: AbortSignal): Promise<Response> {
   const secrets = message.body === undefined ? [] : passwordsIn(JSON.parse(message.body));
   const name = { request: nameOf(line, message), redact: redactorWith(line.http.redact, secrets) };
-  let answer: HttpAnswer;
+  let response: HttpResponse;
   try {
     const sent = await transmit(line, message, signal);
     // A server may send back the password that it was given, or tell the one that it made.
-    answer = { ...sent, body: scrubbedOf(sent.body, secrets) };
+    response = { ...sent, body: scrubbedOf(sent.body, secrets) };
   } catch (error) {
     if (!(error instanceof TransportError)) throw error;
     if (error.sent) {
@@ -46,7 +46,7 @@ export async function write(line: Line, message: Message, signal?: AbortSignal):
       advice: 'Check the base address, that the server is running, and that it can be reached from this machine.',
     });
   }
-  return judged(answer, name, line.clock.now());
+  return judged(response, name, line.clock.now());
 }
 
 /**
@@ -54,54 +54,54 @@ export async function write(line: Line, message: Message, signal?: AbortSignal):
  * not deleted. Any other error is given back as it is.
  */
 export async function refusedIfThere(error: unknown, look: () => Promise<unknown>): Promise<unknown> {
-  if (!(error instanceof WriteOutcomeUnknown) || error.answer?.status !== conflict) return error;
+  if (!(error instanceof WriteOutcomeUnknown) || error.response?.status !== conflict) return error;
   try {
     await look();
   } catch {
     return error;
   }
-  return new RefusedInput(`${error.message}; the user is still there`, conflict, problemsIn(error.answer.body), {
-    answer: error.answer,
+  return new RefusedInput(`${error.message}; the user is still there`, conflict, problemsIn(error.response.body), {
+    response: error.response,
     advice: "The words are the server's own. Orders and punishments forbid a deletion that is not forced.",
   });
 }
 
-function judged(answer: HttpAnswer, name: RequestName, now: number): Answer {
-  const { status } = answer;
-  if (status >= 200 && status <= 299) return succeeded(answer, name);
-  if (movedStatuses.has(status)) throw redirectError(answer, name);
-  const waitMs = waitAskedOf(answer.headers, now);
+function judged(response: HttpResponse, name: RequestName, now: number): Response {
+  const { status } = response;
+  if (status >= 200 && status <= 299) return succeeded(response, name);
+  if (movedStatuses.has(status)) throw redirectError(response, name);
+  const waitMs = requestedWaitOf(response.headers, now);
   const notNow = status === 429 || (status === 503 && waitMs !== undefined);
-  if (notNow) throw refusalOf(answer, name, '; nothing was done', waitMs);
+  if (notNow) throw refusalOf(response, name, '; nothing was done', waitMs);
   if (isRedirect(status) || status >= 500 || doubtful.has(status)) {
-    const words = wordsOf(answer, name.redact);
+    const words = wordsOf(response, name.redact);
     throw new WriteOutcomeUnknown(`${name.request} was answered with ${status}${words}`, {
-      answer: answerOf(answer),
+      response: responseOf(response),
       advice: readBack,
     });
   }
-  throw refusalOf(answer, name);
+  throw refusalOf(response, name);
 }
 
-function succeeded(answer: HttpAnswer, { request, redact }: RequestName): Answer {
-  if (answer.status === 204 && answer.body.length === 0) return answerOf(answer);
+function succeeded(response: HttpResponse, { request, redact }: RequestName): Response {
+  if (response.status === 204 && response.body.length === 0) return responseOf(response);
   try {
-    bodyOf(answer);
+    bodyOf(response);
   } catch (error) {
-    if (!(error instanceof UnreadableAnswer)) throw error;
-    const options = { answer: answerOf(answer) };
+    if (!(error instanceof UnreadableResponse)) throw error;
+    const options = { answer: responseOf(response) };
     if (error.refusal !== undefined) {
       const problems = error.refusal.map(redact);
       const words = problems.length === 0 ? '' : `: ${problems.join('; ')}`;
-      throw new RefusedInput(`${request} was refused${words}`, answer.status, problems, {
+      throw new RefusedInput(`${request} was refused${words}`, response.status, problems, {
         ...options,
         advice: "The words are the server's own. Correct what was sent.",
       });
     }
-    throw new WriteOutcomeUnknown(`${request} was answered with ${answer.status}, but ${error.message}`, {
+    throw new WriteOutcomeUnknown(`${request} was answered with ${response.status}, but ${error.message}`, {
       ...options,
       advice: readBack,
     });
   }
-  return answerOf(answer);
+  return responseOf(response);
 }

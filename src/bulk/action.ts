@@ -148,8 +148,8 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
    * Whether it happened, by what was seen before and what is seen now. `answer` is null where nothing is known of one:
    * the process died. Pure.
    */
-  judge(target: Target<P>, before: S, now: S, answer: AnswerKind | null): Judgement;
-  /** Why a lost answer will need a person on this server; null where it can be settled by looking. */
+  judge(target: Target<P>, before: S, now: S, response: AnswerKind | null): Judgement;
+  /** Why a lost response will need a person on this server; null where it can be settled by looking. */
   unsettled(seen: S): string | null;
   /** The row that takes this one back, or why there is none, in words. */
   inverse(target: Target<P>, outcome: { readonly before: string | null; readonly after: string | null }): P | string;

@@ -46,7 +46,7 @@ export async function findUsers(
   const users = new Map<string, Found>(mirrored);
   const strangers = [...distinct.keys()].filter((text) => !mirrored.has(text));
   const known = [...mirrored.keys()].sort((a, b) => Number(urgent.has(b)) - Number(urgent.has(a)));
-  const ask = async (text: string): Promise<void> => {
+  const requestOne = async (text: string): Promise<void> => {
     const key = distinct.get(text);
     if (key !== undefined) users.set(text, await ofKey(key, mirrored.get(text), live));
   };
@@ -58,13 +58,13 @@ export async function findUsers(
       await eachLive(
         [...distinct.keys()].filter((text) => !listed.has(text)),
         live,
-        ask,
+        requestOne,
       );
       return { users, unconfirmed: 0 };
     }
   }
   const confirmed = known.slice(0, mostConfirmations);
-  await eachLive([...strangers, ...confirmed], live, ask);
+  await eachLive([...strangers, ...confirmed], live, requestOne);
   return { users, unconfirmed: known.length - confirmed.length };
 }
 

@@ -69,8 +69,8 @@ export function isOpen(state: IntentState): boolean {
   return (openStates as readonly IntentState[]).includes(state);
 }
 
-/** The state in which an answer leaves the row. A refusal is believed only when the user was looked at. */
-export function answeredState(kind: AnswerKind): 'acknowledged' | 'unknown' {
+/** The state in which a response leaves the row. A refusal is believed only when the user was looked at. */
+export function stateAfterResponse(kind: AnswerKind): 'acknowledged' | 'unknown' {
   return kind === 'accepted' ? 'acknowledged' : 'unknown';
 }
 

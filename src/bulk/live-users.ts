@@ -4,7 +4,7 @@ import pLimit from 'p-limit';
 import type { Client } from '../api/client.ts';
 import { type Page, recordIn } from '../api/envelope.ts';
 import { KeyRefused, NotFound, RefusedInput, ServerFailed } from '../api/errors.ts';
-import { type AskPage, Reach, readingRecords, readPage } from '../api/narrow.ts';
+import { type RequestPage, Reach, readingRecords, readPage } from '../api/narrow.ts';
 import { OperatorError } from '../model/errors.ts';
 import { recordId, type ServedRecord } from '../model/records.ts';
 import type { KnownUser } from './action.ts';
@@ -115,9 +115,9 @@ const order = [
 
 /** One page of the list, read as smaller ones where the host cannot make it. */
 function pageOf({ client, pageSize, signal }: LiveOptions, reach: Reach, number: number): Promise<Page> {
-  const ask: AskPage = (page, paginate, patience) =>
+  const requestOne: RequestPage = (page, paginate, patience) =>
     client.list('users', { paginate, page, sorts: order }, signal, patience);
-  return readPage(readingRecords(ask), number, pageSize, reach);
+  return readPage(readingRecords(requestOne), number, pageSize, reach);
 }
 
 /** Every user of the list, page by page. One that moves between pages meanwhile may be missed: ask for it by itself. */

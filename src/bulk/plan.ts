@@ -184,7 +184,7 @@ function hasExpectation(parameters: ReadRow['parameters']): boolean {
   return typeof parameters['expected_balance'] === 'string';
 }
 
-/** One look at one user tells whether lost answers can be settled on this server without a person. */
+/** One look at one user tells whether lost responses can be settled on this server without a person. */
 async function unsettledWarning(ports: PlanPorts, action: Action, rows: readonly PlannedRow[]): Promise<string[]> {
   const first = rows.find(({ valid, user }) => valid && (user !== null || action.target === 'new'));
   if (first === undefined || first.parameters === null) return [];

@@ -4,7 +4,7 @@
  */
 import type { Client } from '../api/client.ts';
 import {
-  type Answer,
+  type Response,
   KeyRefused,
   NotFound,
   NotTheApi,
@@ -18,7 +18,7 @@ import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { parseInstant, timestampOf } from '../model/time.ts';
 import type { Observation, WriteRequest } from './action.ts';
 import { journalBehind } from './claim.ts';
-import { answeredState, checkStep } from './intent.ts';
+import { stateAfterResponse, checkStep } from './intent.ts';
 import { memoryOf } from './journal-memory.ts';
 import { keyFits } from './row-reader.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
@@ -77,7 +77,7 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
     );
     return { later: outcome };
   }
-  return settleAnswered(sending, planned, outcome);
+  return settleResponse(sending, planned, outcome);
 }
 
 /** What the look before the write says: the row is done already, must not be sent any more, or nothing may be sent at all. */
@@ -165,16 +165,21 @@ function unknownMark({ row }: Intent, token: string): OperatorError {
   );
 }
 
-async function settleAnswered(
+async function settleResponse(
   sending: Sending,
   planned: Intent,
   outcome: Outcome & { readonly kind: 'answered' },
 ): Promise<RowEnd> {
-  const { answer: answerKind, httpStatus, text: answer, problem, stop } = outcome;
-  await move(sending, planned, 'sending', answeredState(answerKind), { answerKind, httpStatus, answer, problem });
-  const answered = await sending.journal.intent(planned.batch, planned.row);
-  if (answered === undefined) throw new Error(`row ${planned.row} is gone from the journal`);
-  const end = await settleRow(sending, answered);
+  const { response: answerKind, httpStatus, text: response, problem, stop } = outcome;
+  await move(sending, planned, 'sending', stateAfterResponse(answerKind), {
+    answerKind,
+    httpStatus,
+    answer: response,
+    problem,
+  });
+  const responded = await sending.journal.intent(planned.batch, planned.row);
+  if (responded === undefined) throw new Error(`row ${planned.row} is gone from the journal`);
+  const end = await settleRow(sending, responded);
   return { state: end.state, stop: stop ?? end.stop };
 }
 
@@ -200,13 +205,13 @@ export type SendingClient = Pick<Client, 'sendExactly' | 'redact'>;
 type Outcome =
   | {
       readonly kind: 'answered';
-      readonly answer: AnswerKind;
+      readonly response: AnswerKind;
       readonly httpStatus: number | null;
       /** Without the key, should the server have sent it back. */
       readonly text: string | null;
       /** What went wrong, in words; null where nothing did. */
       readonly problem: string | null;
-      /** The answer is one that every other row would get. */
+      /** The response is one that every other row would get. */
       readonly stop: OperatorError | null;
     }
   /** It is certain that nothing was done: the same row may go out once more. */
@@ -220,7 +225,7 @@ type Outcome =
 /** Sends the request once. Throws only what is a bug. */
 async function send(client: SendingClient, { operation, user, body }: WriteRequest): Promise<Outcome> {
   try {
-    return answered(client, 'accepted', await client.sendExactly(operation, user, body), null);
+    return responded(client, 'accepted', await client.sendExactly(operation, user, body), null);
   } catch (error) {
     if (error instanceof ServerFailed) {
       return { kind: 'later', httpStatus: error.status, waitMs: error.waitMs, error };
@@ -228,29 +233,29 @@ async function send(client: SendingClient, { operation, user, body }: WriteReque
     if (error instanceof Unreachable) return { kind: 'later', httpStatus: null, waitMs: undefined, error };
     if (error instanceof WriteOutcomeUnknown) {
       // A conflict speaks against deleting this user: whether it was deleted all the same, the look that follows shows.
-      const conflict = operation === 'users.delete' && error.answer?.status === 409;
-      return answered(client, conflict ? 'refused' : 'lost', error.answer, error);
+      const conflict = operation === 'users.delete' && error.response?.status === 409;
+      return responded(client, conflict ? 'refused' : 'lost', error.response, error);
     }
     if (error instanceof RefusedInput || error instanceof NotFound) {
-      return answered(client, 'refused', error.answer, error);
+      return responded(client, 'refused', error.response, error);
     }
-    if (error instanceof KeyRefused) return { ...answered(client, 'refused', error.answer, error), stop: error };
-    if (error instanceof NotTheApi) return { ...answered(client, 'refused', undefined, error), stop: error };
+    if (error instanceof KeyRefused) return { ...responded(client, 'refused', error.response, error), stop: error };
+    if (error instanceof NotTheApi) return { ...responded(client, 'refused', undefined, error), stop: error };
     throw error;
   }
 }
 
-function answered(
+function responded(
   client: SendingClient,
   kind: AnswerKind,
-  answer: Answer | undefined,
+  response: Response | undefined,
   error: OperatorError | null,
 ): Outcome & { readonly kind: 'answered' } {
   return {
     kind: 'answered',
-    answer: kind,
-    httpStatus: answer?.status ?? null,
-    text: answer === undefined ? null : client.redact(answer.raw.toString('utf8')),
+    response: kind,
+    httpStatus: response?.status ?? null,
+    text: response === undefined ? null : client.redact(response.raw.toString('utf8')),
     problem: error === null ? null : client.redact(error.message),
     stop: null,
   };

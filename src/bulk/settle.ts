@@ -34,7 +34,7 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
   const sentAt = parseInstant(intent.sentAt) ?? clock.now();
   try {
     let judgement = await judge(sending, intent);
-    const now = { state, answer: intent.answerKind, waited: clock.now() - sentAt >= options.settleAfterMs };
+    const now = { state, response: intent.answerKind, waited: clock.now() - sentAt >= options.settleAfterMs };
     let agreed = false;
     if (wantsSecondLook(judgement, now)) {
       await sleep(betweenLooksMs);
@@ -206,7 +206,7 @@ async function step(
   to: IntentState,
   reason: string,
 ): Promise<void> {
-  // An answer of success that was not looked at yet is open like any other.
+  // A response of success that was not looked at yet is open like any other.
   const from = state === 'acknowledged' ? 'unknown' : state;
   if (from !== state) await journal.move({ batch, row, from: state, to: from });
   checkStep(from, to);

@@ -1,5 +1,5 @@
-/** A write outside of any batch, recorded before its first byte and after its answer. Section "The journal" of docs/architecture.md. */
-import type { Answer } from '../api/errors.ts';
+/** A write outside of any batch, recorded before its first byte and after its response. Section "The journal" of docs/architecture.md. */
+import type { Response } from '../api/errors.ts';
 import { KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
 import type { OperationName } from '../model/operations.ts';
 import type { Parameters } from './action.ts';
@@ -13,21 +13,21 @@ type WriteJournal = Pick<Journal, 'beginWrite' | 'endWrite' | 'writes' | 'openRo
 export async function recordedWrite(
   journal: WriteJournal,
   write: NewWrite,
-  send: () => Promise<Answer>,
+  send: () => Promise<Response>,
   redact: (text: string) => string,
-): Promise<Answer> {
+): Promise<Response> {
   const number = await journal.beginWrite(write);
-  const ended = async (end: Pick<WriteEnd, 'state' | 'problem'>, answer: Answer | undefined): Promise<void> => {
-    const text = answer === undefined ? null : redact(answer.raw.toString('utf8'));
-    await journal.endWrite(number, { ...end, httpStatus: answer?.status ?? null, answer: text });
+  const ended = async (end: Pick<WriteEnd, 'state' | 'problem'>, response: Response | undefined): Promise<void> => {
+    const text = response === undefined ? null : redact(response.raw.toString('utf8'));
+    await journal.endWrite(number, { ...end, httpStatus: response?.status ?? null, answer: text });
   };
   try {
-    const answer = await send();
-    await ended({ state: 'done', problem: null }, answer);
-    return answer;
+    const response = await send();
+    await ended({ state: 'done', problem: null }, response);
+    return response;
   } catch (error) {
     const problem = redact(error instanceof Error ? error.message : String(error));
-    await ended({ state: stateOf(error), problem }, (error as { readonly answer?: Answer | undefined }).answer);
+    await ended({ state: stateOf(error), problem }, (error as { readonly response?: Response | undefined }).response);
     throw error;
   }
 }

@@ -15,7 +15,7 @@ export type WatchedState = (typeof watchedStates)[number];
 
 export interface Circumstances {
   readonly state: OpenState;
-  readonly answer: AnswerKind | null;
+  readonly response: AnswerKind | null;
   /** Long enough ago that a write under way would have been made: `bulk.settle_after`. */
   readonly waited: boolean;
   /** Two looks, one after the other, say the same. */
@@ -43,7 +43,7 @@ export function verdictOf(judgement: Judgement, now: Circumstances): Verdict {
     case 'absent':
       if (now.state === 'needs_human') return open(now, note);
       // The server had looked at it and said no, and nothing of it is there: there is nothing to wait for.
-      if (now.answer === 'refused') return { to: 'rejected', evidence: judgement.evidence, note, discrepancy: null };
+      if (now.response === 'refused') return { to: 'rejected', evidence: judgement.evidence, note, discrepancy: null };
       if (!final) return open(now, note);
       return { to: 'not_applied', evidence: judgement.evidence, note: `two looks agree: ${note}`, discrepancy: null };
     case 'unclear':
@@ -80,7 +80,7 @@ function open({ state }: Circumstances, note: string): Verdict {
 /** Whether a second look could make the verdict final. */
 export function wantsSecondLook(judgement: Judgement, now: Omit<Circumstances, 'agreed'>): boolean {
   if (!now.waited || now.state === 'needs_human') return false;
-  return judgement.kind === 'unclear' || (judgement.kind === 'absent' && now.answer !== 'refused');
+  return judgement.kind === 'unclear' || (judgement.kind === 'absent' && now.response !== 'refused');
 }
 
 /** Two looks that say the same, of a user who did not change in between. */

@@ -4,11 +4,11 @@ import type { CapabilityStatus } from '../mirror/status.ts';
 
 /**
  * `pages of 500 (1000 were asked for), sorts kept, date ranges in …`.
- * @param asked records on a page that are asked for, where that shall be told
+ * @param requested records on a page that are requested, where that shall be told
  */
-export function capabilityWords(status: CapabilityStatus, asked?: number): string {
+export function capabilityWords(status: CapabilityStatus, requested?: number): string {
   return [
-    sizeWords(status, asked),
+    sizeWords(status, requested),
     `sorts ${status.sorts === 'unknown' ? 'not known' : status.sorts}`,
     rangeWords(status),
   ]
@@ -16,8 +16,8 @@ export function capabilityWords(status: CapabilityStatus, asked?: number): strin
     .join(', ');
 }
 
-export function sizeWords({ page_size: size }: CapabilityStatus, asked = size): string {
-  return size < asked ? `pages of ${size} (${asked} were asked for)` : `pages of ${size}`;
+export function sizeWords({ page_size: size }: CapabilityStatus, requested = size): string {
+  return size < requested ? `pages of ${size} (${requested} were asked for)` : `pages of ${size}`;
 }
 
 function rangeWords({ ranges, range_end: end, day_shift_minutes: shift }: CapabilityStatus): string {

@@ -10,14 +10,14 @@ export function define(program: Command, context: CliContext): void {
     .description('Show every setting, its value and where it came from. The key is shown by its last four characters.')
     .action(() => {
       const reading = context.reading();
-      if (context.json()) printJson(context, answerOf(reading.readings));
+      if (context.json()) printJson(context, documentOf(reading.readings));
       else for (const line of linesOf(context, reading.readings)) printLine(context, line);
       for (const warning of reading.warnings) printWarning(context, warning);
       settingsFrom(reading);
     });
 }
 
-function answerOf(readings: readonly SettingReading[]): unknown {
+function documentOf(readings: readonly SettingReading[]): unknown {
   return {
     settings: Object.fromEntries(
       readings.map(({ setting, value, origin }) => [setting.key, { value, origin, default: setting.default }]),

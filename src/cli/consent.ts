@@ -9,12 +9,12 @@ import { harmless } from '../model/terminal-text.ts';
 export interface Terminal {
   readonly input: NodeJS.ReadStream;
   readonly output: NodeJS.WriteStream;
-  /** Aborted where the command is stopped, and where Ctrl+D says that there will be no answer. */
+  /** Aborted where the command is stopped, and where Ctrl+D says that there will be no response. */
   readonly signal: AbortSignal;
 }
 
 /** Asks by `ask`, whose words must be harmless (src/model/terminal-text.ts). A prompt by itself does not end where its input does: the process would, without a word. */
-export async function onTerminal<T>(context: CliContext, ask: (terminal: Terminal) => Promise<T>): Promise<T> {
+export async function onTerminal<T>(context: CliContext, requestOne: (terminal: Terminal) => Promise<T>): Promise<T> {
   const { stdin: input, signal } = context;
   const output = screenOf(context.stderr);
   const ended = new AbortController();
@@ -25,7 +25,7 @@ export async function onTerminal<T>(context: CliContext, ask: (terminal: Termina
   emitKeypressEvents(input);
   input.on('keypress', onKey).once('end', end);
   try {
-    return await ask({ input, output, signal: AbortSignal.any([signal, ended.signal]) });
+    return await requestOne({ input, output, signal: AbortSignal.any([signal, ended.signal]) });
   } finally {
     input.off('keypress', onKey).off('end', end);
   }
@@ -39,11 +39,11 @@ interface Question {
 }
 
 /**
- * Asks on the terminal; `yes` stands for an answer given beforehand. Throws a UsageError where the answer is no, or where
+ * Asks on the terminal; `yes` stands for a response given beforehand. Throws a UsageError where the response is no, or where
  * nobody can be asked, and an InterruptedError where the question is broken off. Where the config file has several servers,
  * it is always said which of them is meant.
  */
-export async function askConsent(context: CliContext, question: Question, yes: boolean): Promise<void> {
+export async function promptForConsent(context: CliContext, question: Question, yes: boolean): Promise<void> {
   const { typed } = question;
   const doing = `${question.doing}${profileWords(context)}`;
   if (yes) {
@@ -56,14 +56,14 @@ export async function askConsent(context: CliContext, question: Question, yes: b
     });
   }
   const { confirm, isCancel, text } = await import('@clack/prompts');
-  const answer = await onTerminal<boolean | string | symbol>(context, (terminal) =>
+  const response = await onTerminal<boolean | string | symbol>(context, (terminal) =>
     typed === undefined
       ? confirm({ ...terminal, message: harmless(`Shall I ${doing}?`), initialValue: false })
       : text({ ...terminal, message: harmless(`To ${doing}, type ${typed}`) }),
   );
   context.signal.throwIfAborted();
-  if (isCancel(answer)) throw new InterruptedError('SIGINT');
-  const yesSaid = typeof answer === 'string' ? plainest(answer) === plainest(typed ?? '') : answer;
+  if (isCancel(response)) throw new InterruptedError('SIGINT');
+  const yesSaid = typeof response === 'string' ? plainest(response) === plainest(typed ?? '') : response;
   if (!yesSaid) throw new UsageError('it was not confirmed; nothing was done');
 }
 

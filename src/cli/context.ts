@@ -37,7 +37,7 @@ export interface CliContext {
   readonly verbose: () => boolean;
   /** Whether to colour what goes to the stream (standard output unless told). */
   readonly color: (stream?: NodeJS.WriteStream) => boolean;
-  /** Records the exit code of a command whose answer is already printed; the command goes on. */
+  /** Records the exit code of a command whose response is already printed; the command goes on. */
   readonly exit: (code: ExitCode) => void;
   /** To be called before the first write goes to a server: from then on the command ends as that did, whoever reads of it. */
   readonly sends: () => void;

@@ -48,7 +48,7 @@ export function define(program: Command, context: CliContext): void {
     .action(async (flags: Flags) => {
       const { checks, capabilities } = await examine(context, flags.probe ?? false);
       const profile = context.reading().rest.profile ?? null;
-      if (context.json()) printJson(context, { profile, ...answerOf(context, checks), capabilities });
+      if (context.json()) printJson(context, { profile, ...documentOf(context, checks), capabilities });
       else for (const line of linesOf(context, checks)) printLine(context, line);
       context.exit(checks.find((each) => each.state === 'fail')?.exitCode ?? 0);
     });
@@ -143,7 +143,7 @@ async function filesOf(settings: Settings): Promise<FileToCheck[]> {
   ];
 }
 
-function answerOf(context: CliContext, checks: readonly Check[]) {
+function documentOf(context: CliContext, checks: readonly Check[]) {
   return {
     ok: checks.every((each) => each.state !== 'fail'),
     checks: checks.map(({ name, state, finding, advice }) => ({

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { IncompleteError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
 import type { TableCounts } from '../store/forget-types.ts';
-import { askConsent } from './consent.ts';
+import { promptForConsent } from './consent.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine, printNote } from './output.ts';
 import { findUser, type ForgetReceipt, forgetUser, undoForget, type UndoReceipt } from '../mirror/forget.ts';
@@ -44,7 +44,7 @@ async function forget(context: CliContext, named: string, flags: Flags): Promise
   const receipt = await withReleases(async (releases) => {
     const ports = await openForget(settings, systemClock, releases);
     const user = findUser(ports.store, named);
-    await askConsent(context, { doing: `forget user ${user}`, typed: String(user) }, flags.yes === true);
+    await promptForConsent(context, { doing: `forget user ${user}`, typed: String(user) }, flags.yes === true);
     return forgetUser(ports, user);
   });
   if (context.json()) printJson(context, receipt);

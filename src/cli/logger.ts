@@ -28,11 +28,11 @@ interface LogFile {
  * Opens the file to write at its end. Throws a FileError where it cannot be written; what goes wrong later is told once,
  * since a full disk of the log must not end a run.
  */
-function openLogFile(path: string, tell: (problem: string) => void): LogFile {
-  let told = false;
+function openLogFile(path: string, emit: (problem: string) => void): LogFile {
+  let reported = false;
   const complain = (what: string, error: unknown): void => {
-    if (!told) tell(explained(error, what, path).message);
-    told = true;
+    if (!reported) emit(explained(error, what, path).message);
+    reported = true;
   };
   let handle: number | undefined;
   try {
@@ -55,7 +55,7 @@ function openLogFile(path: string, tell: (problem: string) => void): LogFile {
         const next = open(path);
         if (handle !== undefined) closeSync(handle);
         handle = next;
-        told = false;
+        reported = false;
       } catch (error) {
         complain('open the log again', error);
       }
@@ -94,7 +94,7 @@ export async function openLog(context: CliContext, fields: () => Fields = () => 
   const target = log.file === undefined ? await standardError(context) : fileTarget(context, log.file);
   const own = logTo({ write: (line) => target.write(harmless(context.redact(line))) }, log.level);
   const whole = logWith(own, () => ({ ...(profile !== undefined && { profile }), ...fields() }));
-  if (log.file !== undefined) context.atEnd((error) => tellEnd(context, whole, error));
+  if (log.file !== undefined) context.atEnd((error) => logEnd(context, whole, error));
   return whole;
 }
 
@@ -123,7 +123,7 @@ function fileTarget(context: CliContext, path: string): DestinationStream {
 }
 
 /** Standard error tells a person why the command failed; a log that is apart from it must tell so, too. */
-function tellEnd(context: CliContext, log: Log, error: unknown): void {
+function logEnd(context: CliContext, log: Log, error: unknown): void {
   if (!(error instanceof Error)) return;
   if (error instanceof OperatorError) {
     const advice = error.advice === undefined ? undefined : pasteable(context, error.advice);

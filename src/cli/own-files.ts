@@ -1,4 +1,4 @@
-/** Files that an answer must not be written over. */
+/** Files that a response must not be written over. */
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';

@@ -24,7 +24,7 @@ export interface Watch<Event> {
   readonly progress: (event: Event) => void;
   /** Tells the log how it ended. */
   readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
-  /** Ends the drawing, so that the answer stands below it. */
+  /** Ends the drawing, so that the response stands below it. */
   close(): Promise<void>;
 }
 

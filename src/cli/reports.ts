@@ -79,19 +79,19 @@ async function run(context: CliContext, name: string | undefined): Promise<void>
   const found = await openReports(context.settings());
   if (name !== undefined) {
     const report = reportNamed(found, name);
-    if (context.json()) printJson(context, answerOf(report));
+    if (context.json()) printJson(context, documentOf(report));
     else for (const line of linesOf(context, report)) printLine(context, line);
     return;
   }
   if (context.json()) {
-    printJson(context, { reports: found.reports.map(answerOf), broken: found.broken });
+    printJson(context, { reports: found.reports.map(documentOf), broken: found.broken });
     return;
   }
   for (const line of listOf(context, found)) printLine(context, line);
   for (const each of found.broken) printWarning(context, brokenWords(each));
 }
 
-function answerOf({ sql, parameters, needs, ...rest }: Report) {
+function documentOf({ sql, parameters, needs, ...rest }: Report) {
   return {
     ...rest,
     // No default is one that must be given; null is one that stands for nothing.
@@ -114,8 +114,8 @@ function listOf(context: CliContext, { reports, replaced }: Reports): string[] {
   const titles = Math.max(0, ...reports.map(({ title }) => title.length));
   return reports.map(({ name, title, origin, parameters }) => {
     const own = origin === 'own' ? `(your own${replaced.includes(name) ? ', in the place of a shipped one' : ''})` : '';
-    const asked = paint(context, 'dim', parameters.map(shortly).join(' '));
-    return [paint(context, 'bold', name.padEnd(names)), title.padEnd(titles), asked, own].join('  ').trimEnd();
+    const requested = paint(context, 'dim', parameters.map(shortly).join(' '));
+    return [paint(context, 'bold', name.padEnd(names)), title.padEnd(titles), requested, own].join('  ').trimEnd();
   });
 }
 

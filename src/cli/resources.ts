@@ -1,7 +1,7 @@
 /** `users`, `packages`, `emails`, `coupons`: every operation of the live API, from the descriptors. */
 import type { Command } from 'commander';
 import type { BalanceChange, Client, EmailMessage, NewUser, Notification } from '../api/client.ts';
-import type { Answer } from '../api/errors.ts';
+import type { Response } from '../api/errors.ts';
 import { OperatorError, UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { type Operation, type OperationName, operations } from '../model/operations.ts';
@@ -10,7 +10,7 @@ import { type Resource, resourceNames, resourceOf, type UserRelation } from '../
 import { passwordsIn } from '../model/secret-words.ts';
 import { harmless } from '../model/terminal-text.ts';
 import { systemClock } from '../model/time.ts';
-import { askConsent, noteProfile } from './consent.ts';
+import { promptForConsent, noteProfile } from './consent.ts';
 import type { CliContext } from './context.ts';
 import {
   addListFlags,
@@ -25,7 +25,7 @@ import { checkedListOptions } from '../api/list-query.ts';
 import { openApi } from '../api/open.ts';
 import { doneBefore } from '../bulk/claim.ts';
 import { fingerprintOfWrite, openWrite, recordedWrite } from '../bulk/single-write.ts';
-import { jsonText, printAnswer, printPage, printPages } from './answers.ts';
+import { jsonText, printResponse, printPage, printPages } from './print-response.ts';
 import { openLog } from './logger.ts';
 import { openJournal } from '../journal/open.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
@@ -87,9 +87,9 @@ async function withClient(
 }
 
 async function printRefusal(context: CliContext, client: Client, error: OperatorError): Promise<void> {
-  const answer = (error as { readonly answer?: Answer | undefined }).answer;
-  if (answer === undefined) return;
-  context.stdout.write(harmless(context.redact(client.redact(jsonText(answer.raw)))));
+  const response = (error as { readonly response?: Response | undefined }).response;
+  if (response === undefined) return;
+  context.stdout.write(harmless(context.redact(client.redact(jsonText(response.raw)))));
 }
 
 async function runList(context: CliContext, resource: Resource, flags: ListFlags): Promise<void> {
@@ -124,14 +124,14 @@ async function runOperation(
     const doing = `${doingOf(operation, id, body)} at ${client.address}`;
     if (operation.confirm) {
       const typed = operation.name === 'users.delete' ? { typed: String(id) } : {};
-      await askConsent(context, { doing, ...typed }, flags['yes'] === true);
+      await promptForConsent(context, { doing, ...typed }, flags['yes'] === true);
     } else if (record !== undefined) {
       noteProfile(context, doing);
     }
     const send = () => callOf(operation.name)(client, call);
     if (record !== undefined) context.sends();
-    const answer = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
-    printAnswer(context, answer);
+    const response = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
+    printResponse(context, response);
   });
 }
 
@@ -141,7 +141,7 @@ async function openRecord(
   { name, path }: Operation,
   { id, body }: Call,
   releases: Releases,
-): Promise<(send: () => Promise<Answer>, redact: (text: string) => string) => Promise<Answer>> {
+): Promise<(send: () => Promise<Response>, redact: (text: string) => string) => Promise<Response>> {
   const journal = await openJournal(context.settings(), systemClock, releases);
   const user = path.includes('{user}') ? id : null;
   // Of a password, not even that it is long.
@@ -217,7 +217,7 @@ interface Call {
   readonly signal: AbortSignal;
 }
 
-type Operate = (client: Client, call: Call) => Promise<Answer>;
+type Operate = (client: Client, call: Call) => Promise<Response>;
 
 /** The client's function for an operation about single users. The flags were checked against the same descriptor. */
 function callOf(name: OperationName): Operate {

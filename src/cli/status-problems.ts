@@ -81,13 +81,15 @@ function windows({ resources }: MirrorStatus): StatusProblem[] {
 /** The reasons that no window tells already. */
 function lastRun({ runs: [last], resources }: MirrorStatus): StatusProblem[] {
   if (last === undefined || last.status === 'complete' || last.finished_at === null) return [];
-  const told = new Set(Object.values(resources).flatMap((each) => each.open_problems.map(({ problem }) => problem)));
+  const reported = new Set(
+    Object.values(resources).flatMap((each) => each.open_problems.map(({ problem }) => problem)),
+  );
   const reasons = Map.groupBy(
-    Object.entries(last.resources).filter(([, { problem }]) => problem !== null && !told.has(problem)),
+    Object.entries(last.resources).filter(([, { problem }]) => problem !== null && !reported.has(problem)),
     ([, { problem }]) => problem ?? '',
   );
   const words = [...reasons].map(([reason, found]) => `${found.map(([name]) => name).join(', ')}: ${reason}`);
-  if (words.length === 0 && last.status === 'partial' && told.size > 0) return [];
+  if (words.length === 0 && last.status === 'partial' && reported.size > 0) return [];
   const why = words.length === 0 ? '' : ` (${words.join('; ')})`;
   const next = last.status === 'failed' ? steps.doctor : steps.sync;
   return [{ kind: 'last_run', problem: `the last run, of ${last.started_at}, was ${last.status}${why}`, next }];

@@ -18,7 +18,7 @@ import type {
 } from '../store/reading-types.ts';
 
 /** A value before or after a change, for a table and for a JSON document. */
-interface ToldValue {
+interface ReportedValue {
   readonly cell: Cell;
   readonly json: string;
 }
@@ -26,11 +26,11 @@ interface ToldValue {
 interface FieldChange {
   /** A field of the reference, or `_extra.name` for another. */
   readonly field: string;
-  readonly old: ToldValue;
-  readonly new: ToldValue;
+  readonly old: ReportedValue;
+  readonly new: ReportedValue;
 }
 
-interface ToldChange {
+interface ReportedChange {
   readonly at: Timestamp;
   readonly resource: ResourceName;
   readonly id: bigint;
@@ -57,12 +57,12 @@ const labelFields: Readonly<Record<ResourceName, string>> = {
 };
 
 /** Every change in the order of time; a change of ignored fields alone is none. */
-function* changesOf(snapshot: Snapshot, request: ChangesRequest): Generator<ToldChange> {
-  const sources = request.resources.map((resource) => told(snapshot, resource, request));
+function* changesOf(snapshot: Snapshot, request: ChangesRequest): Generator<ReportedChange> {
+  const sources = request.resources.map((resource) => reported(snapshot, resource, request));
   try {
     const heads = sources.map((source) => source.next());
     for (;;) {
-      let first: ToldChange | undefined;
+      let first: ReportedChange | undefined;
       let index = -1;
       for (const [each, head] of heads.entries()) {
         if (head.done === true || (first !== undefined && first.at <= head.value.at)) continue;
@@ -89,7 +89,11 @@ function reachWarnings(snapshot: Pick<Snapshot, 'historyReach'>, request: Change
   });
 }
 
-function* told(snapshot: Snapshot, resource: ResourceName, { span, ignore }: ChangesRequest): Generator<ToldChange> {
+function* reported(
+  snapshot: Snapshot,
+  resource: ResourceName,
+  { span, ignore }: ChangesRequest,
+): Generator<ReportedChange> {
   const fieldsOf = comparison(resource, ignore);
   const names = resourceOf(resource).fields.map(({ name }) => name);
   const labelAt = names.indexOf(labelFields[resource]);
@@ -101,7 +105,7 @@ function* told(snapshot: Snapshot, resource: ResourceName, { span, ignore }: Cha
   }
 }
 
-const nothing: ToldValue = { cell: null, json: 'null' };
+const nothing: ReportedValue = { cell: null, json: 'null' };
 
 function comparison(
   resource: ResourceName,
@@ -111,7 +115,7 @@ function comparison(
   const ignored = new Set(ignore);
   return (before, after) => {
     const changes: FieldChange[] = [];
-    const compare = (field: string, old: ToldValue, next: ToldValue): void => {
+    const compare = (field: string, old: ReportedValue, next: ReportedValue): void => {
       if (old.json !== next.json && !ignored.has(field)) changes.push({ field, old, new: next });
     };
     for (const [index, { name, embedded }] of columns.entries()) {
@@ -129,12 +133,12 @@ function embeds(resource: ResourceName, name: string): boolean {
   return mayHoldJson({ name, table: resource, origin: name });
 }
 
-function valueOf(cell: Cell, embedded: boolean): ToldValue {
+function valueOf(cell: Cell, embedded: boolean): ReportedValue {
   return { cell, json: jsonCell(cell, embedded) };
 }
 
 /** The fields of `_extra`, their numbers with all the digits that were served. */
-function extrasOf(cell: Cell): ReadonlyMap<string, ToldValue> {
+function extrasOf(cell: Cell): ReadonlyMap<string, ReportedValue> {
   if (typeof cell !== 'string') return new Map();
   const exact = (_key: string, value: unknown, context?: { readonly source?: string }): unknown =>
     typeof value === 'number' && context?.source !== undefined ? JSON.rawJSON(context.source) : value;
@@ -159,7 +163,7 @@ interface ChangesForm {
 /**
  * What `changes` prints, in pieces; holds no more of the changes than a screen or two. CSV and TSV have the columns of the
  * table, JSON lines an object for each change.
- * @param onWarning told what the operator should know of the answer
+ * @param onWarning told what the operator should know of the response
  */
 export async function* changesChunks(
   store: ReadingStore,
@@ -184,7 +188,7 @@ export async function* changesChunks(
 
 async function* textsOf(
   request: ChangesRequest,
-  changes: Iterable<ToldChange>,
+  changes: Iterable<ReportedChange>,
   { format, room }: ChangesForm,
 ): AsyncGenerator<string> {
   switch (format) {
@@ -208,11 +212,11 @@ function* ended(lines: Iterable<string>): Generator<string> {
   for (const line of lines) yield `${line}\n`;
 }
 
-function* written(changes: Iterable<ToldChange>, write: Lines): Generator<string> {
+function* written(changes: Iterable<ReportedChange>, write: Lines): Generator<string> {
   for (const row of rowsOf(changes)) yield write([row]);
 }
 
-function* objectsOf(changes: Iterable<ToldChange>): Generator<string> {
+function* objectsOf(changes: Iterable<ReportedChange>): Generator<string> {
   for (const change of changes) yield objectOf(change);
 }
 
@@ -232,7 +236,7 @@ const columns: readonly ResultColumn[] = ['at', 'resource', 'id', 'who', 'change
 );
 
 /** A row for each field that changed; one alone for a record that came or went. */
-function* rowsOf(changes: Iterable<ToldChange>): Generator<Row> {
+function* rowsOf(changes: Iterable<ReportedChange>): Generator<Row> {
   for (const { at, resource, id, label, change, fields } of changes) {
     const head: Row = [at, resource, id, label, change];
     if (change === 'updated') for (const field of fields) yield [...head, field.field, field.old.cell, field.new.cell];
@@ -240,7 +244,7 @@ function* rowsOf(changes: Iterable<ToldChange>): Generator<Row> {
   }
 }
 
-function* documentOf({ span }: ChangesRequest, changes: Iterable<ToldChange>): Generator<string> {
+function* documentOf({ span }: ChangesRequest, changes: Iterable<ReportedChange>): Generator<string> {
   yield `{\n  "since": ${JSON.stringify(span.from)},\n  "until": ${JSON.stringify(span.to)},\n  "changes": [`;
   let between = '\n';
   for (const change of changes) {
@@ -250,7 +254,7 @@ function* documentOf({ span }: ChangesRequest, changes: Iterable<ToldChange>): G
   yield between === ',\n' ? '\n  ]\n}\n' : ']\n}\n';
 }
 
-function objectOf({ at, resource, id, label, change, fields }: ToldChange): string {
+function objectOf({ at, resource, id, label, change, fields }: ReportedChange): string {
   const inner = fields.map((each) => `${JSON.stringify(each.field)}:{"old":${each.old.json},"new":${each.new.json}}`);
   // The id as it is: a number of JavaScript would not hold every one.
   return `{"at":"${at}","resource":"${resource}","id":${id},"label":${JSON.stringify(label)},"change":"${change}","fields":{${inner.join(',')}}}`;

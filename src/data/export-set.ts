@@ -58,7 +58,7 @@ export async function exportSet(
   run: ExportRun & { readonly clock: Clock },
 ): Promise<SetManifest> {
   const { folder, form, meta } = request;
-  const asked = (table: string): SourceRequest => ({ relation: table, meta });
+  const requested = (table: string): SourceRequest => ({ relation: table, meta });
   const snapshot = store.snapshot();
   try {
     const head = { program: manifestProgram, version: version(), snapshot_at: timestampOf(run.clock.now()) } as const;
@@ -67,7 +67,7 @@ export async function exportSet(
     const fill = async (stage: string): Promise<SetManifest> => {
       const files: SetFile[] = [];
       for (const table of tables)
-        files.push(await writeTable(snapshot, table, { stage, form, what: asked(table.name) }, run));
+        files.push(await writeTable(snapshot, table, { stage, form, what: requested(table.name) }, run));
       return { ...head, files };
     };
     return await writeDurableFolder(folder, manifestProgram, fill, run.signal);

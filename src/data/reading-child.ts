@@ -1,5 +1,5 @@
 /**
- * The process that reads the mirror for a command: it takes one job, writes the bytes of the answer to standard output,
+ * The process that reads the mirror for a command: it takes one job, writes the bytes of the response to standard output,
  * and ends. src/data/reading-process.ts is its other side.
  */
 import { Worker } from 'node:worker_threads';
@@ -18,8 +18,8 @@ const watch = `
 const end = () => process.kill(process.pid, 'SIGKILL');
 new (require('node:net').Socket)({ fd: 0 }).on('error', end).on('close', end).resume();`;
 
-function tell(news: ReadingNews): Promise<void> {
-  return new Promise((told) => void process.send?.(news, () => told()));
+function emit(news: ReadingNews): Promise<void> {
+  return new Promise((reported) => void process.send?.(news, () => reported()));
 }
 
 async function run(task: ReadingTask): Promise<void> {
@@ -29,12 +29,12 @@ async function run(task: ReadingTask): Promise<void> {
   let failure: Failure | null = null;
   try {
     const store = (await import(storeModule)) as ReadingModule;
-    const chunks = jobChunks(store, task, (news) => void tell(news));
+    const chunks = jobChunks(store, task, (news) => void emit(news));
     await writeToStream(process.stdout, chunks, new AbortController().signal);
   } catch (error) {
     failure = failureOf(error);
   }
-  await tell({ kind: 'end', failure });
+  await emit({ kind: 'end', failure });
   await new Promise((written) => process.stdout.write('', written));
   // The reader need not wait until this process has put its things away, none of which outlives it.
   process.kill(process.pid, 'SIGKILL');

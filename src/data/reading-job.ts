@@ -22,18 +22,18 @@ export interface ReadingTask {
 export type ReadingNews =
   | { readonly kind: 'rows'; readonly rows: number }
   | { readonly kind: 'warning'; readonly text: string }
-  /** The last of it; the failure is null where the answer is whole. */
+  /** The last of it; the failure is null where the response is whole. */
   | { readonly kind: 'end'; readonly failure: Failure | null };
 
-/** The bytes of the answer. Throws what the job throws. */
+/** The bytes of the response. Throws what the job throws. */
 export async function* jobChunks(
   { openReadingStore }: ReadingModule,
   { file, job }: ReadingTask,
-  tell: (news: ReadingNews) => void,
+  emit: (news: ReadingNews) => void,
 ): AsyncGenerator<Uint8Array> {
   const store = openReadingStore(file);
   try {
-    yield* await chunksOf(store, job, tell);
+    yield* await chunksOf(store, job, emit);
   } finally {
     store.close();
   }
@@ -45,9 +45,9 @@ const { signal } = new AbortController();
 async function chunksOf(
   store: ReadingStore,
   job: ReadingJob,
-  tell: (news: ReadingNews) => void,
+  emit: (news: ReadingNews) => void,
 ): Promise<AsyncIterable<Uint8Array>> {
-  const onWarning = (text: string): void => tell({ kind: 'warning', text });
+  const onWarning = (text: string): void => emit({ kind: 'warning', text });
   switch (job.kind) {
     case 'query': {
       const { queryChunks } = await import('./query.ts');
@@ -65,7 +65,7 @@ async function chunksOf(
       const { exportChunks } = await import('./export.ts');
       return exportChunks(store, job.request, {
         signal,
-        onRows: (rows) => tell({ kind: 'rows', rows }),
+        onRows: (rows) => emit({ kind: 'rows', rows }),
         onWarning,
       });
     }

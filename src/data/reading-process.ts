@@ -58,7 +58,7 @@ export class ReadingProcess {
     const closed = Promise.all([once(child, 'close'), once(child, 'disconnect')]);
     this.#closed = closed.then(([[code, signal]]) => [code as number | null, signal as NodeJS.Signals | null]);
     this.#closed.catch(() => {});
-    // Nothing is ever written to it: it tells the process, by being open, that somebody waits for its answer.
+    // Nothing is ever written to it: it tells the process, by being open, that somebody waits for its response.
     child.stdin.on('error', () => {});
   }
 
@@ -101,7 +101,7 @@ export class ReadingProcess {
     this.#child.kill('SIGKILL');
   }
 
-  /** Passes on what the process says, up to how its answer ended. */
+  /** Passes on what the process says, up to how its response ended. */
   #hear(run: ReadingRun): Promise<'whole' | { readonly failure: Failure }> {
     return new Promise((resolve) => {
       this.#child.on('message', (news: ReadingNews) => {

@@ -30,7 +30,7 @@ export type IntentState =
 export type BatchState = 'planned' | 'applying' | 'stopped' | 'done';
 
 /**
- * What an answer says: `accepted`: success; `refused`: the server looked at it and said no; `lost`: nothing that could be
+ * What a response says: `accepted`: success; `refused`: the server looked at it and said no; `lost`: nothing that could be
  * relied on.
  */
 export type AnswerKind = 'accepted' | 'refused' | 'lost';
@@ -136,7 +136,7 @@ export interface Intent extends Omit<NewIntent, 'state'> {
   readonly after: string | null;
   readonly answerKind: AnswerKind | null;
   readonly httpStatus: number | null;
-  /** The answer as it came, cut to a bound; null where none came. */
+  /** The response as it came, cut to a bound; null where none came. */
   readonly answer: string | null;
   readonly evidence: Evidence | null;
   /** Id of the record that the write left on the server, such as a transaction; null where none was seen. */

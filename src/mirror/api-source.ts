@@ -3,7 +3,7 @@ import { measureCapabilities, type Capabilities } from '../api/capabilities.ts';
 import type { Client, Patience } from '../api/client.ts';
 import { type ListPage, type Page, whenOf } from '../api/envelope.ts';
 import type { RequestGate } from './allowance.ts';
-import type { HttpAnswer } from '../api/http.ts';
+import type { HttpResponse } from '../api/http.ts';
 import { isPageFailure } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
 import { type PageReading, Reach, readPage } from '../api/narrow.ts';
@@ -15,28 +15,28 @@ import { isRefusal } from './includes.ts';
 import { joinPages, type PageTask, type ReadPage } from './page.ts';
 import type { PageReader } from './page-reader.ts';
 import { rangeBreaker } from './range.ts';
-import { apiContact, lookAtRecord, type AskedClient } from './server-contact.ts';
+import { apiContact, lookAtRecord, type RequestedClient } from './server-contact.ts';
 import type { Source } from './source.ts';
 
-/** @param pageSize records asked for on a page at the most; the server may give fewer */
+/** @param pageSize records requested on a page at the most; the server may give fewer */
 export function apiSource(client: Client, pageSize: number, clock: Clock, read: PageReader): Source {
-  return sourceOver({ client, pageSize, clock, read, asked: new Map(), ahead: { ms: 0 } });
+  return sourceOver({ client, pageSize, clock, read, requested: new Map(), ahead: { ms: 0 } });
 }
 
 interface SourceParts {
-  readonly client: AskedClient;
+  readonly client: RequestedClient;
   readonly pageSize: number;
   readonly clock: Clock;
   /** Makes pages of responses. */
   readonly read: PageReader;
   /** Requests so far. */
-  readonly asked: Map<ResourceName, number>;
+  readonly requested: Map<ResourceName, number>;
   readonly ahead: { ms: number };
 }
 
 /** The client, taking leave at the gate before each request, for the resource or for none. */
 function gated(
-  client: AskedClient,
+  client: RequestedClient,
   gate: RequestGate | undefined,
   whose: (resource: ResourceName) => ResourceName | null,
 ) {
@@ -53,11 +53,11 @@ function gated(
       client.listAs(resource, options, parse, signal, { ...patience, ...leave(whose(resource)) }),
     getUser: async (user, relations, signal) => client.getUser(user, relations, signal, leave(whose('users'))),
     auth: async (signal, patience) => client.auth(signal, { ...patience, ...leave(null) }),
-  } satisfies AskedClient;
+  } satisfies RequestedClient;
 }
 
 function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
-  const { client, pageSize, clock, read, asked, ahead } = parts;
+  const { client, pageSize, clock, read, requested: asked, ahead } = parts;
   const resources = gated(client, gate, (resource) => resource);
   const count = (resource: ResourceName): void => void asked.set(resource, (asked.get(resource) ?? 0) + 1);
   const noteTime = ({ serverTime, milliseconds }: Pick<ListPage, 'serverTime' | 'milliseconds'>): void => {
@@ -78,9 +78,9 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     patience?: Patience,
   ): Promise<ReadPage> => {
     count(task.resource);
-    const parse = (answer: HttpAnswer) => {
-      noteTime(whenOf(answer));
-      return read(answer, task);
+    const parse = (response: HttpResponse) => {
+      noteTime(whenOf(response));
+      return read(response, task);
     };
     return resources.listAs(task.resource, options, parse, signal, patience);
   };
@@ -115,9 +115,9 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     direction: SortDirection,
     signal: AbortSignal,
   ): Promise<Day | null> {
-    const asked = { ...options(resource, capabilities, null, direction), paginate: 1 };
+    const requested = { ...options(resource, capabilities, null, direction), paginate: 1 };
     try {
-      const { records } = await list(resource, asked, signal);
+      const { records } = await list(resource, requested, signal);
       const created = parseInstant(records[0]?.['created_at']);
       return created === undefined ? null : dayOf(created);
     } catch (error) {
@@ -144,18 +144,18 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       signal,
       wanted = {},
     ) => {
-      const asked = {
+      const requested = {
         ...options(resource, capabilities, range),
         ...including(include),
         ...(unsent ? unsentFilter : {}),
       };
       const reading: PageReading<ReadPage> = {
-        ask: (number, size, patience, places) => {
+        requestOne: (number, size, patience, places) => {
           const { known, ...others } = wanted;
-          // What is known is known of the page that was asked for.
+          // What is known is known of the page that was requested.
           const isWhole = number === page && size === paginate;
           const task = { ...others, known: isWhole ? known : null, resource, page: number, relations: include, places };
-          return pageAs({ ...asked, page: number, paginate: size } as ListOptions, task, signal, patience);
+          return pageAs({ ...requested, page: number, paginate: size } as ListOptions, task, signal, patience);
         },
         count: ({ ids }) => ids.length,
         join: joinPages,
@@ -175,14 +175,14 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       }
     },
     total: async (resource, range, capabilities, signal) => {
-      const asked = { ...options(resource, capabilities, range), paginate: 1 };
+      const requested = { ...options(resource, capabilities, range), paginate: 1 };
       try {
         const patience = reachOf(resource).lasting ? { attempts: 2 } : {};
-        return totalOn(range, await list(resource, asked, signal, patience));
+        return totalOn(range, await list(resource, requested, signal, patience));
       } catch (error) {
         if (!isPageFailure(error)) throw error;
         // It may be the first record that cannot be read: one further on, or the end of the list, tells the same.
-        const further = { ...asked, page: capabilities.pageSize + 1 };
+        const further = { ...requested, page: capabilities.pageSize + 1 };
         const page = await list(resource, further, signal, { attempts: 2 }).catch(() => undefined);
         if (page === undefined) throw error;
         return totalOn(range, page);
@@ -201,7 +201,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
 }
 
 /**
- * Throws where a record was created outside of the days asked for: then neither the records of the page nor its total
+ * Throws where a record was created outside of the days requested: then neither the records of the page nor its total
  * say anything about them. A total that counts everything would have a window cut without end.
  */
 function checkRange(range: DayRange | null, createdAt: readonly unknown[]): void {

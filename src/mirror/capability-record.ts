@@ -49,7 +49,7 @@ export function forgetReading(store: Pick<MirrorStore, 'windows' | 'resetWindows
   store.resetWindows(resource, days);
 }
 
-/** Whether ranges that were asked for by the old rules can have left out records that by the new ones belong to them. */
+/** Whether ranges that were requested by the old rules can have left out records that by the new ones belong to them. */
 function mayLack(old: Capabilities, now: Capabilities): boolean {
   if (old.ranges !== now.ranges) return true;
   // Any other rule was read with a day more at the end, or at either side, which is enough under every rule.

@@ -9,7 +9,7 @@ import type { MirrorStore } from '../store/mirror-types.ts';
 const noiseMs = 2 * secondMs;
 
 /** From here on the difference is told. */
-const toldMs = 2 * minuteMs;
+const reportedMs = 2 * minuteMs;
 
 /**
  * The time by whichever of the two clocks was behind.
@@ -25,7 +25,7 @@ export function noteClockDifference(
   run: string,
   aheadMs: number,
 ): string | undefined {
-  if (Math.abs(aheadMs) < toldMs) return undefined;
+  if (Math.abs(aheadMs) < reportedMs) return undefined;
   const side = aheadMs > 0 ? 'behind' : 'ahead of';
   const minutes = Math.round(Math.abs(aheadMs) / minuteMs);
   const detail = `this machine's clock is ${minutes} min ${side} the server's; how fresh the mirror is goes by the earlier of the two`;

@@ -90,8 +90,12 @@ export async function findDifferences(ports: DifferencePorts, windows: readonly 
     return { windows: found, sum };
   }
   for (const stretch of stretchesOf(windows).map((each) => new Stretch(ports, each))) {
-    const open: { readonly from: number; readonly to: number; readonly counted: number; readonly asked: boolean }[] =
-      [];
+    const open: {
+      readonly from: number;
+      readonly to: number;
+      readonly counted: number;
+      readonly requested: boolean;
+    }[] = [];
     const all = stretch.windows.length;
     const counted = await ports.count(stretch.days(0, all));
     // A total that is off by as much for the whole as for both halves cannot be found by halves.
@@ -102,13 +106,13 @@ export async function findDifferences(ports: DifferencePorts, windows: readonly 
         { from: middle, to: all },
       ];
       for (const { from, to } of halves)
-        open.push({ from, to, counted: await ports.count(stretch.days(from, to)), asked: true });
+        open.push({ from, to, counted: await ports.count(stretch.days(from, to)), requested: true });
       const off = open.map((half) => half.counted - stretch.expected(half.from, half.to));
       if (off.every((each) => each === counted - stretch.expected(0, all))) continue;
-    } else if (all === 1) open.push({ from: 0, to: 1, counted, asked: true });
+    } else if (all === 1) open.push({ from: 0, to: 1, counted, requested: true });
     // One after another: each count tells where the next is worth asking.
     for (let part = open.pop(); part !== undefined; part = open.pop()) {
-      const { from, to, counted: count, asked } = part;
+      const { from, to, counted: count, requested: asked } = part;
       if (count === stretch.expected(from, to)) continue;
       const [window] = stretch.windows.slice(from, to);
       if (to - from === 1 && window !== undefined) {
@@ -117,8 +121,8 @@ export async function findDifferences(ports: DifferencePorts, windows: readonly 
       }
       const middle = Math.floor((from + to) / 2);
       const first = await ports.count(stretch.days(from, middle));
-      open.push({ from, to: middle, counted: first, asked: true });
-      open.push({ from: middle, to, counted: stretch.rest(count, first, middle), asked: false });
+      open.push({ from, to: middle, counted: first, requested: true });
+      open.push({ from: middle, to, counted: stretch.rest(count, first, middle), requested: false });
     }
   }
   return { windows: found, sum };

@@ -12,7 +12,7 @@ interface LogWatchPorts {
   readonly store: Pick<MirrorStore, 'logBytes' | 'checkpoint' | 'recordEvent'>;
   readonly run: string;
   /** Tells the operator. */
-  readonly tell: (text: string) => void;
+  readonly emit: (text: string) => void;
   /** Ends the run in order. */
   readonly stop: (reason: IncompleteError) => void;
 }
@@ -21,7 +21,7 @@ interface LogWatchPorts {
 const firstPart = 16;
 
 /** A function to be called after each step that writes; looking at the size of a file is all that it mostly does. */
-export function watchLog({ store, run, tell, stop }: LogWatchPorts, limit: number): () => void {
+export function watchLog({ store, run, emit: tell, stop }: LogWatchPorts, limit: number): () => void {
   const first = limit / firstPart;
   let next = first;
   let stopped = false;

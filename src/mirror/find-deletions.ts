@@ -41,7 +41,7 @@ export function isWorthSearching(window: Window, total: number, capabilities: Ca
 /**
  * Searches the window for what it has lost. Anything that does not fit together, and any change while it goes on, leaves
  * it undecided.
- * @param range the days that are asked for; null for all records
+ * @param range the days that are requested; null for all records
  * @param total what the server counts in them
  */
 export async function findDeletions(

@@ -58,28 +58,28 @@ export function isSameOwner(known: Pick<Owner, 'id' | 'marks'>, now: Pick<Owner,
   return shared.length === 0 || shared.some((field) => known.marks[field] === now.marks[field]);
 }
 
-/** Places among the newest records of all resources that are asked for, one after the other, until one is found. */
+/** Places among the newest records of all resources that are requested, one after the other, until one is found. */
 const probed = [1, 2, 4, 8];
 /** So many of the newest may all have been deleted; where there are fewer, nobody could tell that from a restored backup. */
-export const landmarkCount = 8;
+export const knownRecordCount = 8;
 
-/** The newest landmarks of all, those that are to be asked for, in order. */
-export function probesOf<L extends { readonly createdAt: string }>(landmarks: readonly L[]): L[] {
-  const newest = [...landmarks].sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
+/** The newest known records of all, those that are to be asked for, in order. */
+export function probesOf<L extends { readonly createdAt: string }>(knownRecords: readonly L[]): L[] {
+  const newest = [...knownRecords].sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
   return probed.flatMap((place) => newest[place - 1] ?? []);
 }
 
-/** A landmark on the server: as it was, a record of the same id created at another time, none, or not to be asked for. */
+/** A known record on the server: as it was, a record of the same id created at another time, none, or not to be asked for. */
 export type Sight = 'same' | 'other' | 'absent' | 'unknown';
 
 /**
- * What the landmarks show.
+ * What the known records show.
  * @param newest what was seen of those asked for
  * @param count how many there are
  * @param oldest what was seen of the oldest record
  */
 export function remainsFrom(newest: readonly Sight[], count: number, oldest: Sight): Remains {
   if (newest.includes('same')) return 'kept';
-  if (count >= landmarkCount) return oldest === 'same' ? 'restored' : 'gone';
+  if (count >= knownRecordCount) return oldest === 'same' ? 'restored' : 'gone';
   return newest.includes('other') ? 'gone' : 'unclear';
 }

@@ -60,14 +60,14 @@ export async function readIncludes(ports: IncludePorts, wanted: readonly string[
   }
   if (include.length + included.length > 0) store.includeRelations(resource, include);
 
-  const page: Source['page'] = async (asked, request, capabilities, signal, wanted) => {
-    if (include.length === 0) return source.page(asked, request, capabilities, signal, wanted);
+  const page: Source['page'] = async (requested, request, capabilities, signal, wanted) => {
+    if (include.length === 0) return source.page(requested, request, capabilities, signal, wanted);
     try {
-      return await source.page(asked, { ...request, include }, capabilities, signal, wanted);
+      return await source.page(requested, { ...request, include }, capabilities, signal, wanted);
     } catch (error) {
       if (!isRefusal(error)) throw error;
       // Where it is not the related records that are refused, this is refused as well.
-      const plain = await source.page(asked, request, capabilities, signal, wanted);
+      const plain = await source.page(requested, request, capabilities, signal, wanted);
       if (include.length > 0) {
         goOnWith([], error.message);
         store.abandonRelations(resource);

@@ -1,5 +1,5 @@
 /**
- * What a walk knows of the window's pages from the walk before: an answer whose bytes are the same is neither parsed nor
+ * What a walk knows of the window's pages from the walk before: a response whose bytes are the same is neither parsed nor
  * written. Section "Windows and walks" of docs/architecture.md.
  */
 import type { RememberedPage } from '../store/mirror-types.ts';

@@ -3,27 +3,27 @@
  * in bench/page-thread.ts. Section "Requests" of docs/architecture.md.
  */
 import type { MessagePort, Worker } from 'node:worker_threads';
-import { UnreadableAnswer } from '../api/answer-body.ts';
-import type { HttpAnswer } from '../api/http.ts';
+import { UnreadableResponse } from '../api/response-body.ts';
+import type { HttpResponse } from '../api/http.ts';
 import { errorOf, type Failure, failureOf, threadError } from '../model/failure.ts';
 import { startThread } from '../model/thread.ts';
 import { type PageTask, type ReadPage, readPageOf } from './page.ts';
 import { openRowMaker } from './store/page-rows.ts';
 
 /** Makes a page of a response, whose memory it takes. Throws an UnreadableAnswer as `pageOf` does. */
-export type PageReader = (answer: HttpAnswer, task: PageTask) => ReadPage | Promise<ReadPage>;
+export type PageReader = (response: HttpResponse, task: PageTask) => ReadPage | Promise<ReadPage>;
 
 /** The same in the thread of the caller. */
-export function openPlainReader(): (answer: HttpAnswer, task: PageTask) => ReadPage {
+export function openPlainReader(): (response: HttpResponse, task: PageTask) => ReadPage {
   const makeRows = openRowMaker();
-  return (answer, task) => readPageOf(answer, task, makeRows);
+  return (response, task) => readPageOf(response, task, makeRows);
 }
 
-type Request = { readonly id: number; readonly answer: HttpAnswer; readonly task: PageTask };
+type Request = { readonly id: number; readonly response: HttpResponse; readonly task: PageTask };
 type Reply =
   | { readonly id: number; readonly page: ReadPage }
   /** The response goes back: whoever asked for it tells what is wrong with it. */
-  | { readonly id: number; readonly answer: HttpAnswer }
+  | { readonly id: number; readonly response: HttpResponse }
   | { readonly id: number; readonly failure: Failure };
 
 /** The page at hand and the rows made of it are all that the thread has to hold; without bounds garbage would gather. */
@@ -36,13 +36,13 @@ let shared: PageThread | undefined;
 export function openPageReader(): PageReader {
   shared ??= new PageThread(() => (shared = undefined));
   const plain = openPlainReader();
-  return async (answer, task) => {
+  return async (response, task) => {
     const thread = (shared ??= new PageThread(() => (shared = undefined)));
-    const reply = await thread.read(answer, task);
+    const reply = await thread.read(response, task);
     if ('page' in reply) return reply.page;
     if ('failure' in reply) throw errorOf(reply.failure);
     // It throws what it threw there.
-    return plain({ ...reply.answer, body: bufferOf(reply.answer.body) }, task);
+    return plain({ ...reply.response, body: bufferOf(reply.response.body) }, task);
   };
 }
 
@@ -73,12 +73,12 @@ class PageThread {
     this.#worker.on('exit', () => end(new Error('the thread that reads pages has ended')));
   }
 
-  read(answer: HttpAnswer, task: PageTask): Promise<Reply> {
+  read(response: HttpResponse, task: PageTask): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const id = (this.#last += 1);
       this.#waiting.set(id, { resolve, reject });
       this.#worker.ref();
-      this.#worker.postMessage({ id, answer, task } satisfies Request, [answer.body.buffer as ArrayBuffer]);
+      this.#worker.postMessage({ id, response, task } satisfies Request, [response.body.buffer as ArrayBuffer]);
     });
   }
 }
@@ -86,15 +86,15 @@ class PageThread {
 /** Answers what the port asks for, one page after the other. */
 export function servePages(port: MessagePort): void {
   const read = openPlainReader();
-  port.on('message', ({ id, answer: given, task }: Request) => {
-    const answer = { ...given, body: bufferOf(given.body) };
+  port.on('message', ({ id, response: given, task }: Request) => {
+    const response = { ...given, body: bufferOf(given.body) };
     try {
-      const page = read(answer, task);
+      const page = read(response, task);
       const memory = page.rows.map(({ json }) => json.buffer as ArrayBuffer);
       port.postMessage({ id, page } satisfies Reply, memory);
     } catch (error) {
-      if (error instanceof UnreadableAnswer)
-        port.postMessage({ id, answer } satisfies Reply, [answer.body.buffer as ArrayBuffer]);
+      if (error instanceof UnreadableResponse)
+        port.postMessage({ id, response } satisfies Reply, [response.body.buffer as ArrayBuffer]);
       else port.postMessage({ id, failure: failureOf(error) } satisfies Reply);
     }
   });

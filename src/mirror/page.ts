@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto';
 import { type ListPage, pageOf, whenOf } from '../api/envelope.ts';
-import type { HttpAnswer } from '../api/http.ts';
+import type { HttpResponse } from '../api/http.ts';
 import type { InParts, Places } from '../api/narrow.ts';
 import { owns, type DayRange } from '../model/era.ts';
 import type { KeptOut, KeptOutRecord, PageRows, RelatedRow, RelatedRows, RowMaker } from '../model/page-rows.ts';
@@ -34,7 +34,7 @@ export interface PageTask extends PageWanted {
   readonly resource: ResourceName;
   /** The number asked for. */
   readonly page: number;
-  /** Related records that were asked for with each record. */
+  /** Related records that were requested with each record. */
   readonly relations: readonly string[];
   /** Only the records at these places. */
   readonly places?: Places | undefined;
@@ -50,7 +50,7 @@ export interface ReadPage extends ListPage {
   readonly createdAt: readonly unknown[];
   /** The field that was asked for, of each record. */
   readonly field: readonly unknown[];
-  /** For each range that was asked for. */
+  /** For each range that was requested. */
   readonly rows: readonly PageRows[];
 }
 
@@ -60,15 +60,15 @@ export type MirrorPage = InParts<ReadPage> & {
 };
 
 /** The response as a page. Throws an UnreadableAnswer as `pageOf` does. */
-export function readPageOf(answer: HttpAnswer, task: PageTask, makeRows: RowMaker): ReadPage {
+export function readPageOf(response: HttpResponse, task: PageTask, makeRows: RowMaker): ReadPage {
   const { known, resource, places, field, rowsOf = [] } = task;
-  const digest = hash('sha1', answer.body, 'base64');
+  const digest = hash('sha1', response.body, 'base64');
   const nothing = { hash: digest, ids: [], createdAt: [], field: [], rows: [] };
   if (digest === known?.hash) {
     const { total, lastPage, perPage } = known;
-    return { page: task.page, total, lastPage, perPage, ...whenOf(answer), ...nothing };
+    return { page: task.page, total, lastPage, perPage, ...whenOf(response), ...nothing };
   }
-  const { records: all, bytes: _bytes, ...page } = pageOf(answer, task.page, resource);
+  const { records: all, bytes: _bytes, ...page } = pageOf(response, task.page, resource);
   const records = places === undefined ? all : all.slice(places.from, places.to);
   const createdAt = records.map((record) => record['created_at']);
   return {
@@ -157,7 +157,7 @@ function hides({ resource, relation }: RelationTable, related: unknown, { users,
 
 /** What a page without records brings. */
 export function noRows(): PageRows {
-  return { json: new TextEncoder().encode('[]'), ids: [], surprises: [], unusable: 0, keptOut: [], related: [] };
+  return { json: new TextEncoder().encode('[]'), ids: [], drifts: [], unusable: 0, keptOut: [], related: [] };
 }
 
 /** The page with the records of its parts, in their order; rows stay with the parts. */

@@ -67,14 +67,14 @@ export function heldIn(store: Pick<MirrorStore, 'accountedCount'>, resource: Res
 /** The windows to walk, in order: those that must be, the open ones first, then the stalest that the budget allows. */
 export function planSteps(input: PlanInput): Step[] {
   const { windows, isOpen, mode, only, pageSize, readSince } = input;
-  const asked = windows.filter(
+  const requested = windows.filter(
     ({ from, to, state, freshAsOf }) =>
       (only === null || (from < only.to && to > only.from)) &&
       (readSince === null || state !== 'settled' || (freshAsOf ?? '') < readSince),
   );
   const due: Step[] = [];
   const rest: Window[] = [];
-  for (const window of asked) {
+  for (const window of requested) {
     const reason = duty(window, input);
     if (reason === undefined) rest.push(window);
     else due.push({ window, reason });

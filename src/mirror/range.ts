@@ -8,7 +8,7 @@ import { addDays } from '../model/time.ts';
  * server may take the second day as its midnight or as the whole day, and count days in its own time zone: where that
  * was not measured, a day more is asked for at either side. What lies outside the window is left alone.
  */
-export function askedRange(window: DayRange, capabilities: Capabilities): DayRange | null {
+export function requestedRange(window: DayRange, capabilities: Capabilities): DayRange | null {
   if (coverageOf(window) !== 'days') return null;
   const shifted = capabilities.dayShiftMinutes !== 0;
   const from = shifted && window.from > eraStart ? addDays(window.from, -1) : window.from;

@@ -40,7 +40,7 @@ interface Cut {
  * Searches the rows for those that the server's list lacks. The rows may go beyond the list at either end, as they do
  * where it is not known which moment it ends with: those are found to be missing like others.
  *
- * The first and the last page are asked for before any other, so that the ends are known and a record added there shows.
+ * The first and the last page are requested before any other, so that the ends are known and a record added there shows.
  */
 export function* searchMissing(rows: RankedRows, list: ServerList): RankSearch {
   const order = new LocalOrder(rows);

@@ -8,7 +8,7 @@ import { counted } from '../model/counted.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { addDays, minuteMs, type Clock, type Day } from '../model/time.ts';
-import type { MirrorStore, StoredLandmark, Window } from '../store/mirror-types.ts';
+import type { MirrorStore, StoredKnownRecord, Window } from '../store/mirror-types.ts';
 import { idsOn, type MirrorPage } from './page.ts';
 import { ContradictionError } from './contradiction.ts';
 import type { Look } from './server-contact.ts';
@@ -22,13 +22,13 @@ const fewRows = 10;
 /** Records that are asked for before a control record is, and how long that may take. */
 const batchSize = 20;
 const batchMs = 30_000;
-/** Times that a record is asked for until a control record is shown in the same minute. */
+/** Times that a record is requested until a control record is shown in the same minute. */
 const tries = 3;
 
 interface RemovalPorts {
   readonly run: string;
   readonly resource: ResourceName;
-  readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'landmarks' | 'unseenIds'>;
+  readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'knownRecords' | 'unseenIds'>;
   readonly clock: Clock;
   /** Asks the server for a record by itself. */
   readonly look: (resource: ResourceName, id: RecordKey) => Promise<Look>;
@@ -88,7 +88,7 @@ export class Removal {
     const suspects = new Set(suspicions.flatMap(({ ids }) => ids));
     if (suspects.size === 0) return;
     const isEmpty = suspicions.some(({ showedSome }) => !showedSome) && !(await this.#showsDays(suspects));
-    // The server may follow another rule by now, under which the days that were asked for are others.
+    // The server may follow another rule by now, under which the days that were requested are others.
     if (isEmpty && trusting) throw new ContradictionError('no range of days shows a record that is known to live');
     const empty = isEmpty ? suspicions.filter(({ showedSome }) => !showedSome) : [];
     if (isEmpty) this.#refuse(empty);
@@ -99,7 +99,7 @@ export class Removal {
       unclear: 0,
     }));
     if (cases.length === 0) return;
-    if (await this.#showsControl(suspects)) await this.#ask(new Set(cases), suspects);
+    if (await this.#showsControl(suspects)) await this.#requestOne(new Set(cases), suspects);
     else this.#refuse(cases);
     const alive = cases.reduce((sum, each) => sum + (each.hides ? 0 : each.alive), 0);
     if (alive === 0 || !trusting) return;
@@ -143,16 +143,16 @@ export class Removal {
   }
 
   /** Asks for each suspect, and for a control record between them, and deals with each window once all is known. */
-  async #ask(open: Set<Case>, suspects: ReadonlySet<RecordKey>): Promise<void> {
+  async #requestOne(open: Set<Case>, suspects: ReadonlySet<RecordKey>): Promise<void> {
     const { clock, look, resource } = this.#ports;
     const queue = [...open].flatMap((each) => each.ids.map((id) => ({ each, id, tried: 0 })));
     let absent: ((typeof queue)[number] & { readonly at: number })[] = [];
-    // One at a time: a handful of records, and an answer that fails ends it.
-    for (let asked = queue.shift(); asked !== undefined; asked = queue.shift()) {
-      const { kind } = await look(resource, asked.id);
-      if (kind === 'found') asked.each.alive += 1;
-      else if (kind === 'unknown') asked.each.unclear += 1;
-      else absent.push({ ...asked, at: clock.now() });
+    // One at a time: a handful of records, and a response that fails ends it.
+    for (let requested = queue.shift(); requested !== undefined; requested = queue.shift()) {
+      const { kind } = await look(resource, requested.id);
+      if (kind === 'found') requested.each.alive += 1;
+      else if (kind === 'unknown') requested.each.unclear += 1;
+      else absent.push({ ...requested, at: clock.now() });
       const since = absent[0]?.at ?? Infinity;
       const isFull = absent.length >= batchSize || clock.now() - since > batchMs;
       if (absent.length > 0 && (isFull || queue.length === 0)) {
@@ -188,7 +188,7 @@ export class Removal {
   }
 
   /** Rows that are not suspected, newest and oldest first. */
-  #controls(resource: ResourceName, suspects: ReadonlySet<RecordKey>): StoredLandmark[] {
+  #controls(resource: ResourceName, suspects: ReadonlySet<RecordKey>): StoredKnownRecord[] {
     return controlsOf(this.#ports.store, resource, resource === this.#ports.resource ? suspects : new Set());
   }
 
@@ -219,19 +219,19 @@ export class Removal {
 
 /** Rows of the resource that are not suspected, newest and oldest first: they are known to live. */
 export function controlsOf(
-  store: Pick<MirrorStore, 'landmarks'>,
+  store: Pick<MirrorStore, 'knownRecords'>,
   resource: ResourceName,
   suspects: ReadonlySet<RecordKey>,
-): StoredLandmark[] {
+): StoredKnownRecord[] {
   const count = Math.min(suspects.size, 1_000) + 2;
-  const rows = [...store.landmarks(resource, 'newest', count), ...store.landmarks(resource, 'oldest', count)];
+  const rows = [...store.knownRecords(resource, 'newest', count), ...store.knownRecords(resource, 'oldest', count)];
   return rows.filter(({ id }) => !suspects.has(id));
 }
 
 /** Whether the first page of the day on which the control record was created shows a row that is not suspected. */
 export async function showsDayOf(
   { store, resource, readDays }: DayPorts,
-  control: StoredLandmark,
+  control: StoredKnownRecord,
   suspects: ReadonlySet<RecordKey>,
 ): Promise<boolean> {
   const from = control.createdAt.slice(0, 10) as Day;

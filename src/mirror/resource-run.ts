@@ -11,7 +11,7 @@ import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
 import { denyFreshness, grantFreshness, holdFreshness } from './held-freshness.ts';
 import { heldIn, planSteps, type Mode, type Step } from './plan.ts';
-import { askedRange } from './range.ts';
+import { requestedRange } from './range.ts';
 import { Removal } from './reconcile.ts';
 import { forgetFutureReading } from './set-back.ts';
 import { forgetEmptyOutside, proveSum } from './sum.ts';
@@ -142,7 +142,7 @@ async function readResource(
         throw error;
       }),
     readDays: (days) => {
-      const range = askedRange(days, capabilities);
+      const range = requestedRange(days, capabilities);
       return source.page(resource, { page: 1, paginate: capabilities.pageSize, range }, capabilities, signal);
     },
     allowDeletions: options.allowDeletions,
@@ -206,7 +206,7 @@ async function readResource(
   return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
 }
 
-/** From the next run on, pages are asked for in the size that the server was seen to make. */
+/** From the next run on, pages are requested in the size that the server was seen to make. */
 function keepReadablePage({ source, store, resource, run }: ResourcePorts, capabilities: Capabilities): void {
   const pageSize = source.readablePage(resource);
   if (pageSize >= capabilities.pageSize) return;

@@ -15,7 +15,7 @@ import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncO
 import { checkServer, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './shared-failure.ts';
 import type { Source } from './source.ts';
-import { keepTidy, type Keep } from './upkeep.ts';
+import { keepTidy, type Keep } from './maintenance.ts';
 
 interface SyncPorts {
   readonly source: Source;
@@ -23,7 +23,7 @@ interface SyncPorts {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
-  /** Requests sent so far, retries among them, and their answers by HTTP status. */
+  /** Requests sent so far, retries among them, and their responses by HTTP status. */
   readonly counts: () => {
     readonly requests: number;
     readonly retries: number;
@@ -95,8 +95,8 @@ function watchDisk(ports: BoundedPorts, { maxLogBytes }: SyncRequest, run: strin
   const stop = (reason: OperatorError): void => stopping.abort(reason);
   const lookAtSpace = watchSpace(store, ports.freeSpace ?? freeSpace, stop);
   let resource: ResourceName = 'users';
-  const tell = (text: string): void => progress({ kind: 'notice', resource, text });
-  const lookAtLog = watchLog({ store, run, tell, stop }, maxLogBytes ?? Infinity);
+  const emit = (text: string): void => progress({ kind: 'notice', resource, text });
+  const lookAtLog = watchLog({ store, run, emit, stop }, maxLogBytes ?? Infinity);
   return {
     ...ports,
     signal: AbortSignal.any([ports.signal, stopping.signal]),

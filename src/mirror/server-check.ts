@@ -5,10 +5,10 @@
 import { UsageError } from '../model/errors.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { parseInstant } from '../model/time.ts';
-import type { MirrorStore, StoredLandmark } from '../store/mirror-types.ts';
+import type { MirrorStore, StoredKnownRecord } from '../store/mirror-types.ts';
 import { forgetCapabilities, forgetReading } from './capability-record.ts';
 import {
-  landmarkCount,
+  knownRecordCount,
   objections,
   probesOf,
   remainsFrom,
@@ -27,7 +27,7 @@ interface ServerCheckPorts {
   readonly contact: ServerContact;
   readonly store: Pick<
     MirrorStore,
-    'capability' | 'recordCapability' | 'forgetCapability' | 'windows' | 'resetWindows' | 'landmarks' | 'recordEvent'
+    'capability' | 'recordCapability' | 'forgetCapability' | 'windows' | 'resetWindows' | 'knownRecords' | 'recordEvent'
   >;
   readonly run: string;
   readonly signal: AbortSignal;
@@ -51,7 +51,7 @@ export async function checkServer(ports: ServerCheckPorts, accepted: boolean): P
   const known = knownServer(store);
   const sameDoor = known?.address === address && known.key_mark === keyMark;
   const owner = sameDoor ? null : await contact.owner(signal);
-  const newest = landmarksOf(ports, 'newest', landmarkCount);
+  const newest = knownRecordsOf(ports, 'newest', knownRecordCount);
   // An empty mirror has nothing to lose, whatever server it meets.
   const remains = newest.length === 0 ? 'unclear' : await remainsOf(ports, newest);
   const found = newest.length === 0 ? [] : objections({ known, address, owner, remains });
@@ -89,39 +89,39 @@ function forgetReadings(store: ServerCheckPorts['store']): void {
   }
 }
 
-type Landmark = StoredLandmark & { readonly resource: ResourceName };
+type KnownRecord = StoredKnownRecord & { readonly resource: ResourceName };
 
-function landmarksOf({ store }: ServerCheckPorts, order: 'newest' | 'oldest', count: number): Landmark[] {
+function knownRecordsOf({ store }: ServerCheckPorts, order: 'newest' | 'oldest', count: number): KnownRecord[] {
   return resourceNames.flatMap((resource) =>
-    store.landmarks(resource, order, count).map((landmark) => ({ ...landmark, resource })),
+    store.knownRecords(resource, order, count).map((knownRecord) => ({ ...knownRecord, resource })),
   );
 }
 
 /** Asks for some of the newest records, the newest first, until one is there; where none is, for the oldest. */
-async function remainsOf(ports: ServerCheckPorts, newest: readonly Landmark[]): Promise<Remains> {
+async function remainsOf(ports: ServerCheckPorts, newest: readonly KnownRecord[]): Promise<Remains> {
   const sights: Sight[] = [];
-  for (const landmark of probesOf(newest)) {
+  for (const knownRecord of probesOf(newest)) {
     // One after the other: the first is there, as a rule.
-    const sight = await sightOf(ports, landmark);
+    const sight = await sightOf(ports, knownRecord);
     // A resource whose records cannot be asked for one by one tells nothing: the others must do.
     if (sight === 'unknown') {
-      const others = newest.filter(({ resource }) => resource !== landmark.resource);
+      const others = newest.filter(({ resource }) => resource !== knownRecord.resource);
       return remainsOf(ports, others);
     }
     sights.push(sight);
     if (sight === 'same') break;
   }
-  const [oldest] = landmarksOf(ports, 'oldest', 1)
+  const [oldest] = knownRecordsOf(ports, 'oldest', 1)
     .filter(({ resource }) => newest.some((each) => each.resource === resource))
     .sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   const unseen = sights.length > 0 && !sights.includes('same') && oldest !== undefined;
   return remainsFrom(sights, newest.length, unseen ? await sightOf(ports, oldest) : 'unknown');
 }
 
-async function sightOf({ contact, signal }: ServerCheckPorts, landmark: Landmark): Promise<Sight> {
-  const look = await contact.look(landmark.resource, landmark.id, signal);
+async function sightOf({ contact, signal }: ServerCheckPorts, knownRecord: KnownRecord): Promise<Sight> {
+  const look = await contact.look(knownRecord.resource, knownRecord.id, signal);
   if (look.kind !== 'found') return look.kind;
-  return parseInstant(look.createdAt) === parseInstant(landmark.createdAt) ? 'same' : 'other';
+  return parseInstant(look.createdAt) === parseInstant(knownRecord.createdAt) ? 'same' : 'other';
 }
 
 function refusal(address: string, reasons: readonly string[]): OtherServerError {

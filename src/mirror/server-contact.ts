@@ -45,7 +45,7 @@ export interface ServerContact {
 }
 
 /** The part of the client that the engine asks. */
-export type AskedClient = Pick<
+export type RequestedClient = Pick<
   Client,
   'list' | 'listAs' | 'getUser' | 'auth' | 'address' | 'keyMark' | 'rateLimit' | 'maxBodyBytes'
 >;
@@ -54,7 +54,7 @@ export type AskedClient = Pick<
 const ownerPatience = { attempts: 2 };
 
 /** @param client what looks at records counts for no resource */
-export function apiContact(client: AskedClient): ServerContact {
+export function apiContact(client: RequestedClient): ServerContact {
   return {
     address: client.address,
     keyMark: client.keyMark,

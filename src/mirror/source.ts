@@ -22,7 +22,7 @@ export interface PageRequest {
 export interface Source {
   /** The server itself rather than its lists; what is asked there counts for no resource. */
   readonly contact: ServerContact;
-  /** What was asked about the resource so far; an answer that took several tries counts once. */
+  /** What was asked about the resource so far; a response that took several tries counts once. */
   requests(resource: ResourceName): number;
   /**
    * Finds out how the server reads what the reference leaves open.
@@ -56,7 +56,7 @@ export interface Source {
   ): Promise<number>;
   /** The days of the oldest and the newest record, as far as the server's order can be relied on. */
   extent(resource: ResourceName, capabilities: Capabilities, signal: AbortSignal): Promise<Extent>;
-  /** Asks for one record by itself. Throws where the answer fails. */
+  /** Asks for one record by itself. Throws where the response fails. */
   look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
   /** The same source, which takes leave for each request that it sends. */
   within(gate: RequestGate): Source;

@@ -110,7 +110,7 @@ export function capabilityStatus(
   return stored === undefined ? null : describeCapabilities(stored.capabilities, stored.measuredAt);
 }
 
-/** Capabilities in the words of the answers of `status` and `doctor`. */
+/** Capabilities in the words of the responses of `status` and `doctor`. */
 export function describeCapabilities(capabilities: Capabilities, measuredAt: Timestamp): CapabilityStatus {
   const { pageSize, ranges, rangeEnd, dayShiftMinutes, sorts, clockDifferenceMs, rateLimit, notes } = capabilities;
   return {

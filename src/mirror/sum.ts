@@ -46,7 +46,7 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
   let total = await visitor.total(null);
   let live = store.accountedCount(resource);
   // What cannot be read is told where it is; it is no reason to read anything again.
-  const isTold = (): boolean => live <= total && live + surplus.unreadableIn(store.windows(resource)) >= total;
+  const isReported = (): boolean => live <= total && live + surplus.unreadableIn(store.windows(resource)) >= total;
   /** Whether two looks, with everything that differs read between them, have shown the same, in this run or before. */
   let isStill = surplus.isKnown(total - live, total, store.windows(resource));
   for (let round = 0; round < rounds && !isStill; round += 1) {
@@ -55,12 +55,12 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
     if (total > 0) await readDiffering(ports, total, total - live);
     total = await visitor.total(null);
     live = store.accountedCount(resource);
-    if (isTold()) break;
+    if (isReported()) break;
     if (live !== before.live || total !== before.total) continue;
     if (isExplained(ports, total - live) || !(await readOutside(ports, live, total))) isStill = true;
     else live = store.accountedCount(resource);
   }
-  if (live !== total && isTold()) return { total, problem: null, proven: true, missing: false };
+  if (live !== total && isReported()) return { total, problem: null, proven: true, missing: false };
   return endOf(ports, total, live, isStill);
 }
 
@@ -98,11 +98,11 @@ function endOf(ports: SumPorts, total: number, live: number, isStill: boolean): 
  */
 async function readDiffering(ports: SumPorts, total: number, difference: number): Promise<void> {
   const { visitor, store, resource, only, isOpen, surplus, capabilities, allowance } = ports;
-  const asked = store
+  const requested = store
     .windows(resource)
     .filter((window) => only === null || (window.from < only.to && window.to > only.from));
-  const sealed = asked.filter((window) => window.state === 'settled' && !isOpen(window));
-  const others = asked.filter((window) => !sealed.includes(window) && !visitor.hasFailed(window));
+  const sealed = requested.filter((window) => window.state === 'settled' && !isOpen(window));
+  const others = requested.filter((window) => !sealed.includes(window) && !visitor.hasFailed(window));
   const unreadable = others.filter((window) => !isOpen(window) && surplus.searchedAt(window) !== undefined);
   const found = await findDifferences(
     {

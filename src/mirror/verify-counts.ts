@@ -1,7 +1,7 @@
 /** The numbers of records by window: those that the server counts against those that the mirror's rows explain. */
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
-import { askedRange } from './range.ts';
+import { requestedRange } from './range.ts';
 import type { Stretch } from './store/verify-types.ts';
 import type { ComparePorts } from './verify-window.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
@@ -60,7 +60,7 @@ type CountPorts = Pick<ComparePorts, 'source' | 'store' | 'resource' | 'capabili
 
 /** Records that the server has in the window's range, or in all. */
 export function serverTotal({ source, resource, capabilities, signal }: CountPorts, window?: Window): Promise<number> {
-  const range = window === undefined ? null : askedRange(window, capabilities);
+  const range = window === undefined ? null : requestedRange(window, capabilities);
   return source.total(resource, range, capabilities, signal);
 }
 
@@ -77,7 +77,7 @@ export function countWindows(ports: CountPorts, windows: readonly Window[]): Pro
 async function countWindow(ports: CountPorts, window: Window, loose: number): Promise<WindowCount> {
   const { store, resource, capabilities } = ports;
   const server = await serverTotal(ports, window);
-  const { sure, possible } = countedStretches(askedRange(window, capabilities) ?? window, capabilities);
+  const { sure, possible } = countedStretches(requestedRange(window, capabilities) ?? window, capabilities);
   const mirror = [store.createdCount(resource, sure), store.createdCount(resource, possible) + loose] as const;
   return { window, server, mirror };
 }

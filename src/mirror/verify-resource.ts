@@ -20,7 +20,7 @@ import {
 import { Findings, type Difference } from './verify-findings.ts';
 import { compareWindow, type ComparePorts } from './verify-window.ts';
 
-/** A resource's part of the answer of `verify`. */
+/** A resource's part of the response of `verify`. */
 export interface ResourceVerdict {
   readonly status: 'equal' | 'different' | 'incomplete';
   readonly live: number;

@@ -8,7 +8,7 @@ import type { Clock } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { VerifyStore } from './store/verify-types.ts';
 import type { SyncProgress } from './progress.ts';
-import { askedRange } from './range.ts';
+import { requestedRange } from './range.ts';
 import { controlsOf, showsDayOf } from './reconcile.ts';
 import type { Source } from './source.ts';
 import { Findings } from './verify-findings.ts';
@@ -67,7 +67,7 @@ async function look(ports: ComparePorts, window: Window): Promise<WindowComparis
 async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>): Promise<boolean> {
   const { store, source, resource, capabilities, signal } = ports;
   const readDays = (days: DayRange) => {
-    const range = askedRange(days, capabilities);
+    const range = requestedRange(days, capabilities);
     return source.page(resource, { page: 1, paginate: capabilities.pageSize, range }, capabilities, signal);
   };
   const controls = controlsOf(store, resource, suspects);
@@ -80,7 +80,7 @@ async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>
 
 function walkPorts(ports: ComparePorts, window: Window, paginate: number, findings: Findings): WalkPorts {
   const { source, store, resource, capabilities, clock, progress, signal } = ports;
-  const range = askedRange(window, capabilities);
+  const range = requestedRange(window, capabilities);
   // Neighbours that a wide range shows are compared in their own window; what no window owns, wherever it shows.
   const rowsOf = coverageOf(window) === 'days' ? [window, outsideEra] : [window];
   const wanted = { rowsOf, keptOut: store.keptOut(resource) };

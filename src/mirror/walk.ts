@@ -21,7 +21,7 @@ export interface WalkPorts {
   readonly surplus: number;
   /** How many records totals count past the last page that shows any, as far as is known. */
   readonly past: number;
-  /** Whether the server keeps to the order asked for. */
+  /** Whether the server keeps to the order requested. */
   readonly isOrdered: boolean;
   /** Asks for one page of the window. */
   readonly read: (page: number) => Promise<MirrorPage>;
@@ -39,7 +39,7 @@ interface RecordedPage {
   readonly twins: readonly RecordKey[];
 }
 
-/** What passes over a list that held still have shown together. */
+/** What skips a list that held still have shown together. */
 interface Shown {
   readonly seen: ReadonlySet<RecordKey>;
   readonly startedAt: Timestamp;
@@ -172,9 +172,9 @@ class Pass {
     for (const id of ids) this.#seen.add(id);
   }
 
-  #noteAge(told: number | undefined): void {
+  #noteAge(reported: number | undefined): void {
     // Ages are told in whole seconds, without the part of one that is left.
-    const ageMs = told === undefined ? 0 : told + secondMs;
+    const ageMs = reported === undefined ? 0 : reported + secondMs;
     const givenAt = this.#ports.clock.now() - ageMs;
     this.#age = Math.max(this.#age, ageMs);
     this.#backward ||= ageMs > 0 && givenAt < this.#givenAt - secondMs;

@@ -3,7 +3,7 @@ import { secondMs } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import { entriesOn, noRows, type MirrorPage } from './page.ts';
 import type { PageMemory } from './page-memory.ts';
-import { askedRange } from './range.ts';
+import { requestedRange } from './range.ts';
 import type { PageRequest } from './source.ts';
 import type { WalkPorts } from './walk.ts';
 import type { VisitPorts } from './window-visitor.ts';
@@ -14,7 +14,7 @@ const samePagesAtOnce = 8;
 export class WindowPages {
   readonly #ports: VisitPorts;
   readonly #signal: AbortSignal;
-  #toldStale = false;
+  #reportedStale = false;
   /** Records beyond which pages were seen to fail. */
   #readable = Infinity;
 
@@ -26,7 +26,7 @@ export class WindowPages {
   /** What a walk of the window works with, in pages of that size. */
   walkPorts(window: Window, paginate: number, memory: PageMemory): WalkPorts {
     const { source, store, run, resource, capabilities, clock, progress, surplus, allowance } = this.#ports;
-    const range = askedRange(window, capabilities);
+    const range = requestedRange(window, capabilities);
     const request = (page: number): PageRequest => ({ page, paginate, range });
     return {
       clock,
@@ -37,12 +37,12 @@ export class WindowPages {
       isOrdered: capabilities.sorts === 'kept',
       show: (records) => allowance.show(resource, window, records),
       read: async (number) => {
-        const asked = request(number);
-        const wanted = { known: memory.knownAt(asked), rowsOf: [window], keptOut: store.keptOut(resource) };
-        const read = await source.page(resource, asked, capabilities, this.#signal, wanted);
-        this.#tellStale(read);
+        const requested = request(number);
+        const wanted = { known: memory.knownAt(requested), rowsOf: [window], keptOut: store.keptOut(resource) };
+        const read = await source.page(resource, requested, capabilities, this.#signal, wanted);
+        this.#reportStale(read);
         this.#allowSmaller();
-        return memory.recognise(asked, read);
+        return memory.recognise(requested, read);
       },
       record: (page, seen) => {
         const { recalled } = page;
@@ -69,10 +69,10 @@ export class WindowPages {
   }
 
   /** Puts on record, once, that a cache in front of the server answers in its place. */
-  #tellStale(page: MirrorPage): void {
+  #reportStale(page: MirrorPage): void {
     const ageMs = Math.max(...(page.parts ?? [page]).map((part) => part.ageMs ?? 0));
-    if (ageMs === 0 || this.#toldStale) return;
-    this.#toldStale = true;
+    if (ageMs === 0 || this.#reportedStale) return;
+    this.#reportedStale = true;
     const { store, run, resource, source } = this.#ports;
     const detail = `a cache in front of the server gave a page that was ${ageMs / secondMs} s old, though asked not to`;
     store.recordEvent(run, { resource, kind: 'stale_page', subject: source.contact.address, detail });

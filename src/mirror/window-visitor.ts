@@ -14,7 +14,7 @@ import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts
 import { entriesOn } from './page.ts';
 import { PageMemory } from './page-memory.ts';
 import type { SyncProgress } from './progress.ts';
-import { askedRange } from './range.ts';
+import { requestedRange } from './range.ts';
 import { SpentError, type Allowance } from './allowance.ts';
 import type { Removal, Suspicion } from './reconcile.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
@@ -131,7 +131,7 @@ export class WindowVisitor {
   /** Records that the server has in the window's days, or in all. */
   async total(window: DayRange | null): Promise<number> {
     const { source, resource, capabilities } = this.#ports;
-    const range = window === null ? null : askedRange(window, capabilities);
+    const range = window === null ? null : requestedRange(window, capabilities);
     try {
       return await source.total(resource, range, capabilities, this.#signal);
     } catch (error) {
@@ -240,7 +240,7 @@ export class WindowVisitor {
     const { store, run, source, resource, capabilities, progress } = this.#ports;
     if (total === undefined || !isWorthSearching(window, total, capabilities)) return false;
     const { pageSize } = capabilities;
-    const range = askedRange(window, capabilities);
+    const range = requestedRange(window, capabilities);
     const read = (page: number) =>
       source.page(resource, { page, paginate: pageSize, range }, capabilities, this.#signal);
     const searched = await findDeletions({ store, read, pageSize }, window, range, total);

@@ -2,7 +2,7 @@
 
 type Write = (fields: Readonly<Record<string, unknown>>, message: string) => void;
 
-/** The part of a pino logger that we use. Fields never hold the key, a password or a whole answer. */
+/** The part of a pino logger that we use. Fields never hold the key, a password or a whole response. */
 export interface Log {
   readonly debug: Write;
   readonly info: Write;

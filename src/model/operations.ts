@@ -29,9 +29,9 @@ export interface Operation {
   readonly path: string;
   readonly summary: string;
   readonly parameters: readonly Parameter[];
-  /** Names of related records that can be asked for with the answer (reading one user). */
+  /** Names of related records that can be asked for with the response (reading one user). */
   readonly relations: readonly string[];
-  /** True where the answer is the paginated envelope. */
+  /** True where the response is the paginated envelope. */
   readonly paginated: boolean;
   /** Rules that the reference states, in our words. */
   readonly rules: readonly string[];

@@ -6,7 +6,7 @@ import type { ServedRecord, RecordKey } from './records.ts';
 import type { ResourceName } from './resources.ts';
 
 /** How a record departed from the reference. */
-export interface Surprise {
+export interface SchemaDrift {
   readonly kind:
     | 'unknown_field'
     | 'missing_field'
@@ -26,7 +26,7 @@ export interface RecordRows {
   /** Of each row. */
   readonly ids: readonly RecordKey[];
   /** Each one once. */
-  readonly surprises: readonly Surprise[];
+  readonly drifts: readonly SchemaDrift[];
   /** Records without an id that they could be kept under. */
   readonly unusable: number;
 }
@@ -59,7 +59,7 @@ export interface RelatedRow {
   readonly keys: readonly (string | null)[];
 }
 
-/** What a page brought of one relation that was asked for. */
+/** What a page brought of one relation that was requested. */
 export interface RelatedRows {
   readonly relation: string;
   readonly parents: readonly (readonly [RecordKey, readonly RelatedRow[]])[];

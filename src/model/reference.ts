@@ -141,7 +141,7 @@ function parameterRow(parameter: Parameter): string[] {
 function operationSection(operation: Operation): string {
   const { method, path, summary, parameters, relations, paginated, rules, confirm } = operation;
   const command = `admin-mirror ${operation.resource} ${operation.command}${path.includes('{user}') ? ' <id>' : ''}`;
-  const asks = confirm ? ' It asks before it sends.' : '';
+  const prompts = confirm ? ' It asks before it sends.' : '';
   const own = operation.name === 'users.auth' ? ['Answers with the user that the key belongs to.'] : [];
   const withRelations =
     relations.length === 0
@@ -153,7 +153,7 @@ Which value the parameter takes is not documented; admin-mirror sends 1.`,
         ];
   return [
     `### ${method} ${path}`,
-    `${summary}. On the command line: \`${command}\`.${asks}`,
+    `${summary}. On the command line: \`${command}\`.${prompts}`,
     ...own,
     ...(paginated ? ['See [Lists](#lists).'] : []),
     ...(parameters.length === 0

@@ -172,12 +172,12 @@ export function withoutPasswordFields(text: string, isRecord = false): string {
 }
 
 /** A shorter value may be a word such as `none`, or a number. */
-const shortestTold = 6;
+const shortestReported = 6;
 
 /** The passwords that JSON tells under their name, whether it is whole or not. */
 export function passwordsTold(json: string): string[] {
   return [...passwordFields(withPlainLetters(json), false)].flatMap(({ value }) => {
-    if (value.length < shortestTold) return [];
+    if (value.length < shortestReported) return [];
     try {
       return [String(JSON.parse(`"${value}"`))];
     } catch {

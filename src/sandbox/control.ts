@@ -196,7 +196,7 @@ export function addControlRoutes(
   const add = (
     method: 'GET' | 'PUT' | 'POST' | 'DELETE' | 'PATCH',
     url: string,
-    answer: (body: JsonRecord, params: unknown) => unknown,
+    response: (body: JsonRecord, params: unknown) => unknown,
   ): void => {
     app.route({
       method,
@@ -208,7 +208,7 @@ export function addControlRoutes(
       },
       handler: async (request, reply) => {
         try {
-          return send(reply, answer((request.body ?? {}) as JsonRecord, request.params) ?? { done: true });
+          return send(reply, response((request.body ?? {}) as JsonRecord, request.params) ?? { done: true });
         } catch (error) {
           if (!(error instanceof UsageError)) throw error;
           return send(reply.code(400), { message: error.message, advice: error.advice ?? null });

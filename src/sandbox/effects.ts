@@ -2,7 +2,7 @@
 import type { FastifyReply } from 'fastify';
 import type { Fault } from './faults.ts';
 import { toJson } from './envelope.ts';
-import type { Answer, SandboxState } from './state.ts';
+import type { Response, SandboxState } from './state.ts';
 
 /** Faults that come instead of the operation. */
 const before = new Set<Fault>([
@@ -47,12 +47,12 @@ function reset(reply: FastifyReply): void {
   reply.raw.socket?.resetAndDestroy();
 }
 
-/** Begins an answer of the full length and resets the connection half way. */
-function resetInTheMiddle(reply: FastifyReply, answer: Answer): void {
-  const body = Buffer.from(answer.body);
+/** Begins a response of the full length and resets the connection half way. */
+function resetInTheMiddle(reply: FastifyReply, response: Response): void {
+  const body = Buffer.from(response.body);
   reply.hijack();
   const { raw } = reply;
-  raw.writeHead(answer.status, { 'content-type': 'application/json', 'content-length': body.length });
+  raw.writeHead(response.status, { 'content-type': 'application/json', 'content-length': body.length });
   raw.write(body.subarray(0, Math.ceil(body.length / 2)), () => raw.socket?.resetAndDestroy());
 }
 
@@ -69,13 +69,13 @@ function sendHtml(state: SandboxState, reply: FastifyReply): void {
 }
 
 /** Spaces before the JSON: however long, it still parses. */
-function padded(answer: Answer, bytes: number): Buffer {
-  const body = Buffer.from(answer.body);
+function padded(response: Response, bytes: number): Buffer {
+  const body = Buffer.from(response.body);
   return Buffer.concat([Buffer.alloc(Math.max(0, bytes - body.length), ' '), body]);
 }
 
-function half(answer: Answer): Buffer {
-  const body = Buffer.from(answer.body);
+function half(response: Response): Buffer {
+  const body = Buffer.from(response.body);
   return body.subarray(0, Math.floor(body.length / 2));
 }
 
@@ -100,19 +100,19 @@ export function failBefore(state: SandboxState, reply: FastifyReply, fault: Faul
 }
 
 /** Answers a fault that comes after the operation, whose own answer would have been `answer`. */
-export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault, answer: Answer): void {
+export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault, response: Response): void {
   switch (fault) {
     case 'reset_middle':
-      return resetInTheMiddle(reply, answer);
+      return resetInTheMiddle(reply, response);
     case 'truncated':
     case 'commit_truncated':
-      return sendJson(reply, answer.status, half(answer));
+      return sendJson(reply, response.status, half(response));
     case 'empty_body':
     case 'commit_empty':
       void reply.code(200).header('content-type', 'application/json').send('');
       return undefined;
     case 'oversized':
-      return sendJson(reply, answer.status, padded(answer, state.behaviour.oversized_bytes));
+      return sendJson(reply, response.status, padded(response, state.behaviour.oversized_bytes));
     case 'commit_reset':
       return reset(reply);
     case 'commit_500':
@@ -136,7 +136,7 @@ export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault
     case 'commit_twice':
     case 'commit_late':
     case 'empty_list':
-      return sendJson(reply, answer.status, answer.body);
+      return sendJson(reply, response.status, response.body);
     case 'error_500':
     case 'error_502':
     case 'error_503':

@@ -7,7 +7,7 @@ import type { Behaviour } from './behaviour.ts';
 import { mix, type Random, textHash } from './random.ts';
 import type { JsonRecord } from './envelope.ts';
 
-/** Faults of answers to GET. */
+/** Faults of responses to GET. */
 export const readFaults = {
   error_500: 'answers 500 with a JSON message and a debug trace',
   error_502: 'answers 502 with a JSON message',
@@ -24,7 +24,7 @@ export const readFaults = {
   oversized: 'answers with a body of oversized_bytes',
 } as const;
 
-/** Faults of answers to POST, PUT and DELETE. Those that begin with `commit_` happen after the write was made. */
+/** Faults of responses to POST, PUT and DELETE. Those that begin with `commit_` happen after the write was made. */
 export const writeFaults = {
   error_500: 'answers 500, nothing was written',
   error_502: 'answers 502, nothing was written',
@@ -82,7 +82,7 @@ export function withLargeId(text: string): string {
 }
 
 /** The id behind one that was asked for. */
-export function askedId(id: string, behaviour: Behaviour): string {
+export function requestedId(id: string, behaviour: Behaviour): string {
   return behaviour.large_ids && /^\d{16,19}$/.test(id) ? String(BigInt(id) - largeIds) : id;
 }
 

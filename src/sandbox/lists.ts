@@ -12,11 +12,11 @@ import { minuteMs, parseDay, parseInstant, startOfDay, timestampOf } from '../mo
 import type { Behaviour } from './behaviour.ts';
 import { type Condition, dateCondition } from './calendar.ts';
 import { envelopeAround, fromJson, type JsonRecord, toJson } from './envelope.ts';
-import { askedId, changesFields, withFieldFaults, withLargeId } from './faults.ts';
+import { requestedId, changesFields, withFieldFaults, withLargeId } from './faults.ts';
 import type { SqlValue } from './records.ts';
 import { badRequest, invalid, serverError } from './refusal.ts';
 import { quoted } from './schema.ts';
-import type { Answer, SandboxState } from './state.ts';
+import type { Response, SandboxState } from './state.ts';
 
 interface Order {
   readonly sql: string;
@@ -34,7 +34,7 @@ const uniqueKeys: Readonly<Record<ResourceName, readonly string[]>> = {
   coupons: ['id'],
 };
 
-function asked(resource: Resource, sort: unknown, behaviour: Behaviour): (readonly [string, string])[] {
+function requested(resource: Resource, sort: unknown, behaviour: Behaviour): (readonly [string, string])[] {
   if (sort === undefined || sort === '') return [];
   if (typeof sort !== 'object' || sort === null || Array.isArray(sort)) {
     throw invalid({ sort: ['The sort must be an array.'] });
@@ -61,7 +61,7 @@ function asked(resource: Resource, sort: unknown, behaviour: Behaviour): (readon
 
 /** The order of a list. Refuses unknown keys with 400 and unknown directions with 422. */
 function orderOf(resource: Resource, sort: unknown, behaviour: Behaviour, salt: () => number): Order {
-  const keys = asked(resource, sort, behaviour);
+  const keys = requested(resource, sort, behaviour);
   if (behaviour.sorts === 'random') return { sql: `${shuffled}, id`, values: [salt()] };
   if (behaviour.sorts === 'ignored' || keys.length === 0) return { sql: 'id', values: [] };
   const parts: string[] = [];
@@ -162,9 +162,9 @@ function filterCondition(resource: Resource, key: string, value: string, behavio
   const field = resource.fields.find((each) => each.name === key);
   if (field === undefined) throw new Error(`the filter ${key} of ${resource.name} has no field`);
   const inverted = key === 'is_subscribed' && behaviour.subscribed_filter === 'inverted';
-  if (key === 'id') return fieldFilter(field, askedId(value, behaviour));
-  const asked = inverted && (value === '0' || value === '1') ? String(1 - Number(value)) : value;
-  return fieldFilter(field, asked);
+  if (key === 'id') return fieldFilter(field, requestedId(value, behaviour));
+  const requested = inverted && (value === '0' || value === '1') ? String(1 - Number(value)) : value;
+  return fieldFilter(field, requested);
 }
 
 function isKnown(resource: Resource, key: string): boolean {
@@ -208,10 +208,10 @@ function wholeNumber(value: unknown): number | undefined {
 /** Records on a page, by the request and the switches; -1 asks for all of them. */
 function pageSize(state: SandboxState, query: Query, total: number): number {
   const { page_max: most, page_over: over } = state.behaviour;
-  const asked = wholeNumber(query['paginate']);
-  if (asked === undefined || asked === 0 || asked < -1 || over === 'ignore') return defaultPageSize;
-  const wanted = asked === -1 ? Math.max(1, total) : asked;
-  if (most === 0 || (wanted <= most && asked !== -1)) return wanted;
+  const requested = wholeNumber(query['paginate']);
+  if (requested === undefined || requested === 0 || requested < -1 || over === 'ignore') return defaultPageSize;
+  const wanted = requested === -1 ? Math.max(1, total) : requested;
+  if (most === 0 || (wanted <= most && requested !== -1)) return wanted;
   if (over === 'clamp') return most;
   throw invalid({ paginate: [`The paginate field must not be greater than ${most}.`] });
 }
@@ -232,15 +232,15 @@ function includesOf(resource: Resource, query: Query, behaviour: Behaviour): str
   const refused = wordsOf(behaviour.includes_refused);
   const ignored = wordsOf(behaviour.includes_ignored);
   const known = (resource.includes ?? []).filter((each) => !refused.includes(each));
-  const asked = [...new Set(wordsOf(value))].filter((each) => each !== '' && !ignored.includes(each));
-  const unknown = asked.filter((each) => !known.includes(each));
+  const requested = [...new Set(wordsOf(value))].filter((each) => each !== '' && !ignored.includes(each));
+  const unknown = requested.filter((each) => !known.includes(each));
   if (unknown.length > 0 && behaviour.unknown_keys === 'refuse') {
     throw badRequest(
       `Requested include(s) \`${unknown.join(', ')}\` are not allowed. ` +
         (known.length > 0 ? `Allowed include(s) are \`${known.join(', ')}\`.` : 'There are no allowed includes.'),
     );
   }
-  return asked.filter((each) => known.includes(each));
+  return requested.filter((each) => known.includes(each));
 }
 
 /** The related records under a name; a list's `user` is the one that an email belongs to. */
@@ -305,12 +305,12 @@ function totalOf(state: SandboxState, resource: Resource, where: string, values:
 }
 
 /** The resource whose records the list shows, which `lists_of` may make another one. */
-function shownIn(asked: Resource, { lists_of: lists }: Behaviour): Resource {
+function shownIn(requested: Resource, { lists_of: lists }: Behaviour): Resource {
   const [, other = ''] =
     wordsOf(lists)
       .map((each) => each.split(':'))
-      .find(([name]) => name === asked.name) ?? [];
-  return isResourceName(other) ? resourceOf(other) : asked;
+      .find(([name]) => name === requested.name) ?? [];
+  return isResourceName(other) ? resourceOf(other) : requested;
 }
 
 /** The record's text under the id that `same_ids` gives it. */
@@ -324,10 +324,10 @@ function underSameId(text: string, { name }: Resource, { same_ids: same }: Behav
 }
 
 /** Answers a list request. Throws Refusal where the query breaks a rule. */
-export function answerList(state: SandboxState, asked: Resource, query: Query): Answer {
-  const resource = shownIn(asked, state.behaviour);
-  // What another list is asked for by, this one may not know.
-  const lenient = resource === asked ? {} : ({ unknown_keys: 'ignore' } as const);
+export function responseList(state: SandboxState, requested: Resource, query: Query): Response {
+  const resource = shownIn(requested, state.behaviour);
+  // What another list is requested by, this one may not know.
+  const lenient = resource === requested ? {} : ({ unknown_keys: 'ignore' } as const);
   const table = state.tables[resource.name];
   const behaviour = { ...state.behaviour, ...lenient };
   if (wordsOf(behaviour.empty_lists).includes(resource.name)) return emptyList(state, resource, query);
@@ -361,7 +361,7 @@ export function answerList(state: SandboxState, asked: Resource, query: Query): 
             return asObject ? `"${index}":${text}` : text;
           }),
       );
-  const path = `${state.url}${asked.path}`;
+  const path = `${state.url}${requested.path}`;
   const facts = { path, query: otherParameters(state, query), page, perPage, total, count: records.count, asObject };
   const { head, tail: end } = envelopeAround(facts);
   return { status: 200, body: Buffer.concat([Buffer.from(head), records.bodies, Buffer.from(end)]) };
@@ -372,9 +372,9 @@ function joinRecords(texts: readonly string[]): { bodies: Buffer; count: number 
 }
 
 /** The list of nothing, for the fault that says so. */
-export function emptyList(state: SandboxState, resource: Resource, query: Query): Answer {
-  const asked = wholeNumber(query['paginate']);
-  const perPage = asked !== undefined && asked > 0 ? asked : defaultPageSize;
+export function emptyList(state: SandboxState, resource: Resource, query: Query): Response {
+  const requested = wholeNumber(query['paginate']);
+  const perPage = requested !== undefined && requested > 0 ? requested : defaultPageSize;
   const facts = {
     path: `${state.url}${resource.path}`,
     query: '',

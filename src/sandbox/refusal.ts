@@ -1,7 +1,7 @@
 /** Answers that refuse, in the shapes of the API's family: one class, and a maker for each kind. */
 import type { JsonRecord } from './envelope.ts';
 
-/** Thrown by whatever handles a request; the server turns it into the answer. */
+/** Thrown by whatever handles a request; the server turns it into the response. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly status: number;

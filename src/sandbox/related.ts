@@ -10,7 +10,7 @@ export type Parent = 'users' | 'packages';
 /** Kinds of which a record has one or none. */
 const single = new Set(['affiliate', 'address', 'category']);
 
-/** A package can have sold more than an answer can carry. */
+/** A package can have sold more than a response can carry. */
 const mostPackageOrders = 1_000;
 
 const place = 'parent = ? AND kind = ? AND parent_id = ?';

@@ -9,7 +9,7 @@ export class RateLimit {
   #start = 0;
   #used = 0;
 
-  /** Counts a request: the headers for its answer. Throws the 429 where the limit is reached. */
+  /** Counts a request: the headers for its response. Throws the 429 where the limit is reached. */
   take(state: SandboxState): Record<string, string> {
     const { rate_limit: limit, rate_window: window, rate_headers: shown } = state.behaviour;
     if (limit === 0) return {};
@@ -90,7 +90,7 @@ export class RequestLog {
     addOne(this.#faults, fault);
   }
 
-  answered(entry: LoggedRequest, status: number): void {
+  responded(entry: LoggedRequest, status: number): void {
     entry.status = status;
     addOne(this.#byStatus, String(status));
   }

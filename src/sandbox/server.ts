@@ -10,16 +10,16 @@ import type { Churn } from './churn.ts';
 import { comesBefore, failAfter, failBefore, htmlPage, retryAfter } from './effects.ts';
 import type { Fault, Faults } from './faults.ts';
 import type { LateWrites } from './late-writes.ts';
-import { answerList, emptyList, type Query, servedRecord } from './lists.ts';
+import { responseList, emptyList, type Query, servedRecord } from './lists.ts';
 import type { LoggedRequest, RateLimit, RequestLog } from './request-log.ts';
 import { forbidden, noSuchRoute, notFound, Refusal, serverError, unauthenticated } from './refusal.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
-import type { Answer, SandboxState } from './state.ts';
+import type { Response, SandboxState } from './state.ts';
 import { changeBalance, createUser, deleteUser, sendEmail, sendNotification, updateUser, userOf } from './users.ts';
 
 interface Kept {
   readonly at: number;
-  readonly answer: Answer;
+  readonly response: Response;
 }
 
 const compressors = {
@@ -30,21 +30,21 @@ const compressors = {
   zstd: zlib.zstdCompressSync,
 } as const;
 
-/** The records of an answer, a list or one. */
-function recordsIn({ body }: Answer): JsonRecord[] {
+/** The records of a response, a list or one. */
+function recordsIn({ body }: Response): JsonRecord[] {
   const parsed = fromJson(body.toString());
   const inner = parsed['data'] ?? parsed['user'] ?? parsed;
   const isList = Array.isArray(inner) || !('id' in (inner as JsonRecord));
   return isList ? Object.values(inner as JsonRecord[]) : [inner as JsonRecord];
 }
 
-/** Whether the host fails to make the answer: too many records, too many bytes, a record that it cannot serialise. */
-function breaks({ behaviour }: SandboxState, { resource, method, paginated }: Operation, answer: Answer): boolean {
+/** Whether the host fails to make the response: too many records, too many bytes, a record that it cannot serialise. */
+function breaks({ behaviour }: SandboxState, { resource, method, paginated }: Operation, response: Response): boolean {
   const { page_breaks_over: most, page_breaks_bytes: mostBytes, poisoned } = behaviour;
-  if (method !== 'GET' || answer.status !== 200) return false;
-  if (mostBytes > 0 && Buffer.byteLength(answer.body) > mostBytes) return true;
+  if (method !== 'GET' || response.status !== 200) return false;
+  if (mostBytes > 0 && Buffer.byteLength(response.body) > mostBytes) return true;
   if (most === 0 && poisoned === '') return false;
-  const records = recordsIn(answer);
+  const records = recordsIn(response);
   const bad = new Set(poisoned.split(',').map((each) => each.trim()));
   return (
     (paginated && most > 0 && records.length > most) || records.some(({ id }) => bad.has(`${resource}:${String(id)}`))
@@ -55,7 +55,7 @@ function breaks({ behaviour }: SandboxState, { resource, method, paginated }: Op
 class Host {
   readonly #kept = new Map<string, Kept>();
 
-  /** Gives the answer of the cache where there is one; true where that was sent. */
+  /** Gives the response of the cache where there is one; true where that was sent. */
   sendKept(state: SandboxState, request: FastifyRequest, reply: FastifyReply): boolean {
     const { cache_seconds: seconds, cache_obeys: obeys } = state.behaviour;
     const kept = this.#kept.get(request.url);
@@ -64,25 +64,31 @@ class Host {
     const age = Math.floor((state.clock.now() - kept.at) / 1_000);
     if (age > seconds) return false;
     reply.headers({ age: String(age), date: new Date(kept.at).toUTCString() });
-    send(state, reply, kept.answer);
+    send(state, reply, kept.response);
     return true;
   }
 
-  send(state: SandboxState, operation: Operation, request: FastifyRequest, reply: FastifyReply, answer: Answer): void {
+  send(
+    state: SandboxState,
+    operation: Operation,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    response: Response,
+  ): void {
     const { page_breaks_how: how, cache_seconds: seconds } = state.behaviour;
-    if (breaks(state, operation, answer)) {
+    if (breaks(state, operation, response)) {
       if (how === 'says_so') return send(state, reply, { status: 200, body: toJson({ message: 'Be right back.' }) });
-      return failAfter(state, reply, how, answer);
+      return failAfter(state, reply, how, response);
     }
-    if (seconds > 0 && request.method === 'GET') this.#kept.set(request.url, { at: state.clock.now(), answer });
-    return send(state, reply, answer);
+    if (seconds > 0 && request.method === 'GET') this.#kept.set(request.url, { at: state.clock.now(), response });
+    return send(state, reply, response);
   }
 }
 
-function send({ behaviour }: SandboxState, reply: FastifyReply, answer: Answer): void {
+function send({ behaviour }: SandboxState, reply: FastifyReply, response: Response): void {
   const { compression, byte_order_mark: marked } = behaviour;
-  reply.code(answer.status).header('content-type', 'application/json');
-  const body = marked ? Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from(answer.body)]) : answer.body;
+  reply.code(response.status).header('content-type', 'application/json');
+  const body = marked ? Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from(response.body)]) : response.body;
   if (compression === 'none') {
     void reply.send(body);
     return;
@@ -116,7 +122,7 @@ function user(state: SandboxState, record: JsonRecord, relations: readonly strin
 }
 
 /** The relations whose parameter is there and not switched off. */
-function askedRelations(query: Query): string[] {
+function requestedRelations(query: Query): string[] {
   return userRelations.filter((name) => {
     const value = query[name];
     return value !== undefined && value !== '0' && value !== 'false';
@@ -131,22 +137,22 @@ function keyOwner(state: SandboxState): JsonRecord {
 }
 
 /** Does the operation and answers. Throws Refusal where it may not be done. */
-function answerOperation(state: SandboxState, name: OperationName, request: OperationRequest): Answer {
+function responseOperation(state: SandboxState, name: OperationName, request: OperationRequest): Response {
   const found = (): JsonRecord => userOf(state, request.user);
-  const done = (body: string, status = 200): Answer => ({ status, body });
+  const done = (body: string, status = 200): Response => ({ status, body });
   switch (name) {
     case 'users.list':
-      return answerList(state, resourceOf('users'), request.query);
+      return responseList(state, resourceOf('users'), request.query);
     case 'packages.list':
-      return answerList(state, resourceOf('packages'), request.query);
+      return responseList(state, resourceOf('packages'), request.query);
     case 'emails.list':
-      return answerList(state, resourceOf('emails'), request.query);
+      return responseList(state, resourceOf('emails'), request.query);
     case 'coupons.list':
-      return answerList(state, resourceOf('coupons'), request.query);
+      return responseList(state, resourceOf('coupons'), request.query);
     case 'users.auth':
       return done(user(state, keyOwner(state), []));
     case 'users.get':
-      return done(user(state, found(), askedRelations(request.query)));
+      return done(user(state, found(), requestedRelations(request.query)));
     case 'users.orders':
       return done(wrapped(state, 'orders', toJson(state.related.list('users', found(), 'orders'))));
     case 'users.payments':
@@ -223,39 +229,39 @@ function bodyOf(request: FastifyRequest): JsonRecord {
   return typeof body === 'object' && body !== null && !Array.isArray(body) ? (body as JsonRecord) : {};
 }
 
-function asked(request: FastifyRequest): OperationRequest {
+function requested(request: FastifyRequest): OperationRequest {
   const { user } = request.params as { user?: string };
   return { user: user ?? '', query: request.query as Query, body: bodyOf(request) };
 }
 
 /** Does the operation in one transaction: a refusal half way leaves nothing behind. */
-function perform(parts: ServerParts, operation: Operation, request: OperationRequest): Answer {
+function perform(parts: ServerParts, operation: Operation, request: OperationRequest): Response {
   const { state } = parts;
-  if (operation.method === 'GET') return answerOperation(state, operation.name, request);
-  return state.db.transaction(() => answerOperation(state, operation.name, request))();
+  if (operation.method === 'GET') return responseOperation(state, operation.name, request);
+  return state.db.transaction(() => responseOperation(state, operation.name, request))();
 }
 
-/** The answer of a write of which nothing is kept. */
-function undone(parts: ServerParts, operation: Operation, request: OperationRequest): Answer {
-  let answer: Answer | undefined;
+/** The response of a write of which nothing is kept. */
+function undone(parts: ServerParts, operation: Operation, request: OperationRequest): Response {
+  let response: Response | undefined;
   const back = new Error('rolled back');
   try {
     parts.state.db.transaction(() => {
-      answer = answerOperation(parts.state, operation.name, request);
+      response = responseOperation(parts.state, operation.name, request);
       throw back;
     })();
   } catch (error) {
     if (error !== back) throw error;
   }
-  if (answer === undefined) throw back;
-  return answer;
+  if (response === undefined) throw back;
+  return response;
 }
 
-function performFaulty(parts: ServerParts, operation: Operation, request: OperationRequest, fault: Fault): Answer {
+function performFaulty(parts: ServerParts, operation: Operation, request: OperationRequest, fault: Fault): Response {
   if (fault === 'empty_list') return emptyList(parts.state, resourceOf(operation.resource), request.query);
   if (fault === 'lost') return undone(parts, operation, request);
-  const answer = perform(parts, operation, request);
-  return fault === 'commit_twice' ? perform(parts, operation, request) : answer;
+  const response = perform(parts, operation, request);
+  return fault === 'commit_twice' ? perform(parts, operation, request) : response;
 }
 
 function serve(
@@ -277,7 +283,7 @@ function serve(
   reply.headers(parts.rate.take(state));
   checkPermission(state, operation);
   if (isList) parts.churn.beforeList(state, operation.resource);
-  const wanted = asked(request);
+  const wanted = requested(request);
   if (fault === 'commit_late') {
     parts.late.add(() => void perform(parts, operation, wanted), state.behaviour.late_commit_ms);
     return failBefore(state, reply, 'reset_before');
@@ -307,7 +313,7 @@ function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation
         contentType: contentType ?? null,
       });
       reply.raw.once('close', () => {
-        if (reply.raw.writableFinished) parts.log.answered(entry, reply.raw.statusCode);
+        if (reply.raw.writableFinished) parts.log.responded(entry, reply.raw.statusCode);
         parts.log.end();
       });
       await delay(parts);

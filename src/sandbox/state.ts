@@ -27,7 +27,7 @@ export interface SandboxState {
 }
 
 /** What a handler answers; the body is JSON already. */
-export interface Answer {
+export interface Response {
   readonly status: number;
   readonly body: string | Buffer;
 }

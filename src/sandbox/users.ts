@@ -3,7 +3,7 @@ import { Big } from 'big.js';
 import { type Operation, operationOf, type Parameter } from '../model/operations.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { timestampOf } from '../model/time.ts';
-import { askedId } from './faults.ts';
+import { requestedId } from './faults.ts';
 import { htmlMessage, sender } from './made-emails.ts';
 import { mix, textHash } from './random.ts';
 import { invalid, notFound, refused } from './refusal.ts';
@@ -123,8 +123,8 @@ export function nowStamp(state: SandboxState): string {
 
 /** The user of that id in a path. Throws the 404. */
 export function userOf(state: SandboxState, id: string): JsonRecord {
-  const asked = askedId(id, state.behaviour);
-  const user = /^\d{1,15}$/.test(asked) ? state.tables.users.get(Number(asked)) : undefined;
+  const requested = requestedId(id, state.behaviour);
+  const user = /^\d{1,15}$/.test(requested) ? state.tables.users.get(Number(requested)) : undefined;
   if (user === undefined || state.behaviour.missing_users) throw notFound('User', id);
   return user;
 }

@@ -146,13 +146,13 @@ interface JobValues {
 
 function jobOf(values: JobValues, { command, options }: (typeof jobRules)[JobKind]): Job {
   // In the order of the rules: what stands first there comes first on the command line.
-  const told = Object.entries(options).flatMap(([key, option]) =>
+  const reported = Object.entries(options).flatMap(([key, option]) =>
     values[key] === undefined ? [] : option.argumentsOf(values[key]),
   );
   return Object.freeze({
     name: values.name,
     run: values.run,
-    commandLine: Object.freeze([...command, ...told]),
+    commandLine: Object.freeze([...command, ...reported]),
     cron: values.cron,
     timezone: values.timezone ?? ownTimeZone(),
     jitterMs: parseDuration(values.jitter ?? '0s') ?? 0,

@@ -56,17 +56,17 @@ export function* changesIn(database: Database, name: ResourceName, span: ChangeS
   );
   const bounds = { from: span.from, to: span.to, ...(span.id === undefined ? {} : { id: span.id }) };
   for (const [at, kind, id, version] of keys.iterate(bounds)) {
-    const told = version === null ? rowOf.get(id) : versionOf.get(version);
-    if (told === undefined) throw new Error(`${name} ${id} has no version ${version ?? 'of now'}`);
+    const reported = version === null ? rowOf.get(id) : versionOf.get(version);
+    if (reported === undefined) throw new Error(`${name} ${id} has no version ${version ?? 'of now'}`);
     switch (kind) {
       case 'inserted':
-        yield { at, id, kind, before: null, after: told };
+        yield { at, id, kind, before: null, after: reported };
         break;
       case 'updated':
-        yield { at, id, kind, before: told, after: nextOf.get(id, version ?? 0n) ?? rowOf.get(id) ?? null };
+        yield { at, id, kind, before: reported, after: nextOf.get(id, version ?? 0n) ?? rowOf.get(id) ?? null };
         break;
       case 'deleted':
-        yield { at, id, kind, before: told, after: null };
+        yield { at, id, kind, before: reported, after: null };
     }
   }
 }

@@ -98,7 +98,7 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
     if (!existsSync(file)) makeFile(file);
     const database = new SqliteDatabase(file, { timeout: busyMs });
     try {
-      tellDamage(kind, database, file);
+      explainDamage(kind, database, file);
       versionOf(kind, database, file);
       database.pragma('journal_mode = WAL');
       for (const pragma of pragmas) database.pragma(pragma);
@@ -127,14 +127,14 @@ export function openForReading(
   return guarded(kind, file, () => {
     let database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
     try {
-      tellDamage(kind, database, file);
+      explainDamage(kind, database, file);
       const version = versionOf(kind, database, file);
       if (version === 0) throw empty;
       if (version < kind.migrations.length) {
         database.close();
         openForWriting(kind, file, systemClock, []).close();
         database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
-        tellDamage(kind, database, file);
+        explainDamage(kind, database, file);
       }
       database.pragma('query_only = ON');
       return database;
@@ -176,7 +176,7 @@ function damageIn(kind: FileKind, file: string, error: unknown): FileError | und
 }
 
 /** Has whatever is done over the connection tell damage as a FileError: a page may be met by any statement, at any time. */
-function tellDamage(kind: FileKind, database: Database, file: string): void {
+function explainDamage(kind: FileKind, database: Database, file: string): void {
   const telling =
     <Given extends unknown[], T>(doing: (...given: Given) => T) =>
     (...given: Given): T => {

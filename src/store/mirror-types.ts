@@ -110,7 +110,7 @@ export interface RunReport {
   readonly finished_at: Timestamp | null;
   readonly requests: number;
   readonly retries: number;
-  /** How many were answered with each HTTP status; the others had no whole answer. */
+  /** How many were answered with each HTTP status; the others had no whole response. */
   readonly answers: Readonly<Record<string, number>>;
   readonly resources: Partial<Record<ResourceName, ResourceReport>>;
 }
@@ -129,7 +129,7 @@ export interface MirrorEvent {
 }
 
 /** A row by which the server that it came from is recognised. */
-export interface StoredLandmark {
+export interface StoredKnownRecord {
   readonly id: RecordKey;
   readonly createdAt: string;
 }
@@ -216,7 +216,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   recordCapability(name: string, resource: ResourceName | '', value: unknown): void;
   forgetCapability(name: string, resource: ResourceName | ''): void;
   /** Up to so many rows by which the server is recognised: the newest or the oldest with a usable creation time. */
-  landmarks(resource: ResourceName, order: 'newest' | 'oldest', count: number): StoredLandmark[];
+  knownRecords(resource: ResourceName, order: 'newest' | 'oldest', count: number): StoredKnownRecord[];
   recordEvent(run: string, event: Omit<MirrorEvent, 'at'>): void;
   /** The last events, newest first; those of some kinds, or all. */
   events(limit: number, kinds?: readonly string[]): MirrorEvent[];
@@ -233,7 +233,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   logBytes(): number;
   /**
    * Folds the log into the file and begins it anew. Where a reader of an older state holds it back, as much is folded as
-   * can be, the log stays as long as it is, and the answer is `held`.
+   * can be, the log stays as long as it is, and the response is `held`.
    * @param wait whether to give readers some seconds to end
    */
   checkpoint(wait: boolean): 'folded' | 'held';

@@ -1,4 +1,4 @@
-/** What an answer holds under the name of a relation, as rows: a list, one record or none, in whatever shape. */
+/** What a response holds under the name of a relation, as rows: a list, one record or none, in whatever shape. */
 import type { RelatedRow } from '../model/page-rows.ts';
 import { cellOf, jsonText } from './cell.ts';
 

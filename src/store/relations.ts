@@ -9,7 +9,7 @@ import { flatViewSql, mostFlatKeys, relationTableSql, type RelatedKey } from './
 import { build, type Runner } from './tables.ts';
 
 /** Something about a relation that the operator should hear of. */
-export interface RelationSurprise {
+export interface RelationDrift {
   readonly kind: 'relation_absent' | 'relation_keys';
   readonly subject: string;
   readonly detail: string;
@@ -22,16 +22,16 @@ interface Relations {
   /** From now on pages come without them. */
   abandon(resource: ResourceName): void;
   /** Writes the related records; their parents are in the mirror by now. */
-  write(resource: ResourceName, related: readonly RelatedRows[], report: (surprise: RelationSurprise) => void): void;
+  write(resource: ResourceName, related: readonly RelatedRows[], report: (drift: RelationDrift) => void): void;
 }
 
-interface Asked {
+interface Requested {
   readonly relation: RelationTable;
   readonly put: ReturnType<typeof relationRows>;
 }
 
 export function relationsIn(database: Database, runner: Runner): Relations {
-  const sessions = new Map<ResourceName, readonly Asked[]>();
+  const sessions = new Map<ResourceName, readonly Requested[]>();
 
   function included(resource: ResourceName): string[] {
     const query = build
@@ -62,11 +62,7 @@ export function relationsIn(database: Database, runner: Runner): Relations {
   }
 
   /** Lets the view grow by the keys that it does not have yet. */
-  function grow(
-    relation: RelationTable,
-    keys: ReadonlySet<RelatedKey>,
-    report: (each: RelationSurprise) => void,
-  ): void {
+  function grow(relation: RelationTable, keys: ReadonlySet<RelatedKey>, report: (each: RelationDrift) => void): void {
     if (keys.size === 0) return;
     const known = flatKeys(runner, relation) ?? [];
     const fresh = [...keys].filter((key) => !known.includes(key));
@@ -84,20 +80,20 @@ export function relationsIn(database: Database, runner: Runner): Relations {
     include: (resource, names, at) => {
       const before = new Set(included(resource));
       exclude(resource);
-      const asked = names.map((name) => {
+      const requested = names.map((name) => {
         const relation = relationTable(resource, name);
         open(relation, at);
         return { relation, put: relationRows(database, relation) };
       });
-      sessions.set(resource, asked);
+      sessions.set(resource, requested);
       return names.some((name) => !before.has(name));
     },
     abandon: exclude,
     write: (resource, related, report) => {
       for (const { relation: name, parents, absent } of related) {
-        const asked = sessions.get(resource)?.find(({ relation }) => relation.relation === name);
-        if (asked === undefined) continue;
-        grow(asked.relation, asked.put(parents), report);
+        const requested = sessions.get(resource)?.find(({ relation }) => relation.relation === name);
+        if (requested === undefined) continue;
+        grow(requested.relation, requested.put(parents), report);
         if (!absent) continue;
         const detail = 'asked for, and absent from the answer; what the mirror has of it was left as it was';
         report({ kind: 'relation_absent', subject: name, detail });

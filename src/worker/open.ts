@@ -23,7 +23,7 @@ export function openWorkerStore(settings: Settings, clock: Clock, releases: Rele
 /** The worker that runs the jobs of the settings, wired, in real time unless `sleep` is given; it does nothing before `run`. */
 export function openWorker(
   { settings, clock, signal }: Omit<Surroundings, 'log'>,
-  ports: Pick<WorkerPorts, 'runCommand' | 'tell'> & Partial<Pick<WorkerPorts, 'sleep'>>,
+  ports: Pick<WorkerPorts, 'runCommand' | 'emit'> & Partial<Pick<WorkerPorts, 'sleep'>>,
   releases: Releases,
 ): Worker {
   const store = openWorkerStore(settings, clock, releases);

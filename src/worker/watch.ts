@@ -12,7 +12,7 @@ import { problemsOf } from './alerts/problems.ts';
 import type { WorkerEvent, WorkerView } from './events.ts';
 import { type Freshness, freshnessOf } from './status.ts';
 import { type Metrics, openMetrics } from './health/metrics.ts';
-import { jsonAnswer, type Pages } from './health/server.ts';
+import { jsonResponse, type Pages } from './health/server.ts';
 import type { Sleep } from './sleep.ts';
 
 /** What may change while it watches. */
@@ -96,11 +96,11 @@ class WorkerWatch implements Watch {
   readonly pages: Pages = {
     '/healthz': () => {
       const freshness = this.#freshness();
-      return jsonAnswer(freshness.is_fresh, { status: freshness.is_fresh ? 'ok' : 'stale', ...freshness });
+      return jsonResponse(freshness.is_fresh, { status: freshness.is_fresh ? 'ok' : 'stale', ...freshness });
     },
     '/readyz': () => {
       const problem = this.#notReady();
-      return jsonAnswer(problem === null, { status: problem === null ? 'ready' : 'not ready', problem });
+      return jsonResponse(problem === null, { status: problem === null ? 'ready' : 'not ready', problem });
     },
     '/metrics': async () => {
       const { mirror, journal } = this.#files();

@@ -86,7 +86,7 @@ export interface WorkerPorts extends RunPorts {
   readonly clock: Clock;
   /** Waits between two looks at what is due; `sleep` unless given. */
   readonly rest?: Sleep;
-  readonly tell: (event: WorkerEvent) => void;
+  readonly emit: (event: WorkerEvent) => void;
 }
 
 export interface Worker {
@@ -139,7 +139,7 @@ class ScheduleWorker implements Worker {
   }
 
   async run(): Promise<void> {
-    const { store, signal, tell } = this.#ports;
+    const { store, signal, emit: tell } = this.#ports;
     store.acquireScheduler(this.#id);
     const onStop = () => this.#wake.abort();
     signal.addEventListener('abort', onStop, { once: true });
@@ -226,7 +226,7 @@ class ScheduleWorker implements Worker {
   }
 
   #apply(decision: Decision): void {
-    const { store, clock, tell } = this.#ports;
+    const { store, clock, emit: tell } = this.#ports;
     const { job } = decision;
     switch (decision.kind) {
       case 'forget':
@@ -256,7 +256,7 @@ class ScheduleWorker implements Worker {
   }
 
   #skip({ job, occurrence, skippedBefore, outcome, why }: Omit<Extract<Decision, { kind: 'skip' }>, 'kind'>): void {
-    const { store, clock, tell } = this.#ports;
+    const { store, clock, emit: tell } = this.#ports;
     const run = { run: runId(clock), job: job.name, occurrence, command: commandText(job.commandLine) };
     store.recordSkip(run, { outcome, exitCode: null, problem: why, report: null });
     tell({ kind: 'not_run', job: job.name, occurrence, outcome, why, skippedBefore });
@@ -276,7 +276,7 @@ class ScheduleWorker implements Worker {
   }
 
   #recordEnds(): void {
-    const { store, tell } = this.#ports;
+    const { store, emit: tell } = this.#ports;
     for (const [job, { run, end }] of this.#running) {
       if (end === undefined) continue;
       const ended = store.endRun(run.run, end);
@@ -292,7 +292,7 @@ class ScheduleWorker implements Worker {
     this.#ports.store.adoptJobs(jobs);
     this.#jobs = next;
     this.#next = undefined;
-    this.#ports.tell({ kind: 'reloaded', jobs });
+    this.#ports.emit({ kind: 'reloaded', jobs });
   }
 
   /** A file that cannot be written is no reason to give up: the disk may have room again. It is reported once. */
@@ -305,7 +305,7 @@ class ScheduleWorker implements Worker {
         throw error;
       }
       if (!(error instanceof OperatorError)) throw error;
-      if (this.#trouble !== error.message) this.#ports.tell({ kind: 'trouble', error });
+      if (this.#trouble !== error.message) this.#ports.emit({ kind: 'trouble', error });
       this.#trouble = error.message;
     }
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { UnreadableAnswer, problemsIn } from '../../src/api/answer-body.ts';
+import { UnreadableResponse, problemsIn } from '../../src/api/response-body.ts';
 import { pageOf, recordIn } from '../../src/api/envelope.ts';
 import { hasLongNumber, parseExactly, stringifyExactly } from '../../src/api/exact-json.ts';
 import { envelopeOf } from './support/plain-server.ts';
@@ -55,8 +55,8 @@ describe('a page', () => {
 
   test('is told from whatever else a server sends with 200', () => {
     const other = ['', '<html>no</html>', '  <!doctype html>', '{"data":[', 'null', '[]', '{"data":{}}', '42'];
-    for (const text of other) expect(() => pageOf(answerOf(text), 1, 'users')).toThrow(UnreadableAnswer);
-    expect(() => page({ ...envelopeOf([]), data: [1] })).toThrow(UnreadableAnswer);
+    for (const text of other) expect(() => pageOf(answerOf(text), 1, 'users')).toThrow(UnreadableResponse);
+    expect(() => page({ ...envelopeOf([]), data: [1] })).toThrow(UnreadableResponse);
     expect(() => page({ ...envelopeOf([]), total: -1 })).toThrow(/total/);
     expect(() => page({ success: false, errors: ['No.'] })).toThrow('the server reports a failure');
   });

@@ -2,7 +2,7 @@ import { assert, asyncProperty, constantFrom, integer, record, uniqueArray } fro
 import { describe, expect, test } from 'vitest';
 import type { Page } from '../../src/api/envelope.ts';
 import { ServerFailed } from '../../src/api/errors.ts';
-import { type AskPage, countOf, Reach, readingRecords, readPage } from '../../src/api/narrow.ts';
+import { type RequestPage, countOf, Reach, readingRecords, readPage } from '../../src/api/narrow.ts';
 
 interface Host {
   readonly total: number;
@@ -13,9 +13,9 @@ interface Host {
 }
 
 /** A list whose records have their places as ids, and what was asked of it. */
-function listOf({ total, bad, most }: Host): { readonly ask: AskPage; readonly asked: string[] } {
+function listOf({ total, bad, most }: Host): { readonly ask: RequestPage; readonly asked: string[] } {
   const asked: string[] = [];
-  const ask: AskPage = async (page, size) => {
+  const ask: RequestPage = async (page, size) => {
     asked.push(`${page}x${size}`);
     const first = (page - 1) * size + 1;
     const places = Array.from({ length: Math.max(0, Math.min(size, total - first + 1)) }, (_, at) => first + at);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { decideRetry, defaultRetryLimits, type Failure, fullJitter } from '../../src/api/retry.ts';
-import { retryAfterOf, rateHeadersOf, waitAskedOf } from '../../src/api/answer-headers.ts';
+import { retryAfterOf, rateHeadersOf, requestedWaitOf } from '../../src/api/response-headers.ts';
 
 const half = () => 0.5;
 const early = { attempt: 1, elapsedMs: 0 };
@@ -77,6 +77,6 @@ test('X-RateLimit-Reset is read as seconds from now and as a time, and stands in
   expect(reset('30')).toBe(30_000);
   expect(reset(String(now / 1_000 + 12))).toBe(12_000);
   expect(reset(String(now + 12_000))).toBe(12_000);
-  expect(waitAskedOf({ 'x-ratelimit-reset': '4' }, now)).toBe(4_000);
-  expect(waitAskedOf({ 'x-ratelimit-reset': '4', 'retry-after': '2' }, now)).toBe(2_000);
+  expect(requestedWaitOf({ 'x-ratelimit-reset': '4' }, now)).toBe(4_000);
+  expect(requestedWaitOf({ 'x-ratelimit-reset': '4', 'retry-after': '2' }, now)).toBe(2_000);
 });

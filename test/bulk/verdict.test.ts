@@ -9,8 +9,8 @@ const absent: Judgement = { kind: 'absent', evidence: 'token', after: '0.00', no
 const unclear: Judgement = { kind: 'unclear', after: '5.00', note: '' };
 const twice = { kind: 'over_applied', evidence: 'token', after: '10.00', note: '', reversal: '' } as const;
 
-const early: Circumstances = { state: 'unknown', answer: 'lost', waited: false, agreed: false };
-const final: Circumstances = { state: 'unknown', answer: 'lost', waited: true, agreed: true };
+const early: Circumstances = { state: 'unknown', response: 'lost', waited: false, agreed: false };
+const final: Circumstances = { state: 'unknown', response: 'lost', waited: true, agreed: true };
 
 describe('a row', () => {
   const cases: readonly (readonly [string, Judgement, Circumstances, string])[] = [
@@ -19,10 +19,10 @@ describe('a row', () => {
     ['that is nowhere long enough but once stays unknown', absent, { ...final, agreed: false }, 'unknown'],
     ['that is nowhere twice but too early stays unknown', absent, { ...final, waited: false }, 'unknown'],
     ['that is nowhere long enough and twice is not applied', absent, final, 'not_applied'],
-    ['that was refused and is nowhere is rejected', absent, { ...early, answer: 'refused' }, 'rejected'],
+    ['that was refused and is nowhere is rejected', absent, { ...early, response: 'refused' }, 'rejected'],
     ['that was accepted and is nowhere is unknown', absent, { ...early, state: 'acknowledged' }, 'unknown'],
     ['that fits nothing is unknown first', unclear, early, 'unknown'],
-    ['that was refused and fits nothing is unknown first', unclear, { ...early, answer: 'refused' }, 'unknown'],
+    ['that was refused and fits nothing is unknown first', unclear, { ...early, response: 'refused' }, 'unknown'],
     ['that fits nothing for long needs a person', unclear, final, 'needs_human'],
     ['that was made twice needs a person at once', twice, early, 'needs_human'],
     ['that needs a person is settled by its token', applied, { ...early, state: 'needs_human' }, 'applied'],
@@ -67,7 +67,7 @@ describe('whatever is seen of a row in whatever state', () => {
         for (const answer of answers) {
           for (const waited of yesNo) {
             for (const agreed of yesNo) {
-              const { to } = verdictOf(judgement, { state, answer, waited, agreed });
+              const { to } = verdictOf(judgement, { state, response: answer, waited, agreed });
               combinations += 1;
               expect(to === state || mayFollow(state, to), `${state} to ${to} by ${judgement.kind}`).toBe(true);
             }

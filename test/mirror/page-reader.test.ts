@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { UnreadableAnswer } from '../../src/api/answer-body.ts';
-import type { HttpAnswer } from '../../src/api/http.ts';
+import { UnreadableResponse } from '../../src/api/response-body.ts';
+import type { HttpResponse } from '../../src/api/http.ts';
 import type { PageTask } from '../../src/mirror/page.ts';
 import { openPageReader, openPlainReader } from '../../src/mirror/page-reader.ts';
 import { eraEnd, eraStart } from '../../src/model/era.ts';
@@ -14,7 +14,7 @@ const rowsOf = [{ from: eraStart, to: eraEnd }];
 const task: PageTask = { resource: 'users', page: 2, relations: [], rowsOf };
 
 /** The response with memory of its own, as the transport gives it. */
-function responseOf(text: string): HttpAnswer {
+function responseOf(text: string): HttpResponse {
   const body = Buffer.from(new TextEncoder().encode(text).buffer);
   const headers = { 'content-type': 'application/json', date: 'Sun, 22 Nov 2026 05:00:00 GMT', age: '3' };
   return { status: 200, headers, body, bytes: body.length, milliseconds: 12 };
@@ -68,10 +68,10 @@ describe('a page that is made in a thread', () => {
       const here = await Promise.resolve()
         .then(() => openPlainReader()(responseOf(body), task))
         .catch((error: unknown) => error);
-      expect(here).toBeInstanceOf(UnreadableAnswer);
+      expect(here).toBeInstanceOf(UnreadableResponse);
       const there = openPageReader()(responseOf(body), task);
       await expect(there).rejects.toThrow(here);
-      await expect(there).rejects.toBeInstanceOf(UnreadableAnswer);
+      await expect(there).rejects.toBeInstanceOf(UnreadableResponse);
     },
   );
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Capabilities } from '../../src/api/capabilities.ts';
 import { eraEnd, eraStart, everything, outsideEra } from '../../src/model/era.ts';
 import type { Day } from '../../src/model/time.ts';
-import { askedRange, rangeBreaker } from '../../src/mirror/range.ts';
+import { requestedRange, rangeBreaker } from '../../src/mirror/range.ts';
 
 const window = { from: '2026-03-01' as Day, to: '2026-04-01' as Day };
 
@@ -29,19 +29,19 @@ describe('a window is asked for', () => {
     ['inclusive', 120, '2026-02-28', '2026-04-01'],
     ['unknown', 'unknown', '2026-02-28', '2026-04-02'],
   ] as const)('by a range wide enough for an %s end and a shift of %s minutes', (end, shift, from, to) => {
-    expect(askedRange(window, capabilities(end, shift))).toEqual({ from, to });
+    expect(requestedRange(window, capabilities(end, shift))).toEqual({ from, to });
   });
 
   test('never beyond the era', () => {
-    expect(askedRange({ from: eraStart, to: eraEnd }, capabilities('exclusive', 'unknown'))).toEqual({
+    expect(requestedRange({ from: eraStart, to: eraEnd }, capabilities('exclusive', 'unknown'))).toEqual({
       from: eraStart,
       to: eraEnd,
     });
   });
 
   test('without a range where no range can show it', () => {
-    expect(askedRange(everything, capabilities('exclusive', 0))).toBeNull();
-    expect(askedRange(outsideEra, capabilities('exclusive', 0))).toBeNull();
+    expect(requestedRange(everything, capabilities('exclusive', 0))).toBeNull();
+    expect(requestedRange(outsideEra, capabilities('exclusive', 0))).toBeNull();
   });
 });
 

@@ -5,7 +5,7 @@ import { apiSource } from '../../src/mirror/api-source.ts';
 import { openPageReader } from '../../src/mirror/page-reader.ts';
 import { storedCapabilities } from '../../src/mirror/capability-record.ts';
 import { findDeletions, type SearchPorts } from '../../src/mirror/find-deletions.ts';
-import { askedRange } from '../../src/mirror/range.ts';
+import { requestedRange } from '../../src/mirror/range.ts';
 import { hourMs, systemClock } from '../../src/model/time.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -169,7 +169,7 @@ async function searched(sandbox: Sandbox, file: string, tampered: Partial<Search
     const capabilities = storedCapabilities(store, 'users')?.capabilities;
     const window = store.windows('users')[0];
     if (capabilities === undefined || window === undefined) throw new Error('the mirror was not filled');
-    const range = askedRange(window, capabilities);
+    const range = requestedRange(window, capabilities);
     const total = await source.total('users', range, capabilities, signal);
     const read = (page: number) => {
       tampered.onRead?.();

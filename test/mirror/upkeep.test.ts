@@ -140,7 +140,7 @@ describe('the log of the mirror', () => {
           recordEvent: () => {},
         },
         run: 'one',
-        tell: () => {},
+        emit: () => {},
         stop: (reason) => void stops.push(reason),
       },
       1_600,

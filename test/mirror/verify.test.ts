@@ -113,7 +113,7 @@ describe('a mirror that was just synced', () => {
       'createdCount',
       'freshAsOf',
       'keptOut',
-      'landmarks',
+      'knownRecords',
       'liveCount',
 
       'unseenIds',

@@ -82,7 +82,7 @@ describe('rows in JSON are read as the cells that they were made of', () => {
 
 test('what is odd about a page is told once, however many records show it', () => {
   const records = [1, 2, 3].map((id) => ({ id, username: id, colour: 'red' }));
-  const { surprises, ids, unusable } = openRowMaker()('users', [...records, { id: 'none' }]);
+  const { drifts: surprises, ids, unusable } = openRowMaker()('users', [...records, { id: 'none' }]);
   expect(ids).toEqual([1, 2, 3]);
   expect(unusable).toBe(1);
   expect(surprises.filter(({ subject }) => subject === 'colour')).toHaveLength(1);

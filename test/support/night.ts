@@ -56,7 +56,7 @@ export function startNight({ from, jobs, file, commands = () => usual }: NightOp
       clock,
       sleep,
       signal: stop.signal,
-      tell: (event) => {
+      emit: (event) => {
         events.push(event);
         const said = wordsOf(event);
         if (said !== undefined) log.push(`${new Date(clock.now()).toISOString().slice(11, 16)} ${said}`);

@@ -36,7 +36,7 @@ await withReleases(async (releases) => {
   const worker = openWorker(
     { settings, clock, signal: stop.signal },
     {
-      tell: (event) => {
+      emit: (event) => {
         watch?.onEvent(event);
         if (event.kind === 'run_ended') runs += 1;
       },

@@ -96,7 +96,7 @@ test(
           sleep,
           runCommand,
           signal: stop.signal,
-          tell: (event) => {
+          emit: (event) => {
             watch?.onEvent(event);
             if (event.kind === 'run_ended' && event.run.outcome !== null) outcomes.push(event.run.outcome);
           },

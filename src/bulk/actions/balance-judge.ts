@@ -29,7 +29,7 @@ export function judgeBalance(
   target: Target<BalanceParameters>,
   before: BalanceObservation,
   now: BalanceObservation,
-  answer: AnswerKind | null,
+  response: AnswerKind | null,
 ): Judgement {
   const after = now.balance;
   if (now.hits > 1) return overApplied(target, now);
@@ -48,13 +48,13 @@ export function judgeBalance(
   }
   if (!now.found) {
     const note = 'the user is not there any more';
-    return answer === 'refused'
+    return response === 'refused'
       ? { kind: 'absent', evidence: 'answer', after, note }
       : { kind: 'unclear', after, note };
   }
   const signs = signsOf(target.parameters, before, now);
   if (signs === undefined) return { kind: 'unclear', after, note: 'the balance cannot be read' };
-  switch (answer) {
+  switch (response) {
     case 'accepted':
       return judgeAccepted(signs, after);
     case 'refused':
@@ -95,9 +95,9 @@ function signsOf(
   const unchanged = change.eq(0);
   const fits = expected.eq(now.balance);
   const alike = Math.max(0, now.alike - before.alike);
-  const told = isExplained(before, now, change);
+  const reported = isExplained(before, now, change);
   // A balance that is what the row would leave may be the row's work, whatever else is shown beside it.
-  const absent = shown && alike === 0 && (unchanged || (told && !fits));
+  const absent = shown && alike === 0 && (unchanged || (reported && !fits));
   const seen = unchanged
     ? `the balance is ${now.balance}, as it was before`
     : `the balance went from ${before.balance} to ${now.balance}${fits ? ', as it would by this row' : ''}`;
@@ -231,9 +231,9 @@ const directions: Readonly<Record<string, BalanceChangeType>> = {
 
 /** The record does what the row says, as far as it tells; an amount that is not told speaks neither for nor against. */
 function does(record: ApiRecord, { type, amount }: BalanceParameters): boolean {
-  const told = decimalOf(record['amount']);
+  const reported = decimalOf(record['amount']);
   const direction = directionOf(record);
-  const magnitude = type === 'set' ? told : (told?.abs() ?? null);
+  const magnitude = type === 'set' ? reported : (reported?.abs() ?? null);
   return (magnitude === null || magnitude.eq(amount)) && (direction === undefined || direction === type);
 }
 

@@ -24,7 +24,7 @@ interface CreateParameters {
 
 interface CreateObservation extends Observation {
   /** Whether the server finds users by these, so that who is not found is not there. */
-  readonly told: boolean;
+  readonly reported: boolean;
   /** Users with the email or the user name. */
   readonly taken: readonly number[];
   /** Those who are in everything that can be read as the row says. */
@@ -77,7 +77,7 @@ export const create: Action<CreateParameters, CreateObservation> = {
   }),
   judge,
   unsettled: (seen) =>
-    seen.told
+    seen.reported
       ? null
       : 'this server does not find users by email and user name: where an answer is lost, a person must find out ' +
         'what happened',
@@ -122,7 +122,7 @@ async function look(
   signal?: AbortSignal,
 ): Promise<CreateObservation> {
   const found = new Map<number, ApiRecord>();
-  let told = true;
+  let reported = true;
   const keys = (['email', 'username'] as const).flatMap((key) =>
     // A server may tell large letters from small ones, and still not want both.
     [...new Set([parameters[key], parameters[key].toLowerCase()])].map((wanted) => ({ key, wanted })),
@@ -133,7 +133,7 @@ async function look(
     const { records, total } = await client.list('users', { filters, paginate: pageSize }, signal);
     // Others besides: the filter was not kept to, and who is missing may stand on another page.
     const fits = records.every((record) => textOf(record[key])?.toLowerCase().includes(value) === true);
-    told &&= fits && total <= records.length;
+    reported &&= fits && total <= records.length;
     for (const record of records) {
       const id = recordId(record);
       if (id !== undefined && textOf(record[key])?.toLowerCase() === value) found.set(id, record);
@@ -141,7 +141,7 @@ async function look(
   }
   const same = [...found].flatMap(([id, record]) => (isSame(record, parameters) ? id : []));
   // Of nobody in particular: there is no key that a new user must still be known by.
-  return { found: found.size > 0, email: null, username: null, told, taken: [...found.keys()], same };
+  return { found: found.size > 0, email: null, username: null, reported, taken: [...found.keys()], same };
 }
 
 const compared = ['email', 'username', 'first_name', 'last_name'] as const;
@@ -156,7 +156,7 @@ function judge(
   _target: Target<CreateParameters>,
   before: CreateObservation,
   now: CreateObservation,
-  answer: AnswerKind | null,
+  response: AnswerKind | null,
 ): Judgement {
   const after = null;
   const made = now.same.filter((id) => !before.taken.includes(id));
@@ -167,14 +167,16 @@ function judge(
   }
   if (first !== undefined)
     return { kind: 'applied', evidence: 'record', after, note: `the new user is ${first}`, recordId: String(first) };
-  if (!now.told) {
+  if (!now.reported) {
     const note = 'the server does not find users by email and user name';
-    return answer === 'accepted'
+    return response === 'accepted'
       ? { kind: 'applied', evidence: 'answer', after, note: `the server said so; ${note}` }
       : { kind: 'unclear', after, note };
   }
   const others = now.taken.filter((id) => !before.taken.includes(id));
   if (others.length === 0) return { kind: 'absent', evidence: 'record', after, note: 'there is no such user' };
   const note = `user ${others.join(' and ')} has the email or the user name, and differs from the row`;
-  return answer === 'refused' ? { kind: 'absent', evidence: 'record', after, note } : { kind: 'unclear', after, note };
+  return response === 'refused'
+    ? { kind: 'absent', evidence: 'record', after, note }
+    : { kind: 'unclear', after, note };
 }

@@ -51,7 +51,7 @@ export const email: Action<EmailParameters, ListObservation> = {
     user: user ?? undefined,
     body: JSON.stringify({ subject, content: `${content}\n<!-- ${token} -->` }),
   }),
-  judge: (target, before, now, answer) => judgeList(target, before, now, answer, 'email'),
+  judge: (target, before, now, response) => judgeList(target, before, now, response, 'email'),
   unsettled: (seen) =>
     !seen.found || seen.shown
       ? null
@@ -165,7 +165,7 @@ export const notify: Action<NotifyParameters, ListObservation> = {
     user: user ?? undefined,
     body: JSON.stringify({ type, icon, message, ...(url === null ? {} : { url }) }),
   }),
-  judge: (target, before, now, answer) => judgeList(target, before, now, answer, 'notification'),
+  judge: (target, before, now, response) => judgeList(target, before, now, response, 'notification'),
   unsettled: (seen) =>
     !seen.found || seen.shown
       ? null
@@ -251,7 +251,7 @@ function judgeList(
   { token }: Pick<Target, 'token'>,
   before: ListObservation,
   now: ListObservation,
-  answer: AnswerKind | null,
+  response: AnswerKind | null,
   kind: string,
 ): Judgement {
   const after = null;
@@ -262,12 +262,12 @@ function judgeList(
   }
   if (!now.found) {
     const note = 'the user is not there any more';
-    return answer === 'refused'
+    return response === 'refused'
       ? { kind: 'absent', evidence: 'answer', after, note }
       : { kind: 'unclear', after, note };
   }
   if (!before.shown || !now.shown) {
-    return answer === 'accepted'
+    return response === 'accepted'
       ? { kind: 'applied', evidence: 'answer', after, note: `the server said so; it shows no ${kind}s` }
       : { kind: 'unclear', after, note: `the server shows no ${kind}s` };
   }
@@ -280,7 +280,7 @@ function judgeList(
   const others = newOnes(before, now.others);
   if (others.length === 0) return { kind: 'absent', evidence: 'record', after, note: `there is no new ${kind}` };
   // The server may have written it down in other words than it was sent.
-  if (answer === 'accepted' && others.length === 1) {
+  if (response === 'accepted' && others.length === 1) {
     return { kind: 'applied', evidence: 'record', after, note: `one new ${kind}, in other words than were sent` };
   }
   return { kind: 'unclear', after, note: `${others.length} new ${kind}s in other words than were sent` };

@@ -128,11 +128,11 @@ function judge(
   { parameters }: Target<UpdateParameters>,
   before: UpdateObservation,
   now: UpdateObservation,
-  answer: AnswerKind | null,
+  response: AnswerKind | null,
 ): Judgement {
   if (!now.found) {
     const note = 'the user is not there any more';
-    return answer === 'refused'
+    return response === 'refused'
       ? { kind: 'absent', evidence: 'answer', after: null, note }
       : { kind: 'unclear', after: null, note };
   }

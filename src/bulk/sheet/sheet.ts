@@ -55,7 +55,7 @@ export interface Sheet {
   readonly rows: readonly SheetRow[];
   /** Blank rows between others; those after the last one are not counted. */
   readonly blankRows: number;
-  /** What the user should be told: sheets passed over, cells trimmed, blank rows. */
+  /** What the user should be told: sheets skipped, cells trimmed, blank rows. */
   readonly notes: readonly string[];
   /** Of cells: errors, formulas without a value, text outside of the columns. */
   readonly problems: readonly SheetProblem[];

@@ -27,7 +27,7 @@ import { withReleases } from '../../model/releases.ts';
  * The mark that the person chose; null where nobody can be asked, or nobody wants to be. Throws a UsageError where none
  * is meant, and an InterruptedError where the question is broken off.
  */
-async function askMark(
+async function promptMark(
   context: CliContext,
   { readings, row, text, count }: MarkQuestion,
   unasked: boolean,
@@ -36,7 +36,7 @@ async function askMark(
   const { confirm, isCancel, select } = await import('@clack/prompts');
   const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
   const [only, another] = readings;
-  const answer = await onTerminal<DecimalMark | boolean | symbol>(context, (terminal) =>
+  const response = await onTerminal<DecimalMark | boolean | symbol>(context, (terminal) =>
     only !== undefined && another === undefined
       ? confirm({
           ...terminal,
@@ -54,8 +54,8 @@ async function askMark(
         }),
   );
   context.signal.throwIfAborted();
-  if (isCancel(answer)) throw new InterruptedError('SIGINT');
-  const mark = answer === true ? only?.mark : answer;
+  if (isCancel(response)) throw new InterruptedError('SIGINT');
+  const mark = response === true ? only?.mark : response;
   if (typeof mark === 'string') return mark;
   throw new UsageError('the amounts of the file cannot be read; nothing was planned', {
     advice: 'Write them as plain numbers, such as 1234.56, and run it again.',
@@ -115,7 +115,7 @@ export async function readFile(
   const { decimals } = context.settings().bulk;
   const options = { decimals, mark: flags.decimal ?? null, allowForce: flags.allowForce === true };
   const read = readRows(sheet, action, options);
-  const mark = read.question === undefined ? null : await askMark(context, read.question, flags.yes === true);
+  const mark = read.question === undefined ? null : await promptMark(context, read.question, flags.yes === true);
   const rows = mark === null ? read : readRows(sheet, action, { ...options, mark });
   return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
 }

@@ -45,7 +45,7 @@ export async function runRehearsal(
     const batch = await planNamed(ports, action, rows, source);
     await checkAgain(context, ports, batch, flags);
     const { journal } = ports;
-    const told = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
+    const reported = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
     const planned = await reportOf(journal, batch);
     if (planned.counts.invalid > 0 || planned.problems.length > 0) {
       if (context.json()) printJson(context, { ...planned, rehearsal: true });
@@ -53,7 +53,7 @@ export async function runRehearsal(
       throw new UsageError(
         `${planned.counts.invalid} of ${counted(planned.rows, 'row')} ${planned.counts.invalid === 1 ? 'is' : 'are'} invalid; none would be sent`,
         {
-          advice: `Correct them in the file, and rehearse it again.\n${told}`,
+          advice: `Correct them in the file, and rehearse it again.\n${reported}`,
         },
       );
     }
@@ -69,7 +69,7 @@ export async function runRehearsal(
         `rows      ${count.toLocaleString('en')}: ${words.countWords(report)}`,
         ...words.problemLines(context, report),
         '',
-        told,
+        reported,
       ];
       for (const line of lines) printLine(context, line);
     });

@@ -3,7 +3,7 @@ import { counted } from '../../model/counted.ts';
 import type { Action } from '../../bulk/action.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
-import { askConsent, noteProfile } from '../consent.ts';
+import { promptForConsent, noteProfile } from '../consent.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
@@ -53,14 +53,14 @@ export async function runResume(context: CliContext, name: string, flags: SendFl
     }
     await checkServer(batch, ports.client, context.signal);
     const consent = { ...ports.rules, again: againOf(flags), approved: null };
-    await sendAndTell(context, ports, batch, action, flags, consent);
+    await sendAndReport(context, ports, batch, action, flags, consent);
   });
 }
 
 export async function runReconcile(context: CliContext, name: string, flags: SendFlags): Promise<void> {
   await withBatch(context, name, async (ports, batch, action) => {
     await checkServer(batch, ports.client, context.signal);
-    await sendAndTell(context, ports, batch, action, flags, null);
+    await sendAndReport(context, ports, batch, action, flags, null);
   });
 }
 
@@ -97,7 +97,7 @@ async function apply(
   await checkMemory(ports, flags.acceptJournal === true);
   await checkClaimable(journal, batch, { ...rules, again }, clock);
   const approved = await approve(context, ports, batch, action, flags);
-  await sendAndTell(context, ports, batch, action, flags, { ...rules, again, approved });
+  await sendAndReport(context, ports, batch, action, flags, { ...rules, again, approved });
 }
 
 /** Throws LockHeldError where another process is at the batch. */
@@ -133,7 +133,7 @@ async function approve(
   const rows = counted(planned, 'row');
   const [typed, total] = action.typed === 'net' ? await netWords(journal, batch) : [String(planned), ''];
   const doing = `send ${rows}${left}${total} to ${client.address}`;
-  await askConsent(context, { doing, typed }, false);
+  await promptForConsent(context, { doing, typed }, false);
   return `by typing ${typed}`;
 }
 
@@ -147,7 +147,7 @@ async function netWords(journal: Journal, batch: Batch): Promise<[typed: string,
 }
 
 /** @param consent null where nothing is to be sent, and every row is only looked for */
-function sendAndTell(
+function sendAndReport(
   context: CliContext,
   ports: BulkPorts,
   batch: Batch,
@@ -176,7 +176,7 @@ export async function sendWatched(
   action: Action,
   flags: SendFlags,
   consent: Consent | null,
-  tell: (report: BatchReport) => Promise<void>,
+  emit: (report: BatchReport) => Promise<void>,
 ): Promise<void> {
   const { journal, client, clock, signal, surroundings, memory } = ports;
   const { settleAfterMs, concurrency, againWithinMs } = context.settings().bulk;
@@ -206,7 +206,7 @@ export async function sendWatched(
   }
   const report = await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
   watch.ended({ state: report.state, ...report.counts });
-  await tell(report);
+  await emit(report);
   signal.throwIfAborted();
   const error = endError(stop, report, batch.batch);
   if (error !== null) throw error;

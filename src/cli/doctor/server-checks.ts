@@ -1,13 +1,13 @@
 /** The doctor on the server: reachable, this API, the key accepted, clocks that agree. One request, sent once. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type PeerCertificate, TLSSocket } from 'node:tls';
-import { bodyOf, UnreadableAnswer } from '../../api/answer-body.ts';
-import { refusalOf, type RequestName } from '../../api/answer-errors.ts';
-import { rateHeadersOf, serverTimeOf } from '../../api/answer-headers.ts';
+import { bodyOf, UnreadableResponse } from '../../api/response-body.ts';
+import { refusalOf, type RequestName } from '../../api/response-errors.ts';
+import { rateHeadersOf, serverTimeOf } from '../../api/response-headers.ts';
 import { type Capabilities, measureCapabilities } from '../../api/capabilities.ts';
 import type { Client } from '../../api/client.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../../api/errors.ts';
-import { type HttpAnswer, openHttp } from '../../api/http.ts';
+import { type HttpResponse, openHttp } from '../../api/http.ts';
 import type { Network } from '../../api/network.ts';
 import { TransportError } from '../../api/transport-error.ts';
 import { capabilityWords, sizeWords } from '../capability-words.ts';
@@ -63,8 +63,8 @@ export async function checkServer(server: ServerToCheck): Promise<ServerChecks> 
   };
   subscribe('undici:client:connected', onConnected);
   try {
-    const answer = await http.send({ method, path }, server.signal);
-    const { checks, usable } = judgeServer(answer, server, name);
+    const response = await http.send({ method, path }, server.signal);
+    const { checks, usable } = judgeServer(response, server, name);
     return { checks: [...checks, ...checkCertificate('certificate', certificate, server.clock)], usable };
   } catch (error) {
     server.signal.throwIfAborted();
@@ -81,27 +81,28 @@ export async function checkServer(server: ServerToCheck): Promise<ServerChecks> 
   }
 }
 
-function judgeServer(answer: HttpAnswer, server: ServerToCheck, name: RequestName): ServerChecks {
-  const reached = ok('server', `${server.baseUrl} answers in ${Math.round(answer.milliseconds)} ms`);
-  const key = checkAnswer(answer, server, name);
+function judgeServer(response: HttpResponse, server: ServerToCheck, name: RequestName): ServerChecks {
+  const reached = ok('server', `${server.baseUrl} answers in ${Math.round(response.milliseconds)} ms`);
+  const key = checkResponse(response, server, name);
   // Without a key that was accepted, a limit or a clock may be those of something in front of the server.
-  const about = key.state === 'fail' ? [] : [...checkClock(answer, server.clock), ...checkRate(answer, server.clock)];
+  const about =
+    key.state === 'fail' ? [] : [...checkClock(response, server.clock), ...checkRate(response, server.clock)];
   const there = key.exitCode === 4 ? { ...key, name: 'server' } : key;
   const first = there.name === 'server' ? [there, skipped('key on the server', 'not asked')] : [reached, there];
   return { checks: [...first, ...about], usable: server.key !== undefined && key.state !== 'fail' };
 }
 
-function checkAnswer(answer: HttpAnswer, server: ServerToCheck, name: RequestName): Check {
+function checkResponse(response: HttpResponse, server: ServerToCheck, name: RequestName): Check {
   const check = 'key on the server';
-  const { status } = answer;
+  const { status } = response;
   if (server.key === undefined && (status === 401 || status === 403)) return skipped(check, 'there is no key to try');
   // The key may be allowed to list and not to see its own user.
-  if (status === 403) return warn(check, refusalOf(answer, name).message, 'Listing is tried all the same.');
-  if (status < 200 || status >= 300) return failed(check, refusalOf(answer, name));
+  if (status === 403) return warn(check, refusalOf(response, name).message, 'Listing is tried all the same.');
+  if (status < 200 || status >= 300) return failed(check, refusalOf(response, name));
   try {
-    return ok(check, `accepted${ownerOf(bodyOf(answer))}`);
+    return ok(check, `accepted${ownerOf(bodyOf(response))}`);
   } catch (error) {
-    if (!(error instanceof UnreadableAnswer)) throw error;
+    if (!(error instanceof UnreadableResponse)) throw error;
     const advice = 'Check the base address: the server that has /api/v1, without /api/v1.';
     return failed(check, new NotTheApi(`${name.request}: ${error.message}`, { advice }));
   }
@@ -119,7 +120,7 @@ export function checkCertificate(name: string, certificate: PeerCertificate | un
   return [left > renewalDays ? ok(name, found) : warn(name, found, 'Renew it, or ask whoever runs the server to.')];
 }
 
-/** What the answer looks like is not documented: a user, or one inside `data` or `user`. */
+/** What the response looks like is not documented: a user, or one inside `data` or `user`. */
 function ownerOf(body: unknown): string {
   if (typeof body !== 'object' || body === null) return '';
   const inner = 'data' in body ? body.data : 'user' in body ? body.user : body;
@@ -127,8 +128,8 @@ function ownerOf(body: unknown): string {
   return `; it belongs to ${String(inner.username)}`;
 }
 
-function checkClock(answer: HttpAnswer, clock: Clock): Check[] {
-  const theirs = serverTimeOf(answer.headers);
+function checkClock(response: HttpResponse, clock: Clock): Check[] {
+  const theirs = serverTimeOf(response.headers);
   if (theirs === undefined) return [ok('clock', 'the server does not tell its time')];
   const difference = theirs - clock.now();
   if (Math.abs(difference) <= largestDifferenceMs) return [ok('clock', 'the two clocks agree')];
@@ -145,8 +146,8 @@ function lengthOf(ms: number): string {
   return `${Math.round(ms / secondMs)} s`;
 }
 
-function checkRate(answer: HttpAnswer, clock: Clock): Check[] {
-  const { limit, remaining } = rateHeadersOf(answer.headers, clock.now());
+function checkRate(response: HttpResponse, clock: Clock): Check[] {
+  const { limit, remaining } = rateHeadersOf(response.headers, clock.now());
   if (limit === undefined) return [];
   return [
     ok('rate limit', `${counted(limit, 'request')} a window${remaining === undefined ? '' : `, ${remaining} left`}`),
@@ -162,7 +163,7 @@ interface ListChecks {
 
 interface ListsToCheck {
   readonly client: Client;
-  /** Records on a page that are asked for. */
+  /** Records on a page that are requested. */
   readonly pageSize: number;
   /** What is on record of the list; null where it is to be measured. */
   readonly stored: (resource: ResourceName) => CapabilityStatus | null;
@@ -190,8 +191,8 @@ export async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
     }
   }
   const all = refusals.length === resourceNames.length;
-  const told = all ? refusals : refusals.map(({ name, finding, advice }) => warn(name, finding, advice));
-  return { checks: [...told, ...checks], capabilities, measured };
+  const reported = all ? refusals : refusals.map(({ name, finding, advice }) => warn(name, finding, advice));
+  return { checks: [...reported, ...checks], capabilities, measured };
 }
 
 /** What is on record, once the list has answered: the key may not see it any more. */
@@ -215,14 +216,14 @@ async function measureOne(
   return describeCapabilities(capabilities, timestampOf(clock.now()));
 }
 
-function judgeList(resource: ResourceName, status: CapabilityStatus, asked: number, isNew: boolean): Check {
+function judgeList(resource: ResourceName, status: CapabilityStatus, requested: number, isNew: boolean): Check {
   const name = `${resource} list`;
   const when = isNew ? 'measured now' : `measured ${status.measured_at}`;
   const why = status.notes.map((note) => note.replace(`${resource}: `, '')).join('; ');
   const remarks = `(${[why, when].filter((each) => each !== '').join('; ')})`;
-  const found = `${capabilityWords(status, asked)} ${remarks}`;
+  const found = `${capabilityWords(status, requested)} ${remarks}`;
   if (status.sorts !== 'ignored' && status.ranges !== null) return ok(name, found);
   // Nothing is wrong with an empty list.
-  if (why.includes('no record')) return ok(name, `${sizeWords(status, asked)} ${remarks}`);
+  if (why.includes('no record')) return ok(name, `${sizeWords(status, requested)} ${remarks}`);
   return warn(name, found, 'The mirror stays right; `sync` needs more requests.');
 }

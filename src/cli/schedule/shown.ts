@@ -26,7 +26,7 @@ export function printJobs(context: CliContext, jobs: readonly Job[]): void {
   const now = systemClock.now();
   const listed = jobs.map((job) => ({ job, times: nextTimes(job, now) }));
   if (context.json()) {
-    printJson(context, { jobs: listed.map(({ job, times }) => answerOf(job, times)) });
+    printJson(context, { jobs: listed.map(({ job, times }) => documentOf(job, times)) });
     return;
   }
   for (const [index, { job, times }] of listed.entries()) {
@@ -62,7 +62,7 @@ function utc(time: number): string {
   return `${new Date(time).toISOString().slice(0, 19)}Z`;
 }
 
-function answerOf(job: Job, times: readonly number[]): unknown {
+function documentOf(job: Job, times: readonly number[]): unknown {
   return {
     name: job.name,
     run: job.run,

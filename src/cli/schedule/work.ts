@@ -153,7 +153,7 @@ function endGroup({ pid }: ChildProcess): void {
 }
 
 /** A report is a few KiB; what is longer is none. */
-const longestAnswer = 1 << 20;
+const longestResponse = 1 << 20;
 const longestLine = 1 << 16;
 
 interface CommandPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
@@ -168,17 +168,17 @@ function commandRunner({ folder, environment, globalFlags, log }: CommandPorts):
     const argv = [...globalFlags(), ...commandLine, '--json'];
     const child = startChild(argv, { folder, environment, output: 'pipe', signal });
     const complaints: string[] = [];
-    let answer = '';
+    let response = '';
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      if (answer.length <= longestAnswer) answer += text;
+      if (response.length <= longestResponse) response += text;
     });
     eachLine(child.stderr, (line) => {
-      const told = toldIn(line);
-      if (told === undefined) complaints.push(line);
-      log[told?.level ?? 'warn']({ job, job_run: run, ...told?.fields }, told?.message ?? line);
+      const reported = reportedIn(line);
+      if (reported === undefined) complaints.push(line);
+      log[reported?.level ?? 'warn']({ job, job_run: run, ...reported?.fields }, reported?.message ?? line);
     });
     const { code, signal: endedBy } = await ended(child);
-    const report = parsed(answer);
+    const report = parsed(response);
     return { exitCode: code, report: report ?? null, problem: problemOf(complaints, code, endedBy) };
   };
 }
@@ -190,25 +190,25 @@ function ended(child: ReturnType<typeof startChild>) {
   });
 }
 
-function eachLine(stream: Readable | null, tell: (line: string) => void): void {
+function eachLine(stream: Readable | null, emit: (line: string) => void): void {
   let rest = '';
   stream?.setEncoding('utf8').on('data', (text: string) => {
     const lines = (rest + text).split('\n');
     rest = (lines.pop() ?? '').slice(0, longestLine);
-    for (const line of lines) if (line.trim() !== '') tell(line);
+    for (const line of lines) if (line.trim() !== '') emit(line);
   });
   stream?.once('end', () => {
-    if (rest.trim() !== '') tell(rest);
+    if (rest.trim() !== '') emit(rest);
   });
 }
 
 const levels: readonly string[] = ['debug', 'info', 'warn', 'error'] satisfies (keyof Log)[];
 
 /** A line of the command's own log; undefined where it is one for people. */
-function toldIn(line: string) {
-  const told = parsed(line);
-  if (typeof told !== 'object' || told === null) return undefined;
-  const { level, msg, time: _time, ...fields } = told as Readonly<Record<string, unknown>>;
+function reportedIn(line: string) {
+  const reported = parsed(line);
+  if (typeof reported !== 'object' || reported === null) return undefined;
+  const { level, msg, time: _time, ...fields } = reported as Readonly<Record<string, unknown>>;
   if (typeof level !== 'string' || typeof msg !== 'string') return undefined;
   return { level: (levels.includes(level) ? level : 'error') as keyof Log, message: msg, fields };
 }
@@ -240,7 +240,7 @@ export async function work(context: CliContext): Promise<void> {
   const runCommand = commandRunner({ folder, environment, log, globalFlags: () => [...flags, ...config] });
   const toLog = workerLog(log);
   let watch: Watch | undefined;
-  const tell = (event: WorkerEvent): void => {
+  const emit = (event: WorkerEvent): void => {
     // Before it has started, the copy may be that of another worker.
     if (event.kind === 'started') config = ['--config', keepConfig(reading)];
     toLog(event);
@@ -270,7 +270,7 @@ export async function work(context: CliContext): Promise<void> {
   }
 
   await withReleases(async (releases) => {
-    const worker = openWorker({ settings, clock: systemClock, signal }, { runCommand, tell }, releases);
+    const worker = openWorker({ settings, clock: systemClock, signal }, { runCommand, emit }, releases);
     watch = await openWatch(
       { settings, clock: systemClock, log },
       {

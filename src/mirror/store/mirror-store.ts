@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { everything } from '../../model/era.ts';
 import { explainFileError } from '../../model/file-error.ts';
-import type { Surprise } from '../../model/page-rows.ts';
+import type { SchemaDrift } from '../../model/page-rows.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
@@ -18,19 +18,19 @@ import {
   reuseUndoer,
   significantChange,
 } from './history.ts';
-import { landmarksIn } from './landmarks.ts';
+import { knownRecordsIn } from './known-records.ts';
 import { mirrorLocks } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
 import { pageUpsert, twinGuard } from './page-upsert.ts';
 import { rankedRows } from './ranked-rows.ts';
-import { relationsIn, type RelationSurprise } from '../../store/relations.ts';
+import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, Runner } from '../../store/tables.ts';
 import { suppressionsIn } from './suppressions.ts';
-import { pruneEvents, pruneRuns, upkeepOf } from './upkeep.ts';
+import { pruneEvents, pruneRuns, maintenanceOf } from './maintenance.ts';
 import { advanceWindow, readWindows, replaceWindows, resetWalks, resetWindows, updateWindow } from './window-table.ts';
 
 interface MirrorOptions {
@@ -79,7 +79,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
           owned: ownedRows(database, name),
           ranked: rankedRows(database, resource),
-          landmarks: landmarksIn(database, name),
+          landmarks: knownRecordsIn(database, name),
           forgetPages: pageForgetter(database, name),
           sums: rowSums(database, name),
           undoReuse: reuseUndoer(database, name),
@@ -112,15 +112,15 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     );
   }
 
-  function writeSurprise(run: string, resource: ResourceName, surprise: Surprise | RelationSurprise): void {
-    const key = `${resource} ${surprise.kind} ${surprise.subject}`;
+  function writeDrift(run: string, resource: ResourceName, drift: SchemaDrift | RelationDrift): void {
+    const key = `${resource} ${drift.kind} ${drift.subject}`;
     if (reported.has(key)) return;
     reported.add(key);
-    writeEvent(run, { resource, ...surprise });
+    writeEvent(run, { resource, ...drift });
   }
 
-  /** A full disk or a lost file is told as such. */
-  function told<T>(writing: () => T): T {
+  /** A full disk or a lost file is reported as such. */
+  function explained<T>(writing: () => T): T {
     try {
       return writing();
     } catch (error) {
@@ -128,7 +128,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     }
   }
 
-  const whole = <T>(doing: () => T): T => told(() => database.transaction(doing).immediate());
+  const whole = <T>(doing: () => T): T => explained(() => database.transaction(doing).immediate());
 
   /** One step: all of it, or none; and none where the lock was lost. */
   function step<T>(doing: () => T): T {
@@ -176,9 +176,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     recordPage: (run, window, rows, received, seen) =>
       step(() => {
         const { upsert, removed, undoDeletion, undoReuse } = writerOf(window.resource);
-        const report = (surprise: Surprise | RelationSurprise) => writeSurprise(run, window.resource, surprise);
+        const report = (drift: SchemaDrift | RelationDrift) => writeDrift(run, window.resource, drift);
         suppressions.note(window.resource, rows.keptOut, now());
-        for (const surprise of rows.surprises) report(surprise);
+        for (const drift of rows.drifts) report(drift);
         const { twins: refused, ...counts } = upsert(rows, now(), seen);
         const undone = refused.filter((id) => undoReuse(id, runStartedAt));
         if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
@@ -279,7 +279,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       step(() =>
         runner.run(build.deleteFrom('mirror_capabilities').where('name', '=', name).where('resource', '=', resource)),
       ),
-    landmarks: (resource, order, count) => writerOf(resource).landmarks(order, count),
+    knownRecords: (resource, order, count) => writerOf(resource).landmarks(order, count),
     recordEvent: (run, event) => step(() => writeEvent(run, event)),
     events: (limit, kinds) =>
       runner
@@ -301,7 +301,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
 
     pruneRuns: (before, runs) => step(() => pruneRuns(database, before, runs)),
     pruneEvents: (before, events) => step(() => pruneEvents(database, before, events)),
-    ...upkeepOf(database, file, told),
+    ...maintenanceOf(database, file, explained),
     footprint: () => ({
       folder: dirname(file),
       bytes: statSync(file).size,

@@ -3,7 +3,7 @@
  * than storing it. What the cells are is decided in cell.ts; here they are only written so that SQLite reads the same.
  */
 import { otherResourceOf } from '../../model/foreign-records.ts';
-import type { RecordRows, RowMaker, Surprise } from '../../model/page-rows.ts';
+import type { RecordRows, RowMaker, SchemaDrift } from '../../model/page-rows.ts';
 import { recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import {
   type Field,
@@ -63,7 +63,7 @@ interface RecordRow {
   readonly cells: Cell[];
 }
 
-type Report = (surprise: Surprise) => void;
+type Report = (drift: SchemaDrift) => void;
 
 /** A function that turns records of the resource into rows; undefined where it can be none of them: of no integer id, or of another resource. */
 function rowReader(resource: Resource): (record: ServedRecord, report: Report) => RecordRow | undefined {
@@ -101,7 +101,7 @@ function rowReader(resource: Resource): (record: ServedRecord, report: Report) =
   };
 }
 
-function changedType(field: Field, { odd, stray, cell }: Converted): Surprise {
+function changedType(field: Field, { odd, stray, cell }: Converted): SchemaDrift {
   const kept = stray === true ? '; null in its column, whole in _extra' : '; kept as text';
   return {
     kind: 'changed_type',
@@ -146,10 +146,10 @@ function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => Rec
   }
 
   return (records) => {
-    const surprises = new Map<string, Surprise>();
-    const report = (surprise: Surprise): void => {
-      const key = `${surprise.kind} ${surprise.subject}`;
-      if (!surprises.has(key)) surprises.set(key, surprise);
+    const drifts = new Map<string, SchemaDrift>();
+    const report = (drift: SchemaDrift): void => {
+      const key = `${drift.kind} ${drift.subject}`;
+      if (!drifts.has(key)) drifts.set(key, drift);
     };
     const ids: RecordKey[] = [];
     const rows: JsonCell[][] = [];
@@ -168,7 +168,7 @@ function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => Rec
     const unusable = records.length - rows.length;
     const json = JSON.stringify(rows);
     if (json.includes(replaced)) reportReplaced(rows, report);
-    return { json: encoder.encode(json), ids, surprises: [...surprises.values()], unusable };
+    return { json: encoder.encode(json), ids, drifts: [...drifts.values()], unusable };
   };
 
   function reportReplaced(rows: readonly JsonCell[][], report: Report): void {

@@ -1,6 +1,6 @@
 /** Verifying over an SQLite file, on connections that cannot write. Fills src/mirror/store/verify-types.ts. */
 import type { Database } from 'better-sqlite3';
-import { usualForm } from './landmarks.ts';
+import { usualForm } from './known-records.ts';
 import { openMirrorStoreForReading } from './mirror-store.ts';
 import type { Comparison, Stretch, VerifyStore } from './verify-types.ts';
 import type { PageRows } from '../../model/page-rows.ts';
@@ -69,7 +69,7 @@ export function openVerifyStore(file: string): VerifyStore {
     freshAsOf: (resource) => store.freshAsOf(resource),
     capability: (name, resource) => store.capability(name, resource),
     compare: (resource, rows) => partOf(resource).compare(rows),
-    landmarks: (resource, order, count) => store.landmarks(resource, order, count),
+    knownRecords: (resource, order, count) => store.knownRecords(resource, order, count),
     createdCount: (resource, stretch) => partOf(resource).createdCount(stretch),
     commitMark: () => Number(database.pragma('data_version', { simple: true })),
     close: () => {

@@ -26,7 +26,7 @@ export interface VerifyStore extends Pick<
   | 'accountedCount'
   | 'freshAsOf'
   | 'capability'
-  | 'landmarks'
+  | 'knownRecords'
   | 'close'
 > {
   /** Looks through the file itself, where it is not too large for that. Throws a FileError where it is damaged. */

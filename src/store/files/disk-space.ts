@@ -21,7 +21,7 @@ export const freeSpace: FreeSpace = (folder) => {
 };
 
 /** What is smaller is not asked for: any disk that works at all has it. */
-const worthAsking = 32e6;
+const worthRequesting = 32e6;
 
 /** Estimates are rough, and a disk without a free byte is of no use to anybody. */
 const margin = 1.1;
@@ -32,7 +32,7 @@ const margin = 1.1;
  */
 export function requireSpace(doing: string, folder: string, bytes: number, free: FreeSpace = freeSpace): void {
   const needed = Math.ceil(bytes * margin);
-  if (needed < worthAsking) return;
+  if (needed < worthRequesting) return;
   const there = free(folder);
   if (there === undefined || there >= needed) return;
   throw new FileError(

@@ -78,7 +78,7 @@ function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<s
   }
 }
 
-/** `: users partial, emails failed`, where the answer was that of a sync. */
+/** `: users partial, emails failed`, where the response was that of a sync. */
 function partsOf({ report }: JobRun): string {
   const { resources } = (report ?? {}) as { readonly resources?: unknown };
   if (typeof resources !== 'object' || resources === null) return '';
@@ -112,7 +112,7 @@ function heldBack(mirror: Look<MirrorHealth>): Problem[] {
     );
 }
 
-/** Rows that may have happened, of a batch that nobody is at. While somebody is, it may come to an answer. */
+/** Rows that may have happened, of a batch that nobody is at. While somebody is, it may come to a response. */
 function openBatches(journal: Look<JournalHealth>, standing: ReadonlyMap<string, Problem>): Problem[] {
   const open = 'found' in journal ? journal.found.open : [];
   return open.flatMap(({ batch, rows, isInHand }) => {

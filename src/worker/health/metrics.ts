@@ -72,12 +72,12 @@ export function openMetrics(version: string): Metrics {
     const report = syncReportOf(run);
     if (report === undefined) return;
     retries.inc(report.retries);
-    let answered = 0;
+    let responded = 0;
     for (const [status, count] of Object.entries(report.answers)) {
       requests.inc({ status }, count);
-      answered += count;
+      responded += count;
     }
-    requests.inc({ status: 'none' }, Math.max(0, report.requests - answered));
+    requests.inc({ status: 'none' }, Math.max(0, report.requests - responded));
     for (const [resource, { received, inserted, updated, deleted, unchanged }] of Object.entries(report.resources)) {
       for (const [change, count] of Object.entries({ received, inserted, updated, deleted, unchanged })) {
         records.inc({ resource, change }, count);

@@ -11,14 +11,14 @@ import type { Log } from '../../model/log.ts';
 import type { Secret } from '../../model/secret.ts';
 import { secondMs } from '../../model/time.ts';
 
-interface Answer {
+interface Response {
   readonly status: 200 | 503;
   readonly type: string;
   readonly body: string;
 }
 
 /** By path; each is asked anew for each request. */
-export type Pages = Readonly<Record<string, () => Answer | Promise<Answer>>>;
+export type Pages = Readonly<Record<string, () => Response | Promise<Response>>>;
 
 interface HealthServer {
   /** `http://127.0.0.1:9464` */
@@ -27,11 +27,11 @@ interface HealthServer {
 }
 
 /** A page of JSON. */
-export function jsonAnswer(isGood: boolean, body: unknown): Answer {
+export function jsonResponse(isGood: boolean, body: unknown): Response {
   return { status: isGood ? 200 : 503, type: 'application/json; charset=utf-8', body: `${JSON.stringify(body)}\n` };
 }
 
-/** Begins to answer; where there is a token, those who send it as their bearer token. Throws a UsageError where the address cannot be listened on. */
+/** Begins to response; where there is a token, those who send it as their bearer token. Throws a UsageError where the address cannot be listened on. */
 export async function openHealthServer(
   { host, port }: { readonly host: string; readonly port: number },
   pages: Pages,
@@ -39,7 +39,7 @@ export async function openHealthServer(
   token?: Secret,
 ): Promise<HealthServer> {
   const server = createServer({ connectionsCheckingInterval: secondMs }, (request, response) => {
-    answer(request, response, { host, pages, token }).catch((error: unknown) => {
+    respond(request, response, { host, pages, token }).catch((error: unknown) => {
       log.error({ path: pathOf(request) }, `a question about health could not be answered: ${String(error)}`);
       if (!response.headersSent) send(response, 500, 'text/plain', 'this is a bug in admin-mirror; its log has more\n');
       else response.destroy();
@@ -106,7 +106,7 @@ function pathOf({ url }: IncomingMessage): string {
   return (url ?? '/').split('?')[0] ?? '/';
 }
 
-function mayAsk({ headers }: IncomingMessage, token: Secret | undefined): boolean {
+function mayRead({ headers }: IncomingMessage, token: Secret | undefined): boolean {
   if (token === undefined) return true;
   const [given, expected] = [headers.authorization ?? '', `Bearer ${token.reveal()}`].map((text) => Buffer.from(text));
   return given?.length === expected?.length && timingSafeEqual(given ?? Buffer.of(), expected ?? Buffer.of());
@@ -123,12 +123,12 @@ function isForUs({ headers: { host } }: IncomingMessage, listening: string): boo
   return isLoopback(hostname) || hostname === listening.toLowerCase() || hostname === `[${listening}]`;
 }
 
-async function answer(
+async function respond(
   request: IncomingMessage,
   response: ServerResponse,
   { host, pages, token }: { readonly host: string; readonly pages: Pages; readonly token: Secret | undefined },
 ): Promise<void> {
-  if (!mayAsk(request, token)) {
+  if (!mayRead(request, token)) {
     response.setHeader('WWW-Authenticate', 'Bearer');
     send(response, 401, 'text/plain', 'this wants the token of worker.token\n');
     return;

@@ -50,12 +50,12 @@ async function read(task: ThreadTask): Promise<void> {
     batch = newBatch();
   });
   say({ kind: 'rows', batch });
-  const told = [...notes];
+  const reported = [...notes];
   // Who filters a sheet and hands it in may think that only what is shown counts.
   if (hiddenRows > 0)
-    told.push(`${counted(hiddenRows, 'row is', 'rows are')} hidden in the sheet, and read like the others`);
-  if (hiddenColumns) told.push('columns are hidden in the sheet, and read like the others');
-  say({ kind: 'end', sheet: sheet.name, notes: told });
+    reported.push(`${counted(hiddenRows, 'row is', 'rows are')} hidden in the sheet, and read like the others`);
+  if (hiddenColumns) reported.push('columns are hidden in the sheet, and read like the others');
+  say({ kind: 'end', sheet: sheet.name, notes: reported });
 }
 
 try {

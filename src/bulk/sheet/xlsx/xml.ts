@@ -75,24 +75,24 @@ export class XmlScanner {
     const fail = (reason: string): never => {
       throw new XmlFault(reason);
     };
-    const told = (): void => {
+    const reported = (): void => {
       this.#untold = 0;
     };
     this.#parser
       .on('openTag', (name, attributes) => {
-        told();
+        reported();
         this.#depth += 1;
         if (this.#depth > limits.xmlDepth) fail(`has tags nested more than ${limits.xmlDepth} deep`);
         handlers.open(bare(name), () => attributesOf(attributes()));
       })
       .on('closeTag', (name) => {
-        told();
+        reported();
         this.#depth -= 1;
         handlers.close?.(bare(name));
       })
       .on('text', (text) => handlers.text?.(owned(decoded(text))))
       .on('cdata', (text) => handlers.text?.(owned(text)))
-      .on('comment', told)
+      .on('comment', reported)
       .on('attention', () => fail('holds a document type (DOCTYPE), which no spreadsheet program writes'))
       .on('question', (text) => {
         const encoding = /^<\?xml\s[^>]*encoding\s*=\s*["']([^"']*)/.exec(text)?.[1] ?? 'utf-8';

@@ -1,10 +1,10 @@
-/** The error behind an answer that is no success, for reads and writes alike. */
+/** The error behind a response that is no success, for reads and writes alike. */
 import { secondMs } from '../model/time.ts';
-import { isHtml, problemsOf, shortLine } from './answer-body.ts';
-import { locationOf } from './answer-headers.ts';
-import { type Answer, KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
+import { isHtml, problemsOf, shortLine } from './response-body.ts';
+import { locationOf } from './response-headers.ts';
+import { type Response, KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { parseExactly } from './exact-json.ts';
-import type { HttpAnswer } from './http.ts';
+import type { HttpResponse } from './http.ts';
 import type { Redact } from './redact.ts';
 
 /** What is needed to name the request. */
@@ -19,9 +19,9 @@ const keyAdvice =
 const addressAdvice =
   'Check the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url): the server that has /api/v1, without /api/v1.';
 
-/** The answer as it came: parsed where it is JSON, else its text. */
-export function answerOf(answer: HttpAnswer): Answer {
-  return { status: answer.status, body: parsedOrText(answer.body), raw: answer.body };
+/** The response as it came: parsed where it is JSON, else its text. */
+export function responseOf(response: HttpResponse): Response {
+  return { status: response.status, body: parsedOrText(response.body), raw: response.body };
 }
 
 function parsedOrText(body: Buffer): unknown {
@@ -33,10 +33,10 @@ function parsedOrText(body: Buffer): unknown {
 }
 
 /** `: "username: already taken"`, what the server says in its own words. */
-export function wordsOf(answer: HttpAnswer, redact: Redact): string {
-  const problems = problemsOf(answer);
+export function wordsOf(response: HttpResponse, redact: Redact): string {
+  const problems = problemsOf(response);
   if (problems.length > 0) return `: ${redact(problems.join('; '))}`;
-  return isHtml(answer) ? ', with a web page instead of JSON' : '';
+  return isHtml(response) ? ', with a web page instead of JSON' : '';
 }
 
 export function isRedirect(status: number): boolean {
@@ -44,15 +44,15 @@ export function isRedirect(status: number): boolean {
 }
 
 /** The error for a redirect: where it points to is said, and not followed. */
-export function redirectError(answer: HttpAnswer, { request, redact }: RequestName): NotTheApi {
-  const location = locationOf(answer.headers);
+export function redirectError(response: HttpResponse, { request, redact }: RequestName): NotTheApi {
+  const location = locationOf(response.headers);
   const target = location === undefined ? '' : ` to ${shortLine(redact(location))}`;
-  return new NotTheApi(`${request} was redirected (${answer.status})${target}; redirects are not followed`, {
+  return new NotTheApi(`${request} was redirected (${response.status})${target}; redirects are not followed`, {
     advice: addressAdvice,
   });
 }
 
-/** The error for a web page in place of an answer. */
+/** The error for a web page in place of a response. */
 export function webPageError({ request }: RequestName, tries: string): NotTheApi {
   return new NotTheApi(`${request} was answered with a web page instead of JSON${tries}`, {
     advice: addressAdvice,
@@ -61,33 +61,33 @@ export function webPageError({ request }: RequestName, tries: string): NotTheApi
 }
 
 /** The error for a status that says no: 3xx and 4xx. Anything else is the server's failure, after `tries`. */
-export function refusalOf(answer: HttpAnswer, name: RequestName, tries = '', waitMs?: number) {
-  const { status } = answer;
+export function refusalOf(response: HttpResponse, name: RequestName, tries = '', waitMs?: number) {
+  const { status } = response;
   const { request, redact } = name;
-  const words = wordsOf(answer, redact);
-  const options = { answer: answerOf(answer) };
-  if (isRedirect(status)) return redirectError(answer, name);
+  const words = wordsOf(response, redact);
+  const options = { answer: responseOf(response) };
+  if (isRedirect(status)) return redirectError(response, name);
   if (status === 401) {
     return new KeyRefused(`${request}: the key was refused (401)${words}`, status, { ...options, advice: keyAdvice });
   }
   if (status === 403) {
-    const by = isHtml(answer) ? ', probably by something in front of the server' : '';
+    const by = isHtml(response) ? ', probably by something in front of the server' : '';
     return new KeyRefused(`${request} was refused (403)${words}${by}`, status, { ...options, advice: keyAdvice });
   }
   if (status === 404) {
-    if (isHtml(answer)) return webPageError(name, ' (404)');
+    if (isHtml(response)) return webPageError(name, ' (404)');
     const advice = /\/users\/\d/.test(request) ? 'Check the id.' : addressAdvice;
     return new NotFound(`${request}: not found (404)${words}`, { ...options, advice });
   }
   if (status < 500 && status !== 408 && status !== 425 && status !== 429) {
-    const problems = problemsOf(answer).map(redact);
+    const problems = problemsOf(response).map(redact);
     return new RefusedInput(`${request} was refused (${status})${words}`, status, problems, {
       ...options,
       advice: "The words are the server's own. Correct what was sent.",
     });
   }
-  const asked = waitMs === undefined ? '' : `; it asks to wait ${Math.ceil(waitMs / secondMs)} s`;
-  return new ServerFailed(`${request} failed (${status})${words}${tries}${asked}`, status, {
+  const requested = waitMs === undefined ? '' : `; it asks to wait ${Math.ceil(waitMs / secondMs)} s`;
+  return new ServerFailed(`${request} failed (${status})${words}${tries}${requested}`, status, {
     ...options,
     waitMs,
     // A server that is busy, or away, says how long.

@@ -1,4 +1,4 @@
-/** Upkeep of the mirror file: its log, what it knows of its tables, and the records of runs that are old. */
+/** Maintenance of the mirror file: its log, what it knows of its tables, and the records of runs that are old. */
 import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import type { Timestamp } from '../../model/time.ts';
@@ -29,15 +29,15 @@ export function pruneEvents(database: Database, before: Timestamp, events: numbe
   return database.prepare(`DELETE FROM mirror_events WHERE event IN (${old})`).run(before, events).changes;
 }
 
-/** @param told runs what touches the file, and tells its failure to the operator */
-export function upkeepOf(
+/** @param reported runs what touches the file, and tells its failure to the operator */
+export function maintenanceOf(
   database: Database,
   file: string,
-  told: <T>(doing: () => T) => T,
+  reported: <T>(doing: () => T) => T,
 ): Pick<MirrorStore, 'optimize' | 'logBytes' | 'checkpoint'> {
   return {
     optimize: () =>
-      told(() => {
+      reported(() => {
         // With a limit SQLite looks at some hundred rows of an index, and keeps counts alone: without one it would keep
         // samples, and with them bytes of people who are forgotten later.
         database.pragma('analysis_limit = 400');
@@ -45,7 +45,7 @@ export function upkeepOf(
       }),
     logBytes: () => statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0,
     checkpoint: (wait) =>
-      told(() => {
+      reported(() => {
         if (!wait) database.pragma('busy_timeout = 0');
         try {
           const [result] = database.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];

@@ -2,16 +2,16 @@
 import type { Database } from 'better-sqlite3';
 import { keyOf } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
-import type { StoredLandmark } from '../../store/mirror-types.ts';
+import type { StoredKnownRecord } from '../../store/mirror-types.ts';
 import { quoteName } from '../../store/schema.ts';
 
 /** The form in which the API writes its timestamps; only such texts sort as the times that they stand for. */
 export const usualForm = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z';
 
-type Landmarks = (order: 'newest' | 'oldest', count: number) => StoredLandmark[];
+type KnownRecords = (order: 'newest' | 'oldest', count: number) => StoredKnownRecord[];
 
 /** Reads the resource's rows from either end of time. */
-export function landmarksIn(database: Database, resource: ResourceName): Landmarks {
+export function knownRecordsIn(database: Database, resource: ResourceName): KnownRecords {
   const select = (direction: 'ASC' | 'DESC') =>
     database.prepare<[number], { id: bigint; createdAt: string }>(
       `SELECT "id", "created_at" AS createdAt FROM ${quoteName(resource)} WHERE "created_at" GLOB '${usualForm}'

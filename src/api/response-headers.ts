@@ -1,4 +1,4 @@
-/** What the headers of an answer say of time: the server's clock, how long to wait, what the rate limit leaves. */
+/** What the headers of a response say of time: the server's clock, how long to wait, what the rate limit leaves. */
 import { secondMs } from '../model/time.ts';
 import type { HttpHeaders } from './http.ts';
 
@@ -24,7 +24,7 @@ export function serverTimeOf(headers: HttpHeaders): number | undefined {
   return instantOf(headerText(headers, 'date'));
 }
 
-/** How long before it came here a cache had got the answer from the server, in whole seconds, ms; undefined without one. */
+/** How long before it came here a cache had got the response from the server, in whole seconds, ms; undefined without one. */
 export function ageOf(headers: HttpHeaders): number | undefined {
   const seconds = numberOf(headers, 'age');
   return seconds === undefined ? undefined : seconds * secondMs;
@@ -75,7 +75,7 @@ export function rateHeadersOf(headers: HttpHeaders, now: number): RateHeaders {
 }
 
 /** What a refusal asks to wait before the next try, ms: `Retry-After`, else the end of the rate limit's window. */
-export function waitAskedOf(headers: HttpHeaders, now: number): number | undefined {
+export function requestedWaitOf(headers: HttpHeaders, now: number): number | undefined {
   return retryAfterOf(headers, now) ?? resetOf(headers, now);
 }
 

@@ -1,6 +1,6 @@
 /** What the server said, printed: as it came under `--json`, else as a table or line by line. */
 import { type ApiRecord, isRecord, type Page, recordIn } from '../api/envelope.ts';
-import type { Answer } from '../api/errors.ts';
+import type { Response } from '../api/errors.ts';
 import { parseExactly, stringifyExactly } from '../api/exact-json.ts';
 import type { CliContext } from './context.ts';
 import { printLine, printNote } from './output.ts';
@@ -84,7 +84,7 @@ function roomOf(context: CliContext): number {
   return context.stdout.isTTY ? context.stdout.columns : Number.POSITIVE_INFINITY;
 }
 
-/** The columns of a list: the document's fields, then the related records that were asked for. */
+/** The columns of a list: the document's fields, then the related records that were requested. */
 function namesOf(resource: Resource, include: readonly string[]): string[] {
   return [...resource.fields.map(({ name }) => name), ...include];
 }
@@ -159,14 +159,14 @@ async function* tableText(
   if (table !== undefined) noteLeft(context, table);
 }
 
-/** The records of an answer that holds several: an array, bare or under `data`. */
+/** The records of a response that holds several: an array, bare or under `data`. */
 function recordsIn(body: unknown): ApiRecord[] | undefined {
   const list = isRecord(body) ? body['data'] : body;
   return Array.isArray(list) && list.length > 0 && list.every(isRecord) ? list : undefined;
 }
 
-/** An answer whose shape is not documented: as it came, or laid out as far as it can be told what it is. */
-export function printAnswer(context: CliContext, { body, raw, status }: Answer): void {
+/** A response whose shape is not documented: as it came, or laid out as far as it can be told what it is. */
+export function printResponse(context: CliContext, { body, raw, status }: Response): void {
   if (context.json()) {
     context.stdout.write(harmless(jsonText(raw)));
     return;

@@ -1,10 +1,10 @@
-/** The body of a 2xx as a value, and what an answer of any status says is wrong. Section "Errors" of docs/api.md. */
-import { contentTypeOf } from './answer-headers.ts';
+/** The body of a 2xx as a value, and what a response of any status says is wrong. Section "Errors" of docs/api.md. */
+import { contentTypeOf } from './response-headers.ts';
 import { isTooDeep, parseExactly } from './exact-json.ts';
-import type { HttpAnswer } from './http.ts';
+import type { HttpResponse } from './http.ts';
 
-/** A 2xx that holds no answer. A read is tried again; a write's outcome is unknown. */
-export class UnreadableAnswer extends Error {
+/** A 2xx that holds no response. A read is tried again; a write's outcome is unknown. */
+export class UnreadableResponse extends Error {
   override readonly name = 'UnreadableAnswer';
   /** True where a web page came: probably not from the API. */
   readonly html: boolean;
@@ -33,37 +33,37 @@ export class UnreadableAnswer extends Error {
 }
 
 /** Whether the body is a web page. What begins as JSON is read as JSON, and a page is a page, whatever the type says. */
-export function isHtml(answer: Pick<HttpAnswer, 'body' | 'headers'>): boolean {
-  const start = answer.body.subarray(0, 256).toString('latin1').trimStart();
+export function isHtml(response: Pick<HttpResponse, 'body' | 'headers'>): boolean {
+  const start = response.body.subarray(0, 256).toString('latin1').trimStart();
   if (start === '' || start.startsWith('{') || start.startsWith('[')) return false;
-  return start.startsWith('<') || contentTypeOf(answer.headers).startsWith('text/html');
+  return start.startsWith('<') || contentTypeOf(response.headers).startsWith('text/html');
 }
 
 /**
- * The parsed body of an answer that should hold one. Throws an UnreadableAnswer where it is empty, a web page, cut off,
+ * The parsed body of a response that should hold one. Throws an UnreadableAnswer where it is empty, a web page, cut off,
  * not JSON, or a refusal under a status of success.
  */
-export function bodyOf(answer: HttpAnswer): unknown {
-  if (answer.body.length === 0) throw new UnreadableAnswer('the answer is empty');
-  if (isHtml(answer)) throw new UnreadableAnswer('the answer is a web page', { html: true });
+export function bodyOf(response: HttpResponse): unknown {
+  if (response.body.length === 0) throw new UnreadableResponse('the answer is empty');
+  if (isHtml(response)) throw new UnreadableResponse('the answer is a web page', { html: true });
   let body: unknown;
   try {
-    body = parseExactly(answer.body);
+    body = parseExactly(response.body);
   } catch (error) {
     // Out of room for its own calls.
     if (error instanceof RangeError) throw tooDeep();
     // The parser's own message quotes the body, which may hold anything.
-    throw new UnreadableAnswer('the answer is not whole, or not JSON');
+    throw new UnreadableResponse('the answer is not whole, or not JSON');
   }
   if (isTooDeep(body)) throw tooDeep();
   if (isRefusal(body)) {
-    throw new UnreadableAnswer('the server reports a failure', { refusal: problemsIn(body) });
+    throw new UnreadableResponse('the server reports a failure', { refusal: problemsIn(body) });
   }
   return body;
 }
 
-function tooDeep(): UnreadableAnswer {
-  return new UnreadableAnswer('the answer is nested more than 1,000 levels deep');
+function tooDeep(): UnreadableResponse {
+  return new UnreadableResponse('the answer is nested more than 1,000 levels deep');
 }
 
 /** `{"success": false, …}`, under whatever status. */
@@ -104,12 +104,12 @@ export function shortLine(text: string): string {
     .trim();
 }
 
-/** The same of an answer whose body may be anything: what is neither shape, nor a web page, is told as it stands. */
-export function problemsOf(answer: Pick<HttpAnswer, 'body' | 'headers'>): string[] {
-  if (answer.body.length === 0 || isHtml(answer)) return [];
-  const asItStands = [shortLine(answer.body.toString('utf8'))];
+/** The same of a response whose body may be anything: what is neither shape, nor a web page, is told as it stands. */
+export function problemsOf(response: Pick<HttpResponse, 'body' | 'headers'>): string[] {
+  if (response.body.length === 0 || isHtml(response)) return [];
+  const asItStands = [shortLine(response.body.toString('utf8'))];
   try {
-    const problems = problemsIn(parseExactly(answer.body));
+    const problems = problemsIn(parseExactly(response.body));
     return problems.length > 0 ? problems : asItStands;
   } catch {
     return asItStands;

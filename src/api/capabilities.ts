@@ -330,12 +330,12 @@ async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Pr
   for (const [from, to] of ranges) {
     const requested = await requestRange(survey, from, to, format);
     if (requested === undefined) return undefined;
-    const { page, response: answer } = requested;
+    const { page, response } = requested;
     if (page.records.length === 0) continue;
-    const near = answer.found.every(({ at }) => at >= startOfDay(from) - dayMs && at < startOfDay(to) + 2 * dayMs);
-    if (!near || answer.found.length < page.records.length) return undefined;
+    const near = response.found.every(({ at }) => at >= startOfDay(from) - dayMs && at < startOfDay(to) + 2 * dayMs);
+    if (!near || response.found.length < page.records.length) return undefined;
     const isSample = probe.kind === 'sample' && from === probe.from;
-    const proof = { response: answer, day: isSample ? bestDayOf(answer.found, from) : day };
+    const proof = { response, day: isSample ? bestDayOf(response.found, from) : day };
     if (page.total < survey.total) return proof;
     // All records lie in the range, or ranges are ignored: only one without records tells.
     const far = await requestRange(survey, farDay, addDays(farDay, 1), format);

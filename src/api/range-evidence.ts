@@ -66,9 +66,9 @@ function missingFrom({ extent, found }: RangeResponse, seen: readonly Observatio
 
 /** Whether a rule explains all answers: what was found is in the range, and what is missing is not. */
 function explainer(answers: readonly RangeResponse[], seen: readonly Observation[]): (rule: Rule) => boolean {
-  const evidence = answers.map((response) => ({ answer: response, missing: missingFrom(response, seen) }));
+  const evidence = answers.map((response) => ({ response, missing: missingFrom(response, seen) }));
   return (rule) =>
-    evidence.every(({ answer: response, missing }) => {
+    evidence.every(({ response, missing }) => {
       const inside = insideOf(rule, response);
       return response.found.every(({ at }) => inside(at) !== false) && missing.every(({ at }) => inside(at) !== true);
     });

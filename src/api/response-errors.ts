@@ -65,7 +65,7 @@ export function refusalOf(response: HttpResponse, name: RequestName, tries = '',
   const { status } = response;
   const { request, redact } = name;
   const words = wordsOf(response, redact);
-  const options = { answer: responseOf(response) };
+  const options = { response: responseOf(response) };
   if (isRedirect(status)) return redirectError(response, name);
   if (status === 401) {
     return new KeyRefused(`${request}: the key was refused (401)${words}`, status, { ...options, advice: keyAdvice });

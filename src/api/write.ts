@@ -89,7 +89,7 @@ function succeeded(response: HttpResponse, { request, redact }: RequestName): Re
     bodyOf(response);
   } catch (error) {
     if (!(error instanceof UnreadableResponse)) throw error;
-    const options = { answer: responseOf(response) };
+    const options = { response: responseOf(response) };
     if (error.refusal !== undefined) {
       const problems = error.refusal.map(redact);
       const words = problems.length === 0 ? '' : `: ${problems.join('; ')}`;

@@ -78,7 +78,7 @@ describe('two terminals', () => {
     expect(made(world.sandbox)).toBe(4);
   });
 
-  test('on one batch: the second gets 7 while the first is at it', async () => {
+  test('on one batch: the second gets 7 while the first is at it', { tags: 'full' }, async () => {
     const world = await bulkWorld({ latency: 50 });
     const { name } = creditFile(world, 8);
     const { batch, hash } = await planned(world, name);

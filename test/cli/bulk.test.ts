@@ -247,7 +247,7 @@ describe('a run that is stopped by Ctrl-C', () => {
     expect(made(sandbox)).toBe(30);
   });
 
-  test('twice stops at once, and leaves what was under way unknown', async () => {
+  test('twice stops at once, and leaves what was under way unknown', { tags: 'full' }, async () => {
     const { sandbox, bulk, child, ended } = await running({ write_commit_hang: 1 });
     while (made(sandbox) < 1 && child.exitCode === null) await turn();
     child.kill('SIGINT');

@@ -77,7 +77,7 @@ describe('export', () => {
     expect((await runCli(sql, { folder })).stdout).toBe('\uFEFF"most, ever"\n3\n');
   });
 
-  test('writes a large table whole', async () => {
+  test('writes a large table whole', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     const file = mirror(30_000);
     expect((await runCli(['export', 'users', '-o', 'users.csv', '--db', file], { folder })).code).toBe(0);

@@ -40,7 +40,7 @@ function folderWith(config: string) {
   return { folder, run, doctor };
 }
 
-test('the jobs of the example run as they stand, in a new folder', async () => {
+test('the jobs of the example run as they stand, in a new folder', { tags: 'full' }, async () => {
   const jobs = exampleFrom('# jobs:');
   const names = (parse(jobs) as { readonly jobs: readonly { readonly name: string }[] }).jobs.map(({ name }) => name);
   expect(names).toEqual(['sync', 'users', 'check']);

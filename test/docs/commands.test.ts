@@ -4,7 +4,6 @@ import { documentNames } from '../support/documents.ts';
 import { freePort } from '../support/free-port.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { startSandbox } from '../support/sandbox.ts';
-import { isFull } from '../support/part.ts';
 import { makeClone, runShell, type ShellCommand, shellCommands } from '../support/shell-blocks.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -24,25 +23,21 @@ function isRunnable({ text }: ShellCommand): boolean {
 const documents = documentNames.filter((name) => shellCommands(name).length > 0);
 
 describe('the commands shown in', () => {
-  test.each(isFull ? documents : ['README.md'])(
-    '%s work, one after the other',
-    { timeout: 300_000 },
-    async (document) => {
-      const port = String(await freePort());
-      const commands = shellCommands(document)
-        .filter(isRunnable)
-        .map((each) => ({ ...each, text: each.text.replaceAll(shownPort, port) }));
-      // README starts a server of its own; what else is shown is for readers who have one.
-      const sandbox =
-        document === 'README.md' ? undefined : await startSandbox({ users: 200, now: () => systemClock.now() });
-      const server =
-        sandbox === undefined ? {} : { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
-      const folder = temporaryFolder();
-      const { ran, output } = await runShell(commands, folder, { ...makeClone(folder), ...server });
-      // What was printed stands in the failure.
-      expect({ ran, output }).toEqual({ ran: commands.map(({ place }) => place), output: expect.any(String) });
-    },
-  );
+  test.each(documents)('%s work, one after the other', { timeout: 300_000, tags: 'full' }, async (document) => {
+    const port = String(await freePort());
+    const commands = shellCommands(document)
+      .filter(isRunnable)
+      .map((each) => ({ ...each, text: each.text.replaceAll(shownPort, port) }));
+    // README starts a server of its own; what else is shown is for readers who have one.
+    const sandbox =
+      document === 'README.md' ? undefined : await startSandbox({ users: 200, now: () => systemClock.now() });
+    const server =
+      sandbox === undefined ? {} : { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+    const folder = temporaryFolder();
+    const { ran, output } = await runShell(commands, folder, { ...makeClone(folder), ...server });
+    // What was printed stands in the failure.
+    expect({ ran, output }).toEqual({ ran: commands.map(({ place }) => place), output: expect.any(String) });
+  });
 
   test('README.md begin with the demo', () => {
     expect(shellCommands('README.md')[0]?.text).toBe('npm run demo');

@@ -6,6 +6,7 @@ import { dayMs, hourMs } from '../../src/model/time.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { sample } from '../support/part.ts';
 
 const small = { users: 700, packages: 40, emails: 900, coupons: 60 } as const;
 
@@ -125,20 +126,24 @@ describe('a stop', () => {
 });
 
 describe('a server that is written to while it is read', () => {
-  test('is mirrored once it is quiet, and no run says complete while a record is missing', async () => {
-    const sandbox = await startSandbox({
-      ...small,
-      behaviour: { churn_inserts: 0.1, churn_updates: 0.3, churn_deletes: 0.1 },
-    });
-    const file = `${temporaryFolder()}/mirror.db`;
-    for (let run = 0; run < 3; run += 1) await sync(sandbox, file, { pageSize: 50 });
-    sandbox.control.setChaos('calm');
-    const { report } = await sync(sandbox, file, { pageSize: 50 });
-    expect(statuses(report)).toEqual(allComplete);
-    expectMirrored(sandbox, file);
-  });
+  test(
+    'is mirrored once it is quiet, and no run says complete while a record is missing',
+    { tags: 'full' },
+    async () => {
+      const sandbox = await startSandbox({
+        ...small,
+        behaviour: { churn_inserts: 0.1, churn_updates: 0.3, churn_deletes: 0.1 },
+      });
+      const file = `${temporaryFolder()}/mirror.db`;
+      for (let run = 0; run < 3; run += 1) await sync(sandbox, file, { pageSize: 50 });
+      sandbox.control.setChaos('calm');
+      const { report } = await sync(sandbox, file, { pageSize: 50 });
+      expect(statuses(report)).toEqual(allComplete);
+      expectMirrored(sandbox, file);
+    },
+  );
 
-  test.each([1, 2, 3, 4])(
+  test.each(sample([1, 2, 3, 4], 2))(
     'hides no record by a deletion at the front and an addition at the end after page %i',
     async (at) => {
       const sandbox = await startSandbox(small);

@@ -78,7 +78,7 @@ describe('the log of the mirror', () => {
 
   test(
     'that a reader holds back is told of, and ends the run in order where it reaches the limit',
-    { timeout: 20_000 },
+    { timeout: 60_000 },
     async () => {
       const sandbox = await startSandbox({ users: 2_000, emails: 0 });
       const file = newFile();
@@ -108,7 +108,7 @@ describe('the log of the mirror', () => {
     },
   );
 
-  test('is begun anew once the reader is gone, and the next run goes on', { timeout: 20_000 }, async () => {
+  test('is begun anew once the reader is gone, and the next run goes on', { timeout: 60_000 }, async () => {
     const sandbox = await startSandbox({ users: 2_000, emails: 0 });
     const file = newFile();
     openMirrorFile(file).close();

@@ -57,7 +57,7 @@ test('a copy made while rows move in pairs is each time a state that there was',
   expect(moves).toEqual(moves.toSorted((a, b) => a - b));
 });
 
-test('a copy is a state that there was where the log is begun anew in the midst of it', async () => {
+test('a copy is a state that there was where the log is begun anew in the midst of it', { tags: 'full' }, async () => {
   const file = filledMirror(10);
   const writer = openMirrorFile(file);
   onTestFinished(() => void writer.close());

@@ -3,13 +3,14 @@ import { dayMs, hourMs, minuteMs } from '../../src/model/time.ts';
 import { jobOf } from '../support/jobs.ts';
 import { type Command, startNight } from '../support/night.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { sample } from '../support/part.ts';
 
 const sync = jobOf('sync');
 const users = jobOf('users', { cron: '0 3 * * *', after: ['sync'], requireComplete: true });
 const takes = (minutes: number, exitCode = 0): Command => ({ minutes, end: { exitCode, problem: 'so it said' } });
 
 describe('a night', () => {
-  test('has each job in its order, the next behind a sync that takes long', async () => {
+  test('has each job in its order, the next behind a sync that takes long', { tags: 'full' }, async () => {
     const night = startNight({
       from: '2026-03-11T00:00Z',
       jobs: [users, sync],
@@ -24,7 +25,7 @@ describe('a night', () => {
     ]);
   });
 
-  test('on which the sync is not complete has no export, and says why', async () => {
+  test('on which the sync is not complete has no export, and says why', { tags: 'full' }, async () => {
     const night = startNight({ from: '2026-03-11T00:00Z', jobs: [users, sync], commands: () => takes(5, 5) });
     await night.until('2026-03-12T00:00Z');
     expect(night.log).toEqual(['02:15 sync begins', '02:20 sync is partial', '03:00 users is skipped']);
@@ -63,20 +64,29 @@ describe('a night', () => {
     expect(night.log.slice(2)).toEqual(['00:00 sync begins anew', '02:15 sync begins', '02:16 sync is complete']);
   });
 
-  test.each([
-    ['2026-03-28T22:00Z', '2026-03-29T22:00Z', '01:30'],
-    ['2026-10-24T22:00Z', '2026-10-25T23:00Z', '00:30'],
-  ])('on which the clocks are changed, %s, has one run', async (from, to, time) => {
+  test.each(
+    sample(
+      [
+        ['2026-03-28T22:00Z', '2026-03-29T22:00Z', '01:30'],
+        ['2026-10-24T22:00Z', '2026-10-25T23:00Z', '00:30'],
+      ],
+      1,
+    ),
+  )('on which the clocks are changed, %s, has one run', async (from, to, time) => {
     const night = startNight({ from, jobs: [jobOf('sync', { cron: '30 2 * * *', timezone: 'Europe/Berlin' })] });
     await night.until(to);
     expect(night.log.filter((line) => line.includes('begins'))).toEqual([`${time} sync begins`]);
   });
 
-  test('and the next are not kept apart by a run that takes longer than a day, but never side by side', async () => {
-    const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync], commands: () => takes(25 * 60) });
-    await night.until('2026-03-12T12:00Z');
-    expect(night.log).toEqual(['02:15 sync begins', '02:15 sync is overlapped', '03:15 sync is complete']);
-  });
+  test(
+    'and the next are not kept apart by a run that takes longer than a day, but never side by side',
+    { tags: 'full' },
+    async () => {
+      const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync], commands: () => takes(25 * 60) });
+      await night.until('2026-03-12T12:00Z');
+      expect(night.log).toEqual(['02:15 sync begins', '02:15 sync is overlapped', '03:15 sync is complete']);
+    },
+  );
 });
 
 test('a run that takes longer than its timeout is stopped, and said to be', async () => {
@@ -133,7 +143,7 @@ describe('a worker that is started again', () => {
 });
 
 describe('jobs that were read again', () => {
-  test('are in force at once, and one whose times changed begins from now', async () => {
+  test('are in force at once, and one whose times changed begins from now', { tags: 'full' }, async () => {
     const night = startNight({ from: '2026-03-11T12:00Z', jobs: [sync] });
     await night.until('2026-03-11T13:00Z');
     night.worker.reload([{ ...sync, cron: '30 12 * * *' }, jobOf('often', { cron: '30 13 * * *' })]);

@@ -213,6 +213,21 @@ describe('a read', () => {
     expect(server.received).toHaveLength(1);
   });
 
+  test.each([
+    { concurrency: 4, most: 16 },
+    { concurrency: 8, most: 16 },
+    { concurrency: 16, most: 8 },
+    { concurrency: 64, most: 2 },
+  ])('of a body is bounded so that $concurrency at once have at most 128 MiB', async ({ concurrency, most }) => {
+    const length = most * 1_048_576 + 1;
+    const server = await startPlainServer((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': length }).flushHeaders();
+    });
+    const error = await failureOf(clientOf(server.url, { concurrency }).list('users'));
+    expect(error.message).toContain(`larger than ${most} MiB`);
+    expect(most * concurrency).toBeLessThanOrEqual(128);
+  });
+
   test('stops with the reason when it is told to, while it waits for its next try', async () => {
     const stop = new AbortController();
     const server = await startPlainServer((_, response) => {

@@ -145,6 +145,17 @@ describe('a host that cannot make large pages', () => {
     expect(report.requests).toBeLessThan(200);
   });
 
+  test('whose records are long is read in pages of some 8 MiB', async () => {
+    const sandbox = await startSandbox(shop);
+    for (let id = 1; id <= shop.emails; id += 1) sandbox.control.update('emails', id, { content: 'x'.repeat(60_000) });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { error } = await sync(sandbox, file, { resources: ['emails'] });
+    expect(error).toBeNull();
+    expectMirrored(sandbox, file, ['emails']);
+    expect(pageSizeOf(file, 'emails')).toBeGreaterThan(100);
+    expect(pageSizeOf(file, 'emails')).toBeLessThan(8_388_608 / 60_000);
+  });
+
   test('is mirrored by the command, whose pages are read in a thread of their own', async () => {
     const sandbox = await startSandbox({
       ...shop,

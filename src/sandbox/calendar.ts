@@ -172,7 +172,8 @@ export class Calendar {
     let sum = 0;
     for (let at = 0; at < hours; at += 1) {
       const from = this.#start + at * hourMs;
-      const day = dayWeights[new Date(from).getUTCDay()] ?? 1;
+      // The epoch began on a Thursday.
+      const day = dayWeights[(Math.floor(from / dayMs) + 4) % 7] ?? 1;
       const hour = hourWeights[Math.floor(from / hourMs) % 24] ?? 1;
       const share = Math.min(1, (this.#end - from) / hourMs);
       // Four times as many a day at the end as at the beginning.

@@ -108,7 +108,7 @@ async function resolvedAs(journal: Journal, batch: string): Promise<IntentState 
 }
 
 describe.each(intentStates.filter((state) => state !== 'invalid'))('a row that is %s', (state) => {
-  test.each(sample(observations, 3))(
+  test.each(sample(observations, 1))(
     'and shows $name goes on as the table of states allows, and is no dead end',
     async ({ show }) => {
       const sandbox = await startSandbox({ users: 5, emails: 5 });

@@ -245,7 +245,7 @@ describe('a journal that is not the newest', () => {
     expect(made(sandbox)).toBe(3);
   });
 
-  test('and has no memory of what was sent, is refused by what the mirror remembers', async () => {
+  test('and has no memory of what was sent, is refused by what the mirror remembers', { tags: 'full' }, async () => {
     const world = await bulkWorld();
     const { sandbox, folder, command, bulk } = world;
     const { name } = creditFile(world, 2);

@@ -101,7 +101,7 @@ describe('verify', () => {
     expect(stderr).toMatch(/^error: not everything could be compared: /m);
   });
 
-  test('does not mind a sync that holds the lock, and leaves the mirror as it is', async () => {
+  test('does not mind a sync that holds the lock, and leaves the mirror as it is', { tags: 'full' }, async () => {
     const { folder, file, sandbox, verify } = await mirrored();
     sandbox.control.setBehaviour({ latency: 150 });
     const child = startCli(['sync', '--quiet'], { folder, environment: environmentOf(sandbox) });

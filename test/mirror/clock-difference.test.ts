@@ -1,3 +1,4 @@
+// @module-tag full
 import { expect, test } from 'vitest';
 import { dayMs, minuteMs, parseInstant, systemClock } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';

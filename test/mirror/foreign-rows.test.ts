@@ -1,3 +1,4 @@
+// @module-tag full
 /**
  * Lists that show what is not theirs: the records of another list, or two records under one id. Nothing is written over a
  * row that the list does not speak of, and the run says so.

@@ -120,30 +120,38 @@ describe('a host that cannot make large pages', () => {
     expect(eventsOf(file, 'page_size_lowered')).toHaveLength(1);
   });
 
-  test('any more may be sent the requests that smaller pages take, and no more than those', async () => {
-    const sandbox = await startSandbox({ ...shop, users: 2_000 });
-    const file = `${temporaryFolder()}/mirror.db`;
-    const shape = { resources: ['users'], pageSize: 500, requestsPerRun: 20 } as const;
-    await sync(sandbox, file, shape);
-    sandbox.control.setBehaviour({ page_breaks_over: 20 });
-    const { error, report } = await sync(sandbox, file, { ...shape, mode: 'full' });
-    expect(error).toBeNull();
-    const size = pageSizeOf(file, 'users');
-    expect(report.requests).toBeLessThanOrEqual((2_000 / size) * 1.3 + 20 + 50);
-    expect(report.requests).toBeGreaterThan((2_000 / 500) * 1.3 + 20 + 50);
-  });
+  test(
+    'any more may be sent the requests that smaller pages take, and no more than those',
+    { tags: 'full' },
+    async () => {
+      const sandbox = await startSandbox({ ...shop, users: 2_000 });
+      const file = `${temporaryFolder()}/mirror.db`;
+      const shape = { resources: ['users'], pageSize: 500, requestsPerRun: 20 } as const;
+      await sync(sandbox, file, shape);
+      sandbox.control.setBehaviour({ page_breaks_over: 20 });
+      const { error, report } = await sync(sandbox, file, { ...shape, mode: 'full' });
+      expect(error).toBeNull();
+      const size = pageSizeOf(file, 'users');
+      expect(report.requests).toBeLessThanOrEqual((2_000 / size) * 1.3 + 20 + 50);
+      expect(report.requests).toBeGreaterThan((2_000 / 500) * 1.3 + 20 + 50);
+    },
+  );
 
-  test('where some of its pages are heavier than others is read in pages that are light enough', async () => {
-    const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_bytes: 300_000 } });
-    for (const id of Array.from({ length: 60 }, (_, index) => 100 + index)) {
-      sandbox.control.update('emails', id, { content: 'x'.repeat(20_000) });
-    }
-    const file = `${temporaryFolder()}/mirror.db`;
-    const { error, report } = await sync(sandbox, file, { resources: ['emails'], pageSize: 100 });
-    expect(error).toBeNull();
-    expectMirrored(sandbox, file, ['emails']);
-    expect(report.requests).toBeLessThan(200);
-  });
+  test(
+    'where some of its pages are heavier than others is read in pages that are light enough',
+    { tags: 'full' },
+    async () => {
+      const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_bytes: 300_000 } });
+      for (const id of Array.from({ length: 60 }, (_, index) => 100 + index)) {
+        sandbox.control.update('emails', id, { content: 'x'.repeat(20_000) });
+      }
+      const file = `${temporaryFolder()}/mirror.db`;
+      const { error, report } = await sync(sandbox, file, { resources: ['emails'], pageSize: 100 });
+      expect(error).toBeNull();
+      expectMirrored(sandbox, file, ['emails']);
+      expect(report.requests).toBeLessThan(200);
+    },
+  );
 
   test('whose records are long is read in pages of some 8 MiB', async () => {
     const sandbox = await startSandbox(shop);
@@ -211,7 +219,7 @@ describe('a record that makes every page fail that it is on', () => {
     expect(report.requests).toBeLessThan(80);
   });
 
-  test('costs a few requests each, wherever it is, and is read as soon as it can be', async () => {
+  test('costs a few requests each, wherever it is, and is read as soon as it can be', { tags: 'full' }, async () => {
     const ordered = await startSandbox({ ...shop, behaviour: {} });
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(ordered, file, { pageSize: 100, resources: ['users'] });
@@ -231,7 +239,7 @@ describe('a record that makes every page fail that it is on', () => {
     expectMirrored(ordered, file, ['users']);
   });
 
-  test('is searched once, and again when something has changed beside it', async () => {
+  test('is searched once, and again when something has changed beside it', { tags: 'full' }, async () => {
     const sandbox = await startSandbox(shop);
     const file = `${temporaryFolder()}/mirror.db`;
     const quick = { pageSize: 100, resources: ['users'], mode: 'quick' } as const;

@@ -135,24 +135,28 @@ describe('the brake', () => {
     }
   });
 
-  test('lets a nightly purge of the oldest go where the setting says how many, night for night', async () => {
-    const tried = { pageSize: 30, windowPages: 1, resources: ['emails'], brake: { emails: 90 } } as const;
-    const { sandbox, file } = await mirrored({ emails: 400 }, tried);
-    const { control } = sandbox;
-    const held: (string | undefined)[] = [];
-    for (let night = 0; night < 4; night += 1) {
-      const byTime = control
-        .dump('emails')
-        .sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
-      for (const { id } of byTime.slice(0, 90)) control.remove('emails', Number(id));
-      control.advanceClock(dayMs);
-      if (night === 0) held.push((await sync(sandbox, file, { ...tried, brake: {} })).error?.message);
-      const { emails } = (await sync(sandbox, file, tried)).report.resources;
-      expect(emails).toMatchObject({ status: 'complete', live: 400 - 90 * (night + 1) });
-    }
-    expectMirrored(sandbox, file, ['emails']);
-    expect(held).toEqual([expect.stringMatching(/24 of 24 records created in .* would be removed/)]);
-  });
+  test(
+    'lets a nightly purge of the oldest go where the setting says how many, night for night',
+    { tags: 'full' },
+    async () => {
+      const tried = { pageSize: 30, windowPages: 1, resources: ['emails'], brake: { emails: 90 } } as const;
+      const { sandbox, file } = await mirrored({ emails: 400 }, tried);
+      const { control } = sandbox;
+      const held: (string | undefined)[] = [];
+      for (let night = 0; night < 4; night += 1) {
+        const byTime = control
+          .dump('emails')
+          .sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
+        for (const { id } of byTime.slice(0, 90)) control.remove('emails', Number(id));
+        control.advanceClock(dayMs);
+        if (night === 0) held.push((await sync(sandbox, file, { ...tried, brake: {} })).error?.message);
+        const { emails } = (await sync(sandbox, file, tried)).report.resources;
+        expect(emails).toMatchObject({ status: 'complete', live: 400 - 90 * (night + 1) });
+      }
+      expectMirrored(sandbox, file, ['emails']);
+      expect(held).toEqual([expect.stringMatching(/24 of 24 records created in .* would be removed/)]);
+    },
+  );
 
   test('holds where a resource would become empty, however few its rows, until that is allowed', async () => {
     const { sandbox, file } = await mirrored({ coupons: 3 });
@@ -239,30 +243,34 @@ describe('totals that count what no page shows', () => {
     },
   );
 
-  test('that pages leave gaps for take no record behind the gaps with them, and cost no more on the next night', async () => {
-    const hidden = Array.from({ length: 100 }, (_, index) => 5 + index * 6);
-    const sandbox = await startSandbox(shop);
-    const file = `${temporaryFolder()}/mirror.db`;
-    await firstNights(sandbox, file);
-    const quiet = (await sync(sandbox, file, tight)).report.requests;
-    sandbox.control.setBehaviour({ pages_hide: hidden.map((id) => `users:${id}`).join(',') });
-    const beside = `${temporaryFolder()}/mirror.db`;
-    await firstNights(sandbox, beside);
-    const shown = () => sandbox.control.dump('users').filter(({ id }) => !hidden.includes(Number(id)));
-    const kept = () => rowsIn<string>(beside, `SELECT id || ' ' || first_name FROM users ORDER BY id`);
-    for (let night = 0; night < 3; night += 1) {
+  test(
+    'that pages leave gaps for take no record behind the gaps with them, and cost no more on the next night',
+    { tags: 'full' },
+    async () => {
+      const hidden = Array.from({ length: 100 }, (_, index) => 5 + index * 6);
+      const sandbox = await startSandbox(shop);
+      const file = `${temporaryFolder()}/mirror.db`;
+      await firstNights(sandbox, file);
+      const quiet = (await sync(sandbox, file, tight)).report.requests;
+      sandbox.control.setBehaviour({ pages_hide: hidden.map((id) => `users:${id}`).join(',') });
+      const beside = `${temporaryFolder()}/mirror.db`;
+      await firstNights(sandbox, beside);
+      const shown = () => sandbox.control.dump('users').filter(({ id }) => !hidden.includes(Number(id)));
+      const kept = () => rowsIn<string>(beside, `SELECT id || ' ' || first_name FROM users ORDER BY id`);
+      for (let night = 0; night < 3; night += 1) {
+        expect(kept()).toEqual(shown().map(({ id, first_name: name }) => `${String(id)} ${String(name)}`));
+        // Behind the gaps, where a walk that ended too early would not look.
+        const byTime = shown().sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
+        sandbox.control.update('users', Number(byTime.at(-20 - night)?.['id']), { first_name: `Night ${night}` });
+        sandbox.control.insert('users');
+        sandbox.control.advanceClock(hourMs);
+        const { report, error } = await sync(sandbox, beside, tight);
+        expect(report.requests).toBeLessThanOrEqual(quiet + 20);
+        expect(error?.exitCode).toBe(5);
+      }
       expect(kept()).toEqual(shown().map(({ id, first_name: name }) => `${String(id)} ${String(name)}`));
-      // Behind the gaps, where a walk that ended too early would not look.
-      const byTime = shown().sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
-      sandbox.control.update('users', Number(byTime.at(-20 - night)?.['id']), { first_name: `Night ${night}` });
-      sandbox.control.insert('users');
-      sandbox.control.advanceClock(hourMs);
-      const { report, error } = await sync(sandbox, beside, tight);
-      expect(report.requests).toBeLessThanOrEqual(quiet + 20);
-      expect(error?.exitCode).toBe(5);
-    }
-    expect(kept()).toEqual(shown().map(({ id, first_name: name }) => `${String(id)} ${String(name)}`));
-  });
+    },
+  );
 
   test.each(sample([{ totals_more: 100_000 }, { totals_more: 1_000_000_000 }, { totals_cap: 500 }] as const, 1))(
     'of %o from one night on cost that night no more than the bound, and no later one more than 20',
@@ -344,7 +352,7 @@ describe('totals that count what no page shows', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('are forgotten once they are right, and what is deleted for good meanwhile goes', async () => {
+  test('are forgotten once they are right, and what is deleted for good meanwhile goes', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored(shop, tight);
     trash(sandbox, 'users', [50, 350, 650]);
     await sync(sandbox, file, { ...tight, mode: 'full' });

@@ -1,3 +1,4 @@
+// @module-tag full
 /** Deletions in long windows, found by where the records stand on the server rather than by reading them all. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';

@@ -1,3 +1,4 @@
+// @module-tag full
 /**
  * A sync under a limit of requests, over real HTTP and in virtual time: what the server refuses of it, and how much of the
  * limit is used. Time passes only while nothing is under way, so that a busy machine changes nothing.

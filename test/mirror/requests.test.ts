@@ -1,3 +1,4 @@
+// @module-tag full
 /** What a run costs the server, with the real engine over a list in memory: `npm run bench` has the whole table. */
 import { expect, onTestFinished, test } from 'vitest';
 import { halving, leeway, openSimulation } from '../../bench/requests.ts';

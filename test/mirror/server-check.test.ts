@@ -219,7 +219,7 @@ describe('another server', () => {
     expect(await refusalOf(cannotTell, file)).toMatch(/stood at .*nothing shows/);
   });
 
-  test('of which a mirror with no rows hears is taken as it is', async () => {
+  test('of which a mirror with no rows hears is taken as it is', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored({ users: 1, packages: 0, emails: 0, coupons: 0 });
     const empty = await replaced(sandbox, { users: 0, packages: 0, emails: 0, coupons: 0 });
     // The one user of a mirror so small may have been deleted.
@@ -231,7 +231,7 @@ describe('another server', () => {
     expectMirrored(other, file);
   });
 
-  test('is measured and read anew once it is accepted', async () => {
+  test('is measured and read anew once it is accepted', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const other = await replaced(sandbox, { seed: 8, behaviour: { page_max: 40 } });
     const { report } = await sync(other, file, { acceptNewServer: true, allowDeletions: true });
@@ -240,7 +240,7 @@ describe('another server', () => {
     expect(stored(file).pageSize).toBe(40);
   });
 
-  test('that is accepted keeps the brake on what would be removed', async () => {
+  test('that is accepted keeps the brake on what would be removed', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const other = await replaced(sandbox, { seed: 8, users: 40 });
     const { report, error } = await sync(other, file, { acceptNewServer: true });

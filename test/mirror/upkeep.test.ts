@@ -1,3 +1,4 @@
+// @module-tag full
 /** What a run leaves behind: no old records of runs, a log that is folded in and bounded, and no full disk. */
 import { existsSync, statSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';

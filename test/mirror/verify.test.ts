@@ -160,7 +160,7 @@ describe('what changed on the server since the last sync', () => {
     expect(report.resources.users).toMatchObject({ status: 'equal' });
   });
 
-  test('is found by counts where the sums are equal, and the windows are named', async () => {
+  test('is found by counts where the sums are equal, and the windows are named', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const gone = Array.from({ length: 20 }, (_, index) => 280 - index);
     for (const id of gone) sandbox.control.remove('users', id);
@@ -174,7 +174,7 @@ describe('what changed on the server since the last sync', () => {
     expect(windows.some(({ from, to }) => from <= '2019-05-05' && to > '2019-05-05')).toBe(true);
   });
 
-  test('does not show a record as extra whose creation time was changed', async () => {
+  test('does not show a record as extra whose creation time was changed', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.update('users', 250, { created_at: '2019-05-05T10:00:00.000000Z' });
     const { report } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'] });
@@ -247,26 +247,30 @@ describe('whatever the server makes of ranges, sorts and shapes', () => {
   });
 });
 
-test('a record that comes without its creation time from now on is compared where it shows', async () => {
-  const { sandbox, file } = await mirrored();
-  const plain = openPlainReader();
-  const readPages: PageReader = (answer, task) => {
-    const body = JSON.parse(answer.body.toString()) as { data: Record<string, unknown>[] };
-    const data = body.data.map(({ created_at: createdAt, ...rest }) =>
-      rest['id'] === 5 ? rest : { ...rest, created_at: createdAt },
-    );
-    return plain({ ...answer, body: Buffer.from(JSON.stringify({ ...body, data })) }, task);
-  };
-  const { report } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'], readPages });
-  expect(report.resources.users).toMatchObject({
-    missing: [],
-    extra: [],
-    different: [{ id: 5, fields: ['created_at'] }],
-  });
-});
+test(
+  'a record that comes without its creation time from now on is compared where it shows',
+  { tags: 'full' },
+  async () => {
+    const { sandbox, file } = await mirrored();
+    const plain = openPlainReader();
+    const readPages: PageReader = (answer, task) => {
+      const body = JSON.parse(answer.body.toString()) as { data: Record<string, unknown>[] };
+      const data = body.data.map(({ created_at: createdAt, ...rest }) =>
+        rest['id'] === 5 ? rest : { ...rest, created_at: createdAt },
+      );
+      return plain({ ...answer, body: Buffer.from(JSON.stringify({ ...body, data })) }, task);
+    };
+    const { report } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'], readPages });
+    expect(report.resources.users).toMatchObject({
+      missing: [],
+      extra: [],
+      different: [{ id: 5, fields: ['created_at'] }],
+    });
+  },
+);
 
 describe('what is kept out of the mirror on purpose', () => {
-  test('is not missing, nor what belongs to it', async () => {
+  test('is not missing, nor what belongs to it', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const isKeptOut = (user: unknown) => Number(user) >= 100 && Number(user) < 140;
     const theirs = sandbox.control.dump('emails').filter((email) => isKeptOut(email['user_id'])).length;
@@ -291,7 +295,7 @@ describe('what is kept out of the mirror on purpose', () => {
   });
 });
 
-test('a row without a creation time is counted wherever the server has its record', async () => {
+test('a row without a creation time is counted wherever the server has its record', { tags: 'full' }, async () => {
   const { sandbox, file } = await mirrored();
   withMirror(file, (database) => database.exec('UPDATE users SET created_at = NULL WHERE id BETWEEN 100 AND 140'));
   const { report } = await verifyMirror(sandbox, file);
@@ -308,7 +312,7 @@ describe('a server that changes while it is compared', () => {
     expect(report).toMatchObject({ status: 'equal', resources: { users: { server_total: 300 } } });
   });
 
-  test('and a sync that follows it change the sums, and nothing is different', async () => {
+  test('and a sync that follows it change the sums, and nothing is different', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     let asked = 0;
     const source = (source: Source): Source => ({
@@ -329,7 +333,7 @@ describe('a server that changes while it is compared', () => {
 });
 
 describe('a sync beside a comparison', () => {
-  test('that mends what was found takes it off the list', async () => {
+  test('that mends what was found takes it off the list', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.update('users', 1, { language: 'xx' });
     sandbox.control.remove('users', 2);
@@ -338,7 +342,7 @@ describe('a sync beside a comparison', () => {
     expect(report.status).toBe('equal');
   });
 
-  test('does not hide what it left as it was', async () => {
+  test('does not hide what it left as it was', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.update('users', 1, { language: 'xx' });
     const source = beforeSecondPage(() => sync(sandbox, file, { resources: ['coupons'] }));
@@ -363,16 +367,20 @@ describe('what cannot be compared', () => {
     expect(other.error).toBeNull();
   });
 
-  test('is a record that no page shows: it is told, and called neither missing nor extra', async () => {
-    const { sandbox, file } = await mirrored();
-    const id = Number(sandbox.control.insert('users', { created_at: '2026-01-15T12:00:00.000000Z' })['id']);
-    sandbox.control.setBehaviour({ poisoned: `users:${id},users:5` });
-    sandbox.control.update('users', 6, { balance: 1.25 });
-    const { report, error } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'] });
-    expect(report.resources.users).toMatchObject({ missing: [], extra: [], different: [{ id: 6 }] });
-    expect(report.resources.users?.problem).toMatch(/1 record cannot be read.*and 1 more/);
-    expect([report.status, error?.exitCode ?? null]).toEqual(['different', null]);
-  });
+  test(
+    'is a record that no page shows: it is told, and called neither missing nor extra',
+    { tags: 'full' },
+    async () => {
+      const { sandbox, file } = await mirrored();
+      const id = Number(sandbox.control.insert('users', { created_at: '2026-01-15T12:00:00.000000Z' })['id']);
+      sandbox.control.setBehaviour({ poisoned: `users:${id},users:5` });
+      sandbox.control.update('users', 6, { balance: 1.25 });
+      const { report, error } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'] });
+      expect(report.resources.users).toMatchObject({ missing: [], extra: [], different: [{ id: 6 }] });
+      expect(report.resources.users?.problem).toMatch(/1 record cannot be read.*and 1 more/);
+      expect([report.status, error?.exitCode ?? null]).toEqual(['different', null]);
+    },
+  );
 
   test('is everything for a key that is refused, and for a server that is gone', async () => {
     const { sandbox, file } = await mirrored();
@@ -425,7 +433,7 @@ describe('what cannot be compared', () => {
     expect(error?.exitCode).toBe(5);
   });
 
-  test('is a window of a server that does not keep to its ranges any more', async () => {
+  test('is a window of a server that does not keep to its ranges any more', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.setBehaviour({ date_ranges: 'ignored' });
     const { report } = await verifyMirror(sandbox, file, { deep: true });

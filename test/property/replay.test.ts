@@ -1,3 +1,4 @@
+// @module-tag full
 /** A run may be stopped anywhere: from each state that it has committed, a new process ends with the server's records. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';

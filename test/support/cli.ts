@@ -24,10 +24,13 @@ export interface CliOptions {
 /** Starts the command; the caller ends it and reads its streams. */
 export function startCli(args: readonly string[], options: CliOptions): ChildProcessWithoutNullStreams {
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '', TMPDIR } = process.env;
-  return spawn(process.execPath, [commandFile, ...args], {
+  const child = spawn(process.execPath, [commandFile, ...args], {
     cwd: options.folder,
     env: { PATH, HOME, NODE_COMPILE_CACHE, ...(TMPDIR === undefined ? {} : { TMPDIR }), ...options.environment },
   });
+  // A command may well end before it has read what it is given.
+  child.stdin.on('error', () => {});
+  return child;
 }
 
 /** Runs the command to its end in this process: all of it but `main.ts`. */

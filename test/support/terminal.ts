@@ -27,6 +27,8 @@ export function openTerminal(
     cwd: options.folder,
     env: { PATH, HOME, NODE_COMPILE_CACHE, TERM: 'xterm', ...options.environment },
   });
+  // A command may well end before it has read what is typed.
+  child.stdin.on('error', () => {});
   let shown = '';
   const waiting: { readonly words: string; readonly resolve: () => void }[] = [];
   const type = (keys: string): void => void child.stdin.write(keys);

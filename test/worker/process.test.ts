@@ -101,26 +101,30 @@ describe('the worker', () => {
     database.close();
   });
 
-  test('that is killed leaves its place to the next, which takes up what was left; and ends at once at a second signal', async () => {
-    const sandbox = await startSandbox({ users: 400 });
-    const place = placeWith(job('sync', `run: sync, ${everySecond}`), sandbox);
-    const first = startWorker(place);
-    await caughtIn(first, sandbox);
-    first.child.kill('SIGKILL');
-    await first.code;
-    // What it ran does not go on without it.
-    await expect.poll(() => writerOf(place.folder)).toBeUndefined();
+  test(
+    'that is killed leaves its place to the next, which takes up what was left; and ends at once at a second signal',
+    { tags: 'full' },
+    async () => {
+      const sandbox = await startSandbox({ users: 400 });
+      const place = placeWith(job('sync', `run: sync, ${everySecond}`), sandbox);
+      const first = startWorker(place);
+      await caughtIn(first, sandbox);
+      first.child.kill('SIGKILL');
+      await first.code;
+      // What it ran does not go on without it.
+      await expect.poll(() => writerOf(place.folder)).toBeUndefined();
 
-    const second = startWorker(place);
-    await second.saying('sync ended as killed: the worker died while it ran');
-    await caughtIn(second, sandbox);
-    expect(runsIn(place.folder)).toContainEqual(expect.objectContaining({ job: 'sync', outcome: 'killed' }));
-    expect(writerOf(place.folder)).toBeDefined();
-    second.child.kill('SIGINT');
-    second.child.kill('SIGTERM');
-    expect([130, 143]).toContain(await second.code);
-    await expect.poll(() => writerOf(place.folder)).toBeUndefined();
-  });
+      const second = startWorker(place);
+      await second.saying('sync ended as killed: the worker died while it ran');
+      await caughtIn(second, sandbox);
+      expect(runsIn(place.folder)).toContainEqual(expect.objectContaining({ job: 'sync', outcome: 'killed' }));
+      expect(writerOf(place.folder)).toBeDefined();
+      second.child.kill('SIGINT');
+      second.child.kill('SIGTERM');
+      expect([130, 143]).toContain(await second.code);
+      await expect.poll(() => writerOf(place.folder)).toBeUndefined();
+    },
+  );
 
   test(
     'reads the config file again at SIGHUP; jobs go by what was read, not by what is being written',

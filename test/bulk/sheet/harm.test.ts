@@ -1,3 +1,4 @@
+// @module-tag full
 /** Files that are made to fill the memory, or to keep the machine busy. Read by a process of its own, which is measured. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

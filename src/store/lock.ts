@@ -11,6 +11,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { LockHeldError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 
 /** Who has a lock. */
@@ -21,14 +22,6 @@ export interface LockOwner {
   readonly pid: number;
   readonly host: string;
   readonly acquiredAt: Timestamp;
-}
-
-interface LockRow {
-  readonly run: string;
-  readonly command: string;
-  readonly pid: number;
-  readonly host: string;
-  readonly acquired_at: Timestamp;
 }
 
 interface LockKind {
@@ -73,8 +66,8 @@ export interface Locks {
 
 /** The locks of a file. */
 export function locksIn(database: Database, { table, key, held, what }: LockKind, clock: Clock): Locks {
-  const one = database.prepare<[string], LockRow>(
-    `SELECT run, command, pid, host, acquired_at FROM ${table} WHERE ${key} = ?`,
+  const one = database.prepare<[string], LockOwner>(
+    `SELECT run, command, pid, host, acquired_at AS acquiredAt FROM ${table} WHERE ${key} = ?`,
   );
   const drop = database.prepare(`DELETE FROM ${table} WHERE ${key} = ? AND run = ?`);
   const take = database.prepare(
@@ -87,9 +80,7 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
 
   function owner(name: string): LockOwner | undefined {
     const row = one.get(name);
-    if (row === undefined || !isLocked(fileOf(row.run))) return undefined;
-    const { run, command, pid, host, acquired_at: acquiredAt } = row;
-    return { run, command, pid, host, acquiredAt };
+    return row !== undefined && isLocked(fileOf(row.run)) ? row : undefined;
   }
 
   function letGo(name: string): void {
@@ -105,7 +96,7 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
       for (const [name, { run }] of owned) {
         const row = one.get(name);
         if (row?.run === run) continue;
-        const who = row === undefined ? 'somebody else' : ownerWords({ ...row, acquiredAt: row.acquired_at });
+        const who = row === undefined ? 'somebody else' : ownerWords(row);
         throw new LockHeldError(`the lock of ${what(name)} was lost to ${who}; nothing was written since`, {
           advice: `The file ${fileOf(run)} was removed meanwhile, or its file system keeps no locks: use a local disk.`,
         });
@@ -133,6 +124,34 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
       for (const name of owned.keys()) letGo(name);
     },
   };
+}
+
+/** What is written to a file of ours that has locks. */
+interface Steps {
+  /** Gives what `doing` gives; what the system says of the file is thrown as a FileError. */
+  readonly explained: <T>(doing: () => T) => T;
+  /** The same in one immediate transaction: all of it, or none. */
+  readonly whole: <T>(doing: () => T) => T;
+  /** The same, and none where a lock of ours was lost. */
+  readonly step: <T>(doing: () => T) => T;
+}
+
+/** @param what for an error: `write to the mirror` */
+export function stepsIn(database: Database, file: string, what: string, locks: Pick<Locks, 'guard'>): Steps {
+  function explained<T>(doing: () => T): T {
+    try {
+      return doing();
+    } catch (error) {
+      throw explainFileError(error, what, file) ?? error;
+    }
+  }
+  const whole = <T>(doing: () => T): T => explained(() => database.transaction(doing).immediate());
+  const step = <T>(doing: () => T): T =>
+    whole(() => {
+      locks.guard();
+      return doing();
+    });
+  return { explained, whole, step };
 }
 
 /** Whoever writes the mirror takes its lock `sync`, whatever it writes. */

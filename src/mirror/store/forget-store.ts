@@ -4,13 +4,12 @@ import { ownersOf } from '../page.ts';
 import { pageForgetter } from './page-memory.ts';
 import { owningDay } from './suppressions.ts';
 import { resetWalks } from './window-table.ts';
-import { explainFileError } from '../../model/file-error.ts';
 import { recordId } from '../../model/records.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { type Clock, type Day, systemClock, type Timestamp } from '../../model/time.ts';
 import type { ForgetStore, Forgotten, Person } from '../../store/forget-types.ts';
-import { mirrorLocks } from '../../store/lock.ts';
+import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { addressesIn, mentionsOf, parsedObject, takenOut } from '../../store/mentions.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { flatKeys, relationsRead, setFlatKeys } from '../../store/relations.ts';
@@ -174,19 +173,7 @@ export function openForgetStore(file: string, clock: Clock = systemClock, waitMs
   const runner = new Runner(database);
   const locks = mirrorLocks(database, clock);
 
-  function guarded<T>(doing: () => T): T {
-    try {
-      return doing();
-    } catch (error) {
-      throw explainFileError(error, 'remove a person from the mirror', file) ?? error;
-    }
-  }
-  const whole = <T>(doing: () => T): T => guarded(() => database.transaction(doing).immediate());
-  const step = <T>(doing: () => T): T =>
-    whole(() => {
-      locks.guard();
-      return doing();
-    });
+  const { explained, whole, step } = stepsIn(database, file, 'remove a person from the mirror', locks);
 
   return {
     ...personSearch(database),
@@ -194,7 +181,7 @@ export function openForgetStore(file: string, clock: Clock = systemClock, waitMs
     releaseLock: (name, run) => whole(() => locks.release(name, run)),
     forget: (person, at) => step(() => personRemoval(database, runner, person, at)),
     undo: (id) => step(() => undo(runner, id)),
-    scrub: () => guarded(() => scrub(database, waitMs)),
+    scrub: () => explained(() => scrub(database, waitMs)),
     close: () => {
       locks.close();
       database.close();

@@ -3,7 +3,6 @@ import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { everything } from '../../model/era.ts';
-import { explainFileError } from '../../model/file-error.ts';
 import type { SchemaDrift } from '../../model/page-rows.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
@@ -19,7 +18,7 @@ import {
   significantChange,
 } from './history.ts';
 import { knownRecordsIn } from './known-records.ts';
-import { mirrorLocks } from '../../store/lock.ts';
+import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
@@ -119,24 +118,11 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     writeEvent(run, { resource, ...drift });
   }
 
-  /** A full disk or a lost file is reported as such. */
-  function explained<T>(writing: () => T): T {
-    try {
-      return writing();
-    } catch (error) {
-      throw explainFileError(error, 'write to the mirror', file) ?? error;
-    }
-  }
+  const { explained, whole, step: timeless } = stepsIn(database, file, 'write to the mirror', locks);
 
-  const whole = <T>(doing: () => T): T => explained(() => database.transaction(doing).immediate());
-
-  /** One step: all of it, or none; and none where the lock was lost. */
   function step<T>(doing: () => T): T {
     stepAt = now();
-    return whole(() => {
-      locks.guard();
-      return doing();
-    });
+    return timeless(doing);
   }
 
   return {

@@ -1,11 +1,10 @@
 /** The worker's store over an SQLite file. */
 import type { Database } from 'better-sqlite3';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError } from '../../model/file-error.ts';
 import { type Clock, parseInstant, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
 import type { JobRun, RunCause, RunOutcome, WorkerStore } from './store-types.ts';
 import { openForReading, openForWriting } from '../../store/file-kind.ts';
-import { locksIn } from '../../store/lock.ts';
+import { locksIn, stepsIn } from '../../store/lock.ts';
 import { workerKind } from './schema.ts';
 
 /** Runs of one job that are kept. */
@@ -107,19 +106,7 @@ function workerStore(database: Database, file: string, clock: Clock): WorkerStor
   );
   let scheduler: string | undefined;
 
-  function explained<T>(doing: () => T): T {
-    try {
-      return doing();
-    } catch (error) {
-      throw explainFileError(error, "write to the worker's file", file) ?? error;
-    }
-  }
-  const whole = <T>(doing: () => T): T => explained(() => database.transaction(doing).immediate());
-  const step = <T>(doing: () => T): T =>
-    whole(() => {
-      locks.guard();
-      return doing();
-    });
+  const { explained, whole, step } = stepsIn(database, file, "write to the worker's file", locks);
 
   function endRow(run: string, { report, ...more }: Parameters<WorkerStore['endRun']>[1]): void {
     end.run({ run, at: now(), ...more, report: report === null ? null : JSON.stringify(report) });

@@ -122,7 +122,7 @@ export interface Client {
     patience?: Patience,
   ): Promise<Page>;
   /**
-   * One page of a list, as `parse` makes it of the response; an UnreadableAnswer that it throws is tried again. It may
+   * One page of a list, as `parse` makes it of the response; an UnreadableResponse that it throws is tried again. It may
    * take the memory of the body.
    */
   listAs<R extends ResourceName, T>(

@@ -63,7 +63,7 @@ function isNumbered(data: unknown): data is Record<string, unknown> {
 }
 
 /**
- * The response as a page of the resource's list. Throws an UnreadableAnswer for whatever is no envelope, for an envelope of
+ * The response as a page of the resource's list. Throws an UnreadableResponse for whatever is no envelope, for an envelope of
  * another page than the one asked for - servers answer a page they do not like with their first - and for the records of
  * another list.
  */

@@ -22,7 +22,7 @@ interface GateOptions {
 
 /** How a request ended, as far as the gate cares. */
 export type Outcome =
-  | { readonly kind: 'answer'; readonly status: number; readonly headers: HttpHeaders }
+  | { readonly kind: 'response'; readonly status: number; readonly headers: HttpHeaders }
   | { readonly kind: 'timeout' }
   | { readonly kind: 'failed' };
 
@@ -229,7 +229,7 @@ export function openGate(options: GateOptions): Gate {
         left = true;
         underWay -= 1;
         adapt(outcome, sentAt);
-        if (outcome.kind === 'answer') {
+        if (outcome.kind === 'response') {
           pace.responded(clock.now(), sentAt, underWay, outcome.status, outcome.headers);
         }
         pump();
@@ -238,11 +238,12 @@ export function openGate(options: GateOptions): Gate {
   }
 
   function adapt(outcome: Outcome, sentAt: number): void {
-    const overloaded = outcome.kind === 'timeout' || (outcome.kind === 'answer' && [429, 503].includes(outcome.status));
+    const overloaded =
+      outcome.kind === 'timeout' || (outcome.kind === 'response' && [429, 503].includes(outcome.status));
     if (overloaded && sentAt > halvedAt) {
       allowed = Math.max(1, allowed / 2);
       halvedAt = clock.now();
-    } else if (outcome.kind === 'answer' && outcome.status < 400) {
+    } else if (outcome.kind === 'response' && outcome.status < 400) {
       allowed = Math.min(options.concurrency, allowed + 1 / responsesAStep);
     }
   }

@@ -23,7 +23,7 @@ type Tried<T> =
   | { readonly failure: Failure; readonly error: (tries: string) => Error };
 
 /**
- * Reads the path; `parse` turns a 2xx into the value and throws an UnreadableAnswer where it cannot. Throws KeyRefused,
+ * Reads the path; `parse` turns a 2xx into the value and throws an UnreadableResponse where it cannot. Throws KeyRefused,
  * NotFound, RefusedInput, ServerFailed, Unreachable, NotTheApi or PageTooLarge, and the signal's reason.
  */
 export async function read<T>(

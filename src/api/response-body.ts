@@ -5,7 +5,7 @@ import type { HttpResponse } from './http.ts';
 
 /** A 2xx that holds no response. A read is tried again; a write's outcome is unknown. */
 export class UnreadableResponse extends Error {
-  override readonly name = 'UnreadableAnswer';
+  override readonly name = 'UnreadableResponse';
   /** True where a web page came: probably not from the API. */
   readonly html: boolean;
   /** What the server said where it refused under a status of success, else undefined. */
@@ -40,7 +40,7 @@ export function isHtml(response: Pick<HttpResponse, 'body' | 'headers'>): boolea
 }
 
 /**
- * The parsed body of a response that should hold one. Throws an UnreadableAnswer where it is empty, a web page, cut off,
+ * The parsed body of a response that should hold one. Throws an UnreadableResponse where it is empty, a web page, cut off,
  * not JSON, or a refusal under a status of success.
  */
 export function bodyOf(response: HttpResponse): unknown {

@@ -94,7 +94,7 @@ export async function transmit(line: Line, message: Message, signal?: AbortSigna
   try {
     const response = await line.http.send(message, signal);
     counters.byStatus[response.status] = (counters.byStatus[response.status] ?? 0) + 1;
-    admitted.leave({ kind: 'answer', status: response.status, headers: response.headers });
+    admitted.leave({ kind: 'response', status: response.status, headers: response.headers });
     const { status, milliseconds, bytes } = response;
     log.debug({ ...fields, status, ms: Math.round(milliseconds), bytes }, 'answered');
     return response;

@@ -13,9 +13,9 @@ const chunkBytes = 8 * 1024 * 1024;
 const logHeaderBytes = 32;
 
 /**
- * Copies the file first, then its log to `<target>-wal`. While a read transaction is open, as the caller must have one, nothing gets from the log into the file but what the
- * log still holds when it is copied, or nothing gets there at all; so the file with its log on top is a state that there
- * was. Only a log that was in the file already can be begun anew meanwhile, and only once: a copy that saw that happen
+ * Copies the file first, then its log to `<target>-wal`. The caller has a read transaction open. While it is, nothing gets
+ * from the log into the file but what the log still holds when it is copied, or nothing gets there at all; so the file with
+ * its log on top is a state that there was. Only a log that was in the file already can be begun anew meanwhile, and only once: a copy that saw that happen
  * could hold the old beginning alone, and is made again.
  */
 export async function copyBytes(source: string, target: string, { signal, progress }: CopyRun): Promise<void> {

@@ -7,20 +7,10 @@ import type { MirrorStore, RunStatus } from '../store/mirror-types.ts';
 /** Versions that go in one step: some milliseconds, for which a reader's or another writer's turn can wait. */
 const versionsAStep = 1_000;
 
-interface PrunePorts {
-  readonly store: Pick<MirrorStore, 'pruneHistory'>;
+interface MaintenancePorts {
+  readonly store: Pick<MirrorStore, 'pruneHistory' | 'pruneRuns' | 'pruneEvents' | 'optimize' | 'checkpoint'>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-}
-
-/** Removes the versions that ended longer than `keepMs` ago, in small steps; what a stop leaves, the next run removes. */
-async function pruneHistory({ store, clock, signal }: PrunePorts, keepMs: number): Promise<void> {
-  const before = timestampOf(Math.max(0, clock.now() - keepMs));
-  for (const resource of resourceNames) {
-    while (!signal.aborted && store.pruneHistory(resource, before, versionsAStep) === versionsAStep) {
-      await setImmediate();
-    }
-  }
 }
 
 export interface Keep {
@@ -32,25 +22,31 @@ export interface Keep {
   readonly eventsKeepMs?: number;
 }
 
-/** Rows that go in one step: some milliseconds. */
-const rowsAStep = 500;
+/** Runs or events that go in one step: some milliseconds. */
+const recordsAStep = 500;
 
-/** Leaves the mirror tidy after a run; what a stop leaves, the next run does. */
-export async function keepTidy(
-  ports: PrunePorts & { readonly store: Pick<MirrorStore, 'pruneRuns' | 'pruneEvents' | 'optimize' | 'checkpoint'> },
+/** Does the maintenance of the mirror after a run; what a stop leaves, the next run does. */
+export async function maintain(
+  { store, clock, signal }: MaintenancePorts,
   status: RunStatus,
   keep: Keep,
 ): Promise<void> {
-  const { store, clock, signal } = ports;
-  if (status === 'complete' && keep.historyKeepMs !== undefined) await pruneHistory(ports, keep.historyKeepMs);
-
-  async function prune(keepMs: number | undefined, remove: (before: Timestamp, rows: number) => number): Promise<void> {
+  async function prune(
+    keepMs: number | undefined,
+    rowsAStep: number,
+    remove: (before: Timestamp, rows: number) => number,
+  ): Promise<void> {
     if (keepMs === undefined) return;
     const before = timestampOf(Math.max(0, clock.now() - keepMs));
     while (!signal.aborted && remove(before, rowsAStep) === rowsAStep) await setImmediate();
   }
-  await prune(keep.runsKeepMs, (before, rows) => store.pruneRuns(before, rows));
-  await prune(keep.eventsKeepMs, (before, rows) => store.pruneEvents(before, rows));
+  if (status === 'complete') {
+    for (const resource of resourceNames) {
+      await prune(keep.historyKeepMs, versionsAStep, (before, rows) => store.pruneHistory(resource, before, rows));
+    }
+  }
+  await prune(keep.runsKeepMs, recordsAStep, (before, rows) => store.pruneRuns(before, rows));
+  await prune(keep.eventsKeepMs, recordsAStep, (before, rows) => store.pruneEvents(before, rows));
   if (!signal.aborted) store.optimize();
   // Who was told to stop shall not be waited for.
   store.checkpoint(!signal.aborted);

@@ -10,7 +10,7 @@ import { startThread } from '../model/thread.ts';
 import { type PageTask, type ReadPage, readPageOf } from './page.ts';
 import { openRowMaker } from './store/page-rows.ts';
 
-/** Makes a page of a response, whose memory it takes. Throws an UnreadableAnswer as `pageOf` does. */
+/** Makes a page of a response, whose memory it takes. Throws an UnreadableResponse as `pageOf` does. */
 export type PageReader = (response: HttpResponse, task: PageTask) => ReadPage | Promise<ReadPage>;
 
 /** The same in the thread of the caller. */
@@ -34,11 +34,11 @@ let shared: PageThread | undefined;
 
 /** Reads pages in the thread; it gets ready at once. */
 export function openPageReader(): PageReader {
-  shared ??= new PageThread(() => (shared = undefined));
+  const thread = (): PageThread => (shared ??= new PageThread(() => (shared = undefined)));
+  thread();
   const plain = openPlainReader();
   return async (response, task) => {
-    const thread = (shared ??= new PageThread(() => (shared = undefined)));
-    const reply = await thread.read(response, task);
+    const reply = await thread().read(response, task);
     if ('page' in reply) return reply.page;
     if ('failure' in reply) throw errorOf(reply.failure);
     // It throws what it threw there.

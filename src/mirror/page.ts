@@ -59,7 +59,7 @@ export type MirrorPage = InParts<ReadPage> & {
   readonly recalled?: RememberedPage;
 };
 
-/** The response as a page. Throws an UnreadableAnswer as `pageOf` does. */
+/** The response as a page. Throws an UnreadableResponse as `pageOf` does. */
 export function readPageOf(response: HttpResponse, task: PageTask, makeRows: RowMaker): ReadPage {
   const { known, resource, places, field, rowsOf = [] } = task;
   const digest = hash('sha1', response.body, 'base64');

@@ -15,7 +15,7 @@ import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncO
 import { checkServer, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './shared-failure.ts';
 import type { Source } from './source.ts';
-import { keepTidy, type Keep } from './maintenance.ts';
+import { maintain, type Keep } from './maintenance.ts';
 
 interface SyncPorts {
   readonly source: Source;
@@ -81,7 +81,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const status = statusOf([...ends.values()], signal);
     const { requests, retries, byStatus } = ports.counts();
     store.finishRun(run, { status, requests, retries, answers: byStatus, problem: error?.message ?? null });
-    await keepTidy(watched, status, request);
+    await maintain(watched, status, request);
     return { report: reportOf(store, run), error };
   } finally {
     store.releaseLock(syncLock, run);

@@ -3,8 +3,8 @@ import { ClosedForLong, type Gate, openGate, type Outcome } from '../../src/api/
 import { type Headers, spend, type Window } from './support/limited-server.ts';
 import { virtualTime } from './support/virtual-time.ts';
 
-const good: Outcome = { kind: 'answer', status: 200, headers: {} };
-const refused = (headers: Record<string, string>): Outcome => ({ kind: 'answer', status: 429, headers });
+const good: Outcome = { kind: 'response', status: 200, headers: {} };
+const refused = (headers: Record<string, string>): Outcome => ({ kind: 'response', status: 429, headers });
 
 function gateOf(options: { concurrency?: number; requestsPerSecond?: number; maxWaitMs?: number } = {}) {
   const time = virtualTime();
@@ -71,7 +71,7 @@ test('lets no more through at once than was asked for, and grows to that by one 
 
 test.each([
   ['429', refused({ 'retry-after': '1' })],
-  ['503', { kind: 'answer', status: 503, headers: {} }],
+  ['503', { kind: 'response', status: 503, headers: {} }],
   ['a timeout', { kind: 'timeout' }],
 ] satisfies [string, Outcome][])(
   '%s halves what is let through at once, once for all that were under way',
@@ -95,7 +95,7 @@ test('nobody passes while the server has asked to wait', async () => {
 
 test('one 503 holds up nobody else, a second in a row does', async () => {
   const { gate, time } = gateOf();
-  const down: Outcome = { kind: 'answer', status: 503, headers: { 'retry-after': '5' } };
+  const down: Outcome = { kind: 'response', status: 503, headers: { 'retry-after': '5' } };
   const started = time.clock.now();
   await time.run(use(gate, down));
   await time.run(use(gate, good));
@@ -109,7 +109,7 @@ test('one 503 holds up nobody else, a second in a row does', async () => {
 test('a refusal while most of the announced limit is left says nothing of the limit', async () => {
   const { gate, time } = gateOf();
   const quota = { 'x-ratelimit-limit': '600', 'x-ratelimit-remaining': '590' };
-  await time.run(use(gate, { kind: 'answer', status: 200, headers: quota }, 10));
+  await time.run(use(gate, { kind: 'response', status: 200, headers: quota }, 10));
   await time.run(use(gate, refused({ ...quota, 'retry-after': '1' })));
   await time.run(use(gate, good));
   expect(gate.limit()).toEqual({ limit: 600 });

@@ -79,7 +79,7 @@ export async function spend(server: LimitedServer, requests: number) {
       const verdict = count(clock.now());
       await sleep(server.latencyMs * (0.25 + random() / 2));
       if (!verdict.ok) refused += 1;
-      pass.leave({ kind: 'answer', status: verdict.ok ? 200 : 429, headers: headersOf(verdict) });
+      pass.leave({ kind: 'response', status: verdict.ok ? 200 : 429, headers: headersOf(verdict) });
       if (verdict.ok) return;
     }
   }

@@ -93,10 +93,9 @@ interface AlertRow {
   readonly outcome: string | null;
   readonly exit_code: number | null;
   readonly since: string;
-  /** A file of an older version that is only looked at lacks the first two, and keeps some that are over. */
-  readonly next?: string | null;
-  readonly told_at?: string | null;
-  readonly is_over?: number;
+  readonly next: string | null;
+  /** Null where it was sent by a version that did not note when. */
+  readonly told_at: string | null;
 }
 
 interface MessageRow {
@@ -108,7 +107,7 @@ interface MessageRow {
   readonly not_before: string;
 }
 
-function alertOf({ problem, kind, text, job, run, outcome, exit_code, since, told_at, next = null }: AlertRow): Alert {
+function alertOf({ problem, kind, text, job, run, outcome, exit_code, since, told_at, next }: AlertRow): Alert {
   const facts = { problem, kind, text, next, job, run, outcome, exitCode: exit_code };
   return { ...facts, since: since as Timestamp, sentAt: (told_at ?? since) as Timestamp };
 }
@@ -130,10 +129,7 @@ function alertsOf(database: Database, file: string): AlertStore {
   );
   return {
     load: () => ({
-      alerts: alerts
-        .all()
-        .filter((row) => row.is_over !== 1)
-        .map(alertOf),
+      alerts: alerts.all().map(alertOf),
       messages: messages.all().map(messageOf),
     }),
     save: (book) => {

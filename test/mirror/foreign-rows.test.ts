@@ -7,20 +7,10 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
 import { hourMs } from '../../src/model/time.ts';
-import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
-import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
+import { expectMirrored, mirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { verifyMirror } from '../support/verify.ts';
-
-/** A mirror that one run has filled. */
-async function mirrored(options: SandboxOptions = {}, tried: SyncTry = {}) {
-  const sandbox = await startSandbox(options);
-  const file = `${temporaryFolder()}/mirror.db`;
-  const first = await sync(sandbox, file, tried);
-  sandbox.control.advanceClock(hourMs);
-  return { sandbox, file, first };
-}
 
 function rowsIn<T>(file: string, sql: string): T[] {
   const database = new SqliteDatabase(file, { readonly: true });

@@ -6,8 +6,8 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
-import type { Behaviour, Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts';
-import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
+import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import { expectMirrored, mirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -15,15 +15,6 @@ import { verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
 
 type Report = Awaited<ReturnType<typeof sync>>;
-
-/** A mirror that one run has filled. */
-async function mirrored(options: SandboxOptions, tried: SyncTry = {}) {
-  const sandbox = await startSandbox(options);
-  const file = `${temporaryFolder()}/mirror.db`;
-  const first = await sync(sandbox, file, tried);
-  sandbox.control.advanceClock(hourMs);
-  return { sandbox, file, first };
-}
 
 function rowsIn<T>(file: string, sql: string): T[] {
   const database = new SqliteDatabase(file, { readonly: true });

@@ -9,9 +9,11 @@ import type { SyncRequest, SyncResult } from '../../src/mirror/run.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { resourceNames, resourceOf, type Field, type ResourceName } from '../../src/model/resources.ts';
 import { hourMs, systemClock, type Clock } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts';
 import type { FreeSpace } from '../../src/store/files/disk-space.ts';
 import type { MirrorStore } from '../../src/store/mirror-types.ts';
+import { startSandbox } from './sandbox.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 export interface SyncTry extends Partial<SyncRequest> {
   readonly clock?: Clock;
@@ -82,6 +84,15 @@ export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}):
     engine.close();
     await client.close();
   }
+}
+
+/** A sandbox, and a mirror of it that one run has filled an hour ago. */
+export async function mirrored(options: SandboxOptions = {}, tried: SyncTry = {}) {
+  const sandbox = await startSandbox(options);
+  const file = `${temporaryFolder()}/mirror.db`;
+  const first = await sync(sandbox, file, tried);
+  sandbox.control.advanceClock(hourMs);
+  return { sandbox, file, first };
 }
 
 /** What the mirror should hold for a value: written here again, so that a mistake in the store cannot hide. */

@@ -7,18 +7,9 @@ import { type Dialect, Kysely, type RawBuilder, sql, type SqlBool } from 'kysely
 import { UsageError } from '../model/errors.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { LockOwner } from '../store/lock.ts';
+import { canBeClaimed, claimable, viewOf } from './claim-view.ts';
 import { takeOutPerson } from './forget.ts';
-import type {
-  ClaimedRow,
-  ClaimTerms,
-  ClaimView,
-  Intent,
-  IntentFields,
-  Journal,
-  NewBatch,
-  NewIntent,
-  SentRow,
-} from './port.ts';
+import type { Intent, IntentFields, Journal, NewBatch, NewIntent } from './port.ts';
 import { batchColumns, batchOf, intentColumns, intentOf, type JournalTables } from './tables.ts';
 
 /** What a database that holds a journal does in its own way. Its tables are there, in the newest version. */
@@ -56,16 +47,6 @@ const chunk = 1_000;
 // As text rather than as bound values: by it SQLite finds the index that is of these states alone.
 const isOpen = sql<SqlBool>`state in ('sending', 'acknowledged', 'unknown', 'needs_human')`;
 const takesBack = sql<SqlBool>`state not in ('rejected', 'not_applied', 'skipped', 'invalid')`;
-const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
-/** Claimed, and neither refused nor left out since, so that it was sent, or may be at any moment. */
-const isOutward = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
-/**
- * Of a write by hand, after which nobody looks: whatever the response said, it may have been made. Not where there was
- * none, or none of the server's own business: a key that was refused, a user who is not there.
- */
-const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
-  or (http_status is not null and http_status not in (401, 403, 404)))`;
-
 /** Opens the journal that the backend leads to. The caller closes it, which closes the database. */
 export async function openJournalOver(backend: JournalBackend, clock: Clock): Promise<Journal> {
   const db: Connection = new Kysely<JournalTables>({ dialect: backend.dialect });
@@ -466,100 +447,3 @@ function changed({ seenBefore, answer, ...fields }: IntentFields) {
 }
 
 const cutText = (text: string | null): string | null => text?.slice(0, longestAnswer) ?? null;
-
-function claimable(connection: Connection, batch: string): Promise<ClaimedRow[]> {
-  return connection
-    .selectFrom('journal_intents')
-    .select(['row', 'user', 'fingerprint'])
-    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter', 'claimed_at as claimedAt'])
-    .where('batch', '=', batch)
-    .where(canBeClaimed)
-    .orderBy('row')
-    .execute();
-}
-
-async function viewOf(
-  connection: Connection,
-  backend: JournalBackend,
-  { batch, fileHash, rowsDigest }: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
-  rows: readonly ClaimedRow[],
-  { repeatsSince, daySince }: ClaimTerms,
-): Promise<ClaimView> {
-  const batches = connection.selectFrom('journal_batches').select(batchColumns);
-  const like = batches
-    .where((eb) => eb.or([eb('file_hash', '=', fileHash), eb('rows_digest', '=', rowsDigest)]))
-    .where('batch', '<>', batch)
-    .where((eb) =>
-      eb.exists(
-        eb
-          .selectFrom('journal_intents')
-          .select('row')
-          .whereRef('journal_intents.batch', '=', 'journal_batches.batch')
-          .where(isOutward),
-      ),
-    )
-    .orderBy('created_at');
-  const claimedToday = connection
-    .selectFrom('journal_intents')
-    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
-    .where('claimed_at', '>=', daySince)
-    .where(isOutward)
-    .where((eb) => eb.not(eb.and([eb('batch', '=', batch), canBeClaimed])));
-  const overApplied = connection
-    .selectFrom('journal_intents')
-    .select(['batch', 'row'])
-    .where('state', '=', 'needs_human')
-    .where('discrepancy', '=', 'over_applied')
-    .limit(1);
-  const behind = await batches.where('behind', 'is not', null).limit(1).executeTakeFirst();
-  const prints = rows.flatMap(({ fingerprint }) => fingerprint ?? []);
-  return {
-    rows,
-    like: (await like.execute()).map(batchOf),
-    repeats: await repeatsOf(connection, backend, prints, repeatsSince, batch),
-    claimedToday: await claimedToday.execute(),
-    behind: behind === undefined ? undefined : batchOf(behind),
-    overApplied: await overApplied.executeTakeFirst(),
-  };
-}
-
-/** Rows and writes by hand that do the same as others: what was paid is known by user, kind and amount, not by its file. */
-async function repeatsOf(
-  connection: Connection,
-  { members }: Pick<JournalBackend, 'members'>,
-  fingerprints: readonly string[],
-  since: Timestamp,
-  apartFrom: string,
-): Promise<SentRow[]> {
-  const rows = connection.selectFrom('journal_intents').where(isOutward);
-  const writes = connection.selectFrom('journal_writes').where('journal_writes.fingerprint', 'is not', null);
-  // Without it, a plan of many rows would be looked up row by row in an index that has nothing.
-  const any =
-    (await rows.select('row').where('fingerprint', 'is not', null).limit(1).executeTakeFirst()) ??
-    (await writes.select('write').limit(1).executeTakeFirst());
-  if (any === undefined) return [];
-  const distinct = connection
-    .selectFrom(members(JSON.stringify(fingerprints)).as('each'))
-    .select('each.value as fingerprint')
-    .distinct()
-    .as('prints');
-  const claimed = connection
-    .selectFrom(distinct)
-    .innerJoin('journal_intents', 'journal_intents.fingerprint', 'prints.fingerprint')
-    .select(['prints.fingerprint', 'batch', 'row'])
-    .select((eb) => eb.fn.coalesce('sent_at', 'claimed_at').as('at'))
-    .select(['claimed_at as claimedAt', 'state'])
-    .where(isOutward)
-    .where('batch', '<>', apartFrom)
-    .where((eb) => eb(eb.fn.coalesce('sent_at', 'claimed_at'), '>=', since))
-    .$castTo<SentRow>();
-  const byHand = connection
-    .selectFrom(distinct)
-    .innerJoin('journal_writes', 'journal_writes.fingerprint', 'prints.fingerprint')
-    .select(['prints.fingerprint', sql<null>`null`.as('batch'), sql<null>`null`.as('row')])
-    .select(['at', 'at as claimedAt', 'state'])
-    .where('at', '>=', since)
-    .where(maybeMade)
-    .$castTo<SentRow>();
-  return claimed.unionAll(byHand).orderBy('at').execute();
-}

@@ -1,0 +1,118 @@
+/**
+ * What a claim looks at, in the transaction that claims: which rows are to be claimed, what was claimed or sent before that is
+ * like them, and what stands in the way. Section "The journal" of docs/architecture.md.
+ */
+import { type Kysely, sql, type SqlBool } from 'kysely';
+import type { Timestamp } from '../model/time.ts';
+import type { JournalBackend } from './journal.ts';
+import type { ClaimedRow, ClaimTerms, ClaimView, NewBatch, SentRow } from './port.ts';
+import { batchColumns, batchOf, type JournalTables } from './tables.ts';
+
+type Connection = Kysely<JournalTables>;
+
+export const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
+/** Claimed, and neither refused nor left out since, so that it was sent, or may be at any moment. */
+const isOutward = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
+/**
+ * Of a write by hand, after which nobody looks: whatever the response said, it may have been made. Not where there was
+ * none, or none of the server's own business: a key that was refused, a user who is not there.
+ */
+const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
+  or (http_status is not null and http_status not in (401, 403, 404)))`;
+
+export function claimable(connection: Connection, batch: string): Promise<ClaimedRow[]> {
+  return connection
+    .selectFrom('journal_intents')
+    .select(['row', 'user', 'fingerprint'])
+    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter', 'claimed_at as claimedAt'])
+    .where('batch', '=', batch)
+    .where(canBeClaimed)
+    .orderBy('row')
+    .execute();
+}
+
+export async function viewOf(
+  connection: Connection,
+  backend: JournalBackend,
+  { batch, fileHash, rowsDigest }: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
+  rows: readonly ClaimedRow[],
+  { repeatsSince, daySince }: ClaimTerms,
+): Promise<ClaimView> {
+  const batches = connection.selectFrom('journal_batches').select(batchColumns);
+  const like = batches
+    .where((eb) => eb.or([eb('file_hash', '=', fileHash), eb('rows_digest', '=', rowsDigest)]))
+    .where('batch', '<>', batch)
+    .where((eb) =>
+      eb.exists(
+        eb
+          .selectFrom('journal_intents')
+          .select('row')
+          .whereRef('journal_intents.batch', '=', 'journal_batches.batch')
+          .where(isOutward),
+      ),
+    )
+    .orderBy('created_at');
+  const claimedToday = connection
+    .selectFrom('journal_intents')
+    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
+    .where('claimed_at', '>=', daySince)
+    .where(isOutward)
+    .where((eb) => eb.not(eb.and([eb('batch', '=', batch), canBeClaimed])));
+  const overApplied = connection
+    .selectFrom('journal_intents')
+    .select(['batch', 'row'])
+    .where('state', '=', 'needs_human')
+    .where('discrepancy', '=', 'over_applied')
+    .limit(1);
+  const behind = await batches.where('behind', 'is not', null).limit(1).executeTakeFirst();
+  const prints = rows.flatMap(({ fingerprint }) => fingerprint ?? []);
+  return {
+    rows,
+    like: (await like.execute()).map(batchOf),
+    repeats: await repeatsOf(connection, backend, prints, repeatsSince, batch),
+    claimedToday: await claimedToday.execute(),
+    behind: behind === undefined ? undefined : batchOf(behind),
+    overApplied: await overApplied.executeTakeFirst(),
+  };
+}
+
+/** Rows and writes by hand that do the same as others: what was paid is known by user, kind and amount, not by its file. */
+async function repeatsOf(
+  connection: Connection,
+  { members }: Pick<JournalBackend, 'members'>,
+  fingerprints: readonly string[],
+  since: Timestamp,
+  apartFrom: string,
+): Promise<SentRow[]> {
+  const rows = connection.selectFrom('journal_intents').where(isOutward);
+  const writes = connection.selectFrom('journal_writes').where('journal_writes.fingerprint', 'is not', null);
+  // Without it, a plan of many rows would be looked up row by row in an index that has nothing.
+  const any =
+    (await rows.select('row').where('fingerprint', 'is not', null).limit(1).executeTakeFirst()) ??
+    (await writes.select('write').limit(1).executeTakeFirst());
+  if (any === undefined) return [];
+  const distinct = connection
+    .selectFrom(members(JSON.stringify(fingerprints)).as('each'))
+    .select('each.value as fingerprint')
+    .distinct()
+    .as('prints');
+  const claimed = connection
+    .selectFrom(distinct)
+    .innerJoin('journal_intents', 'journal_intents.fingerprint', 'prints.fingerprint')
+    .select(['prints.fingerprint', 'batch', 'row'])
+    .select((eb) => eb.fn.coalesce('sent_at', 'claimed_at').as('at'))
+    .select(['claimed_at as claimedAt', 'state'])
+    .where(isOutward)
+    .where('batch', '<>', apartFrom)
+    .where((eb) => eb(eb.fn.coalesce('sent_at', 'claimed_at'), '>=', since))
+    .$castTo<SentRow>();
+  const byHand = connection
+    .selectFrom(distinct)
+    .innerJoin('journal_writes', 'journal_writes.fingerprint', 'prints.fingerprint')
+    .select(['prints.fingerprint', sql<null>`null`.as('batch'), sql<null>`null`.as('row')])
+    .select(['at', 'at as claimedAt', 'state'])
+    .where('at', '>=', since)
+    .where(maybeMade)
+    .$castTo<SentRow>();
+  return claimed.unionAll(byHand).orderBy('at').execute();
+}

@@ -3,22 +3,13 @@
  * what a step has done is on the disk when its promise is kept, since nothing here can be read again from anywhere.
  */
 import { statSync } from 'node:fs';
-import { setTimeout as wait } from 'node:timers/promises';
-import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
-import {
-  CompiledQuery,
-  type DatabaseConnection,
-  SqliteAdapter,
-  type Dialect,
-  SqliteDriver,
-  SqliteIntrospector,
-  SqliteQueryCompiler,
-  sql,
-} from 'kysely';
+import SqliteDatabase, { type Database } from 'better-sqlite3';
+import { sql } from 'kysely';
 import { FileError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { type Clock, systemClock } from '../model/time.ts';
-import { busyMs, openForReading, openForWriting } from '../store/file-kind.ts';
+import { openForReading, openForWriting } from '../store/file-kind.ts';
+import { sqliteDialect } from '../store/kysely-sqlite.ts';
 import { type JournalBackend, openJournalOver } from './journal.ts';
 import { batchLocks } from './lock.ts';
 import type { Journal } from './port.ts';
@@ -61,7 +52,7 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
   const locks = batchLocks(database, clock);
   const isInPlace = sameFile(file);
   return {
-    dialect: dialectOf(database),
+    dialect: sqliteDialect(database),
     members: (json) => sql`jsonb_each(${json})`,
     isTaken: (error) => error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_CONSTRAINT_UNIQUE',
     explained: (error) => explainFileError(error, 'write to the journal', file) ?? error,
@@ -76,67 +67,6 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
       database.pragma('wal_checkpoint(TRUNCATE)');
     },
   };
-}
-
-/**
- * Kysely over the open file. It gives the one connection to one transaction, or one statement, at a time: works that go
- * on side by side wait for each other, and none of them gets into the transaction of another.
- */
-function dialectOf(database: Database): Dialect {
-  const statements = new Map<string, Statement>();
-  const prepared = (text: string): Statement => {
-    let statement = statements.get(text);
-    if (statement === undefined) statements.set(text, (statement = database.prepare(text)));
-    return statement;
-  };
-  return {
-    createAdapter: () => new SqliteAdapter(),
-    createDriver: () =>
-      new WritingDriver({ database: { prepare: prepared, close: () => void database.close() } }, database),
-    createIntrospector: (db) => new SqliteIntrospector(db),
-    createQueryCompiler: () => new SqliteQueryCompiler(),
-  };
-}
-
-class WritingDriver extends SqliteDriver {
-  readonly #database: Database;
-
-  constructor(config: ConstructorParameters<typeof SqliteDriver>[0], database: Database) {
-    super(config);
-    this.#database = database;
-  }
-
-  /**
-   * Locked from its beginning: what it reads stays true until it writes, whoever else is at the file. Their transactions
-   * last milliseconds; waiting for them inside of SQLite would hold this thread.
-   */
-  override async beginTransaction(connection: DatabaseConnection): Promise<void> {
-    const until = performance.now() + busyMs;
-    for (;;) {
-      try {
-        this.#database.pragma('busy_timeout = 0');
-        await connection.executeQuery(CompiledQuery.raw('begin immediate'));
-        return;
-      } catch (error) {
-        if (!isBusy(error) || performance.now() > until) throw error;
-      } finally {
-        this.#database.pragma(`busy_timeout = ${busyMs}`);
-      }
-      await wait(retryMs);
-    }
-  }
-
-  /** SQLite has ended it by itself where the disk was full: that error is the one to tell. */
-  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    if (this.#database.inTransaction) await super.rollbackTransaction(connection);
-  }
-}
-
-/** Between two tries to begin a transaction. */
-const retryMs = 5;
-
-function isBusy(error: unknown): boolean {
-  return error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_BUSY');
 }
 
 /** Whether the name still leads to the file that it led to when it was opened, and to some of it. */

@@ -1,0 +1,74 @@
+/** Kysely over an SQLite file of ours: the one dialect and driver of the journal and of the worker's store. */
+import { setTimeout as wait } from 'node:timers/promises';
+import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  SqliteAdapter,
+  SqliteDriver,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+} from 'kysely';
+import { busyMs } from './file-kind.ts';
+
+/**
+ * Kysely over the open file. It gives the one connection to one transaction, or one statement, at a time: works that go
+ * on side by side wait for each other, and none of them gets into the transaction of another.
+ */
+export function sqliteDialect(database: Database): Dialect {
+  const statements = new Map<string, Statement>();
+  const prepared = (text: string): Statement => {
+    let statement = statements.get(text);
+    if (statement === undefined) statements.set(text, (statement = database.prepare(text)));
+    return statement;
+  };
+  return {
+    createAdapter: () => new SqliteAdapter(),
+    createDriver: () =>
+      new WritingDriver({ database: { prepare: prepared, close: () => void database.close() } }, database),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+    createQueryCompiler: () => new SqliteQueryCompiler(),
+  };
+}
+
+class WritingDriver extends SqliteDriver {
+  readonly #database: Database;
+
+  constructor(config: ConstructorParameters<typeof SqliteDriver>[0], database: Database) {
+    super(config);
+    this.#database = database;
+  }
+
+  /**
+   * Locked from its beginning: what it reads stays true until it writes, whoever else is at the file. Their transactions
+   * last milliseconds; waiting for them inside of SQLite would hold this thread.
+   */
+  override async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    const until = performance.now() + busyMs;
+    for (;;) {
+      try {
+        this.#database.pragma('busy_timeout = 0');
+        await connection.executeQuery(CompiledQuery.raw('begin immediate'));
+        return;
+      } catch (error) {
+        if (!isBusy(error) || performance.now() > until) throw error;
+      } finally {
+        this.#database.pragma(`busy_timeout = ${busyMs}`);
+      }
+      await wait(retryMs);
+    }
+  }
+
+  /** SQLite has ended it by itself where the disk was full: that error is the one to tell. */
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    if (this.#database.inTransaction) await super.rollbackTransaction(connection);
+  }
+}
+
+/** Between two tries to begin a transaction. */
+const retryMs = 5;
+
+function isBusy(error: unknown): boolean {
+  return error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_BUSY');
+}

@@ -9,7 +9,6 @@ import type { Client } from '../src/api/client.ts';
 import type { ApiRecord, Page } from '../src/api/envelope.ts';
 import { NotFound } from '../src/api/errors.ts';
 import { apiSource } from '../src/mirror/api-source.ts';
-import { openPlainReader } from '../src/mirror/page-reader.ts';
 import { runSync, type SyncRequest } from '../src/mirror/run.ts';
 import { resourceNames } from '../src/model/resources.ts';
 import { dayMs, hourMs, startOfDay, timestampOf, type Day } from '../src/model/time.ts';
@@ -160,14 +159,13 @@ export function openSimulation(users: number, pageSize: number, overMs = days * 
   const clock = { now: () => server.now };
   const store = openMirrorStore(join(folder, 'mirror.db'), clock);
   const client = server.client();
-  const readPages = openPlainReader();
   async function run(tried: Partial<SyncRequest> = {}): Promise<number> {
     const before = server.requests;
     server.now += hourMs;
     const counts = () => ({ requests: server.requests - before, retries: 0, byStatus: {} });
     const { signal } = new AbortController();
     const ports = {
-      source: apiSource(client, pageSize, clock, readPages),
+      source: apiSource(client, pageSize, clock),
       store,
       clock,
       signal,

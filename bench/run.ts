@@ -12,7 +12,6 @@ import { benchExportFormats } from './export-formats.ts';
 import { benchFirstSync } from './first-sync.ts';
 import { benchLargeRecords } from './large-records.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
-import { benchPageThread } from './page-thread.ts';
 import { benchRankProbes } from './rank-probes.ts';
 import { benchReports } from './reports.ts';
 import { benchRequests, requestsWords } from './requests.ts';
@@ -32,7 +31,6 @@ try {
   const reports = await benchReports(folder, users, pairs);
   const table = markdownTable([
     ...rows,
-    ...(await benchPageThread(folder, Math.round(users / 4), pairs)),
     ...(await benchLargeRecords(folder)),
     ...(await benchNextSync(folder, users, pairs)),
     ...(await benchCsv(folder, mirror, pairs)),

@@ -121,14 +121,11 @@ export interface Client {
     signal?: AbortSignal,
     patience?: Patience,
   ): Promise<Page>;
-  /**
-   * One page of a list, as `parse` makes it of the response; an UnreadableResponse that it throws is tried again. It may
-   * take the memory of the body.
-   */
+  /** One page of a list, as `parse` makes it of the response; an UnreadableResponse that it throws is tried again. */
   listAs<R extends ResourceName, T>(
     resource: R,
     options: ListOptions<R>,
-    parse: (response: HttpResponse) => T | Promise<T>,
+    parse: (response: HttpResponse) => T,
     signal?: AbortSignal,
     patience?: Patience,
   ): Promise<T>;

@@ -90,8 +90,7 @@ async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Pr
     plain = await decode(plain, { maxOutputLength: most });
   }
   if (plain.subarray(0, byteOrderMark.length).equals(byteOrderMark)) plain = plain.subarray(byteOrderMark.length);
-  // zlib's memory may be shared with other buffers, and a response must be able to go over to another thread.
-  return plain === body ? body : Buffer.from(Uint8Array.from(plain).buffer);
+  return plain;
 }
 
 function decodingErrorOf(error: unknown, most: number, circumstances: Circumstances): TransportError {
@@ -127,7 +126,7 @@ export interface HttpResponse {
   readonly status: number;
   /** Names in lower case; the key is in none of them. */
   readonly headers: HttpHeaders;
-  /** Without the key and passwords, should the server have sent them. Its memory is its own. */
+  /** Without the key and passwords, should the server have sent them. */
   readonly body: Buffer;
   /** How long the body was on its way here. */
   readonly bytes: number;

@@ -6,7 +6,6 @@ import { createSecureContext, getCACertificates, type SecureContext } from 'node
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import { isLoopback } from '../model/loopback.ts';
 
-/** Plain data, so that a thread can be told. */
 export interface Network {
   /** The proxy for https addresses, with its user and password; undefined where there is none. */
   readonly proxy?: string | undefined;

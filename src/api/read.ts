@@ -29,7 +29,7 @@ type Tried<T> =
 export async function read<T>(
   line: Line,
   path: string,
-  parse: (response: HttpResponse) => T | Promise<T>,
+  parse: (response: HttpResponse) => T,
   reading: Reading,
 ): Promise<T> {
   const { limits, random } = reading;
@@ -55,7 +55,7 @@ function seconds(ms: number): string {
 async function tryOnce<T>(
   line: Line,
   path: string,
-  parse: (response: HttpResponse) => T | Promise<T>,
+  parse: (response: HttpResponse) => T,
   { signal }: Reading,
   attempt: number,
 ): Promise<Tried<T>> {

@@ -1,9 +1,8 @@
 /** The sync engine's source over the API client. */
 import { measureCapabilities, type Capabilities } from '../api/capabilities.ts';
 import type { Client, Patience } from '../api/client.ts';
-import { type ListPage, type Page, whenOf } from '../api/envelope.ts';
+import type { ListPage, Page } from '../api/envelope.ts';
 import type { RequestGate } from './allowance.ts';
-import type { HttpResponse } from '../api/http.ts';
 import { isPageFailure } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
 import { type PageReading, Reach, readPage } from '../api/narrow.ts';
@@ -12,23 +11,20 @@ import { resourceOf, type ResourceName, type SortDirection } from '../model/reso
 import { dayOf, parseInstant, type Clock, type Day } from '../model/time.ts';
 import { ContradictionError } from './contradiction.ts';
 import { isRefusal } from './includes.ts';
-import { joinPages, type PageTask, type ReadPage } from './page.ts';
-import type { PageReader } from './page-reader.ts';
+import { joinPages, type PageTask, readPageOf, type ReadPage } from './page.ts';
 import { rangeBreaker } from './range.ts';
 import { apiContact, lookAtRecord, type RequestedClient } from './server-contact.ts';
 import type { Source } from './source.ts';
 
 /** @param pageSize records requested on a page at the most; the server may give fewer */
-export function apiSource(client: Client, pageSize: number, clock: Clock, read: PageReader): Source {
-  return sourceOver({ client, pageSize, clock, read, requested: new Map(), ahead: { ms: 0 } });
+export function apiSource(client: Client, pageSize: number, clock: Clock): Source {
+  return sourceOver({ client, pageSize, clock, requested: new Map(), ahead: { ms: 0 } });
 }
 
 interface SourceParts {
   readonly client: RequestedClient;
   readonly pageSize: number;
   readonly clock: Clock;
-  /** Makes pages of responses. */
-  readonly read: PageReader;
   /** Requests so far. */
   readonly requested: Map<ResourceName, number>;
   readonly ahead: { ms: number };
@@ -57,7 +53,7 @@ function gated(
 }
 
 function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
-  const { client, pageSize, clock, read, requested: asked, ahead } = parts;
+  const { client, pageSize, clock, requested: asked, ahead } = parts;
   const resources = gated(client, gate, (resource) => resource);
   const count = (resource: ResourceName): void => void asked.set(resource, (asked.get(resource) ?? 0) + 1);
   const noteTime = ({ serverTime, milliseconds }: Pick<ListPage, 'serverTime' | 'milliseconds'>): void => {
@@ -78,11 +74,9 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     patience?: Patience,
   ): Promise<ReadPage> => {
     count(task.resource);
-    const parse = (response: HttpResponse) => {
-      noteTime(whenOf(response));
-      return read(response, task);
-    };
-    return resources.listAs(task.resource, options, parse, signal, patience);
+    const page = await resources.listAs(task.resource, options, (each) => readPageOf(each, task), signal, patience);
+    noteTime(page);
+    return page;
   };
   const getUser: Client['getUser'] = (...user) => {
     count('users');

@@ -11,7 +11,6 @@ import type { FreeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';
 import type { Clock } from '../model/time.ts';
 import { apiSource } from './api-source.ts';
-import { openPageReader, type PageReader } from './page-reader.ts';
 import type { SyncProgress } from './progress.ts';
 import { runSync, type SyncRequest, type SyncResult } from './run.ts';
 import type { Source } from './source.ts';
@@ -29,8 +28,6 @@ interface EngineOptions {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
-  /** What makes pages of responses; a thread unless told. */
-  readonly readPages?: PageReader;
   /** What stands between the engine and the server. */
   readonly overSource?: (source: Source) => Source;
 }
@@ -50,8 +47,8 @@ interface SyncEngineOptions extends EngineOptions {
 }
 
 function sourceOf(options: EngineOptions): Source {
-  const { client, pageSize, clock, readPages = openPageReader(), overSource = (source) => source } = options;
-  return overSource(apiSource(client, pageSize, clock, readPages));
+  const { client, pageSize, clock, overSource = (source) => source } = options;
+  return overSource(apiSource(client, pageSize, clock));
 }
 
 /** Opens what runs a sync; the mirror is made where there is none. Throws a FileError. */

@@ -1,18 +1,16 @@
-/**
- * A page as the engine takes it: which records are on it, and the rows of those that were asked for. It is plain data, made
- * of the bytes of a response in a thread of its own (page-reader.ts).
- */
+/** A page as the engine takes it, made of the bytes of a response: which records are on it, and the rows of some. */
 import { hash } from 'node:crypto';
 import { type ListPage, pageOf, whenOf } from '../api/envelope.ts';
 import type { HttpResponse } from '../api/http.ts';
 import type { InParts, Places } from '../api/narrow.ts';
 import { owns, type DayRange } from '../model/era.ts';
-import type { KeptOut, KeptOutRecord, PageRows, RelatedRow, RelatedRows, RowMaker } from '../model/page-rows.ts';
+import type { KeptOut, KeptOutRecord, PageRows, RelatedRow, RelatedRows } from '../model/page-rows.ts';
 import { recordId, recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
 import { relationTable, type RelationTable } from '../model/relations.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { isObject, relatedList, relatedRows } from '../store/related-record.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
+import { recordRows } from './store/page-rows.ts';
 
 /** What is known of a page that came before. */
 export type KnownPage = Pick<RememberedPage, 'hash' | 'total' | 'lastPage' | 'perPage'>;
@@ -60,7 +58,7 @@ export type MirrorPage = InParts<ReadPage> & {
 };
 
 /** The response as a page. Throws an UnreadableResponse as `pageOf` does. */
-export function readPageOf(response: HttpResponse, task: PageTask, makeRows: RowMaker): ReadPage {
+export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   const { known, resource, places, field, rowsOf = [] } = task;
   const digest = hash('sha1', response.body, 'base64');
   const nothing = { hash: digest, ids: [], createdAt: [], field: [], rows: [] };
@@ -81,7 +79,6 @@ export function readPageOf(response: HttpResponse, task: PageTask, makeRows: Row
       rowsFor(
         task,
         records.filter((_, at) => owns(days, createdAt[at])),
-        makeRows,
       ),
     ),
   };
@@ -90,12 +87,11 @@ export function readPageOf(response: HttpResponse, task: PageTask, makeRows: Row
 function rowsFor(
   { resource, relations, keptOut }: PageTask,
   records: readonly ServedRecord[],
-  makeRows: RowMaker,
 ): PageRows {
   const { wanted, out } = keptOut === undefined ? { wanted: records, out: [] } : parted(resource, records, keptOut);
   const names = relations.map((name) => relationTable(resource, name));
   const related = names.map((relation) => relatedOf(relation, wanted, keptOut));
-  return { ...makeRows(resource, names.length === 0 ? wanted : without(wanted, relations)), keptOut: out, related };
+  return { ...recordRows(resource, names.length === 0 ? wanted : without(wanted, relations)), keptOut: out, related };
 }
 
 function without(records: readonly ServedRecord[], names: readonly string[]): ServedRecord[] {

@@ -1,5 +1,5 @@
 /** An error on its way between threads, where it loses its class: what an operator is told of it stays. */
-import { type ExitCode, IncompleteError, OperatorError } from './errors.ts';
+import { type ExitCode, OperatorError } from './errors.ts';
 
 /** Plain data. `operator` is null for a bug. */
 export interface Failure {
@@ -33,13 +33,4 @@ export function errorOf(failure: Failure): Error {
   bug.name = failure.name;
   if (failure.stack !== undefined) bug.stack = failure.stack;
   return bug;
-}
-
-/** What it means that a thread which reads pages has ended with the error. */
-export function threadError(error: Error & { readonly code?: string }): Error {
-  if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') return error;
-  return new IncompleteError('the pages of this server are too large to be held in memory; what was read is kept', {
-    advice: 'Set api.page_size to a tenth of what it is, and run the command again.',
-    cause: error,
-  });
 }

@@ -1,9 +1,5 @@
-/**
- * Records of a page as the mirror takes them in, made where the page was parsed. Plain data: it passes from the thread that
- * reads to the one that writes.
- */
-import type { ServedRecord, RecordKey } from './records.ts';
-import type { ResourceName } from './resources.ts';
+/** Records of a page as the mirror takes them in, made where the page was parsed. */
+import type { RecordKey } from './records.ts';
 
 /** How a record departed from the reference. */
 export interface SchemaDrift {
@@ -30,9 +26,6 @@ export interface RecordRows {
   /** Records without an id that they could be kept under. */
   readonly unusable: number;
 }
-
-/** A store's way to make rows of records. */
-export type RowMaker = (resource: ResourceName, records: readonly ServedRecord[]) => RecordRows;
 
 /** Whom the mirror must not take in again. */
 export interface KeptOut {

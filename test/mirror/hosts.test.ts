@@ -30,7 +30,7 @@ describe('a mirror is equal to the server', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('whose bodies come compressed to the command, in the thread that reads', async () => {
+  test('whose bodies come compressed to the command', async () => {
     const sandbox = await startSandbox({ behaviour: { compression: 'gzip', byte_order_mark: true } });
     const folder = temporaryFolder();
     const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
@@ -164,7 +164,7 @@ describe('a host that cannot make large pages', () => {
     expect(pageSizeOf(file, 'emails')).toBeLessThan(8_388_608 / 60_000);
   });
 
-  test('is mirrored by the command, whose pages are read in a thread of their own', async () => {
+  test('is mirrored by the command', async () => {
     const sandbox = await startSandbox({
       ...shop,
       behaviour: { page_breaks_over: 200, page_breaks_how: 'truncated', poisoned: 'emails:300' },

@@ -3,7 +3,6 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { apiSource } from '../../src/mirror/api-source.ts';
-import { openPageReader } from '../../src/mirror/page-reader.ts';
 import { storedCapabilities } from '../../src/mirror/capability-record.ts';
 import { findDeletions, type SearchPorts } from '../../src/mirror/find-deletions.ts';
 import { requestedRange } from '../../src/mirror/range.ts';
@@ -166,7 +165,7 @@ async function searched(sandbox: Sandbox, file: string, tampered: Partial<Search
   const store = openMirrorStore(file);
   const { signal } = new AbortController();
   try {
-    const source = apiSource(client, long.pageSize, systemClock, openPageReader());
+    const source = apiSource(client, long.pageSize, systemClock);
     const capabilities = storedCapabilities(store, 'users')?.capabilities;
     const window = store.windows('users')[0];
     if (capabilities === undefined || window === undefined) throw new Error('the mirror was not filled');

@@ -6,7 +6,6 @@
 import { expect, test } from 'vitest';
 import { openClient, type Client } from '../../src/api/client.ts';
 import { openSyncEngine } from '../../src/mirror/open.ts';
-import { openPlainReader } from '../../src/mirror/page-reader.ts';
 import type { SyncResult } from '../../src/mirror/run.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { hourMs, secondMs } from '../../src/model/time.ts';
@@ -58,9 +57,7 @@ async function syncUsers(sandbox: Sandbox, file: string, time: VirtualTime): Pro
     sleep: time.sleep,
   });
   const { signal } = new AbortController();
-  // Virtual time passes while nothing is under way, and knows nothing of other threads.
-  const readPages = openPlainReader();
-  const options = { client, file, clock, pageSize, signal, progress: () => {}, historyIgnore: [], readPages };
+  const options = { client, file, clock, pageSize, signal, progress: () => {}, historyIgnore: [] };
   const engine = openSyncEngine(options);
   const work = engine.run({
     resources: ['users'],

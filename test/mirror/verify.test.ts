@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { openPlainReader, type PageReader } from '../../src/mirror/page-reader.ts';
+import type { HttpResponse } from '../../src/api/http.ts';
 import type { Source } from '../../src/mirror/source.ts';
 import type { VerifyReport } from '../../src/mirror/verify.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
@@ -252,15 +252,14 @@ test(
   { tags: 'full' },
   async () => {
     const { sandbox, file } = await mirrored();
-    const plain = openPlainReader();
-    const readPages: PageReader = (answer, task) => {
-      const body = JSON.parse(answer.body.toString()) as { data: Record<string, unknown>[] };
+    const alter = (response: HttpResponse) => {
+      const body = JSON.parse(response.body.toString()) as { data: Record<string, unknown>[] };
       const data = body.data.map(({ created_at: createdAt, ...rest }) =>
         rest['id'] === 5 ? rest : { ...rest, created_at: createdAt },
       );
-      return plain({ ...answer, body: Buffer.from(JSON.stringify({ ...body, data })) }, task);
+      return { ...response, body: Buffer.from(JSON.stringify({ ...body, data })) };
     };
-    const { report } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'], readPages });
+    const { report } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'], alter });
     expect(report.resources.users).toMatchObject({
       missing: [],
       extra: [],

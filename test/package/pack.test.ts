@@ -79,7 +79,6 @@ test('the packed package, installed elsewhere, runs from dist and can be importe
   const { reports } = JSON.parse(await run(home, command, 'reports', '--json')) as { reports: unknown[] };
   expect(reports.length).toBeGreaterThan(15);
 
-  // Pages are made in a thread, whose file is found by its name.
   const sandbox = await startSandbox({ users: 21_000 });
   const server = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
   const synced = await run(home, 'env', ...variables(server), command, 'sync', 'users', '--json', '--quiet');

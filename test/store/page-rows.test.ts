@@ -3,7 +3,7 @@ import { assert, bigInt, double, jsonValue, object, oneof, property, record, str
 import { describe, expect, test } from 'vitest';
 import { resourceOf } from '../../src/model/resources.ts';
 import { cellOf, type Cell } from '../../src/store/cell.ts';
-import { jsonCell, openRowMaker } from '../../src/mirror/store/page-rows.ts';
+import { jsonCell, recordRows } from '../../src/mirror/store/page-rows.ts';
 
 const int64 = bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const { fields } = resourceOf('users');
@@ -33,7 +33,6 @@ function storing() {
 describe('rows in JSON are read as the cells that they were made of', () => {
   test('whatever was served for a field', () => {
     const { bound, database } = storing();
-    const makeRows = openRowMaker();
     const read = database.prepare<[Uint8Array], Record<string, unknown>>(
       `SELECT ${fields.map((_, index) => `typeof(value ->> ${index}) AS t${index}, value ->> ${index} AS v${index}`).join(', ')},
        value ->> ${fields.length} AS extra FROM jsonb_each(CAST(? AS TEXT))`,
@@ -41,7 +40,7 @@ describe('rows in JSON are read as the cells that they were made of', () => {
     const shape = Object.fromEntries(fields.slice(1).map(({ name }) => [name, served]));
     assert(
       property(record(shape), (values) => {
-        const { json } = makeRows('users', [{ id: 1, ...values }]);
+        const { json } = recordRows('users', [{ id: 1, ...values }]);
         const row = read.get(json);
         for (const [index, field] of fields.entries()) {
           if (field.name === 'id') continue;
@@ -82,9 +81,9 @@ describe('rows in JSON are read as the cells that they were made of', () => {
 
 test('what is odd about a page is told once, however many records show it', () => {
   const records = [1, 2, 3].map((id) => ({ id, username: id, colour: 'red' }));
-  const { drifts: surprises, ids, unusable } = openRowMaker()('users', [...records, { id: 'none' }]);
+  const { drifts, ids, unusable } = recordRows('users', [...records, { id: 'none' }]);
   expect(ids).toEqual([1, 2, 3]);
   expect(unusable).toBe(1);
-  expect(surprises.filter(({ subject }) => subject === 'colour')).toHaveLength(1);
-  expect(surprises.filter(({ subject }) => subject === 'username').map(({ kind }) => kind)).toContain('changed_type');
+  expect(drifts.filter(({ subject }) => subject === 'colour')).toHaveLength(1);
+  expect(drifts.filter(({ subject }) => subject === 'username').map(({ kind }) => kind)).toContain('changed_type');
 });

@@ -2,10 +2,8 @@
 import type { PageRows } from '../../src/model/page-rows.ts';
 import type { ServedRecord } from '../../src/model/records.ts';
 import type { ResourceName } from '../../src/model/resources.ts';
-import { openRowMaker } from '../../src/mirror/store/page-rows.ts';
-
-const makeRows = openRowMaker();
+import { recordRows } from '../../src/mirror/store/page-rows.ts';
 
 export function pageRows(resource: ResourceName, records: readonly ServedRecord[]): PageRows {
-  return { ...makeRows(resource, records), keptOut: [], related: [] };
+  return { ...recordRows(resource, records), keptOut: [], related: [] };
 }

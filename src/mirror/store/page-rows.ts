@@ -3,19 +3,18 @@
  * than storing it. What the cells are is decided in cell.ts; here they are only written so that SQLite reads the same.
  */
 import { otherResourceOf } from '../../model/foreign-records.ts';
-import type { RecordRows, RowMaker, SchemaDrift } from '../../model/page-rows.ts';
+import type { RecordRows, SchemaDrift } from '../../model/page-rows.ts';
 import { recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import {
   type Field,
   type FieldType,
   type Resource,
   type ResourceName,
-  resourceNames,
   resourceOf,
 } from '../../model/resources.ts';
 import { type Cell, cellOf, type Converted, jsonText } from '../../store/cell.ts';
 
-// Its bytes have memory of their own, not a piece of what many share: they can go to another thread without a copy.
+// Its bytes have memory of their own, which is given back once they are written.
 const encoder = new TextEncoder();
 
 /** What a decoder puts in the place of bytes that are no text. */
@@ -179,14 +178,11 @@ function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => Rec
   }
 }
 
-/** The rows of a page for this store. */
-export function openRowMaker(): RowMaker {
-  const makers = new Map<ResourceName, ReturnType<typeof rowMaker>>(
-    resourceNames.map((name) => [name, rowMaker(resourceOf(name))]),
-  );
-  return (resource, records) => {
-    const make = makers.get(resource);
-    if (make === undefined) throw new Error(`no rows of ${resource}`);
-    return make(records);
-  };
+const makers = new Map<ResourceName, ReturnType<typeof rowMaker>>();
+
+/** The records as rows of the resource's table. */
+export function recordRows(name: ResourceName, records: readonly ServedRecord[]): RecordRows {
+  let make = makers.get(name);
+  if (make === undefined) makers.set(name, (make = rowMaker(resourceOf(name))));
+  return make(records);
 }

@@ -84,10 +84,7 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   };
 }
 
-function rowsFor(
-  { resource, relations, keptOut }: PageTask,
-  records: readonly ServedRecord[],
-): PageRows {
+function rowsFor({ resource, relations, keptOut }: PageTask, records: readonly ServedRecord[]): PageRows {
   const { wanted, out } = keptOut === undefined ? { wanted: records, out: [] } : parted(resource, records, keptOut);
   const names = relations.map((name) => relationTable(resource, name));
   const related = names.map((relation) => relatedOf(relation, wanted, keptOut));

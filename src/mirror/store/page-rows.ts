@@ -5,13 +5,7 @@
 import { otherResourceOf } from '../../model/foreign-records.ts';
 import type { RecordRows, SchemaDrift } from '../../model/page-rows.ts';
 import { recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
-import {
-  type Field,
-  type FieldType,
-  type Resource,
-  type ResourceName,
-  resourceOf,
-} from '../../model/resources.ts';
+import { type Field, type FieldType, type Resource, type ResourceName, resourceOf } from '../../model/resources.ts';
 import { type Cell, cellOf, type Converted, jsonText } from '../../store/cell.ts';
 
 // Its bytes have memory of their own, which is given back once they are written.

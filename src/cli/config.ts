@@ -1,6 +1,7 @@
 /** `config`: every setting, its value and where it came from. */
 import type { Command } from 'commander';
-import { settingsFrom, type SettingReading } from '../settings/settings.ts';
+import { policyByName } from '../settings/approval.ts';
+import { settingsFrom, type SettingsReading } from '../settings/settings.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine, printWarning } from './output.ts';
 
@@ -10,23 +11,32 @@ export function define(program: Command, context: CliContext): void {
     .description('Show every setting, its value and where it came from. The key is shown by its last four characters.')
     .action(() => {
       const reading = context.reading();
-      if (context.json()) printJson(context, documentOf(reading.readings));
-      else for (const line of linesOf(context, reading.readings)) printLine(context, line);
+      if (context.json()) printJson(context, documentOf(reading));
+      else for (const line of linesOf(context, reading)) printLine(context, line);
       for (const warning of reading.warnings) printWarning(context, warning);
       settingsFrom(reading);
     });
 }
 
-function documentOf(readings: readonly SettingReading[]): unknown {
-  return {
-    settings: Object.fromEntries(
-      readings.map(({ setting, value, origin }) => [setting.key, { value, origin, default: setting.default }]),
-    ),
-  };
+function documentOf({ readings, approval }: SettingsReading): unknown {
+  const settings = readings.map(({ setting, value, origin }) => [
+    setting.key,
+    { value, origin, default: setting.default },
+  ]);
+  const policies = approval.map(({ subject, policy, origin }) => [
+    `bulk.approval.${subject}`,
+    { value: policyByName(policy), origin, default: null },
+  ]);
+  return { settings: Object.fromEntries([...settings, ...policies]) as unknown };
 }
 
-function linesOf(context: CliContext, readings: readonly SettingReading[]): string[] {
-  const rows = readings.map(({ setting, value, origin }) => [setting.key, String(value ?? '-'), origin] as const);
+function linesOf(context: CliContext, { readings, approval }: SettingsReading): string[] {
+  const settings = readings.map(({ setting, value, origin }) => [setting.key, String(value ?? '-'), origin] as const);
+  const policies = approval.map(({ subject, policy, origin }) => {
+    const words = Object.entries(policyByName(policy)).map(([name, value]) => `${name} ${value}`);
+    return [`bulk.approval.${subject}`, words.join(', '), origin] as const;
+  });
+  const rows = [...settings, ...policies];
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
   return rows.map(([key, value, origin]) => {
     const shown = origin === 'default' || origin === 'not set' ? paint(context, 'dim', origin) : origin;

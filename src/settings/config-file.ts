@@ -4,6 +4,7 @@ import { UsageError } from '../model/errors.ts';
 import { fileReason } from '../model/file-error.ts';
 import { suggestion } from '../model/nearest.ts';
 import { type ReadFile, readRegularFile } from '../model/read-file.ts';
+import type { WrittenPolicy } from './approval.ts';
 import type { Placed, WrittenJob } from './jobs.ts';
 import { profileName } from './kinds.ts';
 import { allSettings, type SettingKey } from './table.ts';
@@ -21,6 +22,8 @@ interface FileSettings {
   readonly values: readonly FileValue[];
   /** As they stand there, unchecked; undefined where none are named. */
   readonly jobs: readonly WrittenJob[] | undefined;
+  /** The policies of `bulk.approval`, unchecked. */
+  readonly approval: readonly WrittenPolicy[];
 }
 
 /** A server with settings of its own, which lie over the common ones; its jobs take the place of the common ones. */
@@ -38,6 +41,7 @@ export interface ConfigFile extends FileSettings {
 
 interface Found {
   readonly values: FileValue[];
+  readonly approval: WrittenPolicy[];
   jobs: WrittenJob[] | undefined;
 }
 
@@ -52,7 +56,7 @@ export function parseConfigFile(text: string, name: string): ConfigFile {
     const { name: kind, message } = error as Error;
     if (kind !== 'RangeError' && kind !== 'ReferenceError') throw error;
     const problem = unreadable(name, kind === 'RangeError' ? 'it is nested too deeply' : message);
-    return { values: [], jobs: undefined, profiles: [], problems: [problem] };
+    return { values: [], approval: [], jobs: undefined, profiles: [], problems: [problem] };
   }
 }
 
@@ -77,7 +81,7 @@ function readText(text: string, name: string): ConfigFile {
       problems.push(unreadable(`${name}:${line}`, `*${alias.source} stands for what it is a part of`));
     },
   });
-  if (problems.length > 0) return { values: [], jobs: undefined, profiles, problems };
+  if (problems.length > 0) return { values: [], approval: [], jobs: undefined, profiles, problems };
 
   const lineOf = (node: unknown) => lines.linePos((node as Node | null)?.range?.[0] ?? 0).line;
 
@@ -94,7 +98,7 @@ function readText(text: string, name: string): ConfigFile {
   }
 
   function readSettings(node: unknown, profile?: string): FileSettings {
-    const into: Found = { values: [], jobs: undefined };
+    const into: Found = { values: [], approval: [], jobs: undefined };
     readMap(node, '', into, profile);
     return into;
   }
@@ -107,6 +111,8 @@ function readText(text: string, name: string): ConfigFile {
       const origin = profile === undefined ? pair.origin : `${pair.origin}, profile ${profile}`;
       if (key === 'jobs') {
         into.jobs = readJobList(pair.value, origin);
+      } else if (key === 'bulk.approval') {
+        readPolicies(pair.value, into.approval);
       } else if (known !== undefined) {
         const value: unknown = isScalar(pair.value) ? pair.value.value : (pair.value as Node | null)?.toJSON();
         // `name:` with nothing after it is the same as leaving it out.
@@ -117,6 +123,18 @@ function readText(text: string, name: string): ConfigFile {
         readMap(pair.value, key, into, profile);
       } else {
         problems.push(unknownKey(key, origin));
+      }
+    }
+  }
+
+  function readPolicies(node: unknown, into: WrittenPolicy[]): void {
+    for (const { word, value, origin } of pairsOf(node, '"bulk.approval"')) {
+      if (isMap(value)) into.push({ subject: word, origin, entries: entriesOf(value) });
+      else if (value !== null && !(isScalar(value) && value.value === null)) {
+        const advice = 'Write its thresholds below it, such as "net: 500"; {} where it always needs approval.';
+        problems.push(
+          new UsageError(`${origin}: "bulk.approval.${word}" must hold settings as "name: value"`, { advice }),
+        );
       }
     }
   }
@@ -182,7 +200,7 @@ function unknownKey(key: string, origin: string): UsageError {
   }
   // A word on its own is a section misspelt (`apis:`) or a setting without its section (`base_url:`).
   const sections = [...new Set([...fileKeys.map((each) => each.split('.')[0] ?? each), 'profiles', 'jobs'])];
-  const known = key.includes('.') ? fileKeys : [...sections, ...fileKeys];
+  const known = key.includes('.') ? [...fileKeys, 'bulk.approval'] : [...sections, ...fileKeys];
   return new UsageError(`${origin}: unknown setting "${key}"`, { advice: suggestion(key, known) });
 }
 
@@ -190,6 +208,7 @@ function unknownKey(key: string, origin: string): UsageError {
 export function readConfigFile(path: string, name: string, required: boolean): ConfigFile | undefined {
   const refused = (problem: UsageError): ConfigFile => ({
     values: [],
+    approval: [],
     profiles: [],
     jobs: undefined,
     problems: [problem],

@@ -3,6 +3,7 @@
  * the command line frame reads flags, the environment or the config file.
  */
 import { resolve } from 'node:path';
+import type { ApprovalPolicies } from '../model/approval.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
@@ -10,6 +11,7 @@ import { suggestion } from '../model/nearest.ts';
 import type { Clock } from '../model/time.ts';
 import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
+import { type PlacedPolicy, policiesOf, readApproval } from './approval.ts';
 import { addressProblem } from './base-address.ts';
 import { type ConfigFile, type FileProfile, readConfigFile } from './config-file.ts';
 import { isLoopback } from '../model/loopback.ts';
@@ -67,6 +69,8 @@ export interface SettingReading {
 export interface SettingsReading {
   /** Every row of the table, in its order. */
   readonly readings: readonly SettingReading[];
+  /** What stands in the config file under `bulk.approval`, for this profile. */
+  readonly approval: readonly PlacedPolicy[];
   readonly problems: readonly UsageError[];
   /** Variables that look like ours and are none, each with the nearest that is. */
   readonly warnings: readonly string[];
@@ -113,6 +117,9 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   for (const { key, value, origin } of common.values()) if (!given.has(key)) given.set(key, { value, origin });
   const jobs = readJobs(jobsWritten(file, profile instanceof UsageError ? undefined : profile));
   problems.push(...jobs.problems);
+  const ownApproval = profile === undefined || profile instanceof UsageError ? [] : profile.approval;
+  const approval = readApproval([...(file?.approval ?? []), ...ownApproval]);
+  problems.push(...approval.problems);
 
   const { values, refused } = readValues(given);
   problems.push(...refused);
@@ -126,6 +133,7 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const rest = settingsOf(
     { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
     jobs.jobs,
+    policiesOf(approval.policies),
     sources,
     dotenv.isOpen && given.get('api.key')?.origin.startsWith('.env') === true,
   );
@@ -134,6 +142,7 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const known = [...allSettings.map((each) => each.env), ...profileVariables(profiles)];
   return {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
+    approval: approval.policies,
     problems,
     warnings: places.flatMap(({ variables, origin }) => strangers(variables, origin, known)),
     configBytes: file?.bytes,
@@ -260,6 +269,7 @@ function isCredential(path: string, { CREDENTIALS_DIRECTORY: credentials }: Vari
 function settingsOf(
   values: SettingValues,
   jobs: readonly Job[],
+  approval: ApprovalPolicies,
   { folder, environment }: SettingsSources,
   keyIsOpen: boolean,
 ) {
@@ -318,6 +328,8 @@ function settingsOf(
       maxDay: values['bulk.max_day'],
       maxRows: values['bulk.max_rows'],
       againWithinMs: values['bulk.again_within'],
+      /** What needs a second person, and above which thresholds; from the config file alone. */
+      approval,
     }),
     export: Object.freeze({ reports: absolute(values['export.reports']) }),
     worker: Object.freeze({

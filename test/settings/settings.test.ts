@@ -97,6 +97,7 @@ describe('values', () => {
       maxDay: '50000',
       maxRows: 500,
       againWithinMs: 30 * 86_400_000,
+      approval: {},
     });
     expect(problemOf({ file: 'bulk:\n  max_row: -5\n' })).toContain('expected an amount above 0');
   });

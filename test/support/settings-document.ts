@@ -1,4 +1,5 @@
 /** docs/settings.md, written from the table of settings. */
+import { approvalSubjects, defaultGoodFor, mostApprovers } from '../../src/model/approval.ts';
 import { type Setting, settingTable } from '../../src/settings/table.ts';
 
 const head = `# Settings
@@ -33,8 +34,43 @@ function settingsTable(): string {
 }
 
 export function settingsDocument(): string {
-  return `${head}${settingsTable()}`;
+  return `${head}${settingsTable()}${approval}`;
 }
+
+const approval = `
+## Approval
+
+\`bulk.approval\` says what needs a second person. It stands in the config file alone: no flag and no variable changes it.
+Under it stands one block for each action (${approvalSubjects.map((name) => code(name)).join(', ')}; \`deletions\` are rows that
+the brake of a sync holds back). An action without a block needs no approval. With a block, approval is needed where one
+of its thresholds is exceeded, and always where it names none.
+
+| in a block | meaning |
+| --- | --- |
+| \`row_amount\` | the largest change of a balance that one row makes; \`balance\` alone |
+| \`net\` | the sum of all changes; \`balance\` alone |
+| \`gross\` | the sum of all changes, up and down, without their signs; \`balance\` alone |
+| \`rows\` | the number of rows |
+| \`alone_per_day\` | what one person may send without approval within 24 hours: the gross total of \`balance\`, rows of the other actions |
+| \`approvers\` | how many different people must approve, 1 to ${mostApprovers}; 1 where it is left out |
+| \`good_for\` | how long an approval holds; \`${defaultGoodFor}\` where it is left out |
+
+\`\`\`yaml
+bulk:
+  approval:
+    balance:
+      row_amount: 500
+      net: 5000
+      alone_per_day: 2000
+      approvers: 1
+    delete: {} # always
+    deletions:
+      rows: 100
+      approvers: 2
+\`\`\`
+
+A block in a profile takes the place of the common block for the same action. \`admin-mirror config\` shows what is in force.
+`;
 
 function defaultOf(setting: Setting): string {
   if (setting.key === 'config') return '`config/admin-mirror.yaml` where it exists';

@@ -1,0 +1,148 @@
+/** `bulk.approval` of the config file: read and checked, each problem with where it stands. */
+import { z } from 'zod';
+import {
+  type ApprovalPolicies,
+  type ApprovalPolicy,
+  type ApprovalSubject,
+  approvalSubjects,
+  defaultGoodFor,
+  mostApprovers,
+  movesMoney,
+} from '../model/approval.ts';
+import { UsageError } from '../model/errors.ts';
+import { type Money, parseMoney } from '../model/money.ts';
+import { suggestion } from '../model/nearest.ts';
+import { durationText, parseDuration } from '../model/time.ts';
+import type { Placed } from './jobs.ts';
+
+/** What stands under one name of `bulk.approval`, unchecked. */
+export interface WrittenPolicy {
+  readonly subject: string;
+  /** `config/admin-mirror.yaml:12` */
+  readonly origin: string;
+  readonly entries: ReadonlyMap<string, Placed>;
+}
+
+/** A policy that is in force. */
+export interface PlacedPolicy {
+  readonly subject: ApprovalSubject;
+  readonly origin: string;
+  readonly policy: ApprovalPolicy;
+}
+
+/** YAML gives numbers, whose shortest text is what was written. */
+const amount = z.union([z.string(), z.number()]).transform((value, context) => {
+  const read = parseMoney(String(value), 8);
+  if ('money' in read && !read.money.startsWith('-')) return read.money;
+  context.addIssue({ code: 'custom', message: 'amount' });
+  return z.NEVER;
+});
+const rows = z.int().min(0);
+const duration = z.string().transform((text, context) => {
+  const ms = parseDuration(text);
+  if (ms !== undefined && ms > 0) return ms;
+  context.addIssue({ code: 'custom', message: 'duration' });
+  return z.NEVER;
+});
+
+const anAmount = 'an amount such as 500 or 99.50';
+const aCount = 'a whole number from 0';
+
+/** The settings of a policy: how each is read, and the words after "expected" in an error. */
+function optionsOf(subject: ApprovalSubject) {
+  const money = movesMoney(subject);
+  return {
+    ...(money && {
+      row_amount: { schema: amount, expected: anAmount },
+      net: { schema: amount, expected: anAmount },
+      gross: { schema: amount, expected: anAmount },
+    }),
+    rows: { schema: rows, expected: aCount },
+    alone_per_day: {
+      schema: money ? amount : rows.transform((count) => String(count) as Money),
+      expected: money ? anAmount : aCount,
+    },
+    approvers: { schema: z.int().min(1).max(mostApprovers), expected: `a whole number from 1 to ${mostApprovers}` },
+    good_for: { schema: duration, expected: 'a duration such as 72h or 7d' },
+  };
+}
+
+/** Reads the policies; one with a problem is left out. Of two for one subject, the later counts: that of a profile. */
+export function readApproval(written: readonly WrittenPolicy[]): {
+  readonly policies: readonly PlacedPolicy[];
+  readonly problems: readonly UsageError[];
+} {
+  const problems: UsageError[] = [];
+  const read = new Map<ApprovalSubject, PlacedPolicy>();
+  for (const each of written) {
+    const subject = approvalSubjects.find((known) => known === each.subject);
+    if (subject === undefined) {
+      const advice = suggestion(each.subject, approvalSubjects);
+      problems.push(new UsageError(`${each.origin}: there is no action "${each.subject}" to approve`, { advice }));
+      continue;
+    }
+    const policy = readPolicy(subject, each, problems);
+    if (policy !== undefined) read.set(subject, { subject, origin: each.origin, policy });
+  }
+  return { policies: [...read.values()], problems };
+}
+
+function readPolicy(
+  subject: ApprovalSubject,
+  { entries }: WrittenPolicy,
+  problems: UsageError[],
+): ApprovalPolicy | undefined {
+  const before = problems.length;
+  const options: Readonly<Record<string, { readonly schema: z.ZodType; readonly expected: string }>> =
+    optionsOf(subject);
+  const values: Record<string, unknown> = {};
+  for (const [key, { value, origin }] of entries) {
+    const place = `${origin}: bulk.approval.${subject}`;
+    const option = options[key];
+    if (option === undefined) {
+      const isOfMoney = key in optionsOf('balance');
+      const problem = isOfMoney ? `has no "${key}": it moves no money` : `there is no setting "${key}"`;
+      const advice = suggestion(key, Object.keys(options));
+      problems.push(new UsageError(`${place}${isOfMoney ? '' : ':'} ${problem}`, { advice }));
+      continue;
+    }
+    const { success, data } = option.schema.safeParse(value);
+    if (success) values[key] = data;
+    else {
+      const message = `${place}: ${key} is ${JSON.stringify(value)}: expected ${option.expected}`;
+      problems.push(new UsageError(message, { advice: 'Correct it there.' }));
+    }
+  }
+  if (problems.length > before) return undefined;
+  const given = values as {
+    readonly [name in 'row_amount' | 'net' | 'gross' | 'alone_per_day']?: Money;
+  } & { readonly rows?: number; readonly approvers?: number; readonly good_for?: number };
+  return Object.freeze({
+    rowAmount: given.row_amount,
+    net: given.net,
+    gross: given.gross,
+    rows: given.rows,
+    alonePerDay: given.alone_per_day,
+    approvers: given.approvers ?? 1,
+    goodForMs: given.good_for ?? parseDuration(defaultGoodFor) ?? 0,
+  });
+}
+
+/** The policies by what they are about. */
+export function policiesOf(placed: readonly PlacedPolicy[]): ApprovalPolicies {
+  return Object.freeze(Object.fromEntries(placed.map(({ subject, policy }) => [subject, policy])));
+}
+
+/** The policy by the names of the config file; what is not set is left out. */
+export function policyByName(policy: ApprovalPolicy): Readonly<Record<string, string | number>> {
+  const { rowAmount, net, gross, rows, alonePerDay, approvers, goodForMs } = policy;
+  return {
+    ...(rowAmount !== undefined && { row_amount: rowAmount }),
+    ...(net !== undefined && { net }),
+    ...(gross !== undefined && { gross }),
+    ...(rows !== undefined && { rows }),
+    ...(alonePerDay !== undefined && { alone_per_day: alonePerDay }),
+    approvers,
+    good_for: durationText(goodForMs),
+  };
+}

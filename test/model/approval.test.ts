@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'vitest';
+import { actionNames } from '../../src/bulk/actions.ts';
+import {
+  type ApprovalPolicy,
+  approvalReasons,
+  approvalsNeeded,
+  approvalSubjects,
+  type ApprovalTotals,
+} from '../../src/model/approval.ts';
+import type { Money } from '../../src/model/money.ts';
+
+function policy(fields: Partial<ApprovalPolicy> = {}): ApprovalPolicy {
+  const none = { rowAmount: undefined, net: undefined, gross: undefined, rows: undefined, alonePerDay: undefined };
+  return { ...none, approvers: 2, goodForMs: 1, ...fields };
+}
+
+function money(rowAmount: string, net: string, gross: string): ApprovalTotals['money'] {
+  return { rowAmount: rowAmount as Money, net: net as Money, gross: gross as Money };
+}
+
+const small: ApprovalTotals = { money: money('5.00', '5.00', '5.00'), rows: 1, aloneToday: '0' };
+
+describe('approval', () => {
+  test('is asked for by nobody where there is no policy', () => {
+    expect(approvalsNeeded(undefined, { ...small, rows: 1_000_000 })).toBe(0);
+  });
+
+  test('is always needed where a policy names no threshold', () => {
+    expect(approvalsNeeded(policy(), small)).toBe(2);
+    expect(approvalsNeeded(policy(), { money: null, rows: 0, aloneToday: '0' })).toBe(2);
+  });
+
+  test.each([
+    ['rowAmount', '100', (amount: string) => ({ ...small, money: money(amount, '0', '0') })],
+    ['net', '100', (amount: string) => ({ ...small, money: money('0', amount, '0') })],
+    ['gross', '100', (amount: string) => ({ ...small, money: money('0', '0', amount) })],
+  ] as const)('is needed above %s, not at it, to the last decimal and whatever the sign', (name, limit, totals) => {
+    const under = policy({ [name]: limit as Money });
+    for (const amount of ['100', '100.00', '-100.00', '0']) expect(approvalsNeeded(under, totals(amount))).toBe(0);
+    for (const amount of ['100.00000001', '-100.01', '12345678901234.5']) {
+      expect(approvalsNeeded(under, totals(amount))).toBe(2);
+    }
+  });
+
+  test('is needed above so many rows', () => {
+    expect(approvalsNeeded(policy({ rows: 10 }), { ...small, rows: 10 })).toBe(0);
+    expect(approvalsNeeded(policy({ rows: 10 }), { ...small, rows: 11 })).toBe(2);
+  });
+
+  test('is needed once one person would have sent more alone within a day', () => {
+    const day = policy({ alonePerDay: '0.30' as Money });
+    const totals = { money: money('0.1', '-0.1', '0.1'), rows: 1 };
+    // 0.1 + 0.2 is more than 0.3 only to a float.
+    expect(approvalsNeeded(day, { ...totals, aloneToday: '0.2' })).toBe(0);
+    expect(approvalsNeeded(day, { ...totals, aloneToday: '0.21' })).toBe(2);
+    const rows = policy({ alonePerDay: '10' as Money });
+    expect(approvalsNeeded(rows, { money: null, rows: 4, aloneToday: '6' })).toBe(0);
+    expect(approvalsNeeded(rows, { money: null, rows: 5, aloneToday: '6' })).toBe(2);
+  });
+
+  test('says each reason', () => {
+    const all = policy({ rowAmount: '1', net: '2', gross: '3', rows: 0, alonePerDay: '4' } as Partial<ApprovalPolicy>);
+    expect(approvalReasons(all, { money: money('-5.00', '6.00', '7.00'), rows: 1, aloneToday: '8' })).toEqual([
+      'one row changes a balance by 5, more than 1',
+      'the net total is 6, more than 2',
+      'the gross total is 7, more than 3',
+      'there are 1 row, more than 0',
+      'with it, one person would have sent 15 in all alone within 24 hours, more than 4',
+    ]);
+  });
+});
+
+test('every action can be put under approval', () => {
+  expect(approvalSubjects).toEqual([...actionNames, 'deletions']);
+});

@@ -1,11 +1,25 @@
 /** `schedule`: the worker. Runs the jobs of the config file at their times, or one of them now, or says when they come. */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
-import { UsageError } from '../model/errors.ts';
-import type { Job } from '../model/job.ts';
+import { type ExitCode, IncompleteError, UnreachableError, UsageError } from '../model/errors.ts';
+import { commandText, type Job } from '../model/job.ts';
 import { suggestion } from '../model/nearest.ts';
+import { withReleases } from '../model/releases.ts';
+import { runId } from '../model/run-id.ts';
+import { durationText, systemClock, timestampOf } from '../model/time.ts';
+import { version } from '../model/version.ts';
+import { wallText } from '../model/zone.ts';
+import { networkOf } from '../settings/server.ts';
+import { payloadOf } from '../worker/alerts.ts';
+import { channelsOf } from '../worker/channels.ts';
+import { occurrencesOf } from '../worker/decide.ts';
+import { openWorkerStore } from '../worker/open.ts';
+import { outcomeOf } from '../worker/worker.ts';
 import type { CliContext } from './context.ts';
-import { printJobs, runOnce, sendTestAlert } from './schedule/shown.ts';
-import { work } from './schedule/work.ts';
+import { openLog } from './logger.ts';
+import { paint, printJson, printLine, printNote } from './output.ts';
+import { givenFlags, startChild, withoutSecrets, work } from './schedule-work.ts';
 
 interface Flags {
   readonly once?: string;
@@ -57,4 +71,118 @@ function jobNamed(name: string, jobs: readonly Job[]): Job {
     jobs.map((each) => each.name),
   );
   throw new UsageError(`there is no job "${name}"`, { advice });
+}
+
+const shownTimes = 5;
+
+/** `--list`: every job with its next times, on its own clock and in UTC. */
+function printJobs(context: CliContext, jobs: readonly Job[]): void {
+  const now = systemClock.now();
+  const listed = jobs.map((job) => ({ job, times: [...occurrencesOf(job).after(now).take(shownTimes)] }));
+  if (context.json()) {
+    printJson(context, { jobs: listed.map(({ job, times }) => documentOf(job, times)) });
+    return;
+  }
+  for (const [index, { job, times }] of listed.entries()) {
+    if (index > 0) printLine(context, '');
+    printLine(context, `${paint(context, 'bold', job.name)}  ${commandText(job.commandLine)}`);
+    printLine(context, `  ${ruleWords(job)}`);
+    if (times.length === 0) printLine(context, '  never');
+    for (const time of times) printLine(context, `  ${wallText(time, job.timezone)}  ${utc(time)}`);
+  }
+}
+
+function ruleWords({ cron, timezone, jitterMs, after, requireComplete, catchUp, timeoutMs }: Job): string {
+  return [
+    `${cron} in ${timezone}`,
+    ...(jitterMs > 0 ? [`up to ${durationText(jitterMs)} later`] : []),
+    ...(after.length > 0 ? [`after ${after.join(' and ')}${requireComplete ? ', if complete' : ''}`] : []),
+    ...(catchUp ? [] : ['does not catch up']),
+    ...(timeoutMs === undefined ? [] : [`for ${durationText(timeoutMs)} at most`]),
+  ].join(', ');
+}
+
+function utc(time: number): string {
+  return `${new Date(time).toISOString().slice(0, 19)}Z`;
+}
+
+function documentOf(job: Job, times: readonly number[]): unknown {
+  return {
+    name: job.name,
+    run: job.run,
+    command: commandText(job.commandLine),
+    cron: job.cron,
+    timezone: job.timezone,
+    jitter_ms: job.jitterMs,
+    after: job.after,
+    require: job.requireComplete ? 'complete' : null,
+    catch_up: job.catchUp,
+    timeout_ms: job.timeoutMs ?? null,
+    next: times.map((time) => ({ local: wallText(time, job.timezone), utc: utc(time) })),
+  };
+}
+
+/** Runs the job; its exit code is the command's. Throws LockHeldError while the worker, or somebody else, runs it. */
+async function runOnce(context: CliContext, job: Job): Promise<void> {
+  const { folder, environment, signal } = context;
+  const command = commandText(job.commandLine);
+  await withReleases(async (releases) => {
+    const store = openWorkerStore(context.settings(), systemClock, releases);
+    const run = runId(systemClock);
+    await store.beginRun({ run, job: job.name, cause: 'by_hand', occurrence: null, attempt: 1, command });
+    printNote(context, `${job.name}: ${command}`);
+    const reading = context.reading();
+    const config = reading.readings.find(({ setting }) => setting.key === 'config');
+    const argv = [
+      ...givenFlags(reading),
+      ...(config?.origin === 'flag --config' ? ['--config', String(config.value)] : []),
+      ...job.commandLine,
+      ...(context.json() ? ['--json'] : []),
+    ];
+    const exitCode = await new Promise<number | null>((resolve, reject) => {
+      const child = startChild(argv, { folder, environment, output: 'inherit', signal });
+      child.once('error', reject).once('close', resolve);
+    });
+    const outcome = outcomeOf(exitCode, { timedOut: false, stopped: false });
+    await store.endRun(run, { outcome, exitCode, problem: null, report: null });
+    if (exitCode === null) throw new IncompleteError(`the job ${job.name} was ended by a signal`);
+    context.exit(exitCode as ExitCode);
+  });
+}
+
+/** Sends it once by each channel of the settings. Throws an UnreachableError where one could not take it. */
+async function sendTestAlert(context: CliContext): Promise<void> {
+  const { folder, environment, signal } = context;
+  const settings = context.settings();
+  const { alerts } = settings;
+  const userAgent = `admin-mirror/${version()}`;
+  const ports = { userAgent, folder, environment: withoutSecrets(environment), log: await openLog(context) };
+  const channels = Object.entries(channelsOf({ ...alerts, network: networkOf(settings) }, ports));
+  if (channels.length === 0) {
+    throw new UsageError('there is nobody to alert', {
+      advice: 'Set alerts.webhook or alerts.command in the config file, or ADMIN_MIRROR_ALERTS_WEBHOOK or …_COMMAND.',
+    });
+  }
+  const results = await Promise.all(
+    channels.map(async ([channel, deliver]) => {
+      const payload = testPayload(context.settings().profile);
+      return { channel, id: payload.id, problem: await deliver(payload, signal) };
+    }),
+  );
+  if (context.json()) printJson(context, { alerts: results });
+  for (const { channel, id, problem } of context.json() ? [] : results) {
+    printLine(context, `${channel}: ${problem ?? `took it (${id})`}`);
+  }
+  const failed = results.filter(({ problem }) => problem !== null);
+  if (failed.length > 0) {
+    throw new UnreachableError(`the test alert did not arrive: ${failed.map(({ problem }) => problem).join('; ')}`);
+  }
+}
+
+function testPayload(profile: string | undefined) {
+  const at = timestampOf(systemClock.now());
+  const none = { job: null, run: null, outcome: null, exitCode: null };
+  const alert = { ...none, problem: 'test', kind: 'test', text: 'this is a test, nothing is wrong' } as const;
+  const step = { kind: 'begins', alert: { ...alert, next: null, since: at, sentAt: at } } as const;
+  return payloadOf(step, randomUUID(), at, { host: hostname(), profile: profile ?? null, version: version() });
 }

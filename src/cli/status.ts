@@ -14,8 +14,7 @@ import type { MirrorEvent } from '../store/mirror-types.ts';
 import { checkCode, type StatusProblem, statusProblems } from './status-problems.ts';
 import { openStatus } from '../mirror/open-status.ts';
 import { withReleases } from '../model/releases.ts';
-import { openWorkerStatus } from '../worker/open-status.ts';
-import type { JobStatus, WorkerStatus } from '../worker/status.ts';
+import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Nothing where there is neither a job nor a worker. What is wrong is told apart: src/cli/status-problems.ts. */
 function workerLines({ worker, jobs }: WorkerStatus, timeText: (at: string) => string): string[] {

@@ -1,6 +1,6 @@
 /**
  * Cron expressions, as cron-parser reads them: five fields or six, names, ranges, steps, `L` and `#`. When a clock somewhere
- * shows such a time is src/worker/occurrences.ts.
+ * shows such a time is src/worker/decide.ts.
  */
 import { createRequire } from 'node:module';
 import type * as CronParser from 'cron-parser';

@@ -2,11 +2,12 @@
  * What is to be done now: a pure function of the jobs, of what is known of each, and of the time. What it says is done and
  * recorded by src/worker/worker.ts, and then it is called again.
  */
-import { dayMs, minuteMs, parseInstant } from '../model/time.ts';
-import type { JobProgress, JobRun } from './store/store-types.ts';
-import type { Occurrences } from './occurrences.ts';
 import { createHash } from 'node:crypto';
+import { type CronTimes, cronTimes } from '../model/cron.ts';
 import type { Job } from '../model/job.ts';
+import { dayMs, hourMs, minuteMs, parseInstant } from '../model/time.ts';
+import { clockChange, instantOf, instantsOf, wallTimeAt } from '../model/zone.ts';
+import type { JobProgress, JobRun } from './store/port.ts';
 
 export interface ScheduledJob {
   readonly job: Job;
@@ -126,6 +127,8 @@ function again(job: Job, { latest }: JobState): Decision | undefined {
   return { kind: 'run', job, occurrence: latest.occurrence, skippedBefore: 0, late: true, attempt: 2 };
 }
 
+const timeOf = (time: string | null): number => parseInstant(time) ?? 0;
+
 interface Preceding {
   readonly name: string;
   /** Whether nothing more will become of its occurrence. */
@@ -141,19 +144,15 @@ function precedingOf(name: string, occurrence: number, { jobs, known }: World): 
   const at = other?.occurrences.upTo(occurrence).next().value;
   if (state === undefined || at === undefined) return { name, isDone: true, run: undefined };
   const { latest } = state;
-  const since = latest !== undefined && instantOf(latest.finishedAt) >= at;
+  const since = latest !== undefined && timeOf(latest.finishedAt) >= at;
   return { name, isDone: !state.isRunning && state.handledUntil >= at, run: since ? latest : undefined };
-}
-
-function instantOf(time: string | null): number {
-  return parseInstant(time) ?? 0;
 }
 
 /** When it should have begun; one that waited for another was not late, if the other was on its way in time. */
 function expectedAt(job: Job, occurrence: number, before: readonly Preceding[]): number {
   const time = occurrence + jitterOf(job, occurrence);
   const ends = before.flatMap(({ run }) =>
-    run === undefined || instantOf(run.startedAt) > time + onTimeMs ? [] : [instantOf(run.finishedAt)],
+    run === undefined || timeOf(run.startedAt) > time + onTimeMs ? [] : [timeOf(run.finishedAt)],
   );
   return Math.max(time, ...ends);
 }
@@ -195,4 +194,69 @@ export function jitterOf({ name, jitterMs }: Pick<Job, 'name' | 'jitterMs'>, occ
   if (jitterMs === 0) return 0;
   const lot = createHash('sha256').update(`${name} ${occurrence}`).digest().readUInt32BE(0) / 2 ** 32;
   return Math.floor(lot * jitterMs);
+}
+
+/**
+ * When a job's time comes: a cron expression on the clock of a time zone, as instants. Pure, for any moment.
+ *
+ * A time on the clock comes once on each of its days. Where the clock is set forward over it, it comes when it would have
+ * come otherwise; where the clock is set back over it, it comes the first time. An expression that names each hour means
+ * every hour that passes, and follows the clock through both.
+ */
+export interface Occurrences {
+  /** Those after the instant, in order. */
+  readonly after: (instant: number) => Generator<number, undefined>;
+  /** Those at or before the instant, the last one first. */
+  readonly upTo: (instant: number) => Generator<number, undefined>;
+}
+
+/** The occurrences of the job; the cron expression must be valid. */
+export function occurrencesOf({ cron, timezone }: Pick<Job, 'cron' | 'timezone'>): Occurrences {
+  const times = cronTimes(cron);
+  return {
+    *after(instant) {
+      let last = instant;
+      // What a clock was set forward over comes later than the clock says.
+      const start = wallTimeAt(instant, timezone) - clockChange(instant, timezone);
+      for (const next of instantsFrom(times, start, timezone, false)) {
+        if (next <= last) continue;
+        last = next;
+        yield next;
+      }
+      return undefined;
+    },
+    *upTo(instant) {
+      let last = instant + 1;
+      const start = wallTimeAt(instant, timezone) + clockChange(instant, timezone) + 1;
+      for (const next of instantsFrom(times, start, timezone, true)) {
+        if (next >= last) continue;
+        last = next;
+        yield next;
+      }
+      return undefined;
+    },
+  };
+}
+
+/** What a clock is set over lies within one of these stretches of a day, wherever clocks are set. */
+const stretchMs = 4 * hourMs;
+
+/** The instants of the times, in order: around a change of clocks, times in order are not, so they are put so by stretches. */
+function* instantsFrom({ from, everyHour }: CronTimes, start: number, timezone: string, back: boolean) {
+  const inOrder = (instants: readonly number[]) => [...instants].sort((a, b) => (back ? b - a : a - b));
+  let stretch = NaN;
+  let isChanging = false;
+  let held: number[] = [];
+  for (const wall of from(start, back)) {
+    const current = Math.floor(wall / stretchMs);
+    if (current !== stretch) {
+      yield* inOrder(held);
+      held = [];
+      stretch = current;
+      isChanging = clockChange(instantOf(stretch * stretchMs, timezone), timezone) > 0;
+    }
+    if (!isChanging) yield instantOf(wall, timezone);
+    else held.push(...(everyHour ? instantsOf(wall, timezone) : [instantOf(wall, timezone)]));
+  }
+  yield* inOrder(held);
 }

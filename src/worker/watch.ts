@@ -1,19 +1,17 @@
-/** Watches over the worker while it works: tells of its health to whoever asks, of problems by alerts, and pings. */
+/** Watches over the worker while it works: serves its health, sends alerts about problems, and pings. */
 import { hostname } from 'node:os';
 import { OperatorError } from '../model/errors.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { type Clock, secondMs } from '../model/time.ts';
-import type { AlertStore, Problem } from './store/alerts.ts';
-import type { HealthStore } from './store/health.ts';
-import type { LockOwner } from '../store/lock.ts';
-import { type Alerts, openAlerts } from './alerts/alerts.ts';
-import { type ChannelPorts, type Channels, type ChannelSettings, channelsOf, ping } from './alerts/channels.ts';
-import { problemsOf } from './alerts/problems.ts';
-import type { WorkerEvent, WorkerView } from './events.ts';
-import { type Freshness, freshnessOf } from './status.ts';
-import { type Metrics, openMetrics } from './health/metrics.ts';
-import { jsonResponse, type Pages } from './health/server.ts';
+import { Alerts, type Delivery } from './alerts.ts';
+import { type ChannelPorts, type ChannelSettings, channelsOf, ping } from './channels.ts';
+import { jsonResponse, type Pages } from './health-server.ts';
+import { type Metrics, openMetrics } from './metrics.ts';
+import { type Freshness, freshnessOf, problemsOf } from './problems.ts';
 import type { Sleep } from './sleep.ts';
+import type { HealthStore, JournalHealth, Look, MirrorHealth } from './store/health.ts';
+import type { AlertBook, Problem, WorkerStore } from './store/port.ts';
+import type { WorkerEvent, WorkerView } from './worker.ts';
 
 /** What may change while it watches. */
 export interface WatchSettings extends ChannelSettings {
@@ -22,32 +20,14 @@ export interface WatchSettings extends ChannelSettings {
 }
 
 export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'> {
-  readonly view: () => WorkerView;
-  /** The living scheduler of the mirror. Throws a FileError where its file cannot be read. */
-  readonly scheduler: () => LockOwner | undefined;
-  readonly alertStore: AlertStore;
+  readonly view: () => Promise<WorkerView>;
+  readonly store: Pick<WorkerStore, 'scheduler' | 'alerts' | 'saveAlerts'>;
   readonly health: HealthStore;
   readonly clock: Clock;
   readonly sleep: Sleep;
   readonly profile: string | null;
   readonly version: string;
   readonly pasteable?: (text: string) => string;
-}
-
-export interface Watch {
-  readonly pages: Pages;
-  /** To be called with each event of the worker. */
-  onEvent(event: WorkerEvent): void;
-  reload(settings: WatchSettings): void;
-  /** Looks at once. */
-  look(): void;
-  /**
-   * Looks again and again once the worker has started, until the signal is aborted. Then it begins nothing any more, gives
-   * what is on its way a moment, and ends it: what was not delivered is in the store for the next start.
-   */
-  run(signal: AbortSignal): Promise<void>;
-  /** Resolves when nothing is on its way any more. */
-  settled(): Promise<void>;
 }
 
 /** How often it looks, at least: nothing happens when a mirror becomes too old, and files change by other hands. */
@@ -59,7 +39,13 @@ const graceMs = 3 * secondMs;
 /** Requests at one moment share one look at the files. */
 const sameLookMs = secondMs;
 
-class WorkerWatch implements Watch {
+interface Files {
+  readonly mirror: Look<MirrorHealth>;
+  readonly journal: Look<JournalHealth>;
+}
+
+/** A watch over the worker; it does nothing before it is called. */
+export class Watch {
   readonly #ports: WatchPorts;
   readonly #alerts: Alerts;
   readonly #metrics: Metrics;
@@ -70,56 +56,65 @@ class WorkerWatch implements Watch {
   #wake = new AbortController();
   #hasStarted = false;
   #trouble: string | undefined;
-  #lastLook: { readonly at: number; readonly facts: ReturnType<WorkerWatch['readFiles']> } | undefined;
+  #lastLook: { readonly at: number; readonly files: Promise<Files> } | undefined;
 
-  constructor(ports: WatchPorts, settings: WatchSettings) {
+  private constructor(ports: WatchPorts, settings: WatchSettings, book: AlertBook) {
     this.#ports = ports;
     this.#settings = settings;
     this.#startedAt = ports.clock.now();
     this.#metrics = openMetrics(ports.version);
-    const { alertStore: store, clock, log, profile, version, pasteable = (text: string) => text } = ports;
-    this.#alerts = openAlerts({
+    const { store, clock, log, profile, version, pasteable = (text: string) => text } = ports;
+    const alertPorts = {
       store,
       clock,
       log,
       sender: { host: hostname(), profile, version, pasteable },
-      problems: (known) => this.#problems(known),
-      channels: () => this.#channels(),
-      onDelivery: (delivery) => {
+      problems: (known: readonly Problem[]) => this.#problems(known),
+      channels: () => channelsOf(this.#settings, { ...this.#ports, userAgent: this.#userAgent() }),
+      onDelivery: (delivery: Delivery) => {
         this.#metrics.onDelivery(delivery);
         this.#wake.abort();
       },
       signal: this.#stop.signal,
-    });
+    };
+    this.#alerts = new Alerts(alertPorts, book);
+  }
+
+  /** Throws a FileError where the store cannot be read. */
+  static async open(ports: WatchPorts, settings: WatchSettings): Promise<Watch> {
+    return new Watch(ports, settings, await ports.store.alerts());
   }
 
   readonly pages: Pages = {
-    '/healthz': () => {
-      const freshness = this.#freshness();
+    '/healthz': async () => {
+      const freshness = await this.#freshness();
       return jsonResponse(freshness.is_fresh, { status: freshness.is_fresh ? 'ok' : 'stale', ...freshness });
     },
-    '/readyz': () => {
-      const problem = this.#notReady();
+    '/readyz': async () => {
+      const problem = await this.#notReady();
       return jsonResponse(problem === null, { status: problem === null ? 'ready' : 'not ready', problem });
     },
     '/metrics': async () => {
-      const { mirror, journal } = this.#files();
       const snapshot = {
-        view: this.#view(),
-        mirror,
-        journal,
-        freshness: this.#freshness(),
+        ...(await this.#files()),
+        view: await this.#view(),
+        freshness: await this.#freshness(),
         alerts: this.#alerts.open(),
       };
       return { status: 200, type: this.#metrics.contentType, body: await this.#metrics.text(snapshot) };
     },
   };
 
+  /** To be called with each event of the worker. */
   onEvent(event: WorkerEvent): void {
     this.#metrics.onEvent(event);
     if (event.kind === 'started') this.#hasStarted = true;
     if (event.kind === 'trouble') this.#trouble = event.error.message;
-    if (event.kind === 'run_ended' && event.run.outcome === 'complete') this.#ping(event.run.job);
+    if (event.kind === 'run_ended' && event.run.outcome === 'complete') {
+      const sent = this.#ping(event.run.job);
+      this.#pings.add(sent);
+      void sent.finally(() => this.#pings.delete(sent));
+    }
     // Not here and now: the worker is in the middle of its round.
     this.#wake.abort();
   }
@@ -129,18 +124,23 @@ class WorkerWatch implements Watch {
     this.#wake.abort();
   }
 
-  look(): void {
-    // Files may have changed since somebody asked.
+  /** Looks at once. */
+  async look(): Promise<void> {
+    // Files may have changed since the last request.
     this.#lastLook = undefined;
-    this.#alerts.look();
-    if (this.#trouble === undefined || this.#view() === undefined) return;
+    await this.#alerts.look();
+    if (this.#trouble === undefined || (await this.#view()) === undefined) return;
     // Its problem is on record, so the file can be written again.
     if (this.#alerts.isSaved()) {
       this.#trouble = undefined;
-      this.#alerts.look();
+      await this.#alerts.look();
     }
   }
 
+  /**
+   * Looks again and again once the worker has started, until the signal is aborted. Then it begins nothing any more, gives
+   * what is on its way a moment, and ends it: what was not delivered is in the store for the next start.
+   */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, sleep, log } = this.#ports;
     // Not by AbortSignal.any: what that makes of a signal that lives for months is given back late.
@@ -149,7 +149,7 @@ class WorkerWatch implements Watch {
     while (!signal.aborted) {
       try {
         // Before, the mirror may be that of another worker.
-        if (this.#hasStarted) this.look();
+        if (this.#hasStarted) await this.look();
       } catch (error) {
         // Without a look there are no alerts: better one that fails now and then than none any more.
         const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -162,14 +162,6 @@ class WorkerWatch implements Watch {
       this.#wake = new AbortController();
     }
     signal.removeEventListener('abort', onStop);
-    await this.#close();
-  }
-
-  async settled(): Promise<void> {
-    await Promise.all([this.#alerts.settled(), ...this.#pings]);
-  }
-
-  async #close(): Promise<void> {
     this.#alerts.close();
     const patience = setTimeout(() => this.#stop.abort(), graceMs);
     await this.settled();
@@ -177,72 +169,67 @@ class WorkerWatch implements Watch {
     this.#stop.abort();
   }
 
-  readFiles() {
-    const { health } = this.#ports;
-    return { mirror: health.mirror(), journal: health.journal() };
+  /** Resolves when nothing is on its way any more. */
+  async settled(): Promise<void> {
+    await Promise.all([this.#alerts.settled(), ...this.#pings]);
   }
 
-  #files(): ReturnType<WorkerWatch['readFiles']> {
+  #files(): Promise<Files> {
     const now = this.#ports.clock.now();
     if (this.#lastLook === undefined || Math.abs(now - this.#lastLook.at) >= sameLookMs) {
-      this.#lastLook = { at: now, facts: this.readFiles() };
+      this.#lastLook = { at: now, files: this.#readFiles() };
     }
-    return this.#lastLook.facts;
+    return this.#lastLook.files;
   }
 
-  #freshness(): Freshness {
-    const { clock } = this.#ports;
+  async #readFiles(): Promise<Files> {
+    const { health } = this.#ports;
+    return { mirror: await health.mirror(), journal: await health.journal() };
+  }
+
+  async #freshness(): Promise<Freshness> {
+    const { mirror } = await this.#files();
     const { maxStalenessMs } = this.#settings;
-    return freshnessOf(this.#files().mirror, { startedAt: this.#startedAt, now: clock.now(), maxStalenessMs });
+    return freshnessOf(mirror, { startedAt: this.#startedAt, now: this.#ports.clock.now(), maxStalenessMs });
   }
 
-  #view(): WorkerView | undefined {
+  async #view(): Promise<WorkerView | undefined> {
     try {
-      return this.#ports.view();
+      return await this.#ports.view();
     } catch (error) {
       if (error instanceof OperatorError) return undefined;
       throw error;
     }
   }
 
-  #notReady(): string | null {
+  async #notReady(): Promise<string | null> {
     try {
-      const owner = this.#ports.scheduler();
-      if (owner === undefined || owner.pid !== process.pid) return 'the worker does not hold the lock of the schedule';
-      if (this.#ports.view().isStopping) return 'the worker stops';
+      const owner = await this.#ports.store.scheduler();
+      if (owner === undefined || owner.pid !== process.pid) return 'the worker does not own the lock of the schedule';
+      if ((await this.#ports.view()).isStopping) return 'the worker stops';
     } catch (error) {
       if (error instanceof OperatorError) return error.message;
       throw error;
     }
-    const { mirror } = this.#files();
+    const { mirror } = await this.#files();
     return 'problem' in mirror ? mirror.problem : null;
   }
 
-  #problems(known: readonly Problem[]): Problem[] {
-    const facts = { ...this.#files(), jobs: this.#view()?.jobs, freshness: this.#freshness(), trouble: this.#trouble };
-    return problemsOf(facts, known);
-  }
-
-  #channels(): Channels {
-    return channelsOf(this.#settings, { ...this.#ports, userAgent: this.#userAgent() });
+  async #problems(known: readonly Problem[]): Promise<Problem[]> {
+    const { mirror, journal } = await this.#files();
+    const jobs = (await this.#view())?.jobs;
+    return problemsOf({ mirror, journal, jobs, freshness: await this.#freshness(), trouble: this.#trouble }, known);
   }
 
   #userAgent(): string {
     return `admin-mirror/${this.#ports.version}`;
   }
 
-  #ping(name: string): void {
+  async #ping(name: string): Promise<void> {
     const { ping: address, network = {} } = this.#settings;
-    const isSync = this.#view()?.jobs.some(({ job }) => job.name === name && job.run === 'sync') ?? false;
-    if (address === undefined || !isSync || this.#stop.signal.aborted) return;
+    if (address === undefined || this.#stop.signal.aborted) return;
+    if ((await this.#view())?.jobs.some(({ job }) => job.name === name && job.run === 'sync') !== true) return;
     const { sleep, log } = this.#ports;
-    const sent = ping(address, { network, userAgent: this.#userAgent(), sleep, log, signal: this.#stop.signal });
-    this.#pings.add(sent);
-    void sent.finally(() => this.#pings.delete(sent));
+    await ping(address, { network, userAgent: this.#userAgent(), sleep, log, signal: this.#stop.signal });
   }
-}
-
-/** A watch over the worker; it does nothing before it is called. Throws a FileError where its store cannot be read. */
-export function openWatch(ports: WatchPorts, settings: WatchSettings): Watch {
-  return new WorkerWatch(ports, settings);
 }

@@ -1,12 +1,10 @@
-/** The worker: runs the jobs of the settings at their times, each as a command of its own, until it is told to stop. */
+/** The worker: runs the jobs of the settings at their times, each as a command of its own, until it is stopped. */
 import { LockHeldError, OperatorError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
 import { runId } from '../model/run-id.ts';
 import { type Clock, durationText, secondMs } from '../model/time.ts';
-import type { JobRunEnd, NewJobRun, RunOutcome, WorkerStore } from './store/store-types.ts';
-import { type Decision, decide, type JobState, nextTime, type ScheduledJob } from './decide.ts';
-import type { JobView, WorkerEvent, WorkerView } from './events.ts';
-import { occurrencesOf } from './occurrences.ts';
+import type { JobRun, JobRunEnd, NewJobRun, RunOutcome, WorkerStore } from './store/port.ts';
+import { type Decision, decide, type JobState, nextTime, occurrencesOf, type ScheduledJob } from './decide.ts';
 import type { Sleep } from './sleep.ts';
 
 /** How a command ended. */
@@ -89,15 +87,44 @@ export interface WorkerPorts extends RunPorts {
   readonly emit: (event: WorkerEvent) => void;
 }
 
-export interface Worker {
-  /**
-   * Works until the signal is aborted, and until what was running then has ended. Throws LockHeldError where another
-   * worker is at it, or has taken over.
-   */
-  run(): Promise<void>;
-  /** Other jobs from now on. What runs goes on, also where it is no job any more. */
-  reload(jobs: readonly Job[]): void;
-  view(): WorkerView;
+/** What happens in the worker, for logs, alerts and metrics. */
+export type WorkerEvent =
+  | { readonly kind: 'started'; readonly jobs: readonly Job[] }
+  /** `skippedBefore`: so many earlier times of the job were skipped; this run catches up on all of them. */
+  | { readonly kind: 'run_started'; readonly run: NewJobRun; readonly skippedBefore: number }
+  /** With outcome, exit code and report; also of runs that a worker left running when it died. */
+  | { readonly kind: 'run_ended'; readonly run: JobRun }
+  /** A time of the job came and nothing was run; so did `skippedBefore` earlier ones. */
+  | {
+      readonly kind: 'not_run';
+      readonly job: string;
+      readonly occurrence: number;
+      readonly outcome: 'skipped' | 'overlapped' | 'missed';
+      readonly why: string;
+      readonly skippedBefore: number;
+    }
+  /** The clock was set back by more than a day: what the job has done until now says nothing about the days to come. */
+  | { readonly kind: 'clock_set_back'; readonly job: string }
+  | { readonly kind: 'reloaded'; readonly jobs: readonly Job[] }
+  /** The worker's own file cannot be written. Nothing is begun that cannot be recorded; it goes on trying. */
+  | { readonly kind: 'trouble'; readonly error: OperatorError }
+  | { readonly kind: 'stopping'; readonly running: readonly string[] }
+  | { readonly kind: 'stopped' };
+
+export interface JobView {
+  readonly job: Job;
+  /** When it begins next, jitter included, ms since 1970; null where it never does. */
+  readonly nextAt: number | null;
+  /** null where it does not run now. */
+  readonly running: { readonly run: NewJobRun; readonly startedAt: number } | null;
+  /** The last that ended or did not come to be, overlapped ones apart; undefined where there was none. */
+  readonly latest: JobRun | undefined;
+}
+
+export interface WorkerView {
+  readonly startedAt: number;
+  readonly isStopping: boolean;
+  readonly jobs: readonly JobView[];
 }
 
 /** The time is looked at this often at least: a machine that slept does not count its sleep, and clocks are set. */
@@ -114,7 +141,8 @@ function scheduled(jobs: readonly Job[]): ScheduledJob[] {
   return jobs.map((job) => ({ job, occurrences: occurrencesOf(job) }));
 }
 
-class ScheduleWorker implements Worker {
+/** A worker for some jobs; it does nothing before `run`. */
+export class Worker {
   readonly #ports: WorkerPorts;
   readonly #startedAt: number;
   readonly #id: string;
@@ -138,23 +166,27 @@ class ScheduleWorker implements Worker {
     this.#jobs = scheduled(jobs);
   }
 
+  /**
+   * Works until the signal is aborted, and until what was running then has ended. Throws LockHeldError where another
+   * worker is at it, or has taken over.
+   */
   async run(): Promise<void> {
-    const { store, signal, emit: tell } = this.#ports;
-    store.acquireScheduler(this.#id);
+    const { store, signal, emit } = this.#ports;
+    await store.acquireScheduler(this.#id);
     const onStop = () => this.#wake.abort();
     signal.addEventListener('abort', onStop, { once: true });
     let lost: LockHeldError | undefined;
     try {
-      store.adoptJobs(this.#jobs.map(({ job }) => job));
-      tell({ kind: 'started', jobs: this.#jobs.map(({ job }) => job) });
-      for (const left of store.endLeftRuns()) tell({ kind: 'run_ended', run: left });
+      await store.adoptJobs(this.#jobs.map(({ job }) => job));
+      emit({ kind: 'started', jobs: this.#jobs.map(({ job }) => job) });
+      for (const left of await store.endLeftRuns()) emit({ kind: 'run_ended', run: left });
       while (!signal.aborted) {
         // Whatever happens from here on ends the rest below.
         this.#wake = new AbortController();
-        this.#round();
+        await this.#round();
         await this.#rest();
       }
-      tell({ kind: 'stopping', running: [...this.#running.keys()] });
+      emit({ kind: 'stopping', running: [...this.#running.keys()] });
     } catch (error) {
       if (!(error instanceof LockHeldError)) throw error;
       lost = error;
@@ -162,25 +194,28 @@ class ScheduleWorker implements Worker {
       signal.removeEventListener('abort', onStop);
       this.#stop.abort();
       await Promise.all(this.#runs);
-      this.#carefully(() => this.#recordEnds());
-      if (lost === undefined) this.#carefully(() => store.releaseScheduler());
+      await this.#carefully(() => this.#recordEnds());
+      if (lost === undefined) await this.#carefully(() => store.releaseScheduler());
     }
     if (lost !== undefined) throw lost;
-    tell({ kind: 'stopped' });
+    emit({ kind: 'stopped' });
   }
 
+  /** Other jobs from now on. What runs goes on, also where it is no job any more. */
   reload(jobs: readonly Job[]): void {
     this.#next = jobs;
     this.#wake.abort();
   }
 
-  view(): WorkerView {
+  /** Throws a FileError where the store cannot be read. */
+  async view(): Promise<WorkerView> {
+    const known = await this.#ports.store.progress();
     const now = this.#ports.clock.now();
     return {
       startedAt: this.#startedAt,
       isStopping: this.#ports.signal.aborted,
       jobs: this.#jobs.map((each): JobView => {
-        const progress = this.#ports.store.progress(each.job.name);
+        const progress = known.get(each.job.name);
         return {
           job: each.job,
           nextAt: nextTime(each, progress?.handledUntil ?? now, now) ?? null,
@@ -192,15 +227,17 @@ class ScheduleWorker implements Worker {
   }
 
   /** Does what is to be done now. */
-  #round(): void {
-    this.#carefully(() => {
-      this.#recordEnds();
-      this.#adopt();
-      const now = this.#ports.clock.now();
-      this.#known = this.#states();
-      const decisions = decide(this.#jobs, this.#known, now);
-      for (const decision of decisions) this.#apply(decision);
-      if (decisions.length > 0) this.#known = this.#states();
+  #round(): Promise<void> {
+    return this.#carefully(async () => {
+      await this.#recordEnds();
+      await this.#adopt();
+      this.#known = await this.#states();
+      const decisions = decide(this.#jobs, this.#known, this.#ports.clock.now());
+      for (const decision of decisions) {
+        if (this.#ports.signal.aborted) return;
+        await this.#apply(decision);
+      }
+      if (decisions.length > 0) this.#known = await this.#states();
       this.#trouble = undefined;
     });
   }
@@ -216,25 +253,21 @@ class ScheduleWorker implements Worker {
     await rest(longest, this.#wake.signal);
   }
 
-  #states(): Map<string, JobState> {
-    const states = new Map<string, JobState>();
-    for (const { job } of this.#jobs) {
-      const progress = this.#ports.store.progress(job.name);
-      if (progress !== undefined) states.set(job.name, { ...progress, isRunning: this.#running.has(job.name) });
-    }
-    return states;
+  async #states(): Promise<Map<string, JobState>> {
+    const known = await this.#ports.store.progress();
+    return new Map(Array.from(known, ([job, each]) => [job, { ...each, isRunning: this.#running.has(job) }]));
   }
 
-  #apply(decision: Decision): void {
-    const { store, clock, emit: tell } = this.#ports;
+  async #apply(decision: Decision): Promise<void> {
+    const { store, clock, emit } = this.#ports;
     const { job } = decision;
     switch (decision.kind) {
       case 'forget':
-        store.setHandled(job.name, decision.until);
-        tell({ kind: 'clock_set_back', job: job.name });
+        await store.setHandled(job.name, decision.until);
+        emit({ kind: 'clock_set_back', job: job.name });
         break;
       case 'skip':
-        this.#skip(decision);
+        await this.#skip(decision);
         break;
       case 'run': {
         const { occurrence, attempt, late, skippedBefore } = decision;
@@ -242,24 +275,25 @@ class ScheduleWorker implements Worker {
         const command = commandText(job.commandLine);
         const run: NewJobRun = { run: runId(clock), job: job.name, cause, occurrence, attempt, command };
         try {
-          store.beginRun(run);
+          await store.beginRun(run);
         } catch (error) {
-          if (!(error instanceof LockHeldError) || store.scheduler()?.run !== this.#id) throw error;
+          if (!(error instanceof LockHeldError) || (await store.scheduler())?.run !== this.#id) throw error;
           // We still are the scheduler: it is the job that somebody runs by hand. That catches up on what was missed, too.
-          if (attempt === 1) this.#skip({ ...decision, outcome: 'overlapped', why: error.message });
+          if (attempt === 1) await this.#skip({ ...decision, outcome: 'overlapped', why: error.message });
           break;
         }
-        tell({ kind: 'run_started', run, skippedBefore });
+        emit({ kind: 'run_started', run, skippedBefore });
         this.#start(job, run);
       }
     }
   }
 
-  #skip({ job, occurrence, skippedBefore, outcome, why }: Omit<Extract<Decision, { kind: 'skip' }>, 'kind'>): void {
-    const { store, clock, emit: tell } = this.#ports;
+  async #skip(decision: Omit<Extract<Decision, { kind: 'skip' }>, 'kind'>): Promise<void> {
+    const { job, occurrence, skippedBefore, outcome, why } = decision;
+    const { store, clock, emit } = this.#ports;
     const run = { run: runId(clock), job: job.name, occurrence, command: commandText(job.commandLine) };
-    store.recordSkip(run, { outcome, exitCode: null, problem: why, report: null });
-    tell({ kind: 'not_run', job: job.name, occurrence, outcome, why, skippedBefore });
+    await store.recordSkip(run, { outcome, exitCode: null, problem: why, report: null });
+    emit({ kind: 'not_run', job: job.name, occurrence, outcome, why, skippedBefore });
   }
 
   #start(job: Job, run: NewJobRun): void {
@@ -275,30 +309,31 @@ class ScheduleWorker implements Worker {
     this.#wake.abort();
   }
 
-  #recordEnds(): void {
-    const { store, emit: tell } = this.#ports;
+  async #recordEnds(): Promise<void> {
+    const { store, emit } = this.#ports;
     for (const [job, { run, end }] of this.#running) {
       if (end === undefined) continue;
-      const ended = store.endRun(run.run, end);
+      const ended = await store.endRun(run.run, end);
       this.#running.delete(job);
-      tell({ kind: 'run_ended', run: ended });
+      emit({ kind: 'run_ended', run: ended });
     }
   }
 
-  #adopt(): void {
+  async #adopt(): Promise<void> {
     const jobs = this.#next;
     if (jobs === undefined) return;
     const next = scheduled(jobs);
-    this.#ports.store.adoptJobs(jobs);
+    await this.#ports.store.adoptJobs(jobs);
     this.#jobs = next;
-    this.#next = undefined;
+    // Where it was read once more meanwhile, the next round has that.
+    if (this.#next === jobs) this.#next = undefined;
     this.#ports.emit({ kind: 'reloaded', jobs });
   }
 
   /** A file that cannot be written is no reason to give up: the disk may have room again. It is reported once. */
-  #carefully(doing: () => void): void {
+  async #carefully(doing: () => Promise<void>): Promise<void> {
     try {
-      doing();
+      await doing();
     } catch (error) {
       if (error instanceof LockHeldError) {
         if (this.#stop.signal.aborted) return;
@@ -309,9 +344,4 @@ class ScheduleWorker implements Worker {
       this.#trouble = error.message;
     }
   }
-}
-
-/** A worker for these jobs; it does nothing before `run`. */
-export function openWorker(ports: WorkerPorts, jobs: readonly Job[]): Worker {
-  return new ScheduleWorker(ports, jobs);
 }

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openAlertStore } from '../../src/worker/store/alerts.ts';
+import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
 import { runCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { sync } from '../support/mirror.ts';
@@ -78,7 +78,7 @@ test('status tells of the jobs, of a mirror that is too old, and of alerts', asy
   const file = `${folder}/data/mirror`;
   // The sandbox's clock stands in March: to this machine's, the mirror is old.
   await sync(await startSandbox(), `${file}.db`);
-  const store = openAlertStore(`${file}.worker.db`);
+  const store = openWorkerStore(`${file}.worker.db`);
   const since = '2026-03-11T10:00:00.000000Z' as never;
   const facts = {
     kind: 'job_failed',
@@ -95,8 +95,8 @@ test('status tells of the jobs, of a mirror that is too old, and of alerts', asy
     since,
     sentAt: since,
   };
-  store.save({ alerts: [alert], messages: [] });
-  store.close();
+  await store.saveAlerts({ alerts: [alert], messages: [] });
+  await store.close();
   const { stdout } = await invoke(['status'], { folder });
   expect(stdout).toContain(
     '\nwhat is wrong\n  the mirror is older than the 2h of worker.max_staleness: users, packages, emails, coupons\n    Next: `npx admin-mirror sync`',

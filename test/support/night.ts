@@ -1,11 +1,10 @@
 /** A worker in time that passes only when everybody waits, over a real file, with commands that take as long as they are told. */
 import { onTestFinished } from 'vitest';
 import { minuteMs, type Clock } from '../../src/model/time.ts';
-import { openWorkerStore } from '../../src/worker/store/store.ts';
+import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
 import type { Job } from '../../src/model/job.ts';
-import type { WorkerStore } from '../../src/worker/store/store-types.ts';
-import type { WorkerEvent } from '../../src/worker/events.ts';
-import { type CommandEnd, openWorker, type Worker } from '../../src/worker/worker.ts';
+import type { WorkerStore } from '../../src/worker/store/port.ts';
+import { type CommandEnd, Worker, type WorkerEvent } from '../../src/worker/worker.ts';
 import { virtualTime } from '../api/support/virtual-time.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -50,7 +49,7 @@ export function startNight({ from, jobs, file, commands = () => usual }: NightOp
   const log: string[] = [];
   const counts = new Map<string, number>();
   const sleep = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});
-  const worker = openWorker(
+  const worker = new Worker(
     {
       store,
       clock,
@@ -75,7 +74,7 @@ export function startNight({ from, jobs, file, commands = () => usual }: NightOp
   onTestFinished(async () => {
     stop.abort();
     await running.catch(() => {});
-    store.close();
+    await store.close();
   });
   return {
     worker,

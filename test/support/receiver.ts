@@ -1,7 +1,7 @@
 /** Somebody who takes alerts and pings: a server that keeps what it is sent and answers as it is told. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { AlertPayload } from '../../src/worker/alerts/message.ts';
+import type { AlertPayload } from '../../src/worker/alerts.ts';
 
 export interface Taken {
   readonly method: string;

@@ -4,17 +4,15 @@ import type { Log } from '../../src/model/log.ts';
 import { SecretAddress } from '../../src/model/secret.ts';
 import { hourMs, timestampOf } from '../../src/model/time.ts';
 import { type HealthStore, openHealthStore } from '../../src/worker/store/health.ts';
-import type { JobRun, RunOutcome } from '../../src/worker/store/store-types.ts';
-import { openAlertStore } from '../../src/worker/store/alerts.ts';
-import { openWatch, type Watch, type WatchPorts, type WatchSettings } from '../../src/worker/watch.ts';
+import type { JobRun, RunOutcome } from '../../src/worker/store/port.ts';
+import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
+import { Watch, type WatchPorts, type WatchSettings } from '../../src/worker/watch.ts';
 import { jobOf } from './jobs.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export const watchedFrom = Date.parse('2026-03-11T10:00:00Z');
 
-export interface WatchTry extends Partial<
-  Pick<WatchPorts, 'alertStore' | 'environment' | 'folder' | 'sleep' | 'scheduler'>
-> {
+export interface WatchTry extends Partial<Pick<WatchPorts, 'store' | 'environment' | 'folder' | 'sleep'>> {
   readonly webhook?: string;
   readonly ping?: string;
   readonly command?: readonly string[];
@@ -31,7 +29,7 @@ export function runOf(outcome: RunOutcome, exitCode: number | null, at: number, 
   return { ...run, startedAt: time, finishedAt: time, outcome, exitCode, problem: null, report };
 }
 
-export function startWatch({
+export async function startWatch({
   webhook,
   ping,
   command,
@@ -51,22 +49,21 @@ export function startWatch({
     command,
   };
   const clock = { now: () => time.now };
-  const opened: { close(): void }[] = [];
-  function open(): Watch {
+  const opened: { close(): void | Promise<void> }[] = [];
+  async function open(): Promise<Watch> {
     const ports = {
-      alertStore: openAlertStore(`${files}/mirror.worker.db`, clock),
+      store: openWorkerStore(`${files}/mirror.worker.db`, clock),
       health: openHealthStore({ mirror: `${files}/mirror.db`, journal: `${files}/journal.db` }, clock),
     };
-    opened.push(ports.alertStore, ports.health);
-    return openWatch(
+    opened.push(ports.store, ports.health);
+    return Watch.open(
       {
         ...ports,
-        view: () => ({
+        view: async () => ({
           startedAt: watchedFrom,
           isStopping: false,
           jobs: [{ job: jobOf('sync'), nextAt: null, running: null, latest }],
         }),
-        scheduler: () => undefined,
         clock,
         sleep: () => Promise.resolve(),
         log,
@@ -79,25 +76,27 @@ export function startWatch({
       settings,
     );
   }
-  let watch = open();
-  onTestFinished(() => opened.forEach((each) => each.close()));
+  let watch = await open();
+  onTestFinished(async () => {
+    for (const each of opened) await each.close();
+  });
   return {
     watch: () => watch,
     lines,
     files,
     clock,
     /** The next worker, at the files that the last one left. */
-    restart: () => (watch = open()),
+    restart: async () => void (watch = await open()),
     pass: (ms: number) => void (time.now += ms),
     /** `sync` ends so; what is to be told of it is on its way. */
     end: async (outcome: RunOutcome, exitCode: number | null = null, report: unknown = null) => {
       latest = runOf(outcome, exitCode, time.now, report);
       watch.onEvent({ kind: 'run_ended', run: latest });
-      watch.look();
+      await watch.look();
       await watch.settled();
     },
     look: async () => {
-      watch.look();
+      await watch.look();
       await watch.settled();
     },
   };

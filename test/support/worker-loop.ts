@@ -7,12 +7,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { silentLog } from '../../src/model/log.ts';
 import { readSettings, settingsFrom } from '../../src/settings/settings.ts';
-import type { Watch } from '../../src/worker/watch.ts';
 import { virtualTime } from '../api/support/virtual-time.ts';
 import { jobOf } from './jobs.ts';
 import { descriptorsOf, rssOf } from './process-size.ts';
 import { withReleases } from '../../src/model/releases.ts';
-import { openWatch, openWorker } from '../../src/worker/open.ts';
+import { openWorker } from '../../src/worker/open.ts';
 
 const [folder = '', receiver = '', ...wanted] = process.argv.slice(2);
 const measures = wanted.map(Number);
@@ -27,19 +26,19 @@ await withReleases(async (releases) => {
   const time = virtualTime(Date.parse('2026-03-11T00:30:00Z'));
   const { clock } = time;
   const stop = new AbortController();
-  let watch: Watch | undefined;
   let runs = 0;
   const underWay = new Set<object>();
   let url = '';
   const log = { ...silentLog, info: (fields: object) => void ('url' in fields && (url = String(fields.url))) };
   const patient = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});
-  const worker = openWorker(
-    { settings, clock, signal: stop.signal },
+  const { worker, watch } = await openWorker(
+    { settings, clock, log, signal: stop.signal },
     {
       emit: (event) => {
-        watch?.onEvent(event);
         if (event.kind === 'run_ended') runs += 1;
       },
+      folder,
+      environment: {},
       sleep: patient,
       runCommand: async () => {
         const child = spawn('true', { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -57,13 +56,11 @@ await withReleases(async (releases) => {
     },
     releases,
   );
-  const ports = { view: () => worker.view(), folder, environment: {}, sleep: patient };
-  watch = await openWatch({ settings, clock, log }, ports, releases);
   const both = Promise.all([worker.run(), watch.run(stop.signal)]);
   const settled = async (): Promise<void> => {
     do await new Promise((resolve) => setImmediate(resolve));
     while (underWay.size > 0);
-    await watch?.settled();
+    await watch.settled();
     const next = measures[0];
     if (next === undefined || runs < next) return;
     measures.shift();

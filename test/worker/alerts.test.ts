@@ -2,9 +2,9 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { FileError } from '../../src/model/errors.ts';
 import { dayMs, hourMs, minuteMs, secondMs } from '../../src/model/time.ts';
-import { runAlertCommand, sendRequest } from '../../src/worker/alerts/channels.ts';
+import { runAlertCommand, sendRequest } from '../../src/worker/channels.ts';
 import { silentLog } from '../../src/model/log.ts';
-import type { AlertPayload } from '../../src/worker/alerts/message.ts';
+import type { AlertPayload } from '../../src/worker/alerts.ts';
 import { SecretAddress } from '../../src/model/secret.ts';
 import { openReceiver, type Receiver } from '../support/receiver.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -19,7 +19,7 @@ async function receiving(): Promise<Receiver> {
 
 async function alerting(more: WatchTry = {}) {
   const receiver = await receiving();
-  return { receiver, ...startWatch({ webhook: `${receiver.url}/hook/hidden-token`, ...more }) };
+  return { receiver, ...(await startWatch({ webhook: `${receiver.url}/hook/hidden-token`, ...more })) };
 }
 
 describe('a webhook', () => {
@@ -28,7 +28,7 @@ describe('a webhook', () => {
     await end('failed', 4);
     for (let starts = 0; starts < 3; starts += 1) {
       await look();
-      restart();
+      await restart();
       await look();
     }
     pass(dayMs - minuteMs);
@@ -36,10 +36,10 @@ describe('a webhook', () => {
     expect(receiver.told()).toEqual(['job_failed:sync']);
     pass(minuteMs);
     await end('failed', 3);
-    restart();
+    await restart();
     await look();
     await end('complete', 0);
-    restart();
+    await restart();
     await look();
     expect(receiver.told()).toEqual(['job_failed:sync', 'job_failed:sync', 'over job_failed:sync']);
     expect(receiver.taken[0]).toMatchObject({ method: 'POST', path: '/hook/hidden-token' });
@@ -78,10 +78,10 @@ describe('a webhook', () => {
     const tries = receiver.taken.length;
     expect(tries).toBe(3);
     receiver.answer = 200;
-    restart();
+    await restart();
     pass(hourMs);
     await look();
-    restart();
+    await restart();
     await look();
     expect(receiver.told()).toEqual(['job_failed:sync', 'over job_failed:sync']);
     const ids = receiver.alerts().map(({ id }) => id);
@@ -116,7 +116,7 @@ describe('a webhook', () => {
     receiver.answer = 'hang';
     void end('failed', 4);
     watch().onEvent({ kind: 'started', jobs: [] });
-    watch().look();
+    await watch().look();
     const stop = new AbortController();
     stop.abort();
     const begin = performance.now();
@@ -142,15 +142,16 @@ describe('a webhook', () => {
 test('what cannot be put on record is told all the same, once, and recorded when it can be', async () => {
   let isFull = true;
   const saved: number[] = [];
-  const alertStore = {
-    load: () => ({ alerts: [], messages: [] }),
-    save: (book: { alerts: readonly unknown[] }) => {
-      if (isFull) throw new FileError('could not write: the disk is full');
+  const store = {
+    scheduler: () => Promise.resolve(undefined),
+    alerts: () => Promise.resolve({ alerts: [], messages: [] }),
+    saveAlerts: (book: { alerts: readonly unknown[] }) => {
+      if (isFull) return Promise.reject(new FileError('could not write: the disk is full'));
       saved.push(book.alerts.length);
+      return Promise.resolve();
     },
-    close: () => {},
   };
-  const { receiver, watch, look } = await alerting({ alertStore });
+  const { receiver, watch, look } = await alerting({ store });
   watch().onEvent({ kind: 'trouble', error: new FileError('could not write: the disk is full') });
   await look();
   await look();
@@ -213,7 +214,7 @@ describe('a command', () => {
   });
 
   test('is run once a problem, its output in the log', async () => {
-    const { files, end, look, lines } = startWatch({ command: ['sh', '-c', 'cat >> got; echo thanks'] });
+    const { files, end, look, lines } = await startWatch({ command: ['sh', '-c', 'cat >> got; echo thanks'] });
     await end('partial', 5, { resources: { users: { status: 'partial' } } });
     await look();
     await end('complete', 0);
@@ -229,7 +230,7 @@ describe('a command', () => {
 describe('the ping', () => {
   test('is asked after each complete sync, and not after others', async () => {
     const receiver = await receiving();
-    const { end } = startWatch({ ping: `${receiver.url}/ping/hidden` });
+    const { end } = await startWatch({ ping: `${receiver.url}/ping/hidden` });
     for (const outcome of ['complete', 'partial', 'failed', 'complete'] as const) await end(outcome, 0);
     expect(receiver.taken.map(({ method, path }) => `${method} ${path}`)).toEqual([
       'GET /ping/hidden',
@@ -245,7 +246,7 @@ describe('the ping', () => {
       pauses.push(ms);
       return Promise.resolve();
     };
-    const { end, lines } = startWatch({ ping: `${receiver.url}/ping/hidden`, sleep });
+    const { end, lines } = await startWatch({ ping: `${receiver.url}/ping/hidden`, sleep });
     await end('complete', 0);
     expect(receiver.taken).toHaveLength(5);
     expect(pauses).toEqual([5 * secondMs, 30 * secondMs, 2 * minuteMs, 10 * minuteMs]);

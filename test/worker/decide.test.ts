@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Job } from '../../src/model/job.ts';
 import { dayMs, minuteMs, timestampOf } from '../../src/model/time.ts';
-import type { JobRun, RunOutcome } from '../../src/worker/store/store-types.ts';
-import { decide, type Decision, jitterOf, type JobState, nextTime } from '../../src/worker/decide.ts';
-import { occurrencesOf } from '../../src/worker/occurrences.ts';
+import type { JobRun, RunOutcome } from '../../src/worker/store/port.ts';
+import { decide, type Decision, jitterOf, type JobState, nextTime, occurrencesOf } from '../../src/worker/decide.ts';
 import { jobOf } from '../support/jobs.ts';
 
 const at = (time: string) => Date.parse(time.length === 5 ? `2026-03-11T${time}Z` : time);

@@ -9,8 +9,8 @@ import { Secret } from '../../src/model/secret.ts';
 import { hourMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { openHealthStore } from '../../src/worker/store/health.ts';
-import { openWorkerStore } from '../../src/worker/store/store.ts';
-import { openHealthServer } from '../../src/worker/health/server.ts';
+import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
+import { openHealthServer } from '../../src/worker/health-server.ts';
 import { sectionOf, tableRows } from '../support/documents.ts';
 import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -29,7 +29,7 @@ async function mirrored(): Promise<string> {
 }
 
 async function serving(more: WatchTry = {}) {
-  const watched = startWatch(more);
+  const watched = await startWatch(more);
   const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, watched.watch().pages, silentLog);
   onTestFinished(() => server.close());
   const get = async (path: string, method = 'GET') => {
@@ -71,12 +71,12 @@ describe('/readyz', () => {
     const files = temporaryFolder();
     const store = openWorkerStore(`${files}/mirror.worker.db`);
     onTestFinished(() => store.close());
-    const { get, pass } = await serving({ files, scheduler: () => store.scheduler() });
+    const { get, pass } = await serving({ files, store });
     expect(await get('/readyz')).toMatchObject({
       status: 503,
-      body: expect.stringContaining('does not hold the lock'),
+      body: expect.stringContaining('does not own the lock'),
     });
-    store.acquireScheduler('w1');
+    await store.acquireScheduler('w1');
     expect(await get('/readyz')).toMatchObject({ status: 200 });
     mkdirSync(`${files}/mirror.db`);
     pass(2_000);
@@ -201,20 +201,20 @@ describe('the health of the files', () => {
     const file = `${files}/mirror.db`;
     const health = openHealthStore({ mirror: file, journal: `${files}/journal.db` }, systemClock);
     onTestFinished(() => health.close());
-    const heldBack = () => {
-      const look = health.mirror();
+    const heldBack = async () => {
+      const look = await health.mirror();
       return 'found' in look ? look.found.resources.map((each) => each.heldBack) : look;
     };
-    expect(health.mirror()).toEqual({ absent: true });
+    expect(await health.mirror()).toEqual({ absent: true });
     await sync(sandbox, file);
-    expect(heldBack()).toEqual([0, 0, 0, 0]);
+    expect(await heldBack()).toEqual([0, 0, 0, 0]);
     for (let id = 20; id < 200; id += 1) sandbox.control.remove('users', id);
     sandbox.control.setClock(sandbox.control.clock().now + hourMs);
     expect((await sync(sandbox, file)).report.status).toBe('partial');
-    expect(heldBack()).toEqual([1, 0, 0, 0]);
+    expect(await heldBack()).toEqual([1, 0, 0, 0]);
     sandbox.control.setClock(sandbox.control.clock().now + hourMs);
     await sync(sandbox, file, { allowDeletions: true });
-    expect(heldBack()).toEqual([0, 0, 0, 0]);
+    expect(await heldBack()).toEqual([0, 0, 0, 0]);
   });
 });
 
@@ -236,7 +236,7 @@ describe('a token', () => {
   const token = new Secret('0123456789abcdef0123');
 
   test('is asked for on every path, where there is one', async () => {
-    const watched = startWatch({});
+    const watched = await startWatch({});
     const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, watched.watch().pages, silentLog, token);
     onTestFinished(() => server.close());
     const status = async (path: string, authorization: string) =>

@@ -3,7 +3,7 @@ import type * as NodeCron from 'node-cron';
 import { describe, expect, test } from 'vitest';
 import { hourMs, minuteMs } from '../../src/model/time.ts';
 import { isTimeZone, timeZoneNames, wallText } from '../../src/model/zone.ts';
-import { occurrencesOf } from '../../src/worker/occurrences.ts';
+import { occurrencesOf } from '../../src/worker/decide.ts';
 
 /** The first occurrences after the time, as the clock of the zone shows them. */
 function times(cron: string, timezone: string, after: string, count = 3): string[] {

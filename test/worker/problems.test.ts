@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { hourMs, minuteMs, timestampOf } from '../../src/model/time.ts';
-import type { Alert, Problem } from '../../src/worker/store/alerts.ts';
+import type { Alert, JobRun, Problem, RunOutcome } from '../../src/worker/store/port.ts';
 import type { OpenBatch, ResourceHealth } from '../../src/worker/store/health.ts';
-import type { JobRun, RunOutcome } from '../../src/worker/store/store-types.ts';
-import { alertsAfter, decideAlerts } from '../../src/worker/alerts/message.ts';
-import { type Facts, problemsOf } from '../../src/worker/alerts/problems.ts';
-import { freshnessOf } from '../../src/worker/status.ts';
+import { alertsAfter, decideAlerts } from '../../src/worker/alerts.ts';
+import { type Facts, freshnessOf, problemsOf } from '../../src/worker/problems.ts';
 import { jobOf } from '../support/jobs.ts';
 
 const now = Date.parse('2026-03-11T10:00:00Z');

@@ -3,10 +3,10 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { startChild } from '../../src/cli/schedule/work.ts';
+import { startChild } from '../../src/cli/schedule-work.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
-import { openWorkerStoreForReading } from '../../src/worker/store/store.ts';
+import { openWorkerStoreForReading } from '../../src/worker/store/sqlite.ts';
 import { spawnCli, startCli } from '../support/cli.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -47,14 +47,13 @@ function startWorker(place: ReturnType<typeof placeWith>) {
   return { child, code, saying };
 }
 
-function runsIn(folder: string) {
+async function runsIn(folder: string) {
   const store = openWorkerStoreForReading(`${folder}/data/mirror.worker.db`);
   try {
-    return store
-      .runs(100)
-      .map(({ job, cause, outcome, attempt, exitCode }) => ({ job, cause, outcome, attempt, exitCode }));
+    const runs = await store.runs(100);
+    return runs.map(({ job, cause, outcome, attempt, exitCode }) => ({ job, cause, outcome, attempt, exitCode }));
   } finally {
-    store.close();
+    await store.close();
   }
 }
 
@@ -95,7 +94,7 @@ describe('the worker', () => {
 
     worker.child.kill('SIGTERM');
     expect(await worker.code).toBe(0);
-    expect(runsIn(place.folder).at(-1)).toMatchObject({ job: 'sync', outcome: 'stopped', exitCode: 143 });
+    expect((await runsIn(place.folder)).at(-1)).toMatchObject({ job: 'sync', outcome: 'stopped', exitCode: 143 });
     const database = new SqliteDatabase(`${place.folder}/data/mirror.db`, { readonly: true });
     expect(database.prepare('SELECT status FROM mirror_runs').pluck().all()).toEqual(['interrupted']);
     database.close();
@@ -117,7 +116,7 @@ describe('the worker', () => {
       const second = startWorker(place);
       await second.saying('sync ended as killed: the worker died while it ran');
       await caughtIn(second, sandbox);
-      expect(runsIn(place.folder)).toContainEqual(expect.objectContaining({ job: 'sync', outcome: 'killed' }));
+      expect(await runsIn(place.folder)).toContainEqual(expect.objectContaining({ job: 'sync', outcome: 'killed' }));
       expect(writerOf(place.folder)).toBeDefined();
       second.child.kill('SIGINT');
       second.child.kill('SIGTERM');
@@ -174,7 +173,7 @@ describe('schedule --once', () => {
     const failed = await spawnCli(['schedule', '--once', 'users'], place);
     expect(failed.code).toBe(2);
     expect(failed.stderr).toContain('nobody');
-    expect(runsIn(place.folder)).toEqual([
+    expect(await runsIn(place.folder)).toEqual([
       { job: 'users', cause: 'by_hand', outcome: 'failed', attempt: 1, exitCode: 2 },
       { job: 'sync', cause: 'by_hand', outcome: 'complete', attempt: 1, exitCode: 0 },
     ]);

@@ -3,15 +3,14 @@ import { dayMs, hourMs, timestampOf } from '../../src/model/time.ts';
 import { SecretAddress } from '../../src/model/secret.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { openHealthStore } from '../../src/worker/store/health.ts';
-import { openAlertStore } from '../../src/worker/store/alerts.ts';
-import { openWorkerStore } from '../../src/worker/store/store.ts';
-import type { RunOutcome } from '../../src/worker/store/store-types.ts';
-import { openWatch, type Watch } from '../../src/worker/watch.ts';
-import { openWorker } from '../../src/worker/worker.ts';
+import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
+import type { RunOutcome } from '../../src/worker/store/port.ts';
+import { Watch } from '../../src/worker/watch.ts';
+import { Worker } from '../../src/worker/worker.ts';
 import { virtualTime } from '../api/support/virtual-time.ts';
 import { jobOf } from '../support/jobs.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
-import type { AlertPayload } from '../../src/worker/alerts/message.ts';
+import type { AlertPayload } from '../../src/worker/alerts.ts';
 import { openReceiver } from '../support/receiver.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -85,11 +84,10 @@ test(
       time = virtualTime(from + night * dayMs);
       sandbox.control.setClock(clock.now());
       const store = openWorkerStore(`${folder}/mirror.worker.db`, clock);
-      const alertStore = openAlertStore(`${folder}/mirror.worker.db`, clock);
       const health = openHealthStore({ mirror: file, journal: `${folder}/journal.db` }, clock);
       const stop = new AbortController();
       let watch: Watch | undefined;
-      const worker = openWorker(
+      const worker = new Worker(
         {
           store,
           clock,
@@ -103,11 +101,10 @@ test(
         },
         [jobOf('sync')],
       );
-      watch = openWatch(
+      watch = await Watch.open(
         {
           view: () => worker.view(),
-          scheduler: () => store.scheduler(),
-          alertStore,
+          store,
           health,
           clock,
           sleep,
@@ -129,7 +126,8 @@ test(
       await time.run(end, settled);
       stop.abort();
       await both;
-      for (const each of [store, alertStore, health]) each.close();
+      health.close();
+      await store.close();
     }
 
     expect(outcomes).toHaveLength(nights);

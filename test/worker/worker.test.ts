@@ -94,7 +94,7 @@ test('a run that takes longer than its timeout is stopped, and said to be', asyn
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [job], commands: () => takes(90) });
   await night.until('2026-03-11T12:00Z');
   expect(night.log).toEqual(['02:15 sync begins', '02:45 sync is timed_out']);
-  expect(night.store.runs(1)[0]?.problem).toBe('it took longer than the 30m that its timeout allows');
+  expect((await night.store.runs(1))[0]?.problem).toBe('it took longer than the 30m that its timeout allows');
 });
 
 describe('a worker that is started again', () => {
@@ -163,24 +163,27 @@ describe('jobs that were read again', () => {
 test('the worker can be asked what each job did, does and will do', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync, users], commands: () => takes(10) });
   await night.until('2026-03-11T02:20Z');
-  const { jobs } = night.worker.view();
+  const { jobs } = await night.worker.view();
   expect(jobs).toMatchObject([
     { running: { run: { job: 'sync', cause: 'scheduled' } }, nextAt: Date.parse('2026-03-12T02:15Z') },
     { running: null, nextAt: Date.parse('2026-03-11T03:00Z') },
   ]);
   await night.until('2026-03-11T02:30Z');
-  expect(night.worker.view().jobs[0]).toMatchObject({ running: null, latest: { outcome: 'complete', exitCode: 0 } });
+  expect((await night.worker.view()).jobs[0]).toMatchObject({
+    running: null,
+    latest: { outcome: 'complete', exitCode: 0 },
+  });
 });
 
 test('a job that is run by hand at its time is skipped', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
   await night.until('2026-03-11T02:00Z');
   const byHand = { run: 'mine', job: 'sync', cause: 'by_hand', occurrence: null, attempt: 1, command: 'x' } as const;
-  night.store.beginRun(byHand);
+  await night.store.beginRun(byHand);
   await night.until('2026-03-11T02:30Z');
   expect(night.log).toEqual(['02:15 sync is overlapped']);
   const end = { outcome: 'complete', exitCode: 0, problem: null, report: null } as const;
-  night.store.endRun('mine', end);
+  await night.store.endRun('mine', end);
 });
 
 test('a file that cannot be written for a while is told of once, and nothing runs that is not on record', async () => {
@@ -189,9 +192,7 @@ test('a file that cannot be written for a while is told of once, and nothing run
   const { store } = night;
   const beginRun = store.beginRun.bind(store);
   const { FileError } = await import('../../src/model/errors.ts');
-  night.store.beginRun = () => {
-    throw new FileError('the disk is full');
-  };
+  night.store.beginRun = () => Promise.reject(new FileError('the disk is full'));
   await night.until('2026-03-11T02:18Z');
   night.store.beginRun = beginRun;
   await night.until('2026-03-11T03:00Z');

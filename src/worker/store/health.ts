@@ -52,8 +52,8 @@ export type Look<T> = { readonly found: T } | { readonly absent: true } | { read
 
 /** Looks at the files as they are at that moment, also where they were replaced; waits for nobody, and never throws. */
 export interface HealthStore {
-  mirror(): Look<MirrorHealth>;
-  journal(): Look<JournalHealth>;
+  mirror(): Promise<Look<MirrorHealth>>;
+  journal(): Promise<Look<JournalHealth>>;
   close(): void;
 }
 
@@ -68,8 +68,8 @@ export function openHealthStore(
   const ofMirror = lookAt(mirrorKind, mirror, mirrorHealth);
   const ofJournal = lookAt(journalKind, journal, (database) => journalHealth(database, clock));
   return {
-    mirror: ofMirror.look,
-    journal: ofJournal.look,
+    mirror: async () => ofMirror.look(),
+    journal: async () => ofJournal.look(),
     close: () => {
       ofMirror.close();
       ofJournal.close();

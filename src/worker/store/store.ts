@@ -1,183 +1,281 @@
-/** The worker's store over an SQLite file. */
-import type { Database } from 'better-sqlite3';
-import { FileError } from '../../model/errors.ts';
-import { type Clock, parseInstant, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
-import type { JobRun, RunCause, RunOutcome, WorkerStore } from './store-types.ts';
-import { openForReading, openForWriting } from '../../store/file-kind.ts';
-import { locksIn, stepsIn } from '../../store/lock.ts';
-import { workerKind } from './schema.ts';
+/** The worker's store over whatever database holds it, in statements that SQLite and PostgreSQL both understand. */
+import { type Dialect, type Generated, Kysely, type Selectable } from 'kysely';
+import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../model/time.ts';
+import type { LockOwner } from '../../store/lock.ts';
+import type { Alert, JobRun, JobRunEnd, Message, NewJobRun, RunCause, RunOutcome, WorkerStore } from './port.ts';
+
+/** What a database that holds a worker's store does in its own way. Its tables are there, in the newest version. */
+export interface WorkerBackend {
+  /** A transaction of it sees nothing of another, and lets no other one write until it ends. */
+  readonly dialect: Dialect;
+  /** The error as one that names the database and says what to do, where it is about that. */
+  readonly explained: (error: unknown) => unknown;
+  /** Locks by name: that of the schedule, and one of each job. */
+  readonly locks: {
+    /** In the transaction at hand. Throws LockHeldError. */
+    acquire(connection: Connection, name: string, run: string, command: string): Promise<void>;
+    release(connection: Connection, name: string, run: string): Promise<void>;
+    /** The living owner. */
+    owner(connection: Connection, name: string): Promise<LockOwner | undefined>;
+    /** Belongs into each transaction: throws LockHeldError where one of them was lost. */
+    guard(connection: Connection): Promise<void>;
+    close(): void;
+  };
+}
+
+export interface WorkerTables {
+  readonly worker_jobs: {
+    readonly job: string;
+    readonly cron: string;
+    readonly timezone: string;
+    readonly handled_until: Timestamp;
+  };
+  readonly worker_runs: {
+    readonly number: Generated<number>;
+    readonly run: string;
+    readonly job: string;
+    readonly cause: RunCause;
+    readonly occurrence: Timestamp | null;
+    readonly attempt: number;
+    readonly command: string;
+    readonly started_at: Timestamp;
+    readonly finished_at: Timestamp | null;
+    readonly outcome: RunOutcome | null;
+    readonly exit_code: number | null;
+    readonly problem: string | null;
+    /** JSON text. */
+    readonly report: string | null;
+  };
+  readonly worker_alerts: Omit<Alert, 'exitCode' | 'sentAt'> & {
+    readonly exit_code: number | null;
+    /** Null where it was sent by a version that did not note when. */
+    readonly told_at: Timestamp | null;
+  };
+  readonly worker_messages: Omit<Message, 'notBefore'> & {
+    readonly number: Generated<number>;
+    readonly not_before: Timestamp;
+  };
+}
+
+type Connection = Kysely<WorkerTables>;
 
 /** Runs of one job that are kept. */
 const keptRuns = 500;
 
-const schedulerLock = 'schedule';
+export const schedulerLock = 'schedule';
 const jobLock = (job: string) => `job ${job}`;
 
-const pragmas = [
-  // What was begun must not be forgotten with the power: it would be begun again.
-  'synchronous = FULL',
-];
-
-/** Opens the worker's file, and makes it where there is none. Throws `FileError`. The caller closes it. */
-export function openWorkerStore(file: string, clock: Clock = systemClock): WorkerStore {
-  return workerStore(openForWriting(workerKind, file, clock, pragmas), file, clock);
-}
-
-/** Opens an existing one to be looked at. Throws `FileError`. The caller closes it. */
-export function openWorkerStoreForReading(file: string, clock: Clock = systemClock): WorkerStore {
-  const absent = new FileError(`there is no ${file}: no worker has run for this mirror`);
-  return workerStore(openForReading(workerKind, file, absent, absent), file, clock);
-}
-
-interface RunRow {
-  readonly run: string;
-  readonly job: string;
-  readonly cause: RunCause;
-  readonly occurrence: string | null;
-  readonly attempt: number;
-  readonly command: string;
-  readonly started_at: string;
-  readonly finished_at: string | null;
-  readonly outcome: RunOutcome | null;
-  readonly exit_code: number | null;
-  readonly problem: string | null;
-  readonly report: string | null;
-}
-
-function runOf(row: RunRow): JobRun {
-  const { run, job, cause, attempt, command, outcome, problem } = row;
-  return {
-    run,
-    job,
-    cause,
-    occurrence: row.occurrence === null ? null : (parseInstant(row.occurrence) ?? null),
-    attempt,
-    command,
-    startedAt: row.started_at as Timestamp,
-    finishedAt: row.finished_at as Timestamp | null,
-    outcome,
-    exitCode: row.exit_code,
-    problem,
-    report: row.report === null ? null : (JSON.parse(row.report) as unknown),
-  };
-}
-
-function workerStore(database: Database, file: string, clock: Clock): WorkerStore {
-  const kind = {
-    table: 'worker_locks',
-    key: 'name',
-    held: (name: string) =>
-      name === schedulerLock ? 'another schedule holds the lock' : `${name.replace(' ', ' "')}" is running already`,
-    what: (name: string) => (name === schedulerLock ? 'the schedule' : name),
-  };
-  const locks = locksIn(database, kind, clock);
-  const now = () => timestampOf(clock.now());
-  const jobs = database.prepare<[], { job: string; cron: string; timezone: string }>('SELECT * FROM worker_jobs');
-  const handled = database.prepare<[string], string>('SELECT handled_until FROM worker_jobs WHERE job = ?').pluck();
-  const setHandled = database.prepare('UPDATE worker_jobs SET handled_until = ? WHERE job = ?');
-  const handle = database.prepare('UPDATE worker_jobs SET handled_until = max(handled_until, ?) WHERE job = ?');
-  const adopt = database.prepare(
-    `INSERT INTO worker_jobs (job, cron, timezone, handled_until) VALUES (@name, @cron, @timezone, @at)
-     ON CONFLICT (job) DO UPDATE SET cron = @cron, timezone = @timezone, handled_until = max(handled_until, @at)
-     WHERE cron <> @cron OR timezone <> @timezone`,
-  );
-  const dismiss = database.prepare('DELETE FROM worker_jobs WHERE job = ?');
-  const begin = database.prepare(
-    `INSERT INTO worker_runs (run, job, cause, occurrence, attempt, command, started_at)
-     VALUES (@run, @job, @cause, @occurrence, @attempt, @command, @at)`,
-  );
-  const end = database.prepare(
-    `UPDATE worker_runs SET finished_at = @at, outcome = @outcome, exit_code = @exitCode, problem = @problem,
-     report = @report WHERE run = @run AND outcome IS NULL`,
-  );
-  const trim = database.prepare(
-    `DELETE FROM worker_runs WHERE job = @job AND outcome IS NOT NULL AND number <=
-     (SELECT number FROM worker_runs WHERE job = @job ORDER BY number DESC LIMIT 1 OFFSET ${keptRuns})`,
-  );
-  const latest = database.prepare<[string], RunRow>(
-    `SELECT * FROM worker_runs WHERE job = ? AND outcome IS NOT NULL AND outcome <> 'overlapped'
-     ORDER BY number DESC LIMIT 1`,
-  );
-  const running = database.prepare<[], RunRow>('SELECT * FROM worker_runs WHERE outcome IS NULL');
-  const one = database.prepare<[string], RunRow>('SELECT * FROM worker_runs WHERE run = ?');
-  const all = database.prepare<[number], RunRow>('SELECT * FROM worker_runs ORDER BY number DESC LIMIT ?');
-  const ofJob = database.prepare<[string, number], RunRow>(
-    'SELECT * FROM worker_runs WHERE job = ? ORDER BY number DESC LIMIT ?',
-  );
+/** The store that the backend leads to. The caller closes it, which closes the database. */
+export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): WorkerStore {
+  const db: Connection = new Kysely<WorkerTables>({ dialect: backend.dialect });
+  const { locks } = backend;
+  const now = (): Timestamp => timestampOf(clock.now());
   let scheduler: string | undefined;
 
-  const { explained, whole, step } = stepsIn(database, file, "write to the worker's file", locks);
-
-  function endRow(run: string, { report, ...more }: Parameters<WorkerStore['endRun']>[1]): void {
-    end.run({ run, at: now(), ...more, report: report === null ? null : JSON.stringify(report) });
+  async function explained<T>(doing: () => Promise<T>): Promise<T> {
+    try {
+      return await doing();
+    } catch (error) {
+      throw backend.explained(error);
+    }
   }
 
-  function beginRow({ occurrence, ...run }: Parameters<WorkerStore['beginRun']>[0]): void {
-    begin.run({ ...run, occurrence: occurrence === null ? null : timestampOf(occurrence), at: now() });
-    if (occurrence !== null) handle.run(timestampOf(occurrence), run.job);
-    trim.run({ job: run.job });
-  }
+  const whole = <T>(doing: (connection: Connection) => Promise<T>): Promise<T> =>
+    explained(() => db.transaction().execute(doing));
+
+  /** One durable step: all of it, or none; and none where a lock of ours was lost. */
+  const step = <T>(doing: (connection: Connection) => Promise<T>): Promise<T> =>
+    whole(async (connection) => {
+      await locks.guard(connection);
+      return doing(connection);
+    });
 
   return {
-    acquireScheduler: (run) => {
-      whole(() => locks.acquire(schedulerLock, run, 'schedule'));
+    acquireScheduler: async (run) => {
+      await whole((connection) => locks.acquire(connection, schedulerLock, run, 'schedule'));
       scheduler = run;
     },
-    releaseScheduler: () => {
-      if (scheduler !== undefined) whole(() => locks.release(schedulerLock, scheduler ?? ''));
+    releaseScheduler: async () => {
+      const run = scheduler;
+      if (run !== undefined) await whole((connection) => locks.release(connection, schedulerLock, run));
       scheduler = undefined;
     },
-    scheduler: () => locks.owner(schedulerLock),
+    scheduler: () => explained(() => locks.owner(db, schedulerLock)),
 
     adoptJobs: (wanted) =>
-      step(() => {
+      step(async (connection) => {
         const at = now();
-        for (const { job } of jobs.all()) if (!wanted.some(({ name }) => name === job)) dismiss.run(job);
-        for (const { name, cron, timezone } of wanted) adopt.run({ name, cron, timezone, at });
+        const known = await connection.selectFrom('worker_jobs').selectAll().execute();
+        for (const { job } of known) {
+          if (wanted.some(({ name }) => name === job)) continue;
+          await connection.deleteFrom('worker_jobs').where('job', '=', job).execute();
+        }
+        for (const { name, cron, timezone } of wanted) {
+          const before = known.find(({ job }) => job === name);
+          if (before?.cron === cron && before.timezone === timezone) continue;
+          const until = before === undefined || before.handled_until < at ? at : before.handled_until;
+          await connection
+            .insertInto('worker_jobs')
+            .values({ job: name, cron, timezone, handled_until: until })
+            .onConflict((row) => row.column('job').doUpdateSet({ cron, timezone, handled_until: until }))
+            .execute();
+        }
       }),
-    progress: (job) =>
-      explained(() => {
-        const until = handled.get(job);
-        const row = latest.get(job);
-        if (until === undefined) return undefined;
-        return { handledUntil: parseInstant(until) ?? 0, latest: row === undefined ? undefined : runOf(row) };
+    progress: () =>
+      explained(async () => {
+        const rows = await db
+          .selectFrom('worker_jobs')
+          .leftJoin('worker_runs', (join) =>
+            join.on('worker_runs.number', '=', (eb) =>
+              eb
+                .selectFrom('worker_runs as ended')
+                .select('ended.number')
+                .whereRef('ended.job', '=', 'worker_jobs.job')
+                .where('ended.outcome', 'is not', null)
+                .where('ended.outcome', '<>', 'overlapped')
+                .orderBy('ended.number', 'desc')
+                .limit(1),
+            ),
+          )
+          .selectAll('worker_runs')
+          .select(['worker_jobs.job as name', 'handled_until'])
+          .execute();
+        return new Map(
+          rows.map(({ name, handled_until, ...row }) => {
+            const latest = row.run === null ? undefined : runOf(row as RunRow);
+            return [name, { handledUntil: parseInstant(handled_until) ?? 0, latest }];
+          }),
+        );
       }),
-    setHandled: (job, until) => step(() => void setHandled.run(timestampOf(until), job)),
+    setHandled: (job, until) =>
+      step(async (connection) => {
+        const jobs = connection.updateTable('worker_jobs').set({ handled_until: timestampOf(until) });
+        await jobs.where('job', '=', job).execute();
+      }),
 
-    beginRun: (run) => {
-      // A step of its own: where it is undone, the lock is given up again below.
-      whole(() => locks.acquire(jobLock(run.job), run.run, run.cause === 'by_hand' ? 'schedule --once' : 'schedule'));
+    beginRun: async (run) => {
+      const command = run.cause === 'by_hand' ? 'schedule --once' : 'schedule';
       try {
-        step(() => beginRow(run));
+        // A step of its own: where the next one is undone, this process must still know what it has locked.
+        await whole((connection) => locks.acquire(connection, jobLock(run.job), run.run, command));
+        await step((connection) => beginRow(connection, run, now()));
       } catch (error) {
-        whole(() => locks.release(jobLock(run.job), run.run));
+        await whole((connection) => locks.release(connection, jobLock(run.job), run.run));
         throw error;
       }
     },
-    endRun: (run, ended) =>
-      step(() => {
-        endRow(run, ended);
-        const row = one.get(run);
-        if (row === undefined) throw new Error(`run ${run} is not on record`);
-        locks.release(jobLock(row.job), run);
-        return runOf(row);
+    endRun: (run, end) =>
+      step(async (connection) => {
+        const ended = await endRow(connection, run, end, now());
+        await locks.release(connection, jobLock(ended.job), run);
+        return ended;
       }),
-    recordSkip: (occurrence, ended) =>
-      step(() => {
-        beginRow({ ...occurrence, cause: 'scheduled', attempt: 1 });
-        endRow(occurrence.run, ended);
+    recordSkip: (occurrence, end) =>
+      step(async (connection) => {
+        const at = now();
+        await beginRow(connection, { ...occurrence, cause: 'scheduled', attempt: 1 }, at);
+        await endRow(connection, occurrence.run, end, at);
       }),
     endLeftRuns: () =>
-      step(() => {
-        const left = running.all().filter(({ job, run }) => locks.owner(jobLock(job))?.run !== run);
-        const problem = 'the worker died while it ran';
-        for (const { run } of left) endRow(run, { outcome: 'killed', exitCode: null, problem, report: null });
-        return left.flatMap(({ run }) => one.get(run) ?? []).map(runOf);
+      step(async (connection) => {
+        const end = {
+          outcome: 'killed',
+          exitCode: null,
+          problem: 'the worker died while it ran',
+          report: null,
+        } as const;
+        const left: JobRun[] = [];
+        const running = connection.selectFrom('worker_runs').select(['run', 'job']).where('outcome', 'is', null);
+        for (const { run, job } of await running.orderBy('number').execute()) {
+          if ((await locks.owner(connection, jobLock(job)))?.run === run) continue;
+          left.push(await endRow(connection, run, end, now()));
+        }
+        return left;
       }),
-    runs: (limit, job) => explained(() => (job === undefined ? all.all(limit) : ofJob.all(job, limit)).map(runOf)),
-    close: () => {
+    runs: (limit, job) =>
+      explained(async () => {
+        const all = db.selectFrom('worker_runs').selectAll().orderBy('number', 'desc').limit(limit);
+        return (await (job === undefined ? all : all.where('job', '=', job)).execute()).map(runOf);
+      }),
+
+    alerts: () =>
+      explained(async () => ({
+        alerts: (await db.selectFrom('worker_alerts').selectAll().orderBy('since').orderBy('problem').execute()).map(
+          ({ exit_code, told_at, ...alert }) => ({ ...alert, exitCode: exit_code, sentAt: told_at ?? alert.since }),
+        ),
+        messages: (await db.selectFrom('worker_messages').selectAll().orderBy('number').execute()).map(
+          ({ number: _number, not_before, ...message }) => ({ ...message, notBefore: not_before }),
+        ),
+      })),
+    // There are never many: they are written whole.
+    saveAlerts: ({ alerts, messages }) =>
+      whole(async (connection) => {
+        await connection.deleteFrom('worker_alerts').execute();
+        await connection.deleteFrom('worker_messages').execute();
+        for (const { exitCode, sentAt, ...alert } of alerts) {
+          const row = { ...alert, exit_code: exitCode, told_at: sentAt };
+          await connection.insertInto('worker_alerts').values(row).execute();
+        }
+        for (const { notBefore, ...message } of messages) {
+          await connection
+            .insertInto('worker_messages')
+            .values({ ...message, not_before: notBefore })
+            .execute();
+        }
+      }),
+    close: async () => {
       locks.close();
-      database.close();
+      await db.destroy();
     },
   };
+}
+
+type RunRow = Selectable<WorkerTables['worker_runs']>;
+
+function runOf({ number: _number, occurrence, started_at, finished_at, exit_code, report, ...run }: RunRow): JobRun {
+  return {
+    ...run,
+    occurrence: parseInstant(occurrence) ?? null,
+    startedAt: started_at,
+    finishedAt: finished_at,
+    exitCode: exit_code,
+    report: report === null ? null : (JSON.parse(report) as unknown),
+  };
+}
+
+async function beginRow(connection: Connection, { occurrence, ...run }: NewJobRun, at: Timestamp): Promise<void> {
+  const time = occurrence === null ? null : timestampOf(occurrence);
+  await connection
+    .insertInto('worker_runs')
+    .values({ ...run, occurrence: time, started_at: at })
+    .execute();
+  if (time !== null) {
+    const jobs = connection.updateTable('worker_jobs').set({ handled_until: time });
+    await jobs.where('job', '=', run.job).where('handled_until', '<', time).execute();
+  }
+  await connection
+    .deleteFrom('worker_runs')
+    .where('job', '=', run.job)
+    .where('outcome', 'is not', null)
+    .where('number', '<=', (eb) =>
+      eb
+        .selectFrom('worker_runs as kept')
+        .select('kept.number')
+        .where('kept.job', '=', run.job)
+        .orderBy('kept.number', 'desc')
+        .limit(1)
+        .offset(keptRuns),
+    )
+    .execute();
+}
+
+async function endRow(connection: Connection, run: string, end: JobRunEnd, at: Timestamp): Promise<JobRun> {
+  const { outcome, exitCode, problem, report } = end;
+  const text = report === null ? null : JSON.stringify(report);
+  const rows = connection
+    .updateTable('worker_runs')
+    .set({ finished_at: at, outcome, exit_code: exitCode, problem, report: text });
+  await rows.where('run', '=', run).where('outcome', 'is', null).execute();
+  const row = connection.selectFrom('worker_runs').selectAll().where('run', '=', run);
+  return runOf(await row.executeTakeFirstOrThrow());
 }

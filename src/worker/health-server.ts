@@ -5,11 +5,11 @@
 import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { FileError, UsageError } from '../../model/errors.ts';
-import { isLoopback } from '../../model/loopback.ts';
-import type { Log } from '../../model/log.ts';
-import type { Secret } from '../../model/secret.ts';
-import { secondMs } from '../../model/time.ts';
+import { FileError, UsageError } from '../model/errors.ts';
+import { isLoopback } from '../model/loopback.ts';
+import type { Log } from '../model/log.ts';
+import type { Secret } from '../model/secret.ts';
+import { secondMs } from '../model/time.ts';
 
 interface Response {
   readonly status: 200 | 503;

@@ -4,17 +4,12 @@
  */
 import { spawn } from 'node:child_process';
 import { request } from 'undici';
-import { type Network, openDispatcher } from '../../api/network.ts';
-import type { Log } from '../../model/log.ts';
-import type { SecretAddress } from '../../model/secret.ts';
-import { minuteMs, secondMs } from '../../model/time.ts';
-import type { Channel } from '../store/alerts.ts';
-import type { Sleep } from '../sleep.ts';
-import { type AlertPayload, pauseAfter } from './message.ts';
-
-/** Delivers one message once; rejects with an Error that says why it could not, without secrets. */
-type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<void>;
-export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
+import { type Network, openDispatcher } from '../api/network.ts';
+import type { Log } from '../model/log.ts';
+import type { SecretAddress } from '../model/secret.ts';
+import { minuteMs, secondMs } from '../model/time.ts';
+import { type AlertPayload, type Channels, pauseAfter } from './alerts.ts';
+import type { Sleep } from './sleep.ts';
 
 export interface ChannelSettings {
   readonly webhook: SecretAddress | undefined;
@@ -36,14 +31,14 @@ export function channelsOf({ webhook, command, network = {} }: ChannelSettings, 
   return {
     ...(webhook && {
       webhook: (payload, signal) =>
-        sendRequest(webhook, { method: 'POST', body: JSON.stringify(payload), userAgent, network }, signal),
+        problemOf(sendRequest(webhook, { method: 'POST', body: JSON.stringify(payload), userAgent, network }, signal)),
     }),
-    ...(command && { command: (payload, signal) => runAlertCommand(command, payload, ports, signal) }),
+    ...(command && { command: (payload, signal) => problemOf(runAlertCommand(command, payload, ports, signal)) }),
   };
 }
 
 /** Why it failed; null where it did not. */
-export async function problemOf(trying: Promise<void>): Promise<string | null> {
+async function problemOf(trying: Promise<void>): Promise<string | null> {
   try {
     await trying;
     return null;

@@ -3,15 +3,13 @@
  * it; what is so, is set anew each time that somebody asks. docs/worker.md, "Metrics", lists them.
  */
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
-import { parseInstant, secondMs } from '../../model/time.ts';
-import type { Alert } from '../store/alerts.ts';
-import type { JournalHealth, Look, MirrorHealth } from '../store/health.ts';
-import type { RunReport } from '../../store/mirror-types.ts';
-import type { JobRun } from '../store/store-types.ts';
-import type { Delivery } from '../alerts/alerts.ts';
-import { latenessOf } from '../alerts/problems.ts';
-import type { WorkerEvent, WorkerView } from '../events.ts';
-import type { Freshness } from '../status.ts';
+import { parseInstant, secondMs } from '../model/time.ts';
+import type { RunReport } from '../store/mirror-types.ts';
+import type { Delivery } from './alerts.ts';
+import { type Freshness, latenessOf } from './problems.ts';
+import type { JournalHealth, Look, MirrorHealth } from './store/health.ts';
+import type { Alert, JobRun } from './store/port.ts';
+import type { WorkerEvent, WorkerView } from './worker.ts';
 
 /** What is so at the moment. */
 interface Snapshot {

@@ -1,22 +1,25 @@
-/** `schedule` without flags: the worker, from the settings to its end. */
+/** `schedule` without flags: the worker, from the settings to its end. Each job is a child process of its own. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { renameSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import type { CliContext } from '../context.ts';
-import { bugText } from '../output.ts';
-import { pasteable } from '../pasteable.ts';
-import { givenFlags, keepConfig, withoutSecrets } from './handed-down.ts';
-import { OperatorError, UsageError } from '../../model/errors.ts';
-import type { Log } from '../../model/log.ts';
-import { parseInstant, secondMs, systemClock, timestampOf } from '../../model/time.ts';
-import { settingsFrom } from '../../settings/settings.ts';
-import type { WorkerEvent } from '../../worker/events.ts';
-import type { CommandEnd, RunCommand, Worker } from '../../worker/worker.ts';
-import type { JobRun } from '../../worker/store/store-types.ts';
-import type { Watch } from '../../worker/watch.ts';
-import { openLog } from '../logger.ts';
-import { withReleases } from '../../model/releases.ts';
-import { openWatch, openWorker, watchSettingsOf } from '../../worker/open.ts';
+import { FileError, OperatorError, UsageError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { makeFolder } from '../model/folder.ts';
+import type { Log } from '../model/log.ts';
+import { withReleases } from '../model/releases.ts';
+import { parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
+import { type SettingsReading, settingsFrom } from '../settings/settings.ts';
+import { allSettings, isSecret } from '../settings/table.ts';
+import { openWorker, watchSettingsOf } from '../worker/open.ts';
+import type { JobRun } from '../worker/store/port.ts';
+import type { Watch } from '../worker/watch.ts';
+import type { CommandEnd, RunCommand, Worker, WorkerEvent } from '../worker/worker.ts';
+import type { CliContext } from './context.ts';
+import { openLog } from './logger.ts';
+import { bugText } from './output.ts';
+import { pasteable } from './pasteable.ts';
 
 /** Writes each event of the worker to the log. */
 function workerLog(log: Log): (event: WorkerEvent) => void {
@@ -80,7 +83,7 @@ function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, fin
 }
 
 /** In a clone and in the package alike. */
-const program = fileURLToPath(new URL('../../admin-mirror.js', import.meta.url));
+const program = fileURLToPath(new URL('../admin-mirror.js', import.meta.url));
 
 /** The worker itself ends within ten seconds. */
 const usualPatienceMs = 9 * secondMs;
@@ -229,6 +232,43 @@ function problemOf(complaints: readonly string[], code: number | null, endedBy: 
   return endedBy === null ? (complaints.at(-1) ?? null) : `it was ended by ${endedBy}`;
 }
 
+/**
+ * Keeps a copy of the config file beside the mirror, and gives its path: a file that is being edited, or was broken since,
+ * neither stops tonight's jobs nor changes half of them. SIGHUP brings a new one into force. Throws a FileError.
+ */
+function keepConfig(reading: SettingsReading): string {
+  const { mirror } = settingsFrom(reading).store;
+  const copy = `${mirror.replace(/\.db$/, '')}.worker.yaml`;
+  try {
+    makeFolder(dirname(copy));
+    // What was checked and not what stands there by now; in one step, since a disk that is full must leave the copy that the
+    // old config file goes on by.
+    writeFileSync(`${copy}.new`, reading.configBytes ?? '', { mode: 0o600 });
+    renameSync(`${copy}.new`, copy);
+  } catch (error) {
+    throw explainFileError(error, 'keep the config file as', copy) ?? new FileError(String(error), { cause: error });
+  }
+  return copy;
+}
+
+/** The flags of every command that this one was given, as they are given on. */
+export function givenFlags(reading: SettingsReading): string[] {
+  return reading.readings.flatMap(({ setting, value, origin }) => {
+    const flag = /^flag (--[\w-]+)$/.exec(origin)?.[1];
+    if (flag === undefined || setting.key === 'config') return [];
+    // `--quiet` and `--verbose` stand for a value, and so does a switch.
+    return setting.flag?.includes('<') === true ? [flag, String(value)] : [flag];
+  });
+}
+
+const secretNames = allSettings.filter(isSecret).map(({ env }) => env);
+
+/** The environment as a program of somebody else may have it: the key, that of a profile too, and the like stay here. */
+export function withoutSecrets(environment: CliContext['environment']): CliContext['environment'] {
+  const holdsSecret = (name: string) => secretNames.some((each) => name === each || name.startsWith(`${each}_`));
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !holdsSecret(name)));
+}
+
 /** Works until the signal of the context is aborted. Throws LockHeldError where another worker is at this mirror. */
 export async function work(context: CliContext): Promise<void> {
   const log = await openLog(context);
@@ -239,15 +279,13 @@ export async function work(context: CliContext): Promise<void> {
   let config: readonly string[] = [];
   const runCommand = commandRunner({ folder, environment, log, globalFlags: () => [...flags, ...config] });
   const toLog = workerLog(log);
-  let watch: Watch | undefined;
   const emit = (event: WorkerEvent): void => {
     // Before it has started, the copy may be that of another worker.
     if (event.kind === 'started') config = ['--config', keepConfig(reading)];
     toLog(event);
-    watch?.onEvent(event);
   };
 
-  function reload(worker: Worker): void {
+  function reload({ worker, watch }: { readonly worker: Worker; readonly watch: Watch }): void {
     try {
       const again = context.readAgain();
       const read = settingsFrom(again);
@@ -259,7 +297,7 @@ export async function work(context: CliContext): Promise<void> {
       // From here on nothing fails: a file is taken whole or not at all.
       config = ['--config', keepConfig(again)];
       worker.reload(jobs);
-      watch?.reload(watching);
+      watch.reload(watching);
     } catch (error) {
       // Whatever is wrong with the file, or with us, is no reason to give up tonight's jobs.
       const isOurs = !(error instanceof OperatorError);
@@ -270,20 +308,20 @@ export async function work(context: CliContext): Promise<void> {
   }
 
   await withReleases(async (releases) => {
-    const worker = openWorker({ settings, clock: systemClock, signal }, { runCommand, emit }, releases);
-    watch = await openWatch(
-      { settings, clock: systemClock, log },
+    const opened = await openWorker(
+      { settings, clock: systemClock, log, signal },
       {
-        view: () => worker.view(),
+        runCommand,
+        emit,
         folder,
         environment: withoutSecrets(environment),
         pasteable: (text) => pasteable(context, text),
       },
       releases,
     );
-    releases.add({ close: context.onHangUp(() => reload(worker)) });
+    releases.add({ close: context.onHangUp(() => reload(opened)) });
     const ended = new AbortController();
-    const running = worker.run().finally(() => ended.abort());
-    await Promise.all([running, watch.run(AbortSignal.any([signal, ended.signal]))]);
+    const running = opened.worker.run().finally(() => ended.abort());
+    await Promise.all([running, opened.watch.run(AbortSignal.any([signal, ended.signal]))]);
   });
 }

@@ -1,0 +1,312 @@
+/**
+ * The worker's alerts: looks at what is wrong, decides what is to be sent, keeps that in the store, and delivers it, the
+ * messages of each channel in their order. Nothing here waits for a receiver but the deliveries themselves, and nothing that
+ * fails here ends the worker. docs/worker.md, "Alerts", explains every field of a message.
+ */
+import { randomUUID } from 'node:crypto';
+import { OperatorError } from '../model/errors.ts';
+import type { Log } from '../model/log.ts';
+import {
+  type Clock,
+  dayMs,
+  hourMs,
+  minuteMs,
+  parseInstant,
+  secondMs,
+  type Timestamp,
+  timestampOf,
+} from '../model/time.ts';
+import type { Alert, AlertBook, Channel, Message, Problem, WorkerStore } from './store/port.ts';
+
+/** Gives why it could not be delivered, without secrets; null where it was. Never rejects. */
+type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<string | null>;
+export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
+
+/** After this time an undelivered message is of no use to anybody. */
+const longestMs = 7 * dayMs;
+
+/** What became of a try to deliver a message. */
+export interface Delivery {
+  readonly result: 'delivered' | 'failed' | 'dropped';
+  readonly channel: Channel;
+}
+
+interface AlertPorts {
+  readonly store: Pick<WorkerStore, 'saveAlerts'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly sender: Sender;
+  /** What is wrong now; those that are open are given, since some of it may not be known right now. */
+  readonly problems: (known: readonly Problem[]) => Promise<readonly Problem[]>;
+  readonly channels: () => Channels;
+  /** For counting. */
+  readonly onDelivery: (delivery: Delivery) => void;
+  /** Stops what is on its way. */
+  readonly signal: AbortSignal;
+}
+
+const channelNames: readonly Channel[] = ['webhook', 'command'];
+
+/** The alerts that are open, and what is to be delivered; nothing is looked at or sent before `look`. */
+export class Alerts {
+  readonly #ports: AlertPorts;
+  readonly #underWay = new Map<Channel, Promise<void>>();
+  #book: AlertBook;
+  #isSaved = true;
+  #isClosed = false;
+  /** The step that was begun last: each changes the book and saves it before the next one does. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** @param book as the store has it */
+  constructor(ports: AlertPorts, book: AlertBook) {
+    this.#ports = ports;
+    this.#book = book;
+  }
+
+  /** Looks at what is wrong, and begins to deliver what is due. Never throws for what an operator can mend. */
+  look(): Promise<void> {
+    return this.#alone(async () => {
+      const { problems, clock } = this.#ports;
+      const { alerts } = this.#book;
+      const steps = decideAlerts(alerts, await problems(alerts), clock.now());
+      for (const step of steps) this.#log(step);
+      if (steps.length > 0) {
+        const messages = [...this.#book.messages, ...steps.flatMap((step) => this.#messagesOf(step))];
+        this.#change({ alerts: alertsAfter(alerts, steps), messages });
+      }
+      // Before anything is sent: the next worker must not send it again.
+      await this.#save();
+      for (const channel of channelNames) this.#deliver(channel);
+    });
+  }
+
+  /** Whether the book is on the disk as it is known here. */
+  isSaved(): boolean {
+    return this.#isSaved;
+  }
+
+  open(): readonly Alert[] {
+    return this.#book.alerts;
+  }
+
+  /** Begins no delivery any more. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  /** Resolves when nothing is on its way any more. */
+  async settled(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay.values());
+  }
+
+  /** When a message that is not on its way is to be tried, ms since 1970; undefined where none waits. */
+  nextTry(): number | undefined {
+    const idle = channelNames.filter((name) => !this.#underWay.has(name));
+    const firsts = idle.flatMap((name) => this.#book.messages.find(({ channel }) => channel === name) ?? []);
+    return firsts.length === 0 ? undefined : Math.min(...firsts.map(({ notBefore }) => parseInstant(notBefore) ?? 0));
+  }
+
+  #alone<T>(step: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(step);
+    this.#last = done.catch(() => {});
+    return done;
+  }
+
+  #change(book: AlertBook): void {
+    this.#book = book;
+    this.#isSaved = false;
+  }
+
+  #messagesOf(step: AlertStep): Message[] {
+    const { channels, clock, sender } = this.#ports;
+    const at = timestampOf(clock.now());
+    const wanted = channels();
+    return channelNames
+      .filter((channel) => wanted[channel] !== undefined)
+      .map((channel) => {
+        const id = randomUUID();
+        const payload = JSON.stringify(payloadOf(step, id, at, sender));
+        return { id, channel, payload, at, attempts: 0, notBefore: at };
+      });
+  }
+
+  #log({ kind, alert }: AlertStep): void {
+    const { log } = this.#ports;
+    const fields = { problem: alert.problem, since: alert.since };
+    if (kind === 'ends') log.info(fields, `over: ${alert.text}`);
+    else log.error({ ...fields, advice: alert.next }, `alert: ${alert.text}`);
+  }
+
+  /** Where it cannot be written, it is tried again at the next look; until then it is known here alone. */
+  async #save(): Promise<void> {
+    if (this.#isSaved) return;
+    try {
+      await this.#ports.store.saveAlerts(this.#book);
+      this.#isSaved = true;
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      this.#ports.log.error({ advice: error.advice }, `the alerts are not on record: ${error.message}`);
+    }
+  }
+
+  /** The oldest of the channel, where it may be tried now. The others wait behind it: an end never comes first. */
+  #deliver(channel: Channel): void {
+    if (this.#underWay.has(channel) || this.#isClosed || this.#ports.signal.aborted) return;
+    const message = this.#book.messages.find((each) => each.channel === channel);
+    if (message === undefined || (parseInstant(message.notBefore) ?? 0) > this.#ports.clock.now()) return;
+    this.#underWay.set(channel, this.#deliverInTurn(message));
+  }
+
+  async #deliverInTurn(message: Message): Promise<void> {
+    const { channel } = message;
+    await this.#deliverOnce(message);
+    // The next of the channel, once it is on record; one that failed is not due.
+    await this.#alone(async () => {
+      this.#underWay.delete(channel);
+      this.#deliver(channel);
+    });
+  }
+
+  /** Tries the message once, or drops it where there is nobody to take it. Never rejects; stopped, it leaves it as it was. */
+  async #deliverOnce(message: Message): Promise<void> {
+    const { channels, clock, log, signal } = this.#ports;
+    const { channel } = message;
+    const deliver = channels()[channel];
+    const payload = JSON.parse(message.payload) as AlertPayload;
+    const fields = { alert: message.id, problem: payload.problem, channel };
+    const age = clock.now() - (parseInstant(message.at) ?? 0);
+    if (deliver === undefined || age > longestMs) {
+      const why = deliver === undefined ? `there is no alerts.${channel} any more` : 'it is a week old';
+      log.warn(fields, `an alert is given up: ${why}`);
+      await this.#record(message, { result: 'dropped', channel });
+      return;
+    }
+    const problem = await deliver(payload, signal);
+    if (problem === null) {
+      log.info(fields, `the alert was delivered: ${payload.text}`);
+      await this.#record(message, { result: 'delivered', channel });
+    } else if (!signal.aborted) {
+      const attempts = message.attempts + 1;
+      const pause = pauseAfter(attempts);
+      log.error({ ...fields, attempts, again_in_ms: pause }, `the alert could not be delivered: ${problem}`);
+      const later = { ...message, attempts, notBefore: timestampOf(clock.now() + pause) };
+      await this.#record(message, { result: 'failed', channel }, later);
+    }
+  }
+
+  #record({ id }: Message, delivery: Delivery, ...later: readonly Message[]): Promise<void> {
+    return this.#alone(async () => {
+      const { messages, alerts } = this.#book;
+      this.#change({ alerts, messages: messages.flatMap((each) => (each.id === id ? later : [each])) });
+      await this.#save();
+      this.#ports.onDelivery(delivery);
+    });
+  }
+}
+
+/** One that lasts is sent again after this time: what was said a week ago has been forgotten, or was overlooked. */
+const reminderMs = dayMs;
+
+export interface AlertStep {
+  readonly kind: 'begins' | 'lasts' | 'ends';
+  readonly alert: Alert;
+}
+
+/**
+ * What is to be sent, new problems first: a pure function of the alerts that are open, of the problems there are, and of the
+ * time. Each is sent when it begins, again each day while it lasts, and when it ends.
+ */
+export function decideAlerts(open: readonly Alert[], problems: readonly Problem[], now: number): readonly AlertStep[] {
+  const before = new Map(open.map((alert) => [alert.problem, alert]));
+  const present = new Set(problems.map(({ problem }) => problem));
+  const sentAt = timestampOf(now);
+  return [
+    ...problems.flatMap((problem): AlertStep[] => {
+      const alert = before.get(problem.problem);
+      if (alert === undefined) return [{ kind: 'begins', alert: { ...problem, since: sentAt, sentAt } }];
+      // What it says may have changed meanwhile: a sync that was partial for another resource.
+      return isDue(alert, now) ? [{ kind: 'lasts', alert: { ...problem, since: alert.since, sentAt } }] : [];
+    }),
+    ...open.filter(({ problem }) => !present.has(problem)).map((alert): AlertStep => ({ kind: 'ends', alert })),
+  ];
+}
+
+/** Once a day: a clock that was set back must not put it off. */
+function isDue({ sentAt }: Alert, now: number): boolean {
+  return Math.abs(now - (parseInstant(sentAt) ?? 0)) >= reminderMs;
+}
+
+/** The open alerts after the steps. */
+export function alertsAfter(open: readonly Alert[], steps: readonly AlertStep[]): readonly Alert[] {
+  const after = new Map(open.map((alert) => [alert.problem, alert]));
+  for (const { kind, alert } of steps) {
+    if (kind === 'ends') after.delete(alert.problem);
+    else after.set(alert.problem, alert);
+  }
+  return [...after.values()];
+}
+
+/** Where an alert comes from. */
+export interface Sender {
+  readonly host: string;
+  /** The profile of the settings; null where there are none. */
+  readonly profile: string | null;
+  readonly version: string;
+  /** Makes commands in a text such that they can be pasted there. */
+  readonly pasteable?: (text: string) => string;
+}
+
+export interface AlertPayload {
+  readonly id: string;
+  readonly problem: string;
+  readonly kind: Alert['kind'];
+  readonly resolved: boolean;
+  readonly text: string;
+  /** What to do next; null where it is over. */
+  readonly next: string | null;
+  readonly at: Timestamp;
+  readonly since: Timestamp;
+  readonly job: string | null;
+  readonly run: string | null;
+  readonly outcome: string | null;
+  readonly exit_code: number | null;
+  readonly host: string;
+  readonly profile: string | null;
+  readonly version: string;
+}
+
+/** @param id of this message: however often it is sent, it stays the same */
+export function payloadOf(
+  { kind: step, alert }: AlertStep,
+  id: string,
+  at: Timestamp,
+  { pasteable = (text) => text, ...sender }: Sender,
+): AlertPayload {
+  const { problem, kind, text, since, job, run, outcome, exitCode } = alert;
+  const isOver = step === 'ends';
+  const next = isOver || alert.next === null ? null : pasteable(alert.next);
+  const place = sender.profile === null ? sender.host : `${sender.host}, ${sender.profile}`;
+  return {
+    id,
+    problem,
+    kind,
+    resolved: isOver,
+    text: `${isOver ? 'over: ' : ''}${text}${next === null ? '' : `. ${next}`} [admin-mirror on ${place}]`,
+    next,
+    at,
+    since,
+    job,
+    run,
+    outcome,
+    exit_code: exitCode,
+    ...sender,
+  };
+}
+
+/** A receiver that is down is tried again soon; one that stays down is not tried every minute. */
+const pauses: readonly number[] = [5 * secondMs, 30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs];
+
+/** How long to wait after so many tries that failed, ms. */
+export function pauseAfter(attempts: number): number {
+  return pauses[attempts - 1] ?? hourMs;
+}

@@ -1,0 +1,266 @@
+/**
+ * What is wrong right now, how fresh the mirror is, and what to do next: a pure function of the jobs' last runs, of what was read of mirror and journal, and of what is
+ * known to be wrong already. Its words are ours alone: what a server or a file has said stays in the log, since an alert is
+ * sent to others.
+ */
+import { counted } from '../model/counted.ts';
+import type { ResourceName } from '../model/resources.ts';
+import { durationText, parseInstant, secondMs, type Timestamp } from '../model/time.ts';
+import type { JournalHealth, Look, MirrorHealth } from './store/health.ts';
+import type { JobRun, Problem, ProblemKind, RunOutcome } from './store/port.ts';
+import type { JobView } from './worker.ts';
+
+export interface Facts {
+  /** undefined where the worker could not look at its file. */
+  readonly jobs: readonly JobView[] | undefined;
+  readonly mirror: Look<MirrorHealth>;
+  readonly journal: Look<JournalHealth>;
+  readonly freshness: Freshness;
+  /** Why the worker cannot write its file; undefined where it can. */
+  readonly trouble: string | undefined;
+}
+
+/** The problems there are. What cannot be judged now stays as `known` has it: one cannot be over because nobody could look. */
+export function problemsOf(facts: Facts, known: readonly Problem[]): Problem[] {
+  const standing = new Map(known.map((each) => [each.problem, each]));
+  const keep = (...kinds: readonly ProblemKind[]) => known.filter(({ kind }) => kinds.includes(kind));
+  const { jobs, mirror, journal, freshness, trouble } = facts;
+  return [
+    ...(jobs === undefined ? keep('job_failed', 'job_partial') : jobs.flatMap((job) => jobProblems(job, standing))),
+    ...('problem' in mirror ? keep('stale', 'deletions_refused') : [...staleness(freshness), ...heldBack(mirror)]),
+    ...('problem' in journal ? keep('batch_unknown') : openBatches(journal, standing)),
+    ...(trouble === undefined
+      ? []
+      : [problem('worker_file', '', `the worker cannot write its own file: ${trouble}`, { next: steps.file })]),
+  ];
+}
+
+function problem(kind: ProblemKind, subject: string, text: string, more: Partial<Problem> = {}): Problem {
+  const none = { next: null, job: null, run: null, outcome: null, exitCode: null };
+  return { ...none, problem: subject === '' ? kind : `${kind}:${subject}`, kind, text, ...more };
+}
+
+/**
+ * A job's problem is over with its next complete run. It may get worse before, partial and then failed, which is another
+ * problem; not better: a partial run after a failed one is no news.
+ */
+function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<string, Problem>): Problem[] {
+  const partial = standing.get(`job_partial:${name}`);
+  const failed = standing.get(`job_failed:${name}`);
+  const before = [partial, failed].filter((each) => each !== undefined);
+  if (latest === undefined) return before;
+  const { run, exitCode, outcome } = latest;
+  const more = { job: name, run, outcome, exitCode, next: nextStepOf(outcome, exitCode) };
+  switch (outcome) {
+    case 'complete':
+      return [];
+    case 'partial':
+      if (failed !== undefined) return before;
+      return [problem('job_partial', name, `${name} was not complete${partsOf(latest)}`, more)];
+    case 'failed':
+    case 'locked':
+    case 'timed_out':
+    case 'interrupted':
+    case 'killed':
+    case 'missed':
+      return [
+        ...(partial === undefined ? [] : [partial]),
+        problem('job_failed', name, `${name} ${outcomeOfExit(outcome, exitCode)}`, more),
+      ];
+    case 'stopped':
+    case 'skipped':
+    case 'overlapped':
+    case null:
+      // It will be caught up, or what it waited for is a problem of its own.
+      return before;
+  }
+}
+
+/** `: users partial, emails failed`, where the response was that of a sync. */
+function partsOf({ report }: JobRun): string {
+  const { resources } = (report ?? {}) as { readonly resources?: unknown };
+  if (typeof resources !== 'object' || resources === null) return '';
+  const parts = Object.entries(resources as Readonly<Record<string, { readonly status?: unknown } | null>>)
+    .filter(([name, each]) => /^[a-z]+$/.test(name) && (each?.status === 'partial' || each?.status === 'failed'))
+    .map(([name, each]) => `${name} ${String(each?.status)}`);
+  return parts.length === 0 ? '' : `: ${parts.join(', ')}`;
+}
+
+function staleness({ is_fresh, resources, max_staleness_seconds }: Freshness): Problem[] {
+  if (is_fresh) return [];
+  const stale = Object.entries(resources).filter(([, each]) => !each.is_fresh);
+  const names = stale.length === 0 ? 'there is no mirror' : `${stale.map(([name]) => name).join(', ')}: not fresh`;
+  const limit = durationText(max_staleness_seconds * secondMs);
+  return [
+    problem('stale', '', `the mirror is older than the ${limit} that it may be (${names})`, { next: steps.status }),
+  ];
+}
+
+function heldBack(mirror: Look<MirrorHealth>): Problem[] {
+  const resources = 'found' in mirror ? mirror.found.resources : [];
+  return resources
+    .filter((each) => each.heldBack > 0)
+    .map(({ resource, heldBack: windows }) =>
+      problem(
+        'deletions_refused',
+        resource,
+        `many ${resource} are gone from the server at once, and were kept here (${counted(windows, 'window')})`,
+        { next: steps.removals },
+      ),
+    );
+}
+
+/** Rows that may have happened, of a batch that nobody is at. While somebody is, it may come to a response. */
+function openBatches(journal: Look<JournalHealth>, standing: ReadonlyMap<string, Problem>): Problem[] {
+  const open = 'found' in journal ? journal.found.open : [];
+  return open.flatMap(({ batch, rows, isInHand }) => {
+    const before = standing.get(`batch_unknown:${batch}`);
+    if (before !== undefined) return [before];
+    if (isInHand) return [];
+    const count = rows.sending + rows.acknowledged + rows.unknown + rows.needs_human;
+    const what = `the outcome of ${counted(count, 'row')} of the batch ${batch} is not known`;
+    return [problem('batch_unknown', batch, what, { next: steps.batch(batch) })];
+  });
+}
+
+/** How late a run began, seconds; null where it was by hand. */
+export function latenessOf({ occurrence, startedAt }: JobRun): number | null {
+  return occurrence === null ? null : Math.max(0, (parseInstant(startedAt) ?? 0) - occurrence) / secondMs;
+}
+
+interface ResourceFreshness {
+  readonly fresh_as_of: Timestamp | null;
+  /** Since its `fresh_as_of`; where it has none, since the last that a run had proven, or since it was first asked for. */
+  readonly staleness_seconds: number;
+  readonly is_fresh: boolean;
+}
+
+export interface Freshness {
+  readonly is_fresh: boolean;
+  /** Of the stalest resource. */
+  readonly staleness_seconds: number;
+  readonly max_staleness_seconds: number;
+  readonly resources: Readonly<Partial<Record<ResourceName, ResourceFreshness>>>;
+  /** Why the mirror could not be looked at; null where it could. */
+  readonly problem: string | null;
+}
+
+/**
+ * A mirror that was never complete has its time, too: from when it was first asked for, so that a first sync of hours is
+ * no alarm, and starting the worker again and again does not put it off. Resources that no sync was asked for don't count.
+ * @param startedAt of the worker: from then on counts what there is no mirror of at all
+ */
+export function freshnessOf(
+  mirror: Look<MirrorHealth>,
+  {
+    startedAt,
+    now,
+    maxStalenessMs,
+  }: { readonly startedAt: number; readonly now: number; readonly maxStalenessMs: number },
+): Freshness {
+  const max_staleness_seconds = maxStalenessMs / secondMs;
+  if ('problem' in mirror) {
+    return { is_fresh: false, staleness_seconds: 0, max_staleness_seconds, resources: {}, problem: mirror.problem };
+  }
+  const lines = 'found' in mirror ? mirror.found.resources : [];
+  const resources: Partial<Record<ResourceName, ResourceFreshness>> = {};
+  let oldest = lines.length === 0 ? now - startedAt : 0;
+  for (const { resource, freshAsOf, knownAt } of lines) {
+    // A clock that was set back makes nothing fresher than now.
+    const age = Math.max(0, now - (parseInstant(freshAsOf ?? knownAt) ?? 0));
+    oldest = Math.max(oldest, age);
+    resources[resource] = {
+      fresh_as_of: freshAsOf,
+      staleness_seconds: age / secondMs,
+      is_fresh: age <= maxStalenessMs,
+    };
+  }
+  return {
+    is_fresh: oldest <= maxStalenessMs,
+    staleness_seconds: oldest / secondMs,
+    max_staleness_seconds,
+    resources,
+    problem: null,
+  };
+}
+
+/** What to do next, for alerts and for `status`: a command in backquotes, as one would type it. */
+export const steps = {
+  doctor: 'Next: `admin-mirror doctor` says what is wrong and where to set it',
+  status: 'Next: `admin-mirror status` says which part and why; then `admin-mirror sync`',
+  sync: 'Next: `admin-mirror sync` reads again what is open; where it stays, `admin-mirror doctor`',
+  verify: 'Next: `admin-mirror sync`, then `admin-mirror verify`; what stays is worth a report',
+  removals:
+    'Next: look at the server; where they are gone on purpose, `admin-mirror sync --allow-deletions` removes them here',
+  file: 'Next: make room, or mend the permissions, in the folder of the mirror',
+  log: 'Next: read the log of that run; `admin-mirror schedule --once NAME` runs a job now',
+  batch: (batch: string) =>
+    `Next: \`admin-mirror bulk resume ${batch}\` looks again; do not send those rows by other means`,
+} as const;
+
+/** By how a job ended; null where nothing is to be done. */
+export function nextStepOf(outcome: RunOutcome | null, exitCode: number | null): string | null {
+  switch (outcome) {
+    case 'partial':
+      return steps.status;
+    case 'failed':
+      return byExitCode[exitCode ?? 1] ?? steps.log;
+    case 'locked':
+      return 'Next: wait for the other run, or see which it is with `admin-mirror status`';
+    case 'timed_out':
+      return 'Next: raise the timeout of the job; what was read is kept';
+    case 'missed':
+    case 'killed':
+    case 'interrupted':
+      return 'Next: see that the worker runs (`admin-mirror status`); the next run goes on where this one was';
+    case 'complete':
+    case 'stopped':
+    case 'skipped':
+    case 'overlapped':
+    case null:
+      return null;
+  }
+}
+
+const byExitCode: Readonly<Record<number, string>> = {
+  2: steps.doctor,
+  3: steps.doctor,
+  4: steps.doctor,
+  5: steps.status,
+  6: steps.verify,
+  8: 'Next: `admin-mirror bulk status` names the batch; go on with `admin-mirror bulk resume`',
+};
+
+const codes: Readonly<Record<number, string>> = {
+  1: 'met a bug in admin-mirror',
+  2: 'was refused: wrong settings or input, or a file that cannot be used',
+  3: 'failed: the server refused the key',
+  4: 'failed: the server could not be reached, or gave no answer of use',
+  6: 'found a difference between the mirror and the server',
+  8: 'sent something, and nobody knows whether it happened',
+};
+
+/** What is to be read behind the name of a job that did not come to a good end. */
+export function outcomeOfExit(outcome: RunOutcome, exitCode: number | null): string {
+  switch (outcome) {
+    case 'locked':
+      return 'did nothing: another run held the lock';
+    case 'timed_out':
+      return 'took longer than its timeout allows and was stopped';
+    case 'interrupted':
+      return 'was stopped by a signal';
+    case 'killed':
+      return 'ended with the worker, which died';
+    case 'missed':
+      return 'did not run: nobody was there at its time';
+    case 'complete':
+    case 'partial':
+    case 'stopped':
+    case 'skipped':
+    case 'overlapped':
+      return `is ${outcome}`;
+    case 'failed':
+      if (exitCode === null) return 'was ended by a signal, or could not be run';
+      return `${codes[exitCode] ?? 'failed'} (exit code ${exitCode})`;
+  }
+}

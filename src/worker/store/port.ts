@@ -1,0 +1,170 @@
+/**
+ * What the worker keeps from one start to the next: how far each job's times are dealt with, what became of them, and which
+ * alerts are open. Every method that changes something is one durable step: it is on the disk when its promise is kept, or
+ * has not happened. All of them throw a FileError where the store cannot be read or written.
+ */
+import type { Timestamp } from '../../model/time.ts';
+import type { LockOwner } from '../../store/lock.ts';
+
+/** How a run ended, or why there was none. */
+export type RunOutcome =
+  /** It ended with 0. */
+  | 'complete'
+  /** It ended with 5: a part of it failed. */
+  | 'partial'
+  /** It ended with 7: another run of its kind held a lock. */
+  | 'locked'
+  /** It ended with anything else. */
+  | 'failed'
+  /** It took longer than its job allows. */
+  | 'timed_out'
+  /** A person, or the system, sent it a signal. */
+  | 'interrupted'
+  /** It was stopped because the worker was. */
+  | 'stopped'
+  /** The worker died while it ran. */
+  | 'killed'
+  /** It did not run: a job that it comes after was not complete. */
+  | 'skipped'
+  /** It did not run: the one before was still running. */
+  | 'overlapped'
+  /** It did not run: nobody was there at its time, and the job does not catch up. */
+  | 'missed';
+
+/** Why a run was begun. `caught_up`: its time had passed unnoticed. `by_hand`: `schedule --once`. */
+export type RunCause = 'scheduled' | 'caught_up' | 'by_hand';
+
+export interface NewJobRun {
+  readonly run: string;
+  readonly job: string;
+  readonly cause: RunCause;
+  /** The time of the job that it is for, ms since 1970; null where it is by hand. */
+  readonly occurrence: number | null;
+  /** 2 where the worker was stopped, or died, in the first. */
+  readonly attempt: number;
+  /** As a person would type it. */
+  readonly command: string;
+}
+
+export interface JobRunEnd {
+  readonly outcome: RunOutcome;
+  readonly exitCode: number | null;
+  /** What it said was wrong. */
+  readonly problem: string | null;
+  /** Its report under --json; null where there was none. */
+  readonly report: unknown;
+}
+
+/** One run, or one that did not come to be: then it began and ended when that was noted. */
+export interface JobRun extends NewJobRun, Omit<JobRunEnd, 'outcome'> {
+  readonly startedAt: Timestamp;
+  /** null while it runs. */
+  readonly finishedAt: Timestamp | null;
+  /** null while it runs. */
+  readonly outcome: RunOutcome | null;
+}
+
+export interface JobProgress {
+  /** Occurrences up to here are dealt with, ms since 1970. */
+  readonly handledUntil: number;
+  /** The last that ended or did not come to be, overlapped ones apart. */
+  readonly latest: JobRun | undefined;
+}
+
+/**
+ * `job_failed`: a job ended otherwise than complete or partial, or did not run at its time. `job_partial`: a part of it
+ * failed. `stale`: the mirror is older than it may be. `deletions_refused`: too many rows would go at once.
+ * `batch_unknown`: nobody knows the outcome of a row. `worker_file`: the worker cannot write its own file. `test`: none.
+ */
+export type ProblemKind =
+  | 'job_failed'
+  | 'job_partial'
+  | 'stale'
+  | 'deletions_refused'
+  | 'batch_unknown'
+  | 'worker_file'
+  | 'test';
+
+/** Something that is wrong. Holds nothing of any person and nothing secret: it is sent to others. */
+export interface Problem {
+  /** The same as long as it is the same one: `job_failed:sync`. */
+  readonly problem: string;
+  readonly kind: ProblemKind;
+  /** One line for a person: what is wrong, and the reason. */
+  readonly text: string;
+  /** What to do next, a command in backquotes in it; null where nothing is to be done. */
+  readonly next: string | null;
+  readonly job: string | null;
+  /** The run that showed it. */
+  readonly run: string | null;
+  readonly outcome: string | null;
+  readonly exitCode: number | null;
+}
+
+/** A problem that is open and was sent. */
+export interface Alert extends Problem {
+  readonly since: Timestamp;
+  /** When it was sent last. */
+  readonly sentAt: Timestamp;
+}
+
+export type Channel = 'webhook' | 'command';
+
+/** One thing to be delivered by one channel. */
+export interface Message {
+  /** The receiver sees it: two deliveries of the same message have the same. */
+  readonly id: string;
+  readonly channel: Channel;
+  /** JSON text. */
+  readonly payload: string;
+  readonly at: Timestamp;
+  /** Tries that failed. */
+  readonly attempts: number;
+  /** Not to be tried before. */
+  readonly notBefore: Timestamp;
+}
+
+export interface AlertBook {
+  readonly alerts: readonly Alert[];
+  /** Undelivered ones, the oldest first. */
+  readonly messages: readonly Message[];
+}
+
+export interface WorkerStore {
+  /** Makes this process the one scheduler of the mirror. Throws LockHeldError naming another. */
+  acquireScheduler(run: string): Promise<void>;
+  releaseScheduler(): Promise<void>;
+  /** The living scheduler. */
+  scheduler(): Promise<LockOwner | undefined>;
+
+  /**
+   * Takes note of the jobs: of a new one, or one whose times are others now, only what comes from now on counts. What is
+   * no job any more is forgotten, its runs are not.
+   */
+  adoptJobs(
+    jobs: readonly { readonly name: string; readonly cron: string; readonly timezone: string }[],
+  ): Promise<void>;
+  /** By job. */
+  progress(): Promise<ReadonlyMap<string, JobProgress>>;
+  /** Occurrences up to then are dealt with; it may lie before what was said earlier. */
+  setHandled(job: string, until: number): Promise<void>;
+
+  /** Records the run as begun and its occurrence as dealt with. Throws LockHeldError while another run of the job goes on. */
+  beginRun(run: NewJobRun): Promise<void>;
+  /** Records its end; gives the run as it now is on record. */
+  endRun(run: string, end: JobRunEnd): Promise<JobRun>;
+  /** Records that an occurrence came to nothing, and as dealt with. */
+  recordSkip(
+    occurrence: Omit<NewJobRun, 'cause' | 'attempt'> & { readonly occurrence: number },
+    end: JobRunEnd,
+  ): Promise<void>;
+  /** Runs left running by a process that died become `killed`; gives them. */
+  endLeftRuns(): Promise<JobRun[]>;
+  /** Newest first; of one job, or of all. */
+  runs(limit: number, job?: string): Promise<JobRun[]>;
+
+  alerts(): Promise<AlertBook>;
+  /** Puts the book in the place of what is on record. */
+  saveAlerts(book: AlertBook): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,128 @@
+/** The worker's store in an SQLite file of its own, beside the mirror: it is there before the mirror is, and outlives it. */
+import type { Database } from 'better-sqlite3';
+import { FileError } from '../../model/errors.ts';
+import { explainFileError } from '../../model/file-error.ts';
+import { type Clock, systemClock } from '../../model/time.ts';
+import { type FileKind, openForReading, openForWriting } from '../../store/file-kind.ts';
+import { sqliteDialect } from '../../store/kysely-sqlite.ts';
+import { kernelLocks, lockColumns, locksIn } from '../../store/lock.ts';
+import type { WorkerStore } from './port.ts';
+import { openWorkerStoreOver, schedulerLock, type WorkerBackend } from './store.ts';
+
+const firstSchema: readonly string[] = [
+  `CREATE TABLE worker_jobs (
+  job TEXT PRIMARY KEY,
+  cron TEXT NOT NULL,
+  timezone TEXT NOT NULL,
+  handled_until TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE worker_runs (
+  number INTEGER PRIMARY KEY,
+  run TEXT NOT NULL UNIQUE,
+  job TEXT NOT NULL,
+  cause TEXT NOT NULL CHECK (cause IN ('scheduled', 'caught_up', 'by_hand')),
+  occurrence TEXT,
+  attempt INTEGER NOT NULL,
+  command TEXT NOT NULL,
+  started_at TEXT NOT NULL,
+  finished_at TEXT,
+  outcome TEXT,
+  exit_code INTEGER,
+  problem TEXT,
+  report TEXT
+) STRICT`,
+  'CREATE INDEX worker_runs_job ON worker_runs (job, number)',
+  `CREATE TABLE worker_locks (
+  name TEXT PRIMARY KEY,
+  ${lockColumns}
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE worker_alerts (
+  problem TEXT PRIMARY KEY,
+  kind TEXT NOT NULL,
+  text TEXT NOT NULL,
+  job TEXT,
+  run TEXT,
+  outcome TEXT,
+  exit_code INTEGER,
+  since TEXT NOT NULL,
+  comes_and_goes INTEGER NOT NULL,
+  gone_since TEXT,
+  is_over INTEGER NOT NULL
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE worker_messages (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  channel TEXT NOT NULL CHECK (channel IN ('webhook', 'command')),
+  payload TEXT NOT NULL,
+  at TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  not_before TEXT NOT NULL
+) STRICT`,
+  `CREATE TABLE worker_migrations (
+  version INTEGER PRIMARY KEY,
+  applied_at TEXT NOT NULL
+) STRICT`,
+];
+
+/** What is to be done about a problem, and when it was sent last. */
+const remindersSchema: readonly string[] = [
+  'ALTER TABLE worker_alerts ADD COLUMN next TEXT',
+  'ALTER TABLE worker_alerts ADD COLUMN told_at TEXT',
+];
+
+/** Alerts end at once: none is kept to find out whether it comes back. */
+const openAlertsSchema: readonly string[] = [
+  'DELETE FROM worker_alerts WHERE is_over = 1',
+  'ALTER TABLE worker_alerts DROP COLUMN comes_and_goes',
+  'ALTER TABLE worker_alerts DROP COLUMN gone_since',
+  'ALTER TABLE worker_alerts DROP COLUMN is_over',
+];
+
+/** What a worker's file is. */
+export const workerKind: FileKind = {
+  name: "worker's file",
+  // "awrk"
+  applicationId: 0x61_77_72_6b,
+  migrations: [firstSchema, remindersSchema, openAlertsSchema, kernelLocks('worker_locks')],
+  migrationTable: 'worker_migrations',
+  lockTable: 'worker_locks',
+  places: '--db, ADMIN_MIRROR_DB or store.mirror; it lies beside the mirror',
+  damaged: 'Move it away: the worker makes a new one, and no longer knows what it missed.',
+};
+
+// What was begun or sent must not be forgotten with the power: it would be begun or sent again.
+const pragmas = ['synchronous = FULL'];
+
+/** Opens the worker's file, and makes it where there is none. Throws `FileError`. The caller closes it. */
+export function openWorkerStore(file: string, clock: Clock = systemClock): WorkerStore {
+  return openWorkerStoreOver(backendOf(openForWriting(workerKind, file, clock, pragmas), file, clock), clock);
+}
+
+/** Opens an existing one to be looked at. Throws `FileError`. The caller closes it. */
+export function openWorkerStoreForReading(file: string, clock: Clock = systemClock): WorkerStore {
+  const absent = new FileError(`there is no ${file}: no worker has run for this mirror`);
+  return openWorkerStoreOver(backendOf(openForReading(workerKind, file, absent, absent), file, clock), clock);
+}
+
+function backendOf(database: Database, file: string, clock: Clock): WorkerBackend {
+  const kind = {
+    table: 'worker_locks',
+    key: 'name',
+    held: (name: string) =>
+      name === schedulerLock ? 'another schedule holds the lock' : `${name.replace(' ', ' "')}" is running already`,
+    what: (name: string) => (name === schedulerLock ? 'the schedule' : name),
+  };
+  const locks = locksIn(database, kind, clock);
+  return {
+    dialect: sqliteDialect(database),
+    explained: (error) => explainFileError(error, "write to the worker's file", file) ?? error,
+    // Over the one connection that there is: what they change is of the transaction at hand.
+    locks: {
+      acquire: async (_connection, name, run, command) => locks.acquire(name, run, command),
+      release: async (_connection, name, run) => locks.release(name, run),
+      owner: async (_connection, name) => locks.owner(name),
+      guard: async () => locks.guard(),
+      close: () => locks.close(),
+    },
+  };
+}

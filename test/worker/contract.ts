@@ -1,0 +1,218 @@
+/** What every worker's store does, whatever database holds it. */
+import { describe, expect, test } from 'vitest';
+import { LockHeldError } from '../../src/model/errors.ts';
+import { minuteMs, timestampOf } from '../../src/model/time.ts';
+import type { Alert, JobRunEnd, Message, NewJobRun, WorkerStore } from '../../src/worker/store/port.ts';
+import { jobOf } from '../support/jobs.ts';
+
+/** A store that nothing was ever written to, at 10:00. The test that opened it need not close it. */
+export interface Opened {
+  readonly store: WorkerStore;
+  /** Another connection to the same store, as another process has one. */
+  readonly again: () => Promise<WorkerStore>;
+  readonly pass: (ms: number) => void;
+}
+
+const at = (time: string) => Date.parse(`2026-03-11T${time}Z`);
+const sync = jobOf('sync');
+const complete: JobRunEnd = { outcome: 'complete', exitCode: 0, problem: null, report: { requests: 7 } };
+const skipped: JobRunEnd = { outcome: 'skipped', exitCode: null, problem: 'sync was not complete', report: null };
+
+function newRun(run: string, occurrence: number | null = at('10:15'), job = 'sync'): NewJobRun {
+  const cause = occurrence === null ? 'by_hand' : 'scheduled';
+  return { run, job, cause, occurrence, attempt: 1, command: 'admin-mirror sync' };
+}
+
+const alert: Alert = {
+  problem: 'job_failed:sync',
+  kind: 'job_failed',
+  text: 'sync failed',
+  next: null,
+  job: 'sync',
+  run: 'r1',
+  outcome: 'failed',
+  exitCode: 4,
+  since: timestampOf(at('10:00')),
+  sentAt: timestampOf(at('10:05')),
+};
+
+function messageOf(id: string): Message {
+  const time = timestampOf(at('10:00'));
+  return { id, channel: 'webhook', payload: '{"id":1}', at: time, attempts: 2, notBefore: time };
+}
+
+async function outcomesOf(store: WorkerStore): Promise<(string | null)[]> {
+  return (await store.runs(1_000)).map(({ outcome }) => outcome);
+}
+
+/** @param open a new store of the kind that is tested */
+export function workerStoreContract(open: () => Promise<Opened>): void {
+  describe('the scheduler', () => {
+    test('is one among all connections, until it gives the lock up or is gone', async () => {
+      const { store, again } = await open();
+      const other = await again();
+      await store.acquireScheduler('w1');
+      await expect(other.acquireScheduler('w2')).rejects.toThrow(LockHeldError);
+      expect(await other.scheduler()).toMatchObject({ run: 'w1', command: 'schedule', pid: process.pid });
+      await store.releaseScheduler();
+      await other.acquireScheduler('w2');
+      await other.close();
+      expect(await store.scheduler()).toBeUndefined();
+      await store.acquireScheduler('w3');
+      expect(await store.scheduler()).toMatchObject({ run: 'w3' });
+    });
+  });
+
+  describe('a job', () => {
+    test('that is new, or whose times changed, counts from now on, and one that is no more is forgotten', async () => {
+      const { store, pass } = await open();
+      const users = jobOf('users');
+      await store.adoptJobs([sync, users]);
+      pass(minuteMs);
+      await store.adoptJobs([sync, { ...users, cron: '0 4 * * *' }]);
+      expect(await store.progress()).toEqual(
+        new Map([
+          ['sync', { handledUntil: at('10:00'), latest: undefined }],
+          ['users', { handledUntil: at('10:01'), latest: undefined }],
+        ]),
+      );
+      await store.adoptJobs([users]);
+      expect([...(await store.progress()).keys()]).toEqual(['users']);
+      pass(minuteMs);
+      await store.adoptJobs([sync, users]);
+      expect((await store.progress()).get('sync')?.handledUntil).toBe(at('10:02'));
+    });
+
+    test('whose times changed does not go back to before what was dealt with', async () => {
+      const { store } = await open();
+      await store.adoptJobs([sync]);
+      await store.setHandled('sync', at('12:00'));
+      await store.adoptJobs([{ ...sync, timezone: 'Europe/Berlin' }]);
+      expect((await store.progress()).get('sync')?.handledUntil).toBe(at('12:00'));
+      await store.setHandled('sync', at('09:00'));
+      expect((await store.progress()).get('sync')?.handledUntil).toBe(at('09:00'));
+    });
+  });
+
+  describe('a run', () => {
+    test('is on record with its time from its begin to its end, for every connection', async () => {
+      const { store, again, pass } = await open();
+      const other = await again();
+      await store.adoptJobs([sync]);
+      await store.beginRun(newRun('r1'));
+      const begun = { ...newRun('r1'), startedAt: timestampOf(at('10:00')), outcome: null, finishedAt: null };
+      expect(await other.runs(1)).toEqual([{ ...begun, exitCode: null, problem: null, report: null }]);
+      expect((await other.progress()).get('sync')).toEqual({ handledUntil: at('10:15'), latest: undefined });
+      pass(minuteMs);
+      const ended = { ...begun, ...complete, finishedAt: timestampOf(at('10:01')) };
+      expect(await store.endRun('r1', complete)).toEqual(ended);
+      expect((await other.progress()).get('sync')?.latest).toEqual(ended);
+    });
+
+    test('of a job is the only one of it, on whatever connection', async () => {
+      const { store, again } = await open();
+      const other = await again();
+      await store.adoptJobs([sync]);
+      await store.beginRun(newRun('r1'));
+      await expect(other.beginRun(newRun('r2', null))).rejects.toThrow(/job "sync" is running already: process/);
+      await other.beginRun(newRun('r3', null, 'users'));
+      await store.endRun('r1', complete);
+      await other.beginRun(newRun('r2', null));
+      expect((await store.runs(9)).map(({ run }) => run)).toEqual(['r2', 'r3', 'r1']);
+      expect((await store.runs(9, 'users')).map(({ run }) => run)).toEqual(['r3']);
+    });
+
+    test('that could not be recorded leaves nothing behind, and its job free', async () => {
+      const { store, again } = await open();
+      await store.adoptJobs([sync]);
+      await store.beginRun(newRun('r1', at('10:15'), 'users'));
+      await expect(store.beginRun(newRun('r1', at('10:30')))).rejects.toThrow(/unique|duplicate/i);
+      expect((await store.progress()).get('sync')?.handledUntil).toBe(at('10:00'));
+      await (await again()).beginRun(newRun('r2', at('10:30')));
+    });
+
+    test('by hand, or of an earlier time, moves no time of the job', async () => {
+      const { store } = await open();
+      await store.adoptJobs([sync]);
+      await store.setHandled('sync', at('11:00'));
+      await store.beginRun(newRun('r1'));
+      await store.endRun('r1', complete);
+      await store.beginRun(newRun('r2', null));
+      expect((await store.progress()).get('sync')).toMatchObject({ handledUntil: at('11:00'), latest: { run: 'r1' } });
+    });
+
+    test('that did not come to be is on record with its time, and is the latest unless another one ran', async () => {
+      const { store } = await open();
+      await store.adoptJobs([sync]);
+      const { cause: _cause, attempt: _attempt, ...rest } = newRun('r1');
+      await store.recordSkip({ ...rest, occurrence: at('10:15') }, skipped);
+      await store.recordSkip({ ...rest, run: 'r2', occurrence: at('10:30') }, { ...skipped, outcome: 'overlapped' });
+      const progress = (await store.progress()).get('sync');
+      expect(progress).toMatchObject({ handledUntil: at('10:30'), latest: { run: 'r1', ...skipped } });
+      expect(await outcomesOf(store)).toEqual(['overlapped', 'skipped']);
+    });
+
+    test('that was left running is killed once its process is gone, and not before', async () => {
+      const { store, again } = await open();
+      const other = await again();
+      await other.beginRun(newRun('r1'));
+      await store.beginRun(newRun('r2', null, 'users'));
+      expect(await store.endLeftRuns()).toEqual([]);
+      await other.close();
+      expect(await store.endLeftRuns()).toMatchObject([{ run: 'r1', outcome: 'killed', exitCode: null }]);
+      expect(await store.endLeftRuns()).toEqual([]);
+      expect(await outcomesOf(store)).toEqual([null, 'killed']);
+    });
+
+    test('is one of the 500 of its job that are kept', async () => {
+      const { store } = await open();
+      await store.beginRun(newRun('other', null, 'users'));
+      const { cause: _cause, attempt: _attempt, ...rest } = newRun('');
+      for (let number = 1; number <= 502; number += 1) {
+        await store.recordSkip({ ...rest, run: `r${number}`, occurrence: at('10:15') }, skipped);
+      }
+      const kept = (await store.runs(1_000)).map(({ run }) => run);
+      expect(kept).toHaveLength(501);
+      expect(kept.slice(-2)).toEqual(['r3', 'other']);
+    });
+
+    test('is recorded whole beside others that are begun and ended at the same moment', async () => {
+      const { store, again } = await open();
+      const names = 'abcdefghijkl'.split('');
+      await store.adoptJobs(names.map((name) => jobOf(name)));
+      await Promise.all(
+        names.map(async (job) => {
+          await store.beginRun(newRun(job, at('10:15'), job));
+          await store.endRun(job, complete);
+        }),
+      );
+      const progress = await (await again()).progress();
+      expect([...progress.values()]).toEqual(
+        names.map((run) =>
+          expect.objectContaining({ handledUntil: at('10:15'), latest: expect.objectContaining({ run }) }),
+        ),
+      );
+    });
+  });
+
+  describe('the alerts', () => {
+    test('are on record as they were saved, messages in their order, and replaced whole', async () => {
+      const { store, again } = await open();
+      const other = await again();
+      expect(await store.alerts()).toEqual({ alerts: [], messages: [] });
+      const earlier = { ...alert, problem: 'stale', kind: 'stale', since: timestampOf(at('09:00')) } as const;
+      const messages = ['m2', 'm1', 'm3'].map(messageOf);
+      await store.saveAlerts({ alerts: [alert, earlier], messages });
+      expect(await other.alerts()).toEqual({ alerts: [earlier, alert], messages });
+      await store.saveAlerts({ alerts: [alert], messages: [messageOf('m3')] });
+      expect(await other.alerts()).toEqual({ alerts: [alert], messages: [messageOf('m3')] });
+    });
+
+    test('stay as they were where they could not be saved', async () => {
+      const { store } = await open();
+      await store.saveAlerts({ alerts: [alert], messages: [messageOf('m1')] });
+      await expect(store.saveAlerts({ alerts: [alert, alert], messages: [] })).rejects.toThrow(/unique|duplicate/i);
+      expect(await store.alerts()).toEqual({ alerts: [alert], messages: [messageOf('m1')] });
+    });
+  });
+}

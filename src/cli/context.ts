@@ -1,4 +1,5 @@
 /** What the frame gives to every command: settings, streams, the signal to stop on, and the global flags. */
+import type { Sleep } from '../api/rate.ts';
 import type { ExitCode } from '../model/errors.ts';
 import {
   type FlagValue,
@@ -25,6 +26,8 @@ export interface CliContext {
   readonly stdin: NodeJS.ReadStream;
   /** Aborted by SIGINT and SIGTERM; its reason is an InterruptedError. */
   readonly signal: AbortSignal;
+  /** Waits before a row is looked at, or sent, again; real time where it is left out. */
+  readonly sleep?: Sleep;
   /** Calls the listener at each SIGHUP, until what it gives is called. */
   readonly onHangUp: (listener: () => void) => () => void;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -57,6 +60,8 @@ export interface CliWorld {
   readonly stderr: NodeJS.WriteStream;
   readonly stdin: NodeJS.ReadStream;
   readonly signal: AbortSignal;
+  /** Real time where it is left out. */
+  readonly sleep?: Sleep;
   /** Where it is left out, nothing hangs up. */
   readonly onHangUp?: CliContext['onHangUp'];
   readonly environment: Readonly<Record<string, string | undefined>>;

@@ -173,9 +173,9 @@ async function inBatches(
   }
 }
 
-async function seedUsers(db: Db, plan: SeedPlan, signal: AbortSignal | undefined): Promise<void> {
+async function seedUsers(db: Db, plan: SeedPlan, calendar: Calendar, signal: AbortSignal | undefined): Promise<void> {
   const { seed, now, ties, users: count } = plan;
-  const maker = new UserMaker({ seed, now, ties, count, calendar: new Calendar(now, plan.quiet) });
+  const maker = new UserMaker({ seed, now, ties, count, calendar });
   const insert = db.prepare('INSERT INTO users (id, body, created_at, username, email) VALUES (?, ?, ?, ?, ?)');
   await inBatches(db, count, signal, () => {
     const user = maker.next();
@@ -183,9 +183,8 @@ async function seedUsers(db: Db, plan: SeedPlan, signal: AbortSignal | undefined
   });
 }
 
-async function seedEmails(db: Db, plan: SeedPlan, signal: AbortSignal | undefined): Promise<void> {
+async function seedEmails(db: Db, plan: SeedPlan, calendar: Calendar, signal: AbortSignal | undefined): Promise<void> {
   if (plan.users === 0) return;
-  const calendar = new Calendar(plan.now, plan.quiet);
   const random = new Random(0);
   const receivers = new Random(plan.seed ^ textHash('receivers'));
   const insert = db.prepare('INSERT INTO emails (id, body, created_at, user_id) VALUES (?, ?, ?, ?)');
@@ -205,8 +204,12 @@ function simpleInsert(db: Db, table: 'packages' | 'coupons'): (record: JsonRecor
   return (record) => void insert.run(record['id'], toJson(record), record['created_at']);
 }
 
-async function seedPackages(db: Db, plan: SeedPlan, signal: AbortSignal | undefined): Promise<void> {
-  const calendar = new Calendar(plan.now, plan.quiet);
+async function seedPackages(
+  db: Db,
+  plan: SeedPlan,
+  calendar: Calendar,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const random = new Random(plan.seed ^ textHash('package times'));
   const insert = simpleInsert(db, 'packages');
   await inBatches(db, plan.packages, signal, (id) => {
@@ -215,8 +218,7 @@ async function seedPackages(db: Db, plan: SeedPlan, signal: AbortSignal | undefi
   });
 }
 
-async function seedCoupons(db: Db, plan: SeedPlan, signal: AbortSignal | undefined): Promise<void> {
-  const calendar = new Calendar(plan.now, plan.quiet);
+async function seedCoupons(db: Db, plan: SeedPlan, calendar: Calendar, signal: AbortSignal | undefined): Promise<void> {
   const random = new Random(plan.seed ^ textHash('coupon times'));
   const insert = simpleInsert(db, 'coupons');
   await inBatches(db, plan.coupons, signal, (id) => {
@@ -226,11 +228,12 @@ async function seedCoupons(db: Db, plan: SeedPlan, signal: AbortSignal | undefin
 
 /** Fills a new database; throws the signal's reason where it is aborted. */
 export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal): Promise<void> {
-  await seedUsers(db, plan, signal);
+  const calendar = new Calendar(plan.now, plan.quiet);
+  await seedUsers(db, plan, calendar, signal);
   // The emails ask for addresses by id, which is the table's own key; no index is needed yet.
-  await seedEmails(db, plan, signal);
-  await seedPackages(db, plan, signal);
-  await seedCoupons(db, plan, signal);
+  await seedEmails(db, plan, calendar, signal);
+  await seedPackages(db, plan, calendar, signal);
+  await seedCoupons(db, plan, calendar, signal);
   createIndexes(db);
   writeMeta(db, 'seed', String(plan.seed));
   writeMeta(db, 'users', String(plan.users));

@@ -2,11 +2,10 @@
 import { spawn } from 'node:child_process';
 import { copyFileSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import { newUser } from '../support/bulk.ts';
-import { bulkWorld, type BulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';
+import { bulkWorld, type BulkWorld, creditFile, csv, made, whenMade } from '../support/bulk-cli.ts';
 import { commandFile, finished, startCli } from '../support/cli.ts';
 import { enter } from '../support/dialogue.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -85,7 +84,7 @@ describe('two terminals', () => {
     const { folder, environment } = world;
     const child = startCli(['bulk', 'apply', batch, '--approve', hash], { folder, environment });
     const ended = finished(child);
-    while (made(world.sandbox) < 1 && child.exitCode === null) await turn();
+    await whenMade(world.sandbox, 1, child);
     expect((await world.bulk(['apply', batch, '--approve', hash])).code).toBe(7);
     expect((await world.bulk(['resume', batch])).code).toBe(7);
     expect((await ended).code).toBe(0);
@@ -268,7 +267,7 @@ describe('a journal that is not the newest', () => {
       sandbox.control.setBehaviour({ latency: 40 });
       const child = startCli(['bulk', 'run', 'balance', name, '--yes'], { folder, environment });
       const ended = finished(child);
-      while (made(sandbox) < 3 && child.exitCode === null) await turn();
+      await whenMade(sandbox, 3, child);
       expect((await command(['backup', 'copies'])).code).toBe(0);
       expect((await ended).code).toBe(0);
       const [copy = ''] = readdirSync(join(folder, 'copies'));
@@ -334,7 +333,7 @@ describe('a journal that is not the newest', () => {
     const { name } = creditFile(world, 20);
     const child = startCli(['bulk', 'run', 'balance', name, '--yes', '--json'], { folder, environment });
     const ended = finished(child);
-    while (made(sandbox) < 3 && child.exitCode === null) await turn();
+    await whenMade(sandbox, 3, child);
     const journal = join(folder, 'data', 'journal.db');
     harm(journal);
     if (how === 'replaced') {

@@ -1,12 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import type { Behaviour } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
-import { bulkWorld, csv, made } from '../support/bulk-cli.ts';
+import { bulkWorld, csv, made, whenMade } from '../support/bulk-cli.ts';
 import { finished, startCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -236,7 +235,7 @@ describe('a run that is stopped by Ctrl-C', () => {
 
   test('brings what is under way to its end, prints its report, and ends with 130', async () => {
     const { sandbox, bulk, child, ended } = await running({ latency: 10 });
-    while (made(sandbox) < 3 && child.exitCode === null) await turn();
+    await whenMade(sandbox, 3, child);
     child.kill('SIGINT');
     const { code, stdout, stderr } = await ended;
     const report = JSON.parse(stdout) as BatchReport;
@@ -249,7 +248,7 @@ describe('a run that is stopped by Ctrl-C', () => {
 
   test('twice stops at once, and leaves what was under way unknown', { tags: 'full' }, async () => {
     const { sandbox, bulk, child, ended } = await running({ write_commit_hang: 1 });
-    while (made(sandbox) < 1 && child.exitCode === null) await turn();
+    await whenMade(sandbox, 1, child);
     child.kill('SIGINT');
     await new Promise((resolve) => child.stderr.once('data', resolve));
     child.kill('SIGINT');

@@ -1,6 +1,8 @@
 /** `bulk` as it is typed, in a folder of its own, against a sandbox of its own. */
+import type { ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
 import { newUser } from './bulk.ts';
@@ -34,6 +36,11 @@ export type BulkWorld = Awaited<ReturnType<typeof bulkWorld>>;
 
 /** Writes that the server has made. */
 export const made = ({ control }: Sandbox): number => control.ledger().length;
+
+/** Resolves when the server has made so many writes, or the command has ended before. */
+export async function whenMade(sandbox: Sandbox, count: number, child: ChildProcess): Promise<void> {
+  while (made(sandbox) < count && child.exitCode === null) await setTimeout(3);
+}
 
 /** Users with that balance, and a file that adds the amount to each. */
 export function creditFile({ sandbox, file }: BulkWorld, count: number, amount = '5', name?: string) {

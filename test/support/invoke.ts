@@ -38,6 +38,8 @@ export async function invoke(argv: readonly string[], options: Invocation = {}) 
     stderr: stderr.stream,
     stdin: stdin as unknown as NodeJS.ReadStream,
     signal: new AbortController().signal,
+    // Only how long it takes would differ.
+    sleep: () => Promise.resolve(),
     environment: options.environment ?? {},
     folder: options.folder ?? temporaryFolder(),
   });

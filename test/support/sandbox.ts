@@ -1,6 +1,9 @@
 /** A sandbox for a test: in this process, on a free port, closed when the test ends. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import { temporaryFolderNow } from './temporary-folder.ts';
 
 /** The moment at which a test's sandbox stands unless it says otherwise: data and days are then always the same. */
 export const sandboxNow = Date.parse('2026-03-11T10:20:30Z');
@@ -13,17 +16,51 @@ const small = { users: 60, packages: 12, emails: 90, coupons: 20, seed: 7, now: 
 
 /** Starts a sandbox that is closed after the running test, however that ends. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const sandbox = await openSandbox({ ...small, ...options });
+  const sandbox = await openSmall(options);
   onTestFinished(() => sandbox.close());
   return sandbox;
 }
 
 /** Runs the work with a sandbox and closes it afterwards; for hooks and for use outside a test. */
 export async function withSandbox<T>(options: SandboxOptions, work: (sandbox: Sandbox) => Promise<T>): Promise<T> {
-  const sandbox = await openSandbox({ ...small, ...options });
+  const sandbox = await openSmall(options);
   try {
     return await work(sandbox);
   } finally {
     await sandbox.close();
+  }
+}
+
+/** Filled databases by what they were filled with: filling one anew takes longer than most tests. */
+const filled = new Map<string, Buffer>();
+/** Records of which a filled database is kept. */
+const mostKept = 5_000;
+
+/** A sandbox over little data. The caller closes it. */
+export async function openSmall(more: SandboxOptions = {}): Promise<Sandbox> {
+  const options = { ...small, ...more };
+  const { file, now, users, packages, emails, coupons, seed, chaos, behaviour } = options;
+  if (file !== undefined || typeof now !== 'number' || !(users + packages + emails + coupons <= mostKept)) {
+    return openSandbox(options);
+  }
+  const plan = { now, users, packages, emails, coupons, seed, ...(chaos === undefined ? {} : { chaos }) };
+  const key = JSON.stringify([plan, behaviour?.ties, behaviour?.quiet_days]);
+  const folder = temporaryFolderNow();
+  try {
+    const copy = join(folder.path, 'sandbox.db');
+    let bytes = filled.get(key);
+    if (bytes === undefined) {
+      const { ties, quiet_days: quiet } = behaviour ?? {};
+      const only = { ...(ties === undefined ? {} : { ties }), ...(quiet === undefined ? {} : { quiet_days: quiet }) };
+      await (await openSandbox({ ...plan, file: copy, behaviour: only })).close();
+      bytes = readFileSync(copy);
+      filled.set(key, bytes);
+    }
+    writeFileSync(copy, bytes);
+    const sandbox = await openSandbox({ ...options, file: copy });
+    return sandbox;
+  } finally {
+    // The database stays open, and nobody else looks for it.
+    folder.remove();
   }
 }

@@ -195,7 +195,15 @@ export async function sendWatched(
   context.sends();
   let stop;
   try {
-    const sending = { journal, memory, client, clock, sleep: realSleep, signal, progress: watch.progress };
+    const sending = {
+      journal,
+      memory,
+      client,
+      clock,
+      sleep: context.sleep ?? realSleep,
+      signal,
+      progress: watch.progress,
+    };
     ({ stop } =
       consent === null
         ? await reconcileBatch(sending, batch, action, options)

@@ -6,6 +6,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { commandFile, finished, runCli, startCli } from '../support/cli.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { sample } from '../support/part.ts';
 
 function mirror(users = 3): string {
   return mirrorFile((database) => insertRows(database, 'users', madeUpUsers(users)));
@@ -146,10 +147,15 @@ describe('an export that ends half way', () => {
     return { folder, child };
   }
 
-  test.each([
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-  ] as const)('by %s leaves what was there', async (signal, code) => {
+  test.each(
+    sample(
+      [
+        ['SIGINT', 130],
+        ['SIGTERM', 143],
+      ] as const,
+      1,
+    ),
+  )('by %s leaves what was there', async (signal, code) => {
     const { folder, child } = await underWay();
     child.kill(signal);
     expect(await finished(child)).toMatchObject({ code, stderr: `error: stopped by ${signal}\n` });

@@ -69,7 +69,7 @@ describe('the log file', () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  test('is not needed to live through SIGUSR1, which opens no debugger', async () => {
+  test('is not needed to live through SIGUSR1, which opens no debugger', { tags: 'full' }, async () => {
     const { child, end, said, log } = start(temporaryFolder(), []);
     await said();
     child.kill('SIGUSR1');

@@ -116,7 +116,7 @@ async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: numbe
 const atOnce = 2;
 
 describe('a batch whose process is killed at any moment', () => {
-  test.each(sample(scenarios, 2))('where $name, is accounted for', { timeout: 120_000 }, async (scenario) => {
+  test.each(sample(scenarios, 1))('where $name, is accounted for', { timeout: 120_000 }, async (scenario) => {
     const sandbox = await startSandbox({
       users: 5,
       emails: 5,

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 import { isFull, sample } from '../support/part.ts';
 
 /** In the fast part one sync is killed at a few of these moments. */
-const kills = isFull ? 10 : 3;
+const kills = isFull ? 10 : 2;
 
 /** Small pages and windows, so that there are many moments to be killed at. */
 function environmentOf(sandbox: Sandbox, file: string): Record<string, string> {
@@ -52,7 +52,7 @@ test.each(sample([1, 2], 1))(
   },
 );
 
-test('a sync that is stopped by SIGINT says so, prints its report and ends with 130', async () => {
+test('a sync that is stopped by SIGINT says so, prints its report and ends with 130', { tags: 'full' }, async () => {
   const sandbox = await startSandbox({ users: 600, behaviour: { latency: 20 } });
   const folder = temporaryFolder();
   const file = `${folder}/mirror.db`;

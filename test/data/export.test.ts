@@ -147,7 +147,7 @@ describe('an export', () => {
     });
   });
 
-  test('holds on to the state that it reads until it ends', async () => {
+  test('holds on to the state that it reads until it ends', { tags: 'full' }, async () => {
     const file = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(2_000)));
     const chunks = exportChunks(openStore(file), request(), { signal: never, onRows: () => {} });
     await chunks.next();
@@ -186,7 +186,7 @@ describe('a large table', () => {
     });
   }
 
-  test.each(sample(exportFormats, 2))(
+  test.each(sample(exportFormats, 1))(
     'comes out as %s in the same bytes by ranges as by one statement',
     async (format) => {
       const store = openStore(largeMirror());

@@ -117,6 +117,7 @@ describe('the process that reads', () => {
 
   test.skipIf(platform !== 'linux')(
     'ends with the command that started it, even with kill -9 (Linux: /proc)',
+    { tags: 'full' },
     async () => {
       const child = startCli(['query', silent, '--db', users(1)], { folder: temporaryFolder() });
       const ended = finished(child);

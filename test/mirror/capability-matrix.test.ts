@@ -101,7 +101,7 @@ describe('a first sync is complete and equal', () => {
   describe.each(
     sample(
       pages.map((each) => [nameOf(each), each] as const),
-      2,
+      1,
     ),
   )('with %s', (_, page) => {
     test.each(
@@ -225,7 +225,7 @@ describe('a server that follows other rules than at the run before', () => {
     test.each(
       sample(
         rangeRules.map((each, index) => [nameOf(each), each, index] as const),
-        2,
+        1,
       ),
     )('after ranges with %s', async (_, before, from) => {
       const after = sample(rangeRules, 4).filter((_, to) => thorough || (from + to) % part === 0);

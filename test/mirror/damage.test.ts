@@ -9,6 +9,7 @@ import { resourceTableSql } from '../../src/store/schema.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { verifyMirror } from '../support/verify.ts';
+import { sample } from '../support/part.ts';
 
 const shape = { resources: ['users'], pageSize: 20, windowPages: 3 } as const;
 /** Only what is open, and what must be read. */
@@ -92,16 +93,19 @@ describe('100 damages that no sync made', () => {
     expect((await wrongIn(file, sandbox)).ids.size).toBe(0);
   });
 
-  test.each(['default', 'quick', 'full'] as const)('are healed by a %s sync that nobody told of them', async (mode) => {
-    const { sandbox, file } = await mirrored();
-    damage(file, 100);
-    const { report } = await sync(sandbox, file, { ...nothingStale, mode });
-    expect(report.status).toBe('complete');
-    expectMirrored(sandbox, file, ['users']);
-    const store = openMirrorStore(file);
-    expect(store.events(100, ['rows_altered']).length).toBeGreaterThan(5);
-    store.close();
-  });
+  test.each(sample(['default', 'quick', 'full'] as const, 1))(
+    'are healed by a %s sync that nobody told of them',
+    async (mode) => {
+      const { sandbox, file } = await mirrored();
+      damage(file, 100);
+      const { report } = await sync(sandbox, file, { ...nothingStale, mode });
+      expect(report.status).toBe('complete');
+      expectMirrored(sandbox, file, ['users']);
+      const store = openMirrorStore(file);
+      expect(store.events(100, ['rows_altered']).length).toBeGreaterThan(5);
+      store.close();
+    },
+  );
 });
 
 test('a full sync compares every row, also where what is remembered of the pages fits a wrong one', async () => {

@@ -45,30 +45,34 @@ async function countOf(folder: string, environment: Record<string, string>): Pro
   return Number((JSON.parse(stdout) as { records: number }[])[0]?.records);
 }
 
-test('a disk that is full during a sync is told once, and the next run goes on where it ended', async () => {
-  const sandbox = await startSandbox({ users: 3_000, packages: 10, emails: 1_500, coupons: 5 });
-  const folder = temporaryFolder();
-  const file = `${folder}/mirror.db`;
-  const environment = environmentOf(sandbox, file);
-  for (const blocks of [1_500, 2_000]) {
-    const full = await syncWithin(blocks, folder, environment);
-    expect(full.code).toBe(2);
-    expect(errorsIn(full)).toEqual([expect.stringMatching(/could not write to the mirror .*mirror\.db: the disk/)]);
-    expect(full.stderr).not.toContain('bug');
-  }
-  const kept = await countOf(folder, environment);
-  expect(kept).toBeGreaterThan(0);
-  expect(kept).toBeLessThan(4_500);
-  const status = await runCli(['status', '--json'], { folder, environment });
-  // Not all of it was read, so there is no time since which all of it is known.
-  expect(JSON.parse(status.stdout)).toMatchObject({ fresh_as_of: null, running: null });
+test(
+  'a disk that is full during a sync is told once, and the next run goes on where it ended',
+  { tags: 'full' },
+  async () => {
+    const sandbox = await startSandbox({ users: 3_000, packages: 10, emails: 1_500, coupons: 5 });
+    const folder = temporaryFolder();
+    const file = `${folder}/mirror.db`;
+    const environment = environmentOf(sandbox, file);
+    for (const blocks of [1_500, 2_000]) {
+      const full = await syncWithin(blocks, folder, environment);
+      expect(full.code).toBe(2);
+      expect(errorsIn(full)).toEqual([expect.stringMatching(/could not write to the mirror .*mirror\.db: the disk/)]);
+      expect(full.stderr).not.toContain('bug');
+    }
+    const kept = await countOf(folder, environment);
+    expect(kept).toBeGreaterThan(0);
+    expect(kept).toBeLessThan(4_500);
+    const status = await runCli(['status', '--json'], { folder, environment });
+    // Not all of it was read, so there is no time since which all of it is known.
+    expect(JSON.parse(status.stdout)).toMatchObject({ fresh_as_of: null, running: null });
 
-  const again = await runCli(['sync', '--json', '--quiet'], { folder, environment });
-  expect(again.code).toBe(0);
-  const { users, emails } = (JSON.parse(again.stdout) as RunReport).resources;
-  expect((users?.inserted ?? 0) + (emails?.inserted ?? 0)).toBe(4_500 - kept);
-  expectMirrored(sandbox, file);
-});
+    const again = await runCli(['sync', '--json', '--quiet'], { folder, environment });
+    expect(again.code).toBe(0);
+    const { users, emails } = (JSON.parse(again.stdout) as RunReport).resources;
+    expect((users?.inserted ?? 0) + (emails?.inserted ?? 0)).toBe(4_500 - kept);
+    expectMirrored(sandbox, file);
+  },
+);
 
 test('a folder that cannot be written to is told in one line', async () => {
   const sandbox = await startSandbox();

@@ -117,7 +117,7 @@ describe('a person who is forgotten', () => {
     expect(rowsOf(file, `SELECT * FROM package_orders WHERE package_id = 3`)).toHaveLength(1);
   });
 
-  test('does not stand in the way of anybody else', async () => {
+  test('does not stand in the way of anybody else', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     await forget(file);
     sandbox.control.update('users', helper, { first_name: 'Changed' });
@@ -183,7 +183,7 @@ describe('a person who is forgotten', () => {
     expect(textsIn(file, ['Zq Lane 77'])).toEqual([]);
   });
 
-  test('can be forgotten again, which finishes what was left', async () => {
+  test('can be forgotten again, which finishes what was left', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     const reader = new SqliteDatabase(file, { readonly: true });
     onTestFinished(() => void reader.close());

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { leeway, requestsOfSearch, simulated } from '../../bench/rank-probes.ts';
 import { searchMissing, type Findings } from '../../src/mirror/rank-probe.ts';
 import { Random } from '../../src/sandbox/random.ts';
+import { sample } from '../support/part.ts';
 
 interface Listed {
   readonly id: number;
@@ -136,7 +137,7 @@ describe('the requests of a search', () => {
   const cases = simulated.flatMap(({ records, requests }) =>
     Object.entries(requests).map(([deletions, floor]) => [Number(deletions), records, floor] as const),
   );
-  test.each(cases)(
+  test.each(sample(cases, 2))(
     'for %i deletions among %i records stay near the %i of the simulation',
     (deletions, records, floor) => {
       expect(requestsOfSearch(records, deletions, new Random(7))).toBeLessThanOrEqual(floor * leeway);

@@ -7,6 +7,7 @@ import { sync } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { verifyMirror } from '../support/verify.ts';
+import { sample } from '../support/part.ts';
 
 const tried = { resources: ['users'], historyIgnore: ['last_seen_at', 'last_login_at', 'updated_at'] } as const;
 
@@ -32,14 +33,19 @@ async function begun() {
 }
 
 describe('a value that its column cannot hold', () => {
-  test.each([
-    ['balance', 'none', '"none"'],
-    ['balance', { amount: 5 }, '{"amount":5}'],
-    ['is_subscribed', '007', '"007"'],
-    ['visibility', ['a', 'b'], '["a","b"]'],
-    ['language', true, 'true'],
-    ['last_login_at', 1_700_000_000, '1700000000'],
-  ])('%s served as %j is null there, whole in _extra, and told once', async (field, value, json) => {
+  test.each(
+    sample(
+      [
+        ['balance', 'none', '"none"'],
+        ['balance', { amount: 5 }, '{"amount":5}'],
+        ['is_subscribed', '007', '"007"'],
+        ['visibility', ['a', 'b'], '["a","b"]'],
+        ['language', true, 'true'],
+        ['last_login_at', 1_700_000_000, '1700000000'],
+      ],
+      2,
+    ),
+  )('%s served as %j is null there, whole in _extra, and told once', async (field, value, json) => {
     const { sandbox, file, change, rows, again } = await begun();
     const { report } = await change({ [field]: value });
     expect(report.status).toBe('complete');
@@ -80,15 +86,20 @@ describe('a value that its column cannot hold', () => {
   });
 });
 
-test.each([
-  ['balance', '12.50', 12.5],
-  ['balance', 7, 7],
-  ['is_subscribed', true, 1],
-  ['username', 42, '42'],
-  ['avatar', 5, '5'],
-  ['avatar', { url: 'x' }, '{"url":"x"}'],
-  ['data', false, 'false'],
-])('%s served as %j is stored as %j, since nothing is lost', async (field, value, cell) => {
+test.each(
+  sample(
+    [
+      ['balance', '12.50', 12.5],
+      ['balance', 7, 7],
+      ['is_subscribed', true, 1],
+      ['username', 42, '42'],
+      ['avatar', 5, '5'],
+      ['avatar', { url: 'x' }, '{"url":"x"}'],
+      ['data', false, 'false'],
+    ],
+    2,
+  ),
+)('%s served as %j is stored as %j, since nothing is lost', async (field, value, cell) => {
   const { change, rows, sandbox, file } = await begun();
   await change({ [field]: value });
   expect(rows(`SELECT "${field}" AS cell, _extra AS extra FROM users WHERE id = 5`)).toEqual([{ cell, extra: null }]);

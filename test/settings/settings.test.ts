@@ -8,7 +8,7 @@ import { type FlagValue, readSettings, settingsFrom } from '../../src/settings/s
 import { settingTable } from '../../src/settings/table.ts';
 import { settingsDocument } from '../support/settings-document.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { soonMs } from '../support/part.ts';
+import { sample, soonMs } from '../support/part.ts';
 
 interface Sources {
   readonly flags?: readonly FlagValue[];
@@ -371,21 +371,30 @@ describe('a config file that is made to be hard to read', () => {
       return `${name}: &${name} [${Array.from({ length: 9 }, () => `*${before}`).join()}]`;
     }),
   ];
-  test.each([
-    ['a job that is a part of itself', 'jobs: [&a {name: x, run: *a}]', 'yaml:1: *a stands for what it is a part of'],
-    [
-      'a setting that is a part of itself',
-      'resources:\n  users:\n    include: &a [orders, *a]',
-      'yaml:3: *a stands for',
-    ],
-    [
-      'values that grow beyond all bounds',
-      `jobs:\n- name: x\n  run: sync\n  after:\n    ${bomb.join('\n    ')}`,
-      'alias',
-    ],
-    ['lists in lists in lists', `jobs: ${'['.repeat(200_000)}`, 'yaml'],
-    ['maps in maps in maps', Array.from({ length: 700 }, (_, at) => `${' '.repeat(at)}a:`).join('\n'), 'yaml'],
-  ])('is refused with its place, and at once: %s', (_, file, place) => {
+  test.each(
+    sample(
+      [
+        [
+          'a job that is a part of itself',
+          'jobs: [&a {name: x, run: *a}]',
+          'yaml:1: *a stands for what it is a part of',
+        ],
+        [
+          'a setting that is a part of itself',
+          'resources:\n  users:\n    include: &a [orders, *a]',
+          'yaml:3: *a stands for',
+        ],
+        [
+          'values that grow beyond all bounds',
+          `jobs:\n- name: x\n  run: sync\n  after:\n    ${bomb.join('\n    ')}`,
+          'alias',
+        ],
+        ['lists in lists in lists', `jobs: ${'['.repeat(200_000)}`, 'yaml'],
+        ['maps in maps in maps', Array.from({ length: 700 }, (_, at) => `${' '.repeat(at)}a:`).join('\n'), 'yaml'],
+      ],
+      4,
+    ),
+  )('is refused with its place, and at once: %s', (_, file, place) => {
     const started = performance.now();
     const { problems } = read({ file });
     expect(problems.length).toBeGreaterThan(0);

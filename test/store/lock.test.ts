@@ -61,7 +61,7 @@ describe('two processes', () => {
     expect(ownerFiles(file)).toEqual([`mirror.db.owner-run-${second.pid}`]);
   });
 
-  test('own it one after the other where the first gives it up', async () => {
+  test('own it one after the other where the first gives it up', { tags: 'full' }, async () => {
     const file = mirror();
     const first = startOwner(file);
     const second = startOwner(file);
@@ -72,7 +72,7 @@ describe('two processes', () => {
     expect(await first.tell('take')).toMatch(/^7 /);
   });
 
-  test('one of which is stopped for however long: it stays the owner, and goes on', async () => {
+  test('one of which is stopped for however long: it stays the owner, and goes on', { tags: 'full' }, async () => {
     const file = mirror();
     const first = startOwner(file);
     const second = startOwner(file);

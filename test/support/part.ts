@@ -7,7 +7,7 @@
 export const isFull = process.env['TEST_PART'] !== 'fast';
 
 /** All of them in the full part; in the fast part so many, spread evenly, the first and the last among them. */
-export function sample<T>(cases: readonly T[], count: number): readonly T[] {
+export function sample<const T>(cases: readonly T[], count: number): readonly T[] {
   if (isFull || cases.length <= count) return cases;
   const step = count > 1 ? (cases.length - 1) / (count - 1) : 0;
   return Array.from({ length: count }, (_, at) => cases[Math.round(at * step)]).filter((each) => each !== undefined);

@@ -111,7 +111,7 @@ describe('a webhook', () => {
     expect(lines.some((line) => line.startsWith('an alert is given up: it is a week old'))).toBe(true);
   });
 
-  test('that hangs keeps nobody from anything, and is left alone when the worker stops', async () => {
+  test('that hangs keeps nobody from anything, and is left alone when the worker stops', { tags: 'full' }, async () => {
     const { receiver, end, watch } = await alerting();
     receiver.answer = 'hang';
     void end('failed', 4);

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { hourMs, minuteMs } from '../../src/model/time.ts';
 import { isTimeZone, timeZoneNames, wallText } from '../../src/model/zone.ts';
 import { occurrencesOf } from '../../src/worker/decide.ts';
+import { sample } from '../support/part.ts';
 
 /** The first occurrences after the time, as the clock of the zone shows them. */
 function times(cron: string, timezone: string, after: string, count = 3): string[] {
@@ -84,7 +85,7 @@ test('a numbered weekday and the last one of a month are those', () => {
 });
 
 describe('from whichever moment one looks, the times are the same, forward and backward', () => {
-  test.each(['Europe/Berlin', 'Australia/Lord_Howe', 'Antarctica/Troll'])('in %s', (timezone) => {
+  test.each(sample(['Europe/Berlin', 'Australia/Lord_Howe', 'Antarctica/Troll'], 1))('in %s', (timezone) => {
     for (const cron of ['30 2 * * *', '*/30 * * * *', '15,45 1-3 * * *']) {
       const occurrences = occurrencesOf({ cron, timezone });
       for (const around of ['2026-03-29', '2026-04-05', '2026-10-04', '2026-10-25']) {

@@ -123,6 +123,7 @@ const isMissing = spawnSync('libreoffice', ['--version']).error !== undefined;
 
 test.skipIf(isMissing)(
   'a workbook opens in LibreOffice, which finds the same (skipped where it is not there)',
+  { tags: 'full' },
   async () => {
     // It joins line breaks of two kinds, drops control characters and rounds times to seconds: those are looked at above.
     const mirror = awkwardUsers((id) => ({

@@ -26,44 +26,41 @@ const mostConfirmations = 200;
 
 export interface FoundUsers {
   /** By `keyText`; every key that was asked for is there. */
-  readonly users: ReadonlyMap<string, Found>;
+  readonly users: Map<string, Found>;
   /** Users that are as the mirror has them. */
   readonly unconfirmed: number;
 }
 
 /**
- * Finds the users of all keys.
+ * Finds the users of all keys, which are there by their texts.
  * @param urgent keys whose balance decides whether their row is sent: they are confirmed first
  */
 export async function findUsers(
-  keys: readonly UserKey[],
+  keys: ReadonlyMap<string, UserKey>,
   urgent: ReadonlySet<string>,
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
-  const distinct = new Map(keys.map((key) => [keyText(key), key]));
-  const mirrored = directory === null ? new Map<string, KnownUser>() : inMirror(directory, distinct, live.userFields);
-  const users = new Map<string, Found>(mirrored);
-  const strangers = [...distinct.keys()].filter((text) => !mirrored.has(text));
-  const known = [...mirrored.keys()].sort((a, b) => Number(urgent.has(b)) - Number(urgent.has(a)));
+  const users: Map<string, Found> = directory === null ? new Map() : inMirror(directory, keys, live.userFields);
+  const known = [...users.keys()];
+  const strangers = [...keys.keys()].filter((text) => !users.has(text));
   const requestOne = async (text: string): Promise<void> => {
-    const key = distinct.get(text);
-    if (key !== undefined) users.set(text, await ofKey(key, mirrored.get(text), live));
+    const [key, mirrored] = [keys.get(text), users.get(text)];
+    if (key !== undefined) users.set(text, await ofKey(key, typeof mirrored === 'string' ? undefined : mirrored, live));
   };
-  if (strangers.length + known.length > mostConfirmations) {
+  if (keys.size > mostConfirmations) {
     const { pages } = await listSize(live);
     if (pages <= Math.max(strangers.length, mostConfirmations)) {
-      const listed = await inList(distinct, pages, live);
+      const listed = await inList(keys, pages, live);
       for (const [text, user] of listed) users.set(text, user);
-      await eachLive(
-        [...distinct.keys()].filter((text) => !listed.has(text)),
-        live,
-        requestOne,
-      );
+      const others = [...keys.keys()].filter((text) => !listed.has(text));
+      await eachLive(others, live, requestOne);
       return { users, unconfirmed: 0 };
     }
   }
-  const confirmed = known.slice(0, mostConfirmations);
+  const first = known.filter((text) => urgent.has(text)).slice(0, mostConfirmations);
+  const rest = known.filter((text) => !urgent.has(text)).slice(0, mostConfirmations - first.length);
+  const confirmed = [...first, ...rest];
   await eachLive([...strangers, ...confirmed], live, requestOne);
   return { users, unconfirmed: known.length - confirmed.length };
 }
@@ -73,14 +70,13 @@ export async function findUsers(
  * users shall have. Each is looked for again just before its row is sent.
  */
 export async function findTaken(
-  keys: readonly UserKey[],
+  keys: ReadonlyMap<string, UserKey>,
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
-  if (keys.length <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
-  const distinct = new Map(keys.map((key) => [keyText(key), key]));
-  const users = directory === null ? new Map<string, Found>() : inMirror(directory, distinct, live.userFields);
-  return { users, unconfirmed: distinct.size - users.size };
+  if (keys.size <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
+  const users = directory === null ? new Map<string, Found>() : inMirror(directory, keys, live.userFields);
+  return { users, unconfirmed: keys.size - users.size };
 }
 
 const columnOf: Readonly<Record<KeyColumn, 'id' | 'email' | 'username'>> = {
@@ -153,7 +149,7 @@ async function inList(
 
 /** Their whole records as the mirror has them, each once. */
 export function usersOfRows(directory: UserDirectory, action: Action, { rows, problems }: ReadRows): ServedRecord[] {
-  const readable = problems.length > 0 ? [] : rows.filter((row) => row.problems.length === 0);
+  const readable = problems.length > 0 ? [] : [...rows].filter((row) => row.problems.length === 0);
   const keys = readable.flatMap(({ key, parameters }) => key ?? action.newKeys?.(parameters) ?? []);
   const fields = resourceOf('users').fields.map(({ name }) => name);
   const found = new Map<number, ServedRecord>();

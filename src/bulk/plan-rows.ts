@@ -5,13 +5,14 @@
  */
 import { createHash, hash } from 'node:crypto';
 import { Big } from 'big.js';
-import type { PlannedServer } from '../journal/port.ts';
+import type { ClaimedRow, PlannedServer } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { Action, KnownUser, Parameters } from './action.ts';
 import { type Caps, moneyText, rowCapProblem } from './money.ts';
 import type { ReadRow } from './read-rows.ts';
 import { keyText } from './row-reader.ts';
 import { shown } from './sheet/cell.ts';
+import { mapRows, PackedRows, type Rows } from './sheet/packed-rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 
 export interface PlannedRow {
@@ -34,30 +35,40 @@ export interface PlannedRow {
 }
 
 export interface RowsPlan {
-  readonly rows: readonly PlannedRow[];
+  readonly rows: Rows<PlannedRow>;
+  /** Those that are valid, as they are claimed. */
+  readonly claimed: readonly ClaimedRow[];
   readonly problems: readonly SheetProblem[];
+  /** The first of them, and how many there are. */
   readonly warnings: readonly string[];
+  readonly warned: number;
   /** The planned change of the sum of all balances. */
   readonly net: Money;
 }
 
-/** Most rows have nothing to be noted, and there may be a hundred thousand of them. */
-const none: readonly string[] = [];
+/** Warnings of one kind that are listed one by one. */
+export const mostWarnings = 50;
 
-/** @param users by `keyText`; a text says why there is none */
+/**
+ * @param users by `keyText`; a text says why there is none. They become what the rows make of them, and go with the last
+ * row that names them
+ * @param shared keys that several rows have; undefined where any may
+ */
 export function planRows(
   action: Action,
-  rows: readonly ReadRow[],
-  users: ReadonlyMap<string, KnownUser | string>,
+  rows: Iterable<ReadRow>,
+  users: Map<string, KnownUser | string>,
   caps: Pick<Caps, 'maxRow'>,
+  shared?: ReadonlySet<string>,
 ): RowsPlan {
-  const planned: PlannedRow[] = [];
+  const planned = new PackedRows<PlannedRow>();
+  const claimed: ClaimedRow[] = [];
   const problems: SheetProblem[] = [];
   const warnings: string[] = [];
-  const latest = new Map<number, KnownUser>();
+  let warned = 0;
   const firstRows = new Map<string, number>();
   const newKeys = new Map<string, number>();
-  const changes = new Map<number, Money>();
+  const changes: [row: number, change: Money][] = [];
   let net = new Big(0);
   for (const row of rows) {
     const found = action.target === 'new' ? inTheWay(action, row, users) : userOf(row, users);
@@ -66,7 +77,10 @@ export function planRows(
       wrong.push({ row: row.row, column, problem });
     };
     if (typeof found === 'string' && wrong.length === 0) note(row.key?.column ?? null, found);
-    const user = typeof found === 'string' || found === null ? null : (latest.get(found.id) ?? found);
+    const warn = (text: string): void => {
+      if ((warned += 1) <= mostWarnings) warnings.push(`row ${row.row}${text}`);
+    };
+    const user = typeof found === 'string' ? null : found;
     const preview = wrong.length === 0 ? action.preview(row.parameters, user) : undefined;
     for (const { column, problem } of preview?.problems ?? []) note(column, problem);
     const change = preview?.change ?? null;
@@ -85,43 +99,53 @@ export function planRows(
     const fingerprint = valid && subject !== null ? fingerprintOf(action, subject, row.parameters) : null;
     const notes: string[] = valid && user !== null ? userNotes(user) : [];
     if (valid && preview !== undefined) {
-      warnings.push(...preview.warnings.map((text) => `row ${row.row}: ${text}`));
+      for (const text of preview.warnings) warn(`: ${text}`);
       notes.push(...preview.warnings);
-      if (preview.user !== null) latest.set(preview.user.id, preview.user);
       if (change !== null) {
         net = net.plus(change);
-        changes.set(row.row, change);
+        changes.push([row.row, change]);
       }
       const first = fingerprint === null ? undefined : firstRows.get(fingerprint);
       if (first !== undefined) {
-        warnings.push(`row ${row.row} does the same as row ${first}`);
+        warn(` does the same as row ${first}`);
         notes.push(`does the same as row ${first}`);
       } else if (fingerprint !== null) firstRows.set(fingerprint, row.row);
     }
-    planned.push({
+    if (action.target === 'user' && row.key !== null) {
+      const text = keyText(row.key);
+      if (shared?.has(text) === false) users.delete(text);
+      else if (valid && preview?.user != null) users.set(text, preview.user);
+    }
+    const [before, after] = [preview?.before ?? null, preview?.after ?? null];
+    const id = action.target === 'new' ? null : (user?.id ?? null);
+    if (valid) {
+      const planning = { plannedBefore: before, plannedAfter: after, claimedAt: null };
+      claimed.push({ row: row.row, user: id, fingerprint, ...planning });
+    }
+    planned.add({
       row: row.row,
       valid,
       cells: row.cells,
       subject: valid ? subject : null,
-      user: action.target === 'new' ? null : (user?.id ?? null),
+      user: id,
       key: row.key === null || row.key.column === 'user_id' ? null : keyText(row.key),
       fingerprint,
       plannedEmail: action.target === 'new' ? null : (user?.email ?? null),
       plannedUsername: action.target === 'new' ? null : (user?.username ?? null),
       parameters: valid ? row.parameters : null,
-      before: preview?.before ?? null,
-      after: preview?.after ?? null,
+      before,
+      after,
       problem: valid ? null : wrong.map(wordsOf).join('; '),
-      notes: notes.length === 0 ? none : notes,
+      notes,
       undoOfRow: row.undoOfRow,
     });
   }
   const sizes = sizeNotes(changes);
-  for (const [at, each] of planned.entries()) {
+  const noted = mapRows(planned, (each): PlannedRow => {
     const more = sizes.get(each.row);
-    if (more !== undefined) planned[at] = { ...each, notes: [...more, ...each.notes] };
-  }
-  return { rows: planned, problems, warnings, net: moneyText(net) };
+    return more === undefined ? each : { ...each, notes: [...more, ...each.notes] };
+  });
+  return { rows: noted, claimed, problems, warnings, warned, net: moneyText(net) };
 }
 
 function userOf(row: ReadRow, users: ReadonlyMap<string, KnownUser | string>): KnownUser | string {
@@ -166,12 +190,12 @@ export function userNotes({ fields }: Pick<KnownUser, 'fields'>): string[] {
 }
 
 /** Which changes stand out among those of the batch, by row: the largest, and those far from the median. */
-export function sizeNotes(changes: ReadonlyMap<number, string>): ReadonlyMap<number, string[]> {
+export function sizeNotes(changes: Iterable<readonly [row: number, change: string]>): ReadonlyMap<number, string[]> {
   const notes = new Map<number, string[]>();
   // Sorted as floats, which is exact enough for an order; what is said of a change is decided on its digits.
-  const sizes = Array.from(changes, ([row, change]) => ({ row, size: Math.abs(Number(change)) }));
+  const sizes = Array.from(changes, ([row, change]) => ({ row, change, size: Math.abs(Number(change)) }));
   const sorted = sizes.filter(({ size }) => size > 0).sort((a, b) => b.size - a.size || a.row - b.row);
-  const sizeOf = ({ row }: { readonly row: number }): Big => new Big(changes.get(row) ?? 0).abs();
+  const sizeOf = ({ change }: { readonly change: string }): Big => new Big(change).abs();
   // Of two in the middle the smaller one: of two rows, one may be far from the other.
   const middle = sorted[Math.floor(sorted.length / 2)];
   if (middle === undefined) return notes;
@@ -196,7 +220,7 @@ interface Approved {
   readonly fileHash: string | null;
   readonly server: PlannedServer;
   readonly undoOf: string | null;
-  readonly rows: readonly PlannedRow[];
+  readonly rows: Iterable<PlannedRow>;
 }
 
 export function planHash({ action, fileHash, server, undoOf, rows }: Approved): string {
@@ -209,7 +233,7 @@ export function planHash({ action, fileHash, server, undoOf, rows }: Approved): 
 }
 
 /** The same for two batches with the same rows, in whatever order and from whatever file. */
-export function rowsDigest(rows: readonly PlannedRow[]): string {
+export function rowsDigest(rows: readonly Pick<ClaimedRow, 'fingerprint'>[]): string {
   const fingerprints = rows.flatMap(({ fingerprint }) => fingerprint ?? []).sort();
   return hash('sha256', fingerprints.join('\n'));
 }

@@ -2,7 +2,7 @@
  * `bulk plan`: rows in, a stored batch out, and nothing sent. Section "Writing" of docs/architecture.md.
  */
 import { randomBytes } from 'node:crypto';
-import type { Batch, ClaimedRow, Journal, NewIntent, PlannedServer } from '../journal/port.ts';
+import type { Batch, Journal, NewIntent, PlannedServer } from '../journal/port.ts';
 import { counted } from '../model/counted.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
@@ -11,9 +11,18 @@ import { type Again, checkNotRepeated, repeatLines, type Rules, termsOf } from '
 import { batchCapProblem, capAdvice, noCaps } from './money.ts';
 import { findTaken, findUsers, type FoundUsers } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
-import { notedFields, planHash, type PlannedRow, planRows, rowsDigest, type RowsPlan } from './plan-rows.ts';
+import {
+  mostWarnings,
+  notedFields,
+  planHash,
+  type PlannedRow,
+  planRows,
+  rowsDigest,
+  type RowsPlan,
+} from './plan-rows.ts';
 import type { ReadRow, ReadRows } from './read-rows.ts';
-import { keyText } from './row-reader.ts';
+import { keyText, type UserKey } from './row-reader.ts';
+import { mapRows, type Rows } from './sheet/packed-rows.ts';
 import { newToken } from './token.ts';
 import type { UserDirectory } from './user-directory.ts';
 
@@ -36,9 +45,6 @@ export interface PlanSource {
   readonly again: Again;
 }
 
-/** Warnings of one kind that are told one by one. */
-const mostWarnings = 50;
-
 /**
  * Plans the rows and stores the batch, under that name where one is given. Throws a UsageError for a file or rows that were sent before, or where a bound on
  * the whole is passed; nothing is stored then.
@@ -58,8 +64,8 @@ export async function planBatch(
   const server: PlannedServer = { address: client.address, keyMark: client.keyMark, owner };
   const { plan, unconfirmed } = await plannedRows(ports, action, read, source);
   const fileHash = source.file?.hash ?? null;
-  const digest = rowsDigest(plan.rows);
-  const rows = claimedRows(plan);
+  const { claimed: rows } = plan;
+  const digest = rowsDigest(rows);
   const tooMuch = batchCapProblem(rows, [], caps);
   if (tooMuch !== null) throw new UsageError(`${tooMuch}; nothing was planned`, { advice: capAdvice });
   const view = await journal.claimView({ batch, fileHash, rowsDigest: digest }, rows, termsOf(rules, clock));
@@ -68,7 +74,7 @@ export async function planBatch(
   const today = batchCapProblem(rows, view.claimedToday, caps);
   const warnings = [
     ...read.notes,
-    ...bounded(plan.warnings),
+    ...bounded(plan.warnings, plan.warned),
     ...(await unsettledWarning(ports, action, plan.rows)),
     ...unconfirmedWarning(unconfirmed, action, ports.directory),
     ...(today === null ? [] : [today]),
@@ -106,19 +112,19 @@ async function plannedRows(
   read: ReadRows,
   { again, undoOf }: PlanSource,
 ): Promise<{ readonly plan: RowsPlan; readonly unconfirmed: number }> {
-  const { users, unconfirmed } = await usersOf(ports, action, read);
+  const { users, unconfirmed, shared } = await usersOf(ports, action, read);
   const rows = again.reason === null ? notSentAlready(read) : read.rows;
   const caps = undoOf === null ? ports.rules.caps : noCaps;
-  return { plan: planRows(action, read.problems.length === 0 ? rows : spoilt(read), users, caps), unconfirmed };
+  return { plan: planRows(action, read.problems.length === 0 ? rows : spoilt(read), users, caps, shared), unconfirmed };
 }
 
 const sentStates = new Set(['applied', 'unknown', 'needs_human', 'acknowledged', 'sending']);
 
 /** A file of results says itself which of its rows were sent. */
-function notSentAlready({ columns, rows }: ReadRows): readonly ReadRow[] {
+function notSentAlready({ columns, rows }: ReadRows): Rows<ReadRow> {
   const at = columns.findIndex((name) => name.toLowerCase() === '_state');
   if (at === -1) return rows;
-  return rows.map((row) => {
+  return mapRows(rows, (row) => {
     const state = row.cells[at]?.trim().toLowerCase() ?? '';
     if (!sentStates.has(state)) return row;
     const problem = `the file says that this row is ${state}: it was sent. Take it out, or send it again with --again --reason "…"`;
@@ -127,19 +133,11 @@ function notSentAlready({ columns, rows }: ReadRows): readonly ReadRow[] {
 }
 
 /** Where something is wrong with the file as a whole, no row says anything that could be relied on. */
-function spoilt({ rows, problems }: ReadRows): ReadRow[] {
+function spoilt({ rows, problems }: ReadRows): Rows<ReadRow> {
   const [first] = problems;
   const problem = `the file was not read: ${first?.problem ?? ''}`;
   // Told once, of the file, and not again for each row.
-  return rows.map((row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
-}
-
-function claimedRows({ rows }: RowsPlan): ClaimedRow[] {
-  return rows
-    .filter(({ valid }) => valid)
-    .map(({ row, user, fingerprint, before, after }) => {
-      return { row, user, fingerprint, plannedBefore: before, plannedAfter: after, claimedAt: null };
-    });
+  return mapRows(rows, (row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
 }
 
 function* intentsOf({ rows }: RowsPlan): Iterable<NewIntent> {
@@ -154,28 +152,42 @@ function* intentsOf({ rows }: RowsPlan): Iterable<NewIntent> {
   }
 }
 
-async function usersOf(ports: PlanPorts, action: Action, read: ReadRows): Promise<FoundUsers> {
+/** `shared`: keys that several rows have; undefined where that is not known. */
+async function usersOf(
+  ports: PlanPorts,
+  action: Action,
+  read: ReadRows,
+): Promise<FoundUsers & { readonly shared?: ReadonlySet<string> }> {
   if (read.problems.length > 0) return { users: new Map(), unconfirmed: 0 };
   if (action.target === 'new') return takenKeys(ports, action, read);
-  const rows = read.rows.filter(({ key, problems }) => key !== null && problems.length === 0);
-  const keys = rows.flatMap(({ key }) => key ?? []);
-  // A row that names a state to find, or sets one, is not sent where the mirror was behind.
-  const urgent = rows.filter(({ parameters }) => parameters['type'] === 'set' || hasExpectation(parameters));
-  const urgentKeys = new Set(urgent.flatMap(({ key }) => (key === null ? [] : keyText(key))));
+  const keys = new Map<string, UserKey>();
+  const [urgent, shared] = [new Set<string>(), new Set<string>()];
+  for (const { key, problems, parameters } of read.rows) {
+    if (key === null || problems.length > 0) continue;
+    const text = keyText(key);
+    if (keys.has(text)) shared.add(text);
+    else keys.set(text, key);
+    // A row that names a state to find, or sets one, is not sent where the mirror was behind.
+    if (parameters['type'] === 'set' || hasExpectation(parameters)) urgent.add(text);
+  }
   const { client, concurrency, pageSize, signal } = ports;
-  return findUsers(keys, urgentKeys, ports.directory, {
+  const found = await findUsers(keys, urgent, ports.directory, {
     client,
     userFields: [...action.userFields, ...notedFields],
     concurrency,
     pageSize,
     signal,
   });
+  return { ...found, shared };
 }
 
 /** Users who stand in the way of new ones. */
 async function takenKeys(ports: PlanPorts, action: Action, read: ReadRows): Promise<FoundUsers> {
-  const rows = read.rows.filter(({ problems }) => problems.length === 0);
-  const keys = rows.flatMap(({ parameters }) => action.newKeys?.(parameters) ?? []);
+  const keys = new Map<string, UserKey>();
+  for (const { problems, parameters } of read.rows) {
+    if (problems.length > 0) continue;
+    for (const key of action.newKeys?.(parameters) ?? []) keys.set(keyText(key), key);
+  }
   const { client, concurrency, pageSize, signal, directory } = ports;
   return findTaken(keys, directory, { client, userFields: action.userFields, concurrency, pageSize, signal });
 }
@@ -185,8 +197,8 @@ function hasExpectation(parameters: ReadRow['parameters']): boolean {
 }
 
 /** One look at one user tells whether lost responses can be settled on this server without a person. */
-async function unsettledWarning(ports: PlanPorts, action: Action, rows: readonly PlannedRow[]): Promise<string[]> {
-  const first = rows.find(({ valid, user }) => valid && (user !== null || action.target === 'new'));
+async function unsettledWarning(ports: PlanPorts, action: Action, rows: Iterable<PlannedRow>): Promise<string[]> {
+  const first = Iterator.from(rows).find(({ valid, user }) => valid && (user !== null || action.target === 'new'));
   if (first === undefined || first.parameters === null) return [];
   const target = { user: first.user, parameters: first.parameters, token: newToken() };
   const warning = action.unsettled(await action.look(ports.client, target, ports.signal));
@@ -208,8 +220,8 @@ function unconfirmedWarning(unconfirmed: number, { target }: Action, directory: 
   ];
 }
 
-function bounded(warnings: readonly string[]): string[] {
-  const more = warnings.length - mostWarnings;
+function bounded(warnings: readonly string[], count = warnings.length): string[] {
+  const more = count - mostWarnings;
   return more > 0 ? [...warnings.slice(0, mostWarnings), `and ${more} more like these`] : [...warnings];
 }
 

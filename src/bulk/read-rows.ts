@@ -12,6 +12,7 @@ import { targetOf } from './sending.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
 import { shown } from './sheet/cell.ts';
 import { type ColumnRule, columnsOf } from './sheet/columns.ts';
+import { mapRows, type Rows } from './sheet/packed-rows.ts';
 import type { Sheet, SheetProblem } from './sheet/sheet.ts';
 
 export interface ReadRow {
@@ -28,7 +29,8 @@ export interface ReadRow {
 
 export interface ReadRows {
   readonly columns: readonly string[];
-  readonly rows: readonly ReadRow[];
+  /** Read anew each time that they are gone through. */
+  readonly rows: Rows<ReadRow>;
   /** Of the file as a whole: while there is one, no row counts as valid. */
   readonly problems: readonly SheetProblem[];
   readonly notes: readonly string[];
@@ -61,7 +63,7 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   const unread = new Set([...unknown, ...sheet.columns.filter((name) => name.startsWith('_'))]);
   const cellProblems = byRow(sheet.problems.filter(({ column }) => column === null || !unread.has(column)));
   const hidden = sheet.columns.map(namesPassword);
-  const rows = sheet.rows.map((row): ReadRow => {
+  const rows = mapRows(sheet.rows, (row): ReadRow => {
     const reader = new RowReader(row, index, options);
     const key = keyColumn === undefined ? null : (readKey(reader, keyColumn) ?? null);
     // Without its columns there is nothing to be read of a row.

@@ -55,7 +55,7 @@ export async function selectSheet(
   const read = readRows(sheet, action, options);
   const problems = [
     ...read.problems,
-    ...read.rows.flatMap((row) => row.problems),
+    ...[...read.rows].flatMap((row) => row.problems),
     ...(options.format === 'jsonl' ? [] : formulas(columns, rows)),
   ];
   if (problems.length > 0) throw refusal(problems);

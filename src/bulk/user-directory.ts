@@ -7,11 +7,13 @@ import { openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 
 /** Keys that one statement looks for. */
-const batch = 20_000;
+const batch = 5_000;
 
 /** Opens an existing mirror to find users in it. Throws `FileError` where there is none. The caller closes it. */
 export function openUserDirectory(file: string): UserDirectory {
   const database = openMirrorForReading(file);
+  // KiB; users are read once, in the order in which they lie there.
+  database.pragma('cache_size = -2000');
   const freshAsOf = database
     .prepare<[], string | null>("SELECT fresh_as_of FROM mirror_freshness WHERE resource = 'users'")
     .pluck()
@@ -23,7 +25,7 @@ export function openUserDirectory(file: string): UserDirectory {
   const known = resourceOf('users').fields.map(({ name }) => name);
   return {
     freshAsOf: (freshAsOf ?? null) as Timestamp | null,
-    find: (column, values, fields) => {
+    *find(column, values, fields) {
       const wanted = ['id', 'username', 'email', 'balance', ...fields.filter((name) => known.includes(name))];
       const columns = [...new Set(wanted)].map(quoteName).join(', ');
       // There is no index on addresses and names: one pass over the table finds any number of them.
@@ -32,12 +34,10 @@ export function openUserDirectory(file: string): UserDirectory {
           ? `SELECT ${columns} FROM users WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`
           : `SELECT ${columns} FROM users WHERE lower(${column}) IN (SELECT value FROM json_each(?))`;
       const statement = database.prepare<[string], ServedRecord>(sql);
-      if (column !== 'id') return statement.all(JSON.stringify(values.map((value) => value.toLowerCase())));
-      const found: ServedRecord[] = [];
+      if (column !== 'id') return yield* statement.iterate(JSON.stringify(values.map((value) => value.toLowerCase())));
       for (let at = 0; at < values.length; at += batch) {
-        found.push(...statement.all(JSON.stringify(values.slice(at, at + batch))));
+        yield* statement.all(JSON.stringify(values.slice(at, at + batch)));
       }
-      return found;
     },
     transactions: (user) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),
     close: () => void database.close(),
@@ -51,7 +51,11 @@ export interface UserDirectory {
    * The users with one of these values in the column, addresses and names without regard to case: rows with `id`,
    * `username`, `email`, `balance` and the fields asked for.
    */
-  find(column: 'id' | 'email' | 'username', values: readonly string[], fields: readonly string[]): ServedRecord[];
+  find(
+    column: 'id' | 'email' | 'username',
+    values: readonly string[],
+    fields: readonly string[],
+  ): Iterable<ServedRecord>;
   /** The user's balance transactions; undefined where the mirror has none of anybody. */
   transactions(user: number): readonly ServedRecord[] | undefined;
   close(): void;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { KnownUser } from '../../src/bulk/action.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
-import { planHash, planRows, rowsDigest, type RowsPlan } from '../../src/bulk/plan-rows.ts';
+import { planHash, planRows, rowsDigest } from '../../src/bulk/plan-rows.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
 import { keyText } from '../../src/bulk/row-reader.ts';
 import type { Money } from '../../src/model/money.ts';
@@ -21,9 +21,10 @@ const users = new Map<string, KnownUser | string>([
   [keyText({ column: 'user_id', value: '9' }), 'there is no user 9'],
 ]);
 
-function planned(rows: readonly Cells[], headers: readonly string[] = columns, maxRow?: string): RowsPlan {
+function planned(rows: readonly Cells[], headers: readonly string[] = columns, maxRow?: string) {
   const read = readRows(sheetOf(rows, headers), balance, { decimals: 2, mark: null, allowForce: false });
-  return planRows(balance, read.rows, users, { maxRow: maxRow as Money | undefined });
+  const plan = planRows(balance, read.rows, new Map(users), { maxRow: maxRow as Money | undefined });
+  return { ...plan, rows: [...plan.rows] };
 }
 
 describe('a row', () => {
@@ -83,6 +84,35 @@ describe('a row', () => {
     ]);
     // 10 became 3.
     expect(net).toBe('-7.00');
+  });
+
+  test('lets go of a user whom no later row names', () => {
+    const read = readRows(
+      sheetOf(
+        [
+          [1, 'add', '5'],
+          [2, 'add', '1'],
+          [1, 'remove', '3'],
+        ],
+        columns,
+      ),
+      balance,
+      {
+        decimals: 2,
+        mark: null,
+        allowForce: false,
+      },
+    );
+    const own = new Map(users);
+    const [one, two] = ['user_id:1', 'user_id:2'];
+    const { rows } = planRows(balance, read.rows, own, { maxRow: undefined }, new Set([one]));
+    expect([...rows].map(({ before, after }) => [before, after])).toEqual([
+      ['10.00', '15.00'],
+      ['0.10', '1.10'],
+      ['15.00', '12.00'],
+    ]);
+    expect(own.get(one)).toMatchObject({ balance: '12.00' });
+    expect(own.has(two)).toBe(false);
   });
 
   test('that leaves less than nothing, or does what another does, is pointed out', () => {
@@ -175,7 +205,7 @@ describe('the hash of a plan', () => {
 
   test('does not matter for telling that the same rows come in another order', () => {
     const two: Cells = [2, 'add', '5', 'x'];
-    expect(rowsDigest(planned([one, two]).rows)).toBe(rowsDigest(planned([two, one]).rows));
-    expect(rowsDigest(planned([one]).rows)).not.toBe(rowsDigest(planned([one, two]).rows));
+    expect(rowsDigest(planned([one, two]).claimed)).toBe(rowsDigest(planned([two, one]).claimed));
+    expect(rowsDigest(planned([one]).claimed)).not.toBe(rowsDigest(planned([one, two]).claimed));
   });
 });

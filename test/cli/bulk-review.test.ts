@@ -31,7 +31,7 @@ async function world() {
     parse(readFileSync(join(folder, name)), { bom: true, columns: true });
   const xlsx = async (name: string): Promise<Record<string, string>[]> => {
     const sheet = await readSheet(join(folder, name), { signal: new AbortController().signal });
-    return sheet.rows.map(({ cells }) =>
+    return [...sheet.rows].map(({ cells }) =>
       Object.fromEntries(sheet.columns.map((column, at) => [column, cells[at]?.raw ?? ''])),
     );
   };

@@ -31,7 +31,7 @@ const tables = fc
 const headersOf = (table: readonly string[][]): string[] => (table[0] ?? ['a', 'b']).map((_, at) => `column_${at}`);
 const isBlank = (record: readonly string[]): boolean => record.every((each) => trimmed(each) === '');
 const rawOf = (sheet: Sheet): { row: number; cells: string[] }[] =>
-  sheet.rows.map(({ row, cells }) => ({ row, cells: cells.map(({ raw }) => raw) }));
+  [...sheet.rows].map(({ row, cells }) => ({ row, cells: cells.map(({ raw }) => raw) }));
 
 const encodings = {
   'UTF-8': (content: string) => Buffer.from(content),
@@ -101,7 +101,7 @@ test('Amounts that are all written in one way are read as they were meant, or as
         const read = readRows(sheet, balance, { ...options, mark: null });
         const meant = rows.map(([cents], at) => ({ row: at + 2, amount: (cents / 100).toFixed(2) }));
         const amountsOf = (each: ReadRows) =>
-          each.rows.map(({ row, parameters }) => ({ row, amount: parameters['amount'] }));
+          [...each.rows].map(({ row, parameters }) => ({ row, amount: parameters['amount'] }));
         expect(read.notes.filter((note) => note.startsWith('unknown'))).toEqual([
           'unknown column was passed over: "Remark"',
         ]);

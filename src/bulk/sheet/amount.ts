@@ -108,7 +108,7 @@ export interface MarkQuestion {
  * none is, and where no mark fits all: then each row says what is wrong with it.
  */
 export function markQuestion(
-  rows: readonly SheetRow[],
+  rows: Iterable<SheetRow>,
   columns: readonly number[],
   decimals: number,
 ): MarkQuestion | null {
@@ -124,10 +124,10 @@ export function markQuestion(
   const { row, column, text } = first;
   const readings = (['comma', 'point'] as const).flatMap((mark) => {
     let amount: Big | undefined;
-    for (const { cell } of texts()) {
-      const read = amountOf(cell, { decimals, mark });
+    for (const each of texts()) {
+      const read = amountOf(each.cell, { decimals, mark });
       if (typeof read === 'string') return [];
-      if (cell === first.cell) amount = read;
+      if (each.row === row && each.column === column) amount = read;
     }
     return amount === undefined ? [] : [{ mark, amount }];
   });
@@ -142,7 +142,7 @@ interface AmountText {
 }
 
 /** The cells of text that hold nothing but digits and separators; a sheet may have a million of them. */
-function* amountTexts(rows: readonly SheetRow[], columns: readonly number[]): Generator<AmountText> {
+function* amountTexts(rows: Iterable<SheetRow>, columns: readonly number[]): Generator<AmountText> {
   for (const { row, cells } of rows) {
     for (const column of columns) {
       const cell = cells[column];

@@ -25,6 +25,11 @@ interface FoundColumns {
 const headerRow = 1;
 const quoted = (names: readonly string[]): string => names.map((each) => `"${each}"`).join(', ');
 
+function isFilled({ rows }: Sheet, column: number): boolean {
+  for (const { cells } of rows) if (cells[column]?.kind !== 'empty') return true;
+  return false;
+}
+
 /**
  * Where each known column stands, and what is wrong with the header: empty or repeated names, missing columns, none or
  * several of a group, names that look like a slip for a known one. Other columns are not read. Headers are compared
@@ -51,14 +56,11 @@ export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]): FoundColu
         return parts.some((part) => isSlip(header, part) || (header.length > 2 && part.startsWith(header)));
       })
       .map(({ name }) => name);
-  const filled = new Set(
-    sheet.rows.flatMap(({ cells }) => cells.flatMap(({ kind }, at) => (kind === 'empty' ? [] : [at]))),
-  );
   for (const [at, header] of sheet.columns.entries()) {
     const name = header.toLowerCase();
     if (header === '') {
       // An empty column without a header, as spreadsheets leave them behind, says nothing.
-      if (filled.has(at)) wrong(null, `column ${columnLetters(at)} has cells but no header; name it or empty it`);
+      if (isFilled(sheet, at)) wrong(null, `column ${columnLetters(at)} has cells but no header; name it or empty it`);
     } else if (!names.includes(name)) {
       const meant = meantBy(name);
       if (meant.length === 0) unknown.add(header);

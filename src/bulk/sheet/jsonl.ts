@@ -2,6 +2,7 @@
 import type { Buffer } from 'node:buffer';
 import { emptyCell, shown, textCell, trimmed } from './cell.ts';
 import { Budget, limits, refusal } from './limits.ts';
+import { PackedRows } from './packed-rows.ts';
 import { decodeText, type SheetContent, SheetRows } from './rows.ts';
 import type { SheetCell } from './sheet.ts';
 
@@ -25,7 +26,7 @@ function membersOfLine(file: string, line: string, row: number): readonly Member
  */
 export function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): SheetContent {
   const columns = new Map<string, number>();
-  const lines: { readonly row: number; readonly members: readonly Member[] }[] = [];
+  const lines = new PackedRows<{ readonly row: number; readonly members: readonly Member[] }>();
   for (const [at, line] of decodeText(file, bytes).split('\n').entries()) {
     signal.throwIfAborted();
     if (line.length > limits.rowCharacters) {
@@ -37,7 +38,7 @@ export function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): She
       if (!columns.has(column)) columns.set(column, columns.size);
     }
     if (columns.size > limits.columns) throw refusal(file, `it has more than ${limits.columns} columns`, oneAnObject);
-    lines.push({ row: at + 1, members });
+    lines.add({ row: at + 1, members });
   }
   if (columns.size === 0) throw refusal(file, 'it is empty', oneAnObject);
   const rows = new SheetRows([...columns.keys()], new Budget(file));

@@ -4,7 +4,8 @@ import { TextDecoder } from 'node:util';
 import { counted } from '../../model/counted.ts';
 import { emptyCell, errorReason, hadUnseen, shown } from './cell.ts';
 import { type Budget, refusal } from './limits.ts';
-import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
+import { mapRows, PackedRows } from './packed-rows.ts';
+import type { CellKind, Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
 
 /** What the reader of a format gives back; readSheet adds what is true of the file. */
 export type SheetContent = Omit<Sheet, 'file' | 'bytes' | 'hash' | 'format'>;
@@ -14,10 +15,25 @@ export function columnLetters(at: number): string {
   return (at >= 26 ? columnLetters(Math.floor(at / 26) - 1) : '') + String.fromCharCode(65 + (at % 26));
 }
 
+/** A cell as few characters of JSON: nearly all are the text that stands in the file. */
+type PackedCell = string | readonly [text: string, raw: string, kind: CellKind];
+
+function packedCell({ text, raw, kind }: SheetCell): PackedCell {
+  const isPlain = text === raw && kind === (text === '' ? 'empty' : 'text');
+  return isPlain ? text : [text, raw, kind];
+}
+
+function cellOf(cell: PackedCell): SheetCell {
+  if (cell === '') return emptyCell;
+  if (typeof cell === 'string') return { text: cell, raw: cell, kind: 'text' };
+  const [text, raw, kind] = cell;
+  return { text, raw, kind };
+}
+
 export class SheetRows {
   readonly #columns: readonly string[];
   readonly #budget: Budget;
-  readonly #rows: SheetRow[] = [];
+  readonly #rows = new PackedRows<{ readonly row: number; readonly cells: readonly PackedCell[] }>();
   readonly #problems: SheetProblem[] = [];
   #blank = 0;
   #blankAtEnd = 0;
@@ -59,8 +75,7 @@ export class SheetRows {
       } else if (cell.kind === 'error') this.addProblem(row, this.#columns[at] || null, errorReason(cell));
       if (hadUnseen(cell)) this.#noteUnseen(row, at);
     }
-    const exact = cells.length === width ? cells : Array.from({ length: width }, (_, at) => cells[at] ?? emptyCell);
-    this.#rows.push({ row, cells: exact });
+    this.#rows.add({ row, cells: Array.from({ length: width }, (_, at) => packedCell(cells[at] ?? emptyCell)) });
   }
 
   #noteUnseen(row: number, at: number): void {
@@ -80,7 +95,8 @@ export class SheetRows {
     if (this.#blank > 0) notes.push(`${counted(this.#blank, 'blank row')} between others`);
     const { delimiter, sheet } = source;
     const columns = this.#columns;
-    return { delimiter, sheet, columns, rows: this.#rows, blankRows: this.#blank, notes, problems: this.#problems };
+    const rows = mapRows(this.#rows, ({ row, cells }): SheetRow => ({ row, cells: cells.map(cellOf) }));
+    return { delimiter, sheet, columns, rows, blankRows: this.#blank, notes, problems: this.#problems };
   }
 }
 

@@ -8,6 +8,7 @@ import { readRegularFile, UnfitFile } from '../../model/read-file.ts';
 import { readDelimited } from './delimited.ts';
 import { readJsonl } from './jsonl.ts';
 import { limits, refusal } from './limits.ts';
+import type { Rows } from './packed-rows.ts';
 import type { SheetContent } from './rows.ts';
 import { isContainer, isOpenDocument, openDocumentRefusal, readXlsx } from './xlsx/read.ts';
 
@@ -52,7 +53,7 @@ export interface Sheet {
   /** The headers as they stand, trimmed; '' where one is empty. */
   readonly columns: readonly string[];
   /** Without blank ones. */
-  readonly rows: readonly SheetRow[];
+  readonly rows: Rows<SheetRow>;
   /** Blank rows between others; those after the last one are not counted. */
   readonly blankRows: number;
   /** What the user should be told: sheets skipped, cells trimmed, blank rows. */
@@ -117,6 +118,7 @@ export async function readSheet(file: string, options: ReadOptions): Promise<She
   const format = formatOf(file);
   const bytes = readBytes(file);
   options.signal.throwIfAborted();
-  const content = await readContent(file, bytes, format, options);
-  return { file, bytes: bytes.length, hash: createHash('sha256').update(bytes).digest('hex'), format, ...content };
+  // Before they are read: those of an .xlsx go to another thread.
+  const known = { file, bytes: bytes.length, hash: createHash('sha256').update(bytes).digest('hex'), format };
+  return { ...known, ...(await readContent(file, bytes, format, options)) };
 }

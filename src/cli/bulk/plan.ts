@@ -104,7 +104,7 @@ export async function readFile(
 ): Promise<{ readonly action: Action; readonly rows: ReadRows; readonly source: PlanSource }> {
   const action = actionOf(actionName);
   const again = againOf(flags);
-  // A sheet of 100,000 rows makes the collector let its heaps grow, and garbage with them: 690 MB where 440 do, for a
+  // A sheet of 100,000 rows makes the collector let its heaps grow, and garbage with them: 450 MB where 320 do, for a
   // twentieth more of the processor.
   setFlagsFromString('--semi-space-growth-factor=1');
   setFlagsFromString('--heap-growing-percent=50');

@@ -80,7 +80,7 @@ describe('An amount', () => {
 
   test('in a number of a spreadsheet is read as it is stored, whatever was said of text', async () => {
     const options = { decimals: 2, mark: 'comma' } as const;
-    const cells = (await readFixture('numbers.xlsx')).rows.map(({ cells }) => cells[1] as SheetCell);
+    const cells = [...(await readFixture('numbers.xlsx')).rows].map(({ cells }) => cells[1] as SheetCell);
     expect(
       cells.map((cell) => amountOf(cell, options)).map((each) => (typeof each === 'string' ? each : each.toFixed())),
     ).toEqual([
@@ -99,7 +99,7 @@ describe('An amount', () => {
     ['truth-values.xlsx', 2, '"true" is a truth value, not an amount'],
     ['formulas.xlsx', 3, 'the formula "=A9*2" has no stored value'],
   ])('is not taken from a cell that means something else: %s, row %i', async (name, row, problem) => {
-    const cell = (await readFixture(name)).rows.find((each) => each.row === row)?.cells[1] as SheetCell;
+    const cell = [...(await readFixture(name)).rows].find((each) => each.row === row)?.cells[1] as SheetCell;
     expect(amountOf(cell, { decimals: 2, mark: null })).toContain(problem);
   });
 

@@ -11,11 +11,11 @@ export const readFixture = (name: string, sheet?: string): Promise<Sheet> =>
 
 /** Rows as their number and texts. */
 export const grid = (sheet: Sheet): (string | number)[][] =>
-  sheet.rows.map(({ row, cells }) => [row, ...cells.map(({ text }) => text)]);
+  [...sheet.rows].map(({ row, cells }) => [row, ...cells.map(({ text }) => text)]);
 
 /** The kinds and texts of a column, row by row. */
 export const column = (sheet: Sheet, header: string): string[] =>
-  sheet.rows.map(({ cells }) => {
+  [...sheet.rows].map(({ cells }) => {
     const cell = cells[sheet.columns.indexOf(header)];
     return `${cell?.kind} ${cell?.text}`;
   });

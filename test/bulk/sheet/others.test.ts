@@ -6,7 +6,7 @@ import { column, folder, grid, readFixture } from './fixture.ts';
 test('A workbook of LibreOffice is read, with its percentages, dates, errors and truth values', async () => {
   const sheet = await readFixture('others/libreoffice.xlsx');
   expect(sheet.sheet).toBe('Crédits');
-  expect(sheet.rows.map(({ row }) => row)).toEqual([2, 3, 4, 6, 7, 8, 9, 10]);
+  expect([...sheet.rows].map(({ row }) => row)).toEqual([2, 3, 4, 6, 7, 8, 9, 10]);
   expect(column(sheet, 'amount')).toEqual([
     'number 1234.56',
     'number 0.58',
@@ -17,7 +17,7 @@ test('A workbook of LibreOffice is read, with its percentages, dates, errors and
     'boolean true',
     'text 1.234,56',
   ]);
-  expect(sheet.rows[0]?.cells[2]?.text).toBe('for the outage, 3 < 5\nsecond line 東京');
+  expect([...sheet.rows][0]?.cells[2]?.text).toBe('for the outage, 3 < 5\nsecond line 東京');
   expect(sheet.problems.map(({ row, column }) => [row, column])).toEqual([[8, 'amount']]);
   expect((await readFixture('others/libreoffice.xlsx', 'Last year')).notes).toEqual([
     'the sheet "Last year" is hidden',

@@ -46,7 +46,7 @@ describe('A workbook', () => {
 
   test('has numbers read as they were typed in, where Excel stores the double next to them', async () => {
     const sheet = await readFixture('numbers.xlsx');
-    expect(sheet.rows.map(({ cells }) => [cells[1]?.raw, cells[1]?.text])).toEqual([
+    expect([...sheet.rows].map(({ cells }) => [cells[1]?.raw, cells[1]?.text])).toEqual([
       ['1234.56', '1234.56'],
       ['0.57999999999999996', '0.58'],
       ['7.9600000000000004E-2', '0.0796'],
@@ -106,7 +106,7 @@ describe('A workbook', () => {
 
   test('keeps the numbers of its rows; blank ones are counted where others follow', async () => {
     const sheet = await readFixture('blank-rows.xlsx');
-    expect(sheet.rows.map(({ row }) => row)).toEqual([2, 9]);
+    expect([...sheet.rows].map(({ row }) => row)).toEqual([2, 9]);
     expect(sheet.blankRows).toBe(6);
   });
 
@@ -122,7 +122,7 @@ describe('A workbook', () => {
   test('has a cell without a header told of, as far away as it may be', async () => {
     const sheet = await readFixture('cell-without-header.xlsx');
     expect(sheet.problems).toEqual([{ row: 2, column: null, problem: 'column XFD holds "6" but has no header' }]);
-    expect(sheet.rows.at(-1)?.row).toBe(1_048_576);
+    expect([...sheet.rows].at(-1)?.row).toBe(1_048_576);
   });
 
   test.each(['without-references.xlsx', 'prefixed-names.xlsx'])(

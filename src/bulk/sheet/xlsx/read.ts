@@ -40,6 +40,7 @@ class Rows {
 }
 
 /**
+ * @param bytes gone afterwards: they are handed over to the thread
  * @param wanted the name of the sheet; undefined for the first that can be seen
  * @throws UsageError where it is no .xlsx, damaged, protected, too large, or has no such sheet
  */
@@ -50,7 +51,9 @@ export async function readXlsx(
   signal: AbortSignal,
 ): Promise<SheetContent> {
   refuseOldFormats(file, bytes);
-  const task: ThreadTask = { file, bytes: new Uint8Array(bytes), sheet: wanted };
+  // A small file shares its memory with others, and is copied out of it.
+  const own = bytes.length === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes);
+  const task: ThreadTask = { file, bytes: own, sheet: wanted };
   const thread = startThread('./thread', import.meta.url, {
     workerData: task,
     transferList: [task.bytes.buffer as ArrayBuffer],

@@ -114,7 +114,7 @@ export function planRows(
     if (action.target === 'user' && row.key !== null) {
       const text = keyText(row.key);
       if (shared?.has(text) === false) users.delete(text);
-      else if (valid && preview?.user != null) users.set(text, preview.user);
+      else if (valid && preview?.user) users.set(text, preview.user);
     }
     const [before, after] = [preview?.before ?? null, preview?.after ?? null];
     const id = action.target === 'new' ? null : (user?.id ?? null);

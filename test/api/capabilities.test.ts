@@ -169,7 +169,7 @@ describe('a server with summer time', () => {
       ],
       1,
     ),
-  )('is told from %s, which has none', async (zone, minutes) => {
+  )('is distinguished from %s, which has none', async (zone, minutes) => {
     const client = { list: listIn(zone) };
     const found = await measureCapabilities(client, 'users', undefined, { clock: { now: () => sandboxNow } });
     expect(found).toMatchObject({ ranges: 'iso', rangeEnd: 'inclusive', dayShiftMinutes: minutes });

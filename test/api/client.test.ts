@@ -35,7 +35,7 @@ async function failureOf(work: Promise<unknown>): Promise<OperatorError> {
 
 const page = JSON.stringify(envelopeOf([{ id: 1 }]));
 
-test('a list that cannot be asked for rejects, as every other failure does', async () => {
+test('a list that cannot be requested rejects, as every other failure does', async () => {
   const listed = clientOf('http://127.0.0.1:9').list('users', { paginate: -1 });
   await expect(listed).rejects.toThrow(/paginate must be a whole number/);
 });
@@ -82,7 +82,7 @@ describe('the fourteen operations', () => {
     ]);
   });
 
-  test('give the answer of a write as it came', async () => {
+  test('give the response to a write as it came', async () => {
     const server = await startPlainServer((_, response) => response.writeHead(202).end('{"id":12345678901234567890}'));
     expect(await clientOf(server.url).sendEmail(7, { subject: 'a', content: 'b' })).toEqual({
       status: 202,
@@ -145,7 +145,7 @@ describe('a read', () => {
     [404, { message: 'No query results' }, 2, /not found \(404\): No query results/],
     [422, { message: 'x', errors: { page: ['Too big.'] } }, 2, /refused \(422\): page: Too big\./],
     [400, { message: 'Bad.' }, 2, /refused \(400\): Bad\./],
-  ])('answered with %i ends at once', async (status, body, exitCode, message) => {
+  ])('with the response %i ends at once', async (status, body, exitCode, message) => {
     const server = await startPlainServer((_, response) => json(response, status, body));
     const error = await failureOf(clientOf(server.url).list('users'));
     expect(error).toMatchObject({ exitCode });
@@ -176,7 +176,7 @@ describe('a read', () => {
     expect(server.received).toHaveLength(3);
   });
 
-  test('that gets other words than a list tells them', async () => {
+  test('that gets other words than a list reports them', async () => {
     const server = await startPlainServer((_, response) => json(response, 200, { message: 'Be right back.' }));
     const error = await failureOf(clientOf(server.url).list('users'));
     expect(error.message).toContain('the answer is no list: Be right back., tried 4 times');
@@ -307,7 +307,7 @@ describe('a write', () => {
     ['a 200 cut short', (_, response) => response.end('{"id":7,')],
     ['a web page with 200', (_, response) => response.end('<html>')],
     ['a redirect to elsewhere', (_, response) => response.writeHead(302, { location: '/login' }).end()],
-  ])('answered with %s may have been done: exit 8, and the advice to look', async (_, answer) => {
+  ])('with the response %s may have been done: exit 8, and the advice to look', async (_, answer) => {
     const server = await startPlainServer(answer);
     const error = await failureOf(send(clientOf(server.url, { timeoutMs: 500 })));
     expect(error).toMatchObject({ name: 'WriteOutcomeUnknown', exitCode: 8 });
@@ -343,7 +343,7 @@ describe('a write', () => {
       (_, response) => response.writeHead(301, { location: 'https://x.test/' }).end(),
       { name: 'NotTheApi', exitCode: 4 },
     ],
-  ])('answered with %s was not done', async (_, answer, expected) => {
+  ])('with the response %s was not done', async (_, answer, expected) => {
     const server = await startPlainServer(answer);
     expect(await failureOf(send(clientOf(server.url)))).toMatchObject(expected);
   });
@@ -425,7 +425,7 @@ describe('a walk over every page', () => {
   });
 });
 
-test('every fault of the sandbox in a row does not keep a read from its answer', async () => {
+test('every fault of the sandbox in a row does not keep a read from its response', async () => {
   const sandbox = await startSandbox();
   const faults: Fault[] = ['error_500', 'html', 'reset_before', 'reset_middle', 'truncated', 'empty_body'];
   sandbox.control.faultNext(faults.map((fault) => ({ fault })));

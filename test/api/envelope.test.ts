@@ -43,17 +43,17 @@ describe('a page', () => {
     expect(() => page({ ...envelopeOf([]), data: { id: { id: 4 } } })).toThrow(/data is not as documented/);
   });
 
-  test('that a cache has kept is as old as it says, and so is the clock that it tells', () => {
+  test('that a cache has kept is as old as it says, and so is the clock that it says', () => {
     const headers = { age: '3000', date: 'Wed, 11 Mar 2026 10:00:00 GMT' };
     const kept = pageOf(answerOf(JSON.stringify(envelopeOf([])), headers), 1, 'users');
     expect(kept).toMatchObject({ ageMs: 3_000_000, serverTime: Date.parse('2026-03-11T10:50:00Z') });
   });
 
-  test('must be the one that was asked for', () => {
+  test('must be the one that was requested', () => {
     expect(() => page(envelopeOf([], 1), 4)).toThrow('page 4 was asked for and page 1 came');
   });
 
-  test('is told from whatever else a server sends with 200', () => {
+  test('is distinguished from whatever else a server sends with 200', () => {
     const other = ['', '<html>no</html>', '  <!doctype html>', '{"data":[', 'null', '[]', '{"data":{}}', '42'];
     for (const text of other) expect(() => pageOf(answerOf(text), 1, 'users')).toThrow(UnreadableResponse);
     expect(() => page({ ...envelopeOf([]), data: [1] })).toThrow(UnreadableResponse);
@@ -96,7 +96,7 @@ describe('numbers', () => {
   });
 });
 
-test('problems are told in the words of either error shape, cut where they are long', () => {
+test('problems are reported in the words of either error shape, cut where they are long', () => {
   expect(problemsIn({ success: false, errors: ['One.', 'Two.'] })).toEqual(['One.', 'Two.']);
   const fields = { message: 'The given data was invalid.', errors: { email: ['Taken.'], username: 'Short.' } };
   expect(problemsIn(fields)).toEqual(['email: Taken.', 'username: Short.']);

@@ -62,7 +62,7 @@ test.each(Object.entries(encoders))('a body that comes as %s unasked is read', a
   expect((await httpOf(server.url).send(get)).body.toString()).toBe('{"key":"****"}');
 });
 
-test('deflate is read without its wrapper, too, and an unknown coding or one cut short is no answer', async () => {
+test('deflate is read without its wrapper, too, and an unknown coding or one cut short is no response', async () => {
   const as = (coding: string, bytes: Buffer) => (_: unknown, response: ServerResponse) =>
     response.writeHead(200, { 'content-encoding': coding }).end(bytes);
   const server = await startPlainServer(as('deflate', zlib.deflateRawSync('{}')));
@@ -92,7 +92,7 @@ test.each(['/panel', '/panel/', '/a/b'])('puts the path %s of the base address b
   expect(http.address).toBe(`${server.url}${trimmed}`);
 });
 
-test('a redirect is an answer, and nothing goes to where it points', async () => {
+test('a redirect is a response, and nothing goes to where it points', async () => {
   const other = await startPlainServer((_, response) => response.end('{}'));
   const server = await startPlainServer((_, response) => response.writeHead(302, { location: other.url }).end());
   expect(await httpOf(server.url).send(get)).toMatchObject({ status: 302, headers: { location: other.url } });
@@ -120,7 +120,7 @@ test.each([
   expect(await failureOf(answerer())).toMatchObject({ fault: 'too-large', sent: true });
 });
 
-test('silence ends after the timeout, before the answer and in its middle', async () => {
+test('silence ends after the timeout, before the response and in its middle', async () => {
   expect(await failureOf(() => {}, { timeoutMs: 40 })).toMatchObject({ fault: 'timeout', sent: true });
   const dripping: Answerer = (_, response) => {
     const timer = setInterval(() => response.write(' '), 5);
@@ -129,7 +129,7 @@ test('silence ends after the timeout, before the answer and in its middle', asyn
   expect(await failureOf(dripping, { timeoutMs: 60 })).toMatchObject({ fault: 'timeout', sent: true });
 });
 
-test('a connection that breaks is told from one that was never taken', async () => {
+test('a connection that breaks is distinguished from one that was never made', async () => {
   expect(await failureOf((_, response) => response.destroy())).toMatchObject({ fault: 'reset', sent: true });
   const cut: Answerer = (_, response) => {
     response.writeHead(200, { 'content-length': 100 }).write('{"data":');

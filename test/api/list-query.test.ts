@@ -5,7 +5,7 @@ import type { Day } from '../../src/model/time.ts';
 
 const plain = (words: ListWords) => decodeURIComponent(listQuery(words));
 
-describe('a list is asked for', () => {
+describe('a list is requested', () => {
   test('with the names of the reference, sorts in their order', () => {
     const path = listPath('packages', {
       paginate: 50,

@@ -83,7 +83,7 @@ describe('pages that a host cannot make', () => {
     }
   });
 
-  test('end at a bound where much cannot be read, and what is left is told by its stretch', async () => {
+  test('end at a bound where much cannot be read, and what is left is reported by its stretch', async () => {
     const bad = Array.from({ length: 3_000 }, (_, at) => 1_001 + at);
     const { pages, asked } = await pagesOf({ total: 5_000, bad, most: Infinity }, 500);
     expect(countOf(pages.flatMap((page) => page.unreadable ?? []))).toBe(3_000);

@@ -52,7 +52,7 @@ test('a server that refuses everything and names no wait is asked less and less 
   expect(time.clock.now() - started).toBeGreaterThan(6 * 60_000);
 });
 
-test('lets no more through at once than was asked for, and grows to that by one for some good responses', async () => {
+test('lets no more through at once than was requested, and grows to that by one for some good responses', async () => {
   const { gate } = gateOf({ concurrency: 4 });
   expect(gate.allowed()).toBe(2);
   await use(gate, good, 100);
@@ -115,7 +115,7 @@ test('a refusal while most of the announced limit is left says nothing of the li
   expect(gate.limit()).toEqual({ limit: 600 });
 });
 
-test('a wait that is longer than anybody will wait is told at once', async () => {
+test('a wait that is longer than anybody will wait is reported at once', async () => {
   const { gate } = gateOf({ maxWaitMs: 60_000 });
   await use(gate, refused({ 'retry-after': '3600' }));
   await expect(gate.enter()).rejects.toBeInstanceOf(ClosedForLong);

@@ -7,11 +7,11 @@ const early = { attempt: 1, elapsedMs: 0 };
 const status = (code: number, waitMs?: number): Failure => ({ kind: 'status', status: code, waitMs });
 const decide = (failure: Failure, effort = early) => decideRetry(failure, effort, defaultRetryLimits, half);
 
-test.each([408, 425, 429, 500, 502, 503, 504, 520, 599])('a read answered with %i is tried again', (code) => {
+test.each([408, 425, 429, 500, 502, 503, 504, 520, 599])('a read with the response %i is tried again', (code) => {
   expect(decide(status(code)).again).toBe(true);
 });
 
-test.each([400, 401, 403, 404, 409, 419, 422, 301])('a read answered with %i is not', (code) => {
+test.each([400, 401, 403, 404, 409, 419, 422, 301])('a read with the response %i is not', (code) => {
   expect(decide(status(code))).toEqual({ again: false, because: 'final' });
 });
 
@@ -29,7 +29,7 @@ test.each(['tls', 'too-large', 'aborted'] as const)('a read lost to %s is not', 
   expect(decide({ kind: 'transport', fault })).toEqual({ again: false, because: 'final' });
 });
 
-test('an answer that cannot be read is asked for again', () => {
+test('a response that cannot be read is requested again', () => {
   expect(decide({ kind: 'unreadable' }).again).toBe(true);
 });
 
@@ -51,7 +51,7 @@ test('tries end by their number, and by the deadline where the next would begin 
   });
 });
 
-test('being told to slow down uses up no try', () => {
+test('a request to slow down uses up no attempt', () => {
   expect(decide(status(429, 1_000), { attempt: 6, elapsedMs: 0 })).toEqual({ again: true, delayMs: 1_000 });
 });
 

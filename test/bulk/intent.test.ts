@@ -21,7 +21,7 @@ describe('the states of a row', () => {
     expect(intentStates.filter((state) => mayFollow('applied', state))).toEqual(['needs_human']);
   });
 
-  test('call a refusal rejected only after a look: an answer alone leaves the row open', () => {
+  test('call a refusal rejected only after a look: a response alone leaves the row open', () => {
     expect(mayFollow('sending', 'rejected')).toBe(false);
     expect(mayFollow('sending', 'applied')).toBe(false);
     expect(mayFollow('sending', 'unknown')).toBe(true);

@@ -130,7 +130,7 @@ describe('a plan', () => {
     expect((await intentsOf(journal, batch.batch))[0]?.token).toMatch(/^am:[a-z2-7]{12}$/);
   });
 
-  test('says where lost answers will need a person', async () => {
+  test('says where lost responses will need a person', async () => {
     const { client, journal } = await world({ behaviour: { transactions: 'hidden' } });
     const { warnings } = await plan(journal, client, sheetOf([[7, 'add', '1']]));
     expect(warnings.join('\n')).toMatch(/shows no balance transactions: .* a person must find out/);
@@ -186,7 +186,7 @@ describe('a plan', () => {
     expect(await journal.batches()).toEqual([]);
   });
 
-  test('of a file with a wrong header is all invalid, and the header is told once', async () => {
+  test('of a file with a wrong header is all invalid, and the header is reported once', async () => {
     const { client, journal } = await world();
     const { batch, problems } = await plan(
       journal,

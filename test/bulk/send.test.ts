@@ -143,7 +143,7 @@ describe('the first row', () => {
   });
 });
 
-describe('a lost answer', () => {
+describe('a lost response', () => {
   const lost: readonly Fault[] = [
     'commit_reset',
     'commit_500',

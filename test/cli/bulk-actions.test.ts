@@ -57,7 +57,7 @@ test('a deletion is forced only where the row and the flag say so', async () => 
   expect(sandbox.control.get('users', 3)).toBeUndefined();
 });
 
-test('an action that there is none of is told with the nearest', async () => {
+test('an unknown action is reported with the nearest', async () => {
   const { bulk } = await world('');
   const { code, stderr } = await bulk(['plan', 'ballance', 'rows.csv']);
   expect([code, stderr]).toEqual([2, expect.stringContaining('Did you mean "balance"?')]);

@@ -140,7 +140,7 @@ describe('bulk run --rehearse', () => {
     ['create', 'first_name,last_name,username,email\nEva,Berg,eva,eva@mail.example\n'],
     ['update', 'user_id,first_name\n1,Eva\n'],
     ['delete', 'user_id\n1\n'],
-  ])('of %s is told with --json as a run is', async (action, text) => {
+  ])('of %s is reported with --json as a run is', async (action, text) => {
     const { code, stdout } = await rehearse(action, text, '--json');
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ action, state: 'done', counts: { applied: 1 }, rehearsal: true });

@@ -28,7 +28,7 @@ async function world(behaviour: Partial<Behaviour> = {}) {
 const made = ({ control }: Sandbox): number => control.ledger().length;
 
 describe('What was applied', () => {
-  test('stands before what was planned in every place that tells of a sent batch', async () => {
+  test('stands before what was planned in every place that reports a sent batch', async () => {
     const { sandbox, bulk, plan, folder } = await world({ negative_balance: 'refused' });
     const [a, b] = [newUser(sandbox, 10), newUser(sandbox, 20)];
     const { batch, hash } = await plan([

@@ -110,7 +110,7 @@ test('An amount with one decimal place is planned with two', async () => {
 });
 
 describe('Columns', () => {
-  test('that are not known are named once and passed over, whatever their cells hold', async () => {
+  test('that are not known are named once and skipped, whatever their cells hold', async () => {
     const { plan, user } = await world();
     const { code, problems, warnings } = await plan(
       `user_id,type,amount,note,Team,note\n${user},add,5,#N/A,blue,x\n${user},add,6,=1+1,red,\n`,
@@ -135,7 +135,7 @@ describe('Columns', () => {
   });
 
   test.each(['name', 'balance', 'account', 'time', 'email address', 'comment'])(
-    'that are no slip of the hand for one that is missed are passed over: %s',
+    'that are no slip for one that is missing are skipped: %s',
     async (header) => {
       const { plan, user } = await world();
       const { code, warnings } = await plan(`user_id,type,amount,${header}\n${user},add,5,x\n`);

@@ -133,7 +133,7 @@ test('a batch that is taken back in two terminals at once is planned once, and t
   expect(ends.map(({ stderr }) => stderr).join()).toMatch(/being taken back by another batch at this moment/);
 });
 
-test('a mirror that is harmed while somebody is asked is said so, and nothing is sent', { tags: 'full' }, async () => {
+test('a mirror that is damaged during the prompt is reported, and nothing is sent', { tags: 'full' }, async () => {
   const world = await bulkWorld();
   const { sandbox, folder, command } = world;
   const { name } = creditFile(world, 2);
@@ -210,7 +210,7 @@ describe('a row that was paid', () => {
     },
   );
 
-  test('is told of before the same is sent by hand', async () => {
+  test('is named before the same is sent by hand', async () => {
     const { command, a, batch } = await paid();
     const byHand = ['users', 'update-balance', String(a), '--type', 'add', '--amount', '5', '--yes'];
     const { code, stderr } = await command(byHand);

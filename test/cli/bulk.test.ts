@@ -266,7 +266,7 @@ describe('a run that is stopped by Ctrl-C', () => {
 });
 
 describe('a write sent by hand', () => {
-  test('is on record, and what is unknown of it is told before the same is sent again', async () => {
+  test('is on record, and what is unknown of it is reported before the same is sent again', async () => {
     const { sandbox, folder, environment } = await bulkWorld();
     const user = newUser(sandbox, 10);
     const command = ['users', 'update-balance', String(user), '--type', 'add', '--amount', '1', '--yes'];

@@ -56,7 +56,7 @@ async function threeDays() {
 }
 
 describe('changes', () => {
-  test('tells who came, changed and went, when and field by field, in the order of time', async () => {
+  test('says who came, changed and went, when and field by field, in the order of time', async () => {
     const { times, code, username, before, answer } = await threeDays();
     const { changes, since, text } = await answer('--since', String(times[1]));
     expect(since).toBe(times[1]);
@@ -139,7 +139,7 @@ describe('changes', () => {
     expect([since, until]).toEqual([`${day}T00:00:00.000000Z`, `${day}T23:59:59.999000Z`]);
   });
 
-  test('says where the history does not reach back so far, and tells what it knows', async () => {
+  test('says where the history does not reach back so far, and says what it knows', async () => {
     const { times, run } = await threeDays();
     const { code, stdout, stderr } = await run('coupons', '--since', '30d', '--json');
     expect(code).toBe(0);
@@ -194,7 +194,7 @@ describe('the settings of the history', () => {
 });
 
 describe('export --as-of', () => {
-  test('takes a time, a day and how long ago, and its report tells of which time the rows are', async () => {
+  test('takes a time, a day and how long ago, and its report reports which time the rows are', async () => {
     const { times, folder, cli } = await threeDays();
     const ids = async (asOf: string) => {
       const { code, stdout, stderr } = await cli('export', 'coupons', '--as-of', asOf, '--columns', 'id');

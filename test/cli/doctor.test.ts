@@ -257,7 +257,7 @@ describe('what the mirror has on record of the server', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is not to be had from a file that is no mirror, which is told once', async () => {
+  test('is not to be had from a file that is no mirror, which is reported once', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data'));
     writeFileSync(join(folder, 'data/mirror.db'), 'this is no database');

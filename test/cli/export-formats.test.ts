@@ -21,7 +21,7 @@ describe('the format of an export', () => {
     ['users-{date}', [], 'id\n1\n2\n3\n'],
     ['new/folder/users.txt', ['--format', 'csv'], 'id\n1\n2\n3\n'],
     ['users.csv', ['--format', 'jsonl'], '{"id":1}\n{"id":2}\n{"id":3}\n'],
-  ])('is what the name %s ends with, or what is asked for: %j', async (name, flags, text) => {
+  ])('is what the name %s ends with, or what is requested: %j', async (name, flags, text) => {
     const folder = temporaryFolder();
     const args = ['export', 'users', '--columns', 'id', '-o', name, ...flags, '--db', mirror()];
     const written = name.replace('{date}', new Date().toISOString().slice(0, 10));
@@ -141,7 +141,7 @@ describe('export --all', () => {
     expect(JSON.parse(stdout)).toEqual(JSON.parse(readFileSync(join(folder, 'out', 'manifest.json'), 'utf8')));
   });
 
-  test('keeps as many dated folders as are asked for', async () => {
+  test('keeps as many dated folders as are requested', async () => {
     const folder = temporaryFolder();
     const file = mirror();
     for (const day of ['2020-01-01', '2020-01-02'])

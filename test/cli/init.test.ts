@@ -110,7 +110,7 @@ describe('init without a terminal', () => {
     expect(readFileSync(join(folder, 'k'), 'utf8')).toBe(sandbox.key);
   });
 
-  test('adds servers as profiles, which are then told apart', async () => {
+  test('adds servers as profiles, each under its own name', async () => {
     const folder = temporaryFolder();
     const add = (name: string) =>
       invoke([...given(), '--profile', name, '--key-file', `secrets/${name}`], { folder, input: sandbox.key });
@@ -204,7 +204,7 @@ describe('init on a terminal', () => {
     expect(stderr + stdout).not.toContain(sandbox.key);
   });
 
-  test('leaves a file that names another server as it is, where the answer is no', async () => {
+  test('leaves a file that names another server as it is, after a no', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));
     const text = 'api:\n  base_url: https://old.example.com\n';

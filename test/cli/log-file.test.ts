@@ -80,7 +80,7 @@ describe('the log file', () => {
     expect(stderr).not.toContain('Debugger');
   });
 
-  test('that cannot be written is told before anything is done', async () => {
+  test('that cannot be written is reported before anything is done', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'taken'), '');
     const environment = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9', ADMIN_MIRROR_API_KEY: key };

@@ -52,7 +52,7 @@ describe('behind a proxy, with certificates of ones own', () => {
     for (const { stdout, stderr } of [synced, written, config]) expect(stdout + stderr).not.toContain('proxy-password');
   });
 
-  test('doctor tells of both, and of the last day of the certificate', async () => {
+  test('doctor reports both, and of the last day of the certificate', async () => {
     const { run } = await behindProxy();
     const { code, stdout } = await run(['doctor'], { HTTPS_PROXY: '', https_proxy: (await behindProxy()).proxy.url });
     expect(stdout).toMatch(/ok +proxy +127\.0\.0\.1:\d+ for https addresses \(environment HTTPS_PROXY\)/);

@@ -76,7 +76,7 @@ describe('doctor', () => {
     expect(await folderWith(job(more)).doctor()).toMatch(found);
   });
 
-  test('says that nobody is told, and which address or program could not be', async () => {
+  test('says that nobody gets alerts, and which address or program could not be reached', async () => {
     const { doctor, folder } = folderWith(job('run: sync'));
     expect(await doctor()).toMatch(/warn +alerts +nobody is told when a job fails/);
     const gone = `http://127.0.0.1:${await freePort()}/secret`;
@@ -89,7 +89,7 @@ describe('doctor', () => {
     expect(await doctor({ ADMIN_MIRROR_ALERTS_COMMAND: './page --team' })).toMatch(/ok +alert command +\.\/page/);
   });
 
-  test('connects to webhook and ping, tells until when their certificates are valid, and sends them nothing', async () => {
+  test('connects to webhook and ping, says until when their certificates are valid, and sends them nothing', async () => {
     const { doctor } = folderWith(job('run: sync'));
     const receiver = await openReceiver();
     const port = await tlsInFrontOf(receiver.url);

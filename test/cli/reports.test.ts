@@ -31,7 +31,7 @@ function folderWith(files: Readonly<Record<string, string>> = {}) {
 }
 
 describe('reports', () => {
-  test('lists the reports with what they can be asked', async () => {
+  test('lists the reports with their parameters', async () => {
     const { run } = folderWith({ 'mine.sql': mine });
     const { code, stdout, stderr } = await run('reports');
     expect([code, stderr]).toEqual([0, '']);
@@ -111,7 +111,7 @@ describe('export report:NAME', () => {
     expect(stderr).toMatch(/report top-balances is your own, .*top-balances\.sql, in the place of/);
   });
 
-  test('is not hindered by a broken file beside it; the broken one says what is wrong', async () => {
+  test('works beside a broken file; the broken one says what is wrong', async () => {
     const { run } = folderWith({ 'mine.sql': mine, 'broken.sql': mine.replace('-- title', '-- titel') });
     expect((await run('export', 'report:mine', '--param', 'language=fr')).stdout).toBe('id\n3\n');
     const { code, stderr } = await run('export', 'report:broken');
@@ -132,7 +132,7 @@ describe('export report:NAME', () => {
     [['report:top-balances', '--meta'], /--meta is for tables and views/],
     [['report:top-balances', '--sql', 'SELECT 1'], /--sql stands in place of a table/],
     [['users', '--param', 'a=b'], /--param is for reports/],
-  ])('is refused where it is asked wrongly: %j', async (args, words) => {
+  ])('is refused with wrong flags or parameters: %j', async (args, words) => {
     const { code, stdout, stderr } = await folderWith({ 'mine.sql': mine }).run('export', ...args);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(words);

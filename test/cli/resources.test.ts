@@ -72,7 +72,7 @@ describe('a list', () => {
     ]);
   });
 
-  test('shows related records that were asked for', async () => {
+  test('shows related records that were requested', async () => {
     const sandbox = await startSandbox();
     const { stdout } = await invoke(sandbox, ['emails', 'list', '--include', 'user', '--paginate', '1']);
     expect(stdout.split('\n')[0]).toMatch(/ user$/);
@@ -102,7 +102,7 @@ describe('a list', () => {
     expect(table.stderr).toBe('60 users.\n');
   });
 
-  test('with a record that makes its page fail gives all others in their order, tells it, and ends with 5', async () => {
+  test('with a record that makes its page fail gives all others in their order, says it, and ends with 5', async () => {
     const sandbox = await startSandbox({ behaviour: { poisoned: 'users:21', page_breaks_how: 'says_so' } });
     const { code, stdout, stderr } = await invoke(sandbox, words('users list --all --json --paginate 20'), {
       environment: { ADMIN_MIRROR_API_ATTEMPTS: '1' },
@@ -213,7 +213,7 @@ describe('one user', () => {
     expect((await invoke(sandbox, ['users', 'payments', '7', '--json'])).code).toBe(0);
   });
 
-  test('that is not there ends with 2, and the answer as it came under --json', async () => {
+  test('that is not there ends with 2, and the response as it came under --json', async () => {
     const sandbox = await startSandbox();
     const { code, stdout, stderr } = await invoke(sandbox, ['users', 'get', '999', '--json']);
     expect(code).toBe(2);
@@ -223,7 +223,7 @@ describe('one user', () => {
 });
 
 describe('a write', () => {
-  test('sends what its flags say, and prints the answer', async () => {
+  test('sends what its flags say, and prints the response', async () => {
     const sandbox = await startSandbox();
     const creating = words(
       'users create --first-name Ada --last-name Byron --username ada --email ada@example.test --yes --json',
@@ -280,7 +280,7 @@ describe('a write', () => {
     });
   });
 
-  test('whose answer is lost ends with 8, and the advice to look', async () => {
+  test('whose response is lost ends with 8, and the advice to look', async () => {
     const sandbox = await startSandbox();
     sandbox.control.faultNext({ fault: 'commit_reset' });
     const argv = ['users', 'update-balance', '7', '--type', 'add', '--amount', '5', '--yes'];

@@ -56,9 +56,9 @@ async function run(argv: readonly string[], url: string, more: readonly string[]
   return { all: `${stdout}\n${stderr}\n${filesIn(folder)}`, stdout, stderr, code, folder };
 }
 
-describe('of a server that tells everything back', () => {
+describe('of a server that says everything back', () => {
   describe.each(Object.entries(commands))('%s', (_, argv) => {
-    test.each(echoManners)('tells no secret where it %s', async (manner) => {
+    test.each(echoManners)('prints no secret where it %s', async (manner) => {
       const { url } = await startEchoingServer(manner);
       const plain = await run(argv, url, ['--verbose'], 'debug');
       expect(toldIn(plain.all)).toEqual([]);
@@ -67,7 +67,7 @@ describe('of a server that tells everything back', () => {
     });
   });
 
-  test.each(logLevels)('nothing is told at the level %s', async (level) => {
+  test.each(logLevels)('nothing is reported at the level %s', async (level) => {
     const { url } = await startEchoingServer('refuses');
     expect(toldIn((await run(commands['users update'] ?? [], url, [], level)).all)).toEqual([]);
   });

@@ -54,7 +54,7 @@ describe('status', () => {
     expect((await json()).resources.users.capabilities).toMatchObject({ ranges: null, sorts: 'ignored' });
   });
 
-  test('tells how records depart from the reference, a line a resource and way', async () => {
+  test('lists schema drift, a line a resource and kind', async () => {
     const { status, json } = await mirrored({ behaviour: { unknown_fields: 1 } });
     const text = await status();
     expect(text).toMatch(/\ndrift: how records depart from the reference\n/);
@@ -66,7 +66,7 @@ describe('status', () => {
     expect(events).toEqual(drift.slice(0, 20));
   });
 
-  test('tells of values of another type, fields that did not come, and other surprises apart', async () => {
+  test('lists values of another type, missing fields and other events apart', async () => {
     const sandbox = await startSandbox();
     sandbox.control.update('users', 5, { balance: 'much', language: undefined });
     sandbox.control.update('users', 6, { first_name: undefined });

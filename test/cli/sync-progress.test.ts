@@ -4,7 +4,7 @@ import { endLine, progressLine } from '../../src/cli/sync-progress.ts';
 const startedAt = Date.parse('2026-03-11T10:00:00Z');
 
 describe('the line of a resource on a terminal', () => {
-  test('tells how far it is, how fast, and how long it will take', () => {
+  test('says how far it is, how fast, and how long it will take', () => {
     expect(progressLine('users', { records: 5_000, expected: 20_000, startedAt }, startedAt + 2_000)).toBe(
       'users     ██████░░░░░░░░░░░░░░░░░░  5,000 of 20,000   2,500/s   0:06 left',
     );
@@ -20,7 +20,7 @@ describe('the line of a resource on a terminal', () => {
     expect(progressLine('users', { records: 0, expected: 10, startedAt }, startedAt)).toMatch(/ 0 of 10 {3}0\/s$/);
   });
 
-  test('tells at the end what was read and how long it took', () => {
+  test('says at the end what was read and how long it took', () => {
     expect(endLine('packages', { records: 41, expected: 40, startedAt }, startedAt + 140)).toBe(
       'packages  41 records read in 0.1 s',
     );

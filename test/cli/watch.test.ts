@@ -73,7 +73,7 @@ test('a worker whose port is taken ends with 2 and says where to name another', 
   );
 });
 
-test('status tells of the jobs, of a mirror that is too old, and of alerts', async () => {
+test('status reports the jobs, of a mirror that is too old, and of alerts', async () => {
   const folder = configured(`worker: { max_staleness: 2h }\n${nightly}`);
   const file = `${folder}/data/mirror`;
   // The sandbox's clock stands in March: to this machine's, the mirror is old.

@@ -73,7 +73,7 @@ describe('an export', () => {
     );
   });
 
-  test('has all columns of the data, and those of the mirror where they are asked for', async () => {
+  test('has all columns of the data, and those of the mirror where they are requested', async () => {
     const store = smallMirror();
     const [plain = ''] = (await textOf(store, request())).split('\n');
     expect(plain.split(',')).toHaveLength(17);

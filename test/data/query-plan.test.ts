@@ -36,7 +36,7 @@ Every row is read of: coupons.
     expect(await plan(recursive)).toContain('No table is read whole.');
   });
 
-  test('is one JSON document where that is asked for, with the words of SQLite', async () => {
+  test('is one JSON document where that is requested, with the words of SQLite', async () => {
     expect(JSON.parse(await plan('EXPLAIN QUERY PLAN SELECT * FROM coupons', 'json')) as QueryPlan).toEqual({
       steps: [{ detail: 'SCAN coupons', note: 'reads every row', steps: [] }],
       read_whole: ['coupons'],

@@ -42,7 +42,7 @@ function query(sql: string): ReadingJob {
 }
 
 describe('the process that reads', () => {
-  test('gives the answer whole, however long it is', async () => {
+  test('gives the result whole, however long it is', async () => {
     const text = await textOf(users(1), query(`${n} SELECT x FROM n LIMIT 200000`));
     expect(text.split('\n').length).toBe(200_002);
     expect(text.endsWith('\n200000\n')).toBe(true);
@@ -73,7 +73,7 @@ describe('the process that reads', () => {
     });
   });
 
-  test('tells what is wrong with the SQL as if it ran here', async () => {
+  test('says what is wrong with the SQL as if it ran here', async () => {
     await expect(textOf(users(1), query('SELECT usrname FROM users'))).rejects.toMatchObject({
       message: 'SQLite refused the SQL: no such column: usrname',
       advice: 'Did you mean "username"?',

@@ -96,7 +96,7 @@ describe('a query', () => {
     ['SELECT emial FROM users', 'Did you mean "email"?'],
     ['SELECT u.usrname FROM users AS u', 'Did you mean "username"?'],
     ['SELECT * FROM coupon', 'Did you mean "coupons" or "coupons_history"?'],
-  ])('with a slip in a name is told the nearest: %s', (sql, advice) => {
+  ])('with a slip in a name is reported with the nearest: %s', (sql, advice) => {
     const snapshot = snapshotOf(threeUsers());
     expect(() => all(snapshot, sql)).toThrow(expect.objectContaining({ advice: expect.stringContaining(advice) }));
   });

@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { mirrorColumns } from '../../src/store/schema.ts';
 import {
   blocksOf,
@@ -103,9 +104,18 @@ describe.each(documentNames.filter((name) => name !== 'docs/commands.md'))('%s',
     expect(wrong).toEqual([]);
   });
 
+  test('has blocks of settings that are accepted', () => {
+    for (const { lines } of blocksOf(name).filter((block) => block.language === 'yaml')) {
+      const folder = temporaryFolder();
+      mkdirSync(join(folder, 'config'));
+      writeFileSync(join(folder, 'config', 'admin-mirror.yaml'), lines.join('\n'));
+      expect(readSettings({ flags: [], environment: {}, folder }).problems).toEqual([]);
+    }
+  });
+
   test('has few blocks that are not run', () => {
     const blocks = blocksOf(name);
-    expect(blocks.filter(({ language }) => language !== 'sh' && language !== 'text')).toEqual([]);
+    expect(blocks.filter(({ language }) => !['sh', 'text', 'yaml'].includes(language))).toEqual([]);
     expect(blocks.filter(({ language }) => language === 'text').length).toBeLessThanOrEqual(3);
   });
 });

@@ -13,7 +13,7 @@ test.each([
   { wrongBy: minuteMs, told: '', heldBy: minuteMs },
   { wrongBy: 0, told: '', heldBy: 0 },
   { wrongBy: -3 * minuteMs, told: '3 min behind', heldBy: 0 },
-])('a clock that is wrong by $wrongBy ms makes nothing fresher than it is, and is told', async (drawn) => {
+])('a clock that is wrong by $wrongBy ms makes nothing fresher than it is, and is reported', async (drawn) => {
   const { wrongBy, told, heldBy } = drawn;
   const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
   const file = `${temporaryFolder()}/mirror.db`;

@@ -6,7 +6,7 @@ import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-test('a dry run tells each step, its reason and its requests, and sends nothing', async () => {
+test('a dry run says each step, its reason and its requests, and sends nothing', async () => {
   const sandbox = await startSandbox({ users: 200 });
   const folder = temporaryFolder();
   const file = `${folder}/mirror.db`;

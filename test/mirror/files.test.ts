@@ -46,7 +46,7 @@ async function countOf(folder: string, environment: Record<string, string>): Pro
 }
 
 test(
-  'a disk that is full during a sync is told once, and the next run goes on where it ended',
+  'a disk that is full during a sync is reported once, and the next run goes on where it ended',
   { tags: 'full' },
   async () => {
     const sandbox = await startSandbox({ users: 3_000, packages: 10, emails: 1_500, coupons: 5 });
@@ -74,7 +74,7 @@ test(
   },
 );
 
-test('a folder that cannot be written to is told in one line', async () => {
+test('a folder that cannot be written to is reported in one line', async () => {
   const sandbox = await startSandbox();
   const folder = temporaryFolder();
   // Nothing keeps root from writing to a folder of its own.

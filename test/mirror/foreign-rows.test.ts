@@ -51,7 +51,7 @@ describe('a list that shows the records of another', () => {
     expect(rowsIn(file, `SELECT id FROM ${name}_history`)).toEqual([]);
   });
 
-  test('leaves a new mirror without a row of it, and one asked for alone ends with 5', async () => {
+  test('leaves a new mirror without a row of it, and one requested alone ends with 5', async () => {
     const sandbox = await startSandbox({ behaviour: { lists_of: 'users:emails' } });
     const file = `${temporaryFolder()}/mirror.db`;
     const { report, error } = await sync(sandbox, file, { resources: ['users'] });

@@ -67,7 +67,7 @@ async function undo(file: string) {
 }
 
 describe('a person who is forgotten', () => {
-  test('leaves no byte in the files, then or after further syncs, and the receipt tells nothing', async () => {
+  test('leaves no byte in the files, then or after further syncs, and the receipt says nothing', async () => {
     const { sandbox, file } = await mirrorWithPerson();
     expect(textsIn(file)).toEqual(personalTexts);
     const counts = (table: string, where: string) => rowsOf(file, `SELECT * FROM ${table} WHERE ${where}`).length;

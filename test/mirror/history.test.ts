@@ -241,7 +241,7 @@ test('a clock that was set back leaves one row an id, the last one written', asy
   expect(balanceAt(3 * hourMs).find(([id]) => id === 5n)).toEqual([5n, 3]);
 });
 
-test('what happens to a record within one moment is told in the order in which it happened', async () => {
+test('what happens to a record within one moment is reported in the order in which it happened', async () => {
   const { file } = await begun();
   const store = openMirrorStore(file, { now: () => sandboxNow + hourMs }, { historyIgnore: [] });
   store.acquireLock('sync', 'r');

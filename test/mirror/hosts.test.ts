@@ -84,7 +84,7 @@ function idsIn(file: string, table: string): number[] {
 describe('a host that cannot make large pages', () => {
   test.each(
     sample(['error_500', 'error_502', 'html', 'truncated', 'reset_middle', 'empty_body', 'says_so'] as const, 1),
-  )('and fails with %s is mirrored whole, and asked for pages that it can make from then on', async (how) => {
+  )('and fails with %s is mirrored whole, and gets requests for pages that it can make from then on', async (how) => {
     const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 200, page_breaks_how: how } });
     const file = `${temporaryFolder()}/mirror.db`;
     const { report, error } = await sync(sandbox, file);
@@ -99,7 +99,7 @@ describe('a host that cannot make large pages', () => {
     expect(failed(sandbox)).toBe(0);
   });
 
-  test('and never answers is mirrored as well', { tags: 'full' }, async () => {
+  test('and never responds is mirrored as well', { tags: 'full' }, async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 300, page_breaks_how: 'hang' } });
     const file = `${temporaryFolder()}/mirror.db`;
     expect((await sync(sandbox, file, { timeoutMs: 150, resources: ['users'] })).error).toBeNull();
@@ -381,7 +381,7 @@ describe('a cache in front of the server', () => {
   const minutes = 60_000;
   const shape = { resources: ['users'], pageSize: 100, mode: 'full' } as const;
 
-  test('is asked for fresh pages, and gives them', async () => {
+  test('is sent requests for fresh pages, and gives those', async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { cache_seconds: 3_000 } });
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file, shape);
@@ -392,7 +392,7 @@ describe('a cache in front of the server', () => {
     expect(eventsOf(file, 'stale_page')).toEqual([]);
   });
 
-  test('that gives old pages all the same makes nothing fresher than they are, and is told', async () => {
+  test('that gives old pages all the same makes nothing fresher than they are, and is reported', async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { cache_seconds: 3_000, cache_obeys: false } });
     const file = `${temporaryFolder()}/mirror.db`;
     const first = await sync(sandbox, file, shape);

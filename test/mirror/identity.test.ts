@@ -52,7 +52,7 @@ test('the owner of a key is the same under another name or email address, and no
   expect(isSameOwner(owner, { ...owner, id: '9' })).toBe(false);
 });
 
-test('the newest records are asked for, further apart the further back', () => {
+test('the newest records are requested, further apart the further back', () => {
   const landmarks = Array.from({ length: 20 }, (_, index) => ({ createdAt: `2026-03-${String(index + 10)}` }));
   expect(probesOf(landmarks).map(({ createdAt }) => createdAt)).toEqual(
     ['29', '28', '26', '22'].map((day) => `2026-03-${day}`),
@@ -71,6 +71,9 @@ test.each([
   [['absent', 'absent'], 3, 'absent', 'unclear'],
   [['absent', 'other'], 3, 'absent', 'gone'],
   [[], 0, 'unknown', 'unclear'],
-] as const)('of landmarks seen %j, of %i, and the oldest %s, the remains are %s', (newest, count, oldest, remains) => {
-  expect(remainsFrom(newest, count, oldest)).toBe(remains);
-});
+] as const)(
+  'of sampled records seen %j, of %i, and the oldest %s, the remains are %s',
+  (newest, count, oldest, remains) => {
+    expect(remainsFrom(newest, count, oldest)).toBe(remains);
+  },
+);

@@ -24,7 +24,7 @@ function holdReading(file: string): void {
 }
 
 describe('the records of runs', () => {
-  test('go when they are old, with their events, and what tells how records depart from the reference stays', async () => {
+  test('go when they are old, with their events; schema drift stays on record', async () => {
     const sandbox = await startSandbox({ users: 3, emails: 3 });
     const file = newFile();
     await sync(sandbox, file);
@@ -78,7 +78,7 @@ describe('the log of the mirror', () => {
   });
 
   test(
-    'that a reader holds back is told of, and ends the run in order where it reaches the limit',
+    'that a reader holds back is reported, and ends the run in order where it reaches the limit',
     { timeout: 60_000 },
     async () => {
       const sandbox = await startSandbox({ users: 2_000, emails: 0 });
@@ -163,7 +163,7 @@ describe('the log of the mirror', () => {
 });
 
 describe('a disk without room', () => {
-  test('is told before the pages are read, with what is needed, what is there and where', async () => {
+  test('is reported before the pages are read, with what is needed, what is there and where', async () => {
     const sandbox = await startSandbox({ users: 40_000, emails: 0, packages: 0, coupons: 0 });
     const file = newFile();
     const { report, error } = await sync(sandbox, file, { freeSpace: () => 10_000_000 });
@@ -178,7 +178,7 @@ describe('a disk without room', () => {
     expect(report.resources.users).toMatchObject({ received: 0, live: 0 });
   });
 
-  test('is not asked for where hardly anything is new', async () => {
+  test('is not requested where hardly anything is new', async () => {
     const sandbox = await startSandbox();
     const { report } = await sync(sandbox, newFile(), { freeSpace: () => 0 });
     expect(report.status).toBe('complete');

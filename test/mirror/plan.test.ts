@@ -72,7 +72,7 @@ describe('a run reads', () => {
     expect(plan({ mode: 'full', budget: 0 })).toHaveLength(windows.length);
   });
 
-  test('the windows that hold days of the range asked for, and no others', () => {
+  test('the windows that hold days of the range requested, and no others', () => {
     const only = { from: '2026-01-15' as Day, to: '2026-02-02' as Day };
     expect(plan({ only, mode: 'quick' })).toEqual([
       ['2026-01-01', 'asked for'],

@@ -20,7 +20,7 @@ function capabilities(
   } as Capabilities;
 }
 
-describe('a window is asked for', () => {
+describe('a window is requested', () => {
   test.each([
     ['exclusive', 0, '2026-03-01', '2026-04-01'],
     ['inclusive', 0, '2026-03-01', '2026-03-31'],
@@ -45,7 +45,7 @@ describe('a window is asked for', () => {
   });
 });
 
-describe('a record days outside of what was asked for shows that the server keeps to no range', () => {
+describe('a record days outside of what was requested shows that the server keeps to no range', () => {
   test.each([
     ['2026-02-28T10:00:00.000000Z', false],
     ['2026-02-27T10:00:00.000000Z', true],

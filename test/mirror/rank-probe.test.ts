@@ -108,7 +108,7 @@ describe('what the search cannot decide', () => {
     expect(requests).toBeGreaterThan(199);
   });
 
-  test('records whose order changes with every answer, and which the server still has, stay', async () => {
+  test('records whose order changes with every response, and which the server still has, stay', async () => {
     // Every second user shares its moment with the one before it, and each answer puts them in another order.
     const { sandbox, file } = await mirrored({ sort_ties: 'random', ties: 0.5 });
     removeAt(sandbox, [100, 900]);

@@ -61,7 +61,7 @@ describe('the search for deletions', () => {
     );
   });
 
-  test('finds them where the server breaks ties by another rule, or says that it cannot tell', () => {
+  test('finds them where the server breaks ties by another rule, or says that it cannot know', () => {
     let undecided = 0;
     assert(
       property(world, ({ steps, pageSize, deletions, seed }) => {
@@ -96,7 +96,7 @@ describe('the search for deletions', () => {
     expect(ascending(search(local, served, 10).found)).toEqual([17, 120, 199]);
   });
 
-  test('tells rows beyond either end of the list from those within it by nothing: all of them are missing', () => {
+  test('treats rows beyond either end of the list like those within it: all of them are missing', () => {
     const local = recordsOf(
       Array.from({ length: 100 }, () => 1),
       1,

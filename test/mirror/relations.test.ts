@@ -217,7 +217,7 @@ describe('the flat view', () => {
 });
 
 describe('a server that', () => {
-  test('ignores the wish leaves the tables alone, and is told of once', async () => {
+  test('ignores the include leaves the tables alone, and is reported once', async () => {
     const sandbox = await startSandbox(some);
     const file = newFile();
     const tried = { includes: { users: ['orders', 'ips'] }, resources: ['users'] } as const;
@@ -233,7 +233,7 @@ describe('a server that', () => {
     expectRelated(sandbox, file, 'users', 'ips');
   });
 
-  test('refuses the wish is mirrored without it, and the problem names the setting; once it is granted all is read', async () => {
+  test('refuses the include is mirrored without it, and the problem names the setting; once it is granted all is read', async () => {
     const sandbox = await startSandbox({ ...some, behaviour: { includes_refused: 'orders' } });
     const file = newFile();
     const tried = { includes: { users: ['orders', 'ips'] }, resources: ['users'] } as const;

@@ -106,7 +106,7 @@ describe('at first contact', () => {
       'a web page',
       (sandbox: Sandbox) => sandbox.control.faultNext({ fault: 'html', match: { path: '/users/auth' }, times: 99 }),
     ],
-  ])('a server whose answer about the key is %s is synced all the same', async (_, spoil) => {
+  ])('a server whose response about the key is %s is synced all the same', async (_, spoil) => {
     const sandbox = await startSandbox(some);
     const file = `${temporaryFolder()}/mirror.db`;
     spoil(sandbox);
@@ -330,7 +330,7 @@ describe('a server that cannot be asked', () => {
     expect([error?.name, error?.exitCode]).toEqual(['IncompleteError', 5]);
   });
 
-  test('and a stop meanwhile is told as one', async () => {
+  test('and a stop meanwhile is reported as one', async () => {
     const { sandbox, file } = await mirrored();
     const { report, error } = await sync(sandbox, file, { signal: AbortSignal.abort(new InterruptedError('SIGTERM')) });
     expect(report.status).toBe('interrupted');

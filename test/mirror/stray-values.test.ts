@@ -45,7 +45,7 @@ describe('a value that its column cannot hold', () => {
       ],
       2,
     ),
-  )('%s served as %j is null there, whole in _extra, and told once', async (field, value, json) => {
+  )('%s served as %j is null there, whole in _extra, and reported once', async (field, value, json) => {
     const { sandbox, file, change, rows, again } = await begun();
     const { report } = await change({ [field]: value });
     expect(report.status).toBe('complete');

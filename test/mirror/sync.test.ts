@@ -44,7 +44,7 @@ describe('a first sync', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('has on record how its requests were answered', async () => {
+  test('has on record how the responses to its requests', async () => {
     const sandbox = await startSandbox(small);
     sandbox.control.faultNext([
       { fault: 'error_503', match: { path: '/api/v1/users' } },
@@ -242,7 +242,7 @@ describe('rows that would be removed', () => {
 });
 
 describe('a record of an unexpected shape', () => {
-  test('is kept whole: unknown fields in _extra, odd values as they came, and the surprise told once', async () => {
+  test('is kept whole: unknown fields in _extra, odd values as they came, and reported once', async () => {
     const sandbox = await startSandbox({ ...small, behaviour: { unknown_fields: 1 } });
     const file = `${temporaryFolder()}/mirror.db`;
     const { report } = await sync(sandbox, file, { resources: ['coupons'] });

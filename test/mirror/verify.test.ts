@@ -351,7 +351,7 @@ describe('a sync beside a comparison', () => {
 });
 
 describe('what cannot be compared', () => {
-  test('is told, and the rest is compared all the same', async () => {
+  test('is reported, and the rest is compared all the same', async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.setBehaviour({ forbidden: 'emails' });
     const { report, error } = await verifyMirror(sandbox, file);
@@ -367,7 +367,7 @@ describe('what cannot be compared', () => {
   });
 
   test(
-    'is a record that no page shows: it is told, and called neither missing nor extra',
+    'is a record that no page shows: it is reported, and called neither missing nor extra',
     { tags: 'full' },
     async () => {
       const { sandbox, file } = await mirrored();

@@ -21,7 +21,7 @@ function money(rowAmount: string, net: string, gross: string): ApprovalTotals['m
 const small: ApprovalTotals = { money: money('5.00', '5.00', '5.00'), rows: 1, aloneToday: '0' };
 
 describe('approval', () => {
-  test('is asked for by nobody where there is no policy', () => {
+  test('is requested by nobody where there is no policy', () => {
     expect(approvalsNeeded(undefined, { ...small, rows: 1_000_000 })).toBe(0);
   });
 

@@ -44,7 +44,7 @@ describe('a password', () => {
     expect(withoutPasswords(text)).toBe(text);
   });
 
-  test('that a sentence tells stays where sentences are data', () => {
+  test('that a sentence says stays where sentences are data', () => {
     const text = '{"content":"Your password is k3Xw9qLm","password":"x"}';
     expect(withoutPasswordFields(text)).toBe('{"content":"Your password is k3Xw9qLm","password":"****"}');
   });

@@ -68,7 +68,7 @@ describe('the image', () => {
     expect(dockerfile.indexOf('\nUSER')).toBeLessThan(dockerfile.indexOf('\nENTRYPOINT'));
   });
 
-  test('is asked for its health where the worker listens', () => {
+  test('has a health check where the worker listens', () => {
     expect(dockerfile).toContain(`http://${String(settingOf('worker.listen').default)}/healthz`);
   });
 

@@ -118,7 +118,7 @@ describe('changing a balance', () => {
     expect((await change(sandbox, { type: 'remove', amount: 10 })).status).toBe(200);
   });
 
-  test('answers 404 for nobody', async () => {
+  test('responds with 404 for nobody', async () => {
     const sandbox = await startSandbox();
     expect((await put(sandbox, 'users/99/update-balance', { type: 'add', amount: 1 })).status).toBe(404);
   });
@@ -164,7 +164,7 @@ describe('writing to a user', () => {
     expect(Object.keys(errorsOf(reply.text) as Json)).toEqual(fields);
   });
 
-  test('who is nobody is answered with 404', async () => {
+  test('who is nobody gets 404', async () => {
     const sandbox = await startSandbox();
     expect((await post(sandbox, 'users/99/send-email', { subject: 'x', content: 'y' })).status).toBe(404);
     expect((await post(sandbox, 'users/99/send-notification', {})).status).toBe(404);

@@ -234,7 +234,7 @@ describe('the control routes', () => {
     ['/control/dump/invoices', {}],
     ['/control/count/invoices', {}],
   ] as const;
-  test.each(wrong)('%s answers 400 with the reason to what cannot be', async (path, options) => {
+  test.each(wrong)('%s responds with 400 with the reason to what cannot be', async (path, options) => {
     const sandbox = await startSandbox({ controlKey });
     const reply = await call(sandbox, path, options);
     expect(reply.status).toBe(400);

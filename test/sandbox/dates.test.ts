@@ -105,7 +105,7 @@ describe('date ranges', () => {
     expect(await ids(sandbox, range)).toHaveLength(6);
   });
 
-  test('are answered with 500 by a switch, presets still work', async () => {
+  test('get 500 by a switch, presets still work', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z', { date_ranges: 'error' });
     expect((await call(sandbox, `/api/v1/${range}`)).status).toBe(500);
     expect(await ids(sandbox, 'coupons?date=14days')).toHaveLength(6);

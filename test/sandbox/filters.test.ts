@@ -81,7 +81,7 @@ describe('filters', () => {
     expect((await call(sandbox, '/api/v1/emails?filter[created_at]=2026-01-01')).status).toBe(400);
   });
 
-  test('named by a switch are answered with 500', async () => {
+  test('named by a switch get 500', async () => {
     const sandbox = await startSandbox({ behaviour: { filter_errors: 'is_online, email' } });
     expect((await call(sandbox, '/api/v1/users?filter[is_online]=1')).status).toBe(500);
     expect((await call(sandbox, '/api/v1/users?filter[username]=1')).status).toBe(200);

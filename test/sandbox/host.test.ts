@@ -5,7 +5,7 @@ import { startSandbox } from '../support/sandbox.ts';
 import { broken, call, json, page, type Reply } from './call.ts';
 
 describe('a host', () => {
-  test('fails above so many records on a page, whatever was asked for', async () => {
+  test('fails above so many records on a page, whatever was requested', async () => {
     const sandbox = await startSandbox({ behaviour: { page_breaks_over: 40 } });
     expect((await page(sandbox, 'users?paginate=40')).data).toHaveLength(40);
     expect((await call(sandbox, '/api/v1/users?paginate=41')).status).toBe(500);

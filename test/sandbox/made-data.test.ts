@@ -26,7 +26,7 @@ describe('made-up data', () => {
     }
   });
 
-  test('has the numbers that are asked for', async () => {
+  test('has the numbers that are requested', async () => {
     const sandbox = await startSandbox({ users: 7, packages: 0, emails: 3, coupons: 1 });
     expect(resourceNames.map((name) => sandbox.control.count(name))).toEqual([7, 0, 3, 1]);
     const none = await startSandbox({ users: 0, packages: 0, emails: 0, coupons: 0 });

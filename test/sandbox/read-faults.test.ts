@@ -15,7 +15,7 @@ describe('a read fault', () => {
     ['error_502', 502],
     ['error_503', 503],
     ['too_many', 429],
-  ] as const)('%s is an answer with status %i', async (fault, status) => {
+  ] as const)('%s is a response with status %i', async (fault, status) => {
     const sandbox = await startSandbox({ behaviour: { retry_after_seconds: 3 } });
     const reply = await faulty(sandbox, fault);
     expect(reply.status).toBe(status);
@@ -51,7 +51,7 @@ describe('a read fault', () => {
     await expect(reply.text()).rejects.toThrow(broken);
   });
 
-  test('truncated is half of the JSON in a whole answer', async () => {
+  test('truncated is half of the JSON in a whole response', async () => {
     const sandbox = await startSandbox();
     const reply = await faulty(sandbox, 'truncated');
     expect(reply.status).toBe(200);
@@ -60,7 +60,7 @@ describe('a read fault', () => {
     expect(reply.text).toMatch(/^\{"status":true/);
   });
 
-  test('hang is no answer at all', async () => {
+  test('hang is no response at all', async () => {
     const sandbox = await startSandbox();
     sandbox.control.faultNext({ fault: 'hang' });
     const giveUp = new AbortController();
@@ -223,7 +223,7 @@ describe('limits', () => {
     expect((await call(sandbox, '/api/v1/users')).status).toBe(200);
   });
 
-  test('latency delays every answer', async () => {
+  test('latency delays every response', async () => {
     const sandbox = await startSandbox({ behaviour: { latency: 30, latency_jitter: 5 } });
     const start = performance.now();
     await call(sandbox, '/api/v1/users');
@@ -231,7 +231,7 @@ describe('limits', () => {
   });
 });
 
-test('the Date header tells the time of the sandbox', async () => {
+test('the Date header says the time of the sandbox', async () => {
   const sandbox = await startSandbox({ now: () => sandboxNow });
   const reply = await call(sandbox, '/api/v1/users');
   expect(Date.parse(String(reply.headers['date']))).toBe(sandboxNow);

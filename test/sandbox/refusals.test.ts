@@ -7,14 +7,14 @@ const accept = { accept: 'application/json' };
 
 describe('the key', () => {
   const wrong = [{}, { authorization: 'Bearer no' }, { authorization: 'Basic x' }, { authorization: 'Bearer ' }];
-  test.each(wrong)('is asked for: %o', async (headers) => {
+  test.each(wrong)('is requested: %o', async (headers) => {
     const sandbox = await startSandbox();
     const reply = await call(sandbox, '/api/v1/users', { headers: { ...headers, ...accept } });
     expect(reply.status).toBe(401);
     expect(JSON.parse(reply.text)).toEqual({ message: 'Unauthenticated.' });
   });
 
-  test.each(operations)('is asked for by $name', async ({ method, path }) => {
+  test.each(operations)('is requested by $name', async ({ method, path }) => {
     const sandbox = await startSandbox();
     const reply = await call(sandbox, path.replace('{user}', '1'), { method, headers: accept });
     expect(reply.status).toBe(401);
@@ -30,7 +30,7 @@ describe('the key', () => {
 });
 
 describe('what is not there', () => {
-  test('is answered with 404', async () => {
+  test('gets 404', async () => {
     const sandbox = await startSandbox();
     for (const path of ['/api/v1/invoices', '/api/v2/users', '/', '/api/v1/users/1/cars']) {
       expect((await call(sandbox, path)).status).toBe(404);
@@ -40,7 +40,7 @@ describe('what is not there', () => {
     });
   });
 
-  test('under another method is answered with 405 and the methods that are there', async () => {
+  test('under another method gets 405 and the methods that are there', async () => {
     const sandbox = await startSandbox();
     const reply = await call(sandbox, '/api/v1/users/1', { method: 'PATCH', body: {} });
     expect(reply.status).toBe(405);
@@ -92,7 +92,7 @@ describe('refusals without Accept: application/json', () => {
     expect(reply.headers['content-type']).toContain('application/json');
   });
 
-  test('leave good answers alone', async () => {
+  test('leave good responses alone', async () => {
     const sandbox = await startSandbox({ key: 'k' });
     const reply = await call(sandbox, '/api/v1/users', { headers: { authorization: 'Bearer k' } });
     expect(reply.status).toBe(200);
@@ -124,7 +124,7 @@ describe('bodies', () => {
   });
 });
 
-test('maintenance is answered with 503 and when to come back', async () => {
+test('maintenance gets 503 and when to come back', async () => {
   const sandbox = await startSandbox({ behaviour: { maintenance: true, retry_after_seconds: 9 } });
   const reply = await call(sandbox, '/api/v1/users');
   expect(reply.status).toBe(503);

@@ -93,7 +93,7 @@ describe('one user', () => {
     expect(answer).toEqual({ status: true, data: sandbox.control.get('users', 3) });
   });
 
-  test.each(userRelations)('comes with %s where that is asked for', async (name) => {
+  test.each(userRelations)('comes with %s where that is requested', async (name) => {
     const sandbox = await startSandbox();
     const { data } = (await json(sandbox, `/api/v1/users/3?${name}=1`)) as { data: Json };
     expect(data).toHaveProperty(name);

@@ -26,7 +26,7 @@ describe('a write fault', () => {
     ['too_many', 429],
     ['html', 502],
     ['redirect', 302],
-  ] as const)('%s answers %i and writes nothing', async (fault, status) => {
+  ] as const)('%s responds with %i and writes nothing', async (fault, status) => {
     const sandbox = await prepared();
     sandbox.control.faultNext({ fault });
     expect((await credit(sandbox)).status).toBe(status);
@@ -47,7 +47,7 @@ describe('a write fault', () => {
     ['commit_refused', 422, true],
     ['commit_empty', 200, false],
     ['commit_truncated', 200, false],
-  ] as const)('%s answers %i although it has written', async (fault, status, isJson) => {
+  ] as const)('%s responds with %i although it has written', async (fault, status, isJson) => {
     const sandbox = await prepared();
     sandbox.control.faultNext({ fault });
     const reply = await credit(sandbox);
@@ -67,7 +67,7 @@ describe('a write fault', () => {
   test.each([
     ['hang', 100],
     ['commit_hang', 110],
-  ] as const)('%s never answers and leaves a balance of %i', async (fault, after) => {
+  ] as const)('%s never responds and leaves a balance of %i', async (fault, after) => {
     const sandbox = await prepared();
     sandbox.control.faultNext({ fault });
     const giveUp = new AbortController();

@@ -20,7 +20,7 @@ const put = (sandbox: Sandbox, path: string, body: unknown) =>
 const errorsOf = (text: string): unknown => (JSON.parse(text) as Json)['errors'];
 
 describe('creating a user', () => {
-  test('answers 201 with the user, who then is in the list', async () => {
+  test('responds with 201 with the user, who then is in the list', async () => {
     const sandbox = await startSandbox(standing);
     const reply = await post(sandbox, 'users', someone);
     expect(reply.status).toBe(201);
@@ -59,7 +59,7 @@ describe('creating a user', () => {
     expect(emails[0]?.['content']).toMatch(/Your password is <b>\w{8,}<\/b>/);
   });
 
-  test('sends a welcome email where that is asked for', async () => {
+  test('sends a welcome email where that is requested', async () => {
     const sandbox = await startSandbox();
     await post(sandbox, 'users', { ...someone, welcome_email: true });
     const emails = (await page(sandbox, 'emails?filter[user_id]=61')).data;
@@ -144,7 +144,7 @@ describe('updating a user', () => {
     expect((await put(sandbox, 'users/4', { username })).status).toBe(200);
   });
 
-  test('answers 404 for nobody', async () => {
+  test('responds with 404 for nobody', async () => {
     const sandbox = await startSandbox();
     expect((await put(sandbox, 'users/99', { first_name: 'x' })).status).toBe(404);
   });

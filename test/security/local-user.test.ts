@@ -57,7 +57,7 @@ describe('compiled code', () => {
   );
 
   test.each(sample(['/proc', '/nonexistent', 'relative'], 1))(
-    'is not kept where the home is %s, which hinders nothing',
+    'is not kept where the home is %s, and the command works',
     async (HOME) => {
       expect((await run({ HOME, XDG_CACHE_HOME: '' })).code).toBe(0);
     },

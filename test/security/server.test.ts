@@ -39,7 +39,7 @@ async function syncOdd(odd: string | Buffer) {
 
 describe('a record', () => {
   test(
-    'of 200,000 lists and objects in each other leaves the others as they are, and is told of',
+    'of 200,000 lists and objects in each other leaves the others as they are, and is reported',
     { tags: 'full' },
     async () => {
       const more = `,"odd":${'{"a":['.repeat(100_000)}1${']}'.repeat(100_000)}`;
@@ -69,7 +69,7 @@ describe('a record', () => {
     },
   );
 
-  test('with fields that mean something to a program of JavaScript keeps them, and tells of them', async () => {
+  test('with fields that mean something to a program of JavaScript keeps them, and reports them', async () => {
     const fields = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
     const { code, events, ask } = await syncOdd(user(9, fields.map((name) => `,"${name}":{"admin":true}`).join('')));
     expect(code).toBe(0);
@@ -135,7 +135,7 @@ describe('a program that may open thirty files', () => {
 });
 
 describe('a column of a sheet', () => {
-  test('that is called as no column of a sheet is told of, however it begins', async () => {
+  test('that is called as no column of a sheet is reported, however it begins', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount,__proto__,constructor,_row\n1,add,5,x,y,2\n');
     const { url } = await startOddServer([user(1)]);

@@ -228,7 +228,7 @@ describe('on a terminal', () => {
     expect(JSON.parse(stdout)).toEqual([{ first_name: `${hostile}2` }]);
   });
 
-  test('a program that reads the answer gets every byte', async () => {
+  test('a program that reads the output gets every byte', async () => {
     const { stdout } = await invoke(['export', 'emails', '--columns', 'subject', '--raw'], { folder, environment });
     expect(stdout).toContain(hostile);
   });

@@ -39,7 +39,7 @@ describe('a job', () => {
     ]);
   });
 
-  test('has what it is told', () => {
+  test('has what it is reported', () => {
     const more = '    timezone: Europe/Berlin\n    jitter: 90s\n    catch_up: false\n    timeout: 2h\n';
     const second = '  - {name: b, run: verify, cron: "@daily", after: [nightly, nightly], require: complete}\n';
     const [first, other] = read(nightly + more + second).jobs;

@@ -316,7 +316,7 @@ describe('mistakes', () => {
     expect(rest.api).toMatchObject({ timeoutMs: 30_000, concurrency: 3, baseUrl: undefined });
   });
 
-  test('a variable that looks like a setting and is none is told, with the nearest', () => {
+  test('a variable that looks like a setting and is none is reported, with the nearest', () => {
     const { warnings } = read({ environment: { ADMIN_MIRROR_BASEURL: 'https://x' }, dotenv: 'ADMIN_MIRROR_KEY=1\n' });
     expect(warnings).toEqual([
       expect.stringMatching(/^ADMIN_MIRROR_BASEURL \(environment\).*ADMIN_MIRROR_BASE_URL/),

@@ -49,7 +49,7 @@ const exports = [
 const damage = (args: readonly string[]) => ({ args, code: 2, told: 'damage' });
 
 describe('a damaged mirror', () => {
-  test('is told as damage, with the way back, by every command that meets it', async () => {
+  test('is reported as damage, with the way back, by every command that meets it', async () => {
     const { file, pages, size, run } = await mirrored();
     breakPages(file, [...pages.users, ...pages.users_created_at], size);
     const commands = [
@@ -73,7 +73,7 @@ describe('a damaged mirror', () => {
     expect(readdirSync(folder)).toEqual(['data']);
   });
 
-  test('that is cut by half is told as damage before anything is read', async () => {
+  test('that is cut by half is reported as damage before anything is read', async () => {
     const { folder, file, run } = await mirrored();
     truncateSync(file, Math.floor(statSync(file).size / 2));
     const commands = [...exports, ['query', 'SELECT 1']];

@@ -5,14 +5,14 @@ import { FileError } from '../../src/model/errors.ts';
 import { freeSpace, requireSpace } from '../../src/store/files/disk-space.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-test('a disk that is too full is told with what is needed, what is there and where', () => {
+test('a disk that is too full is reported with what is needed, what is there and where', () => {
   const full = () => requireSpace('make a snapshot', '/data', 1e9, () => 300e6);
   expect(full).toThrow(FileError);
   expect(full).toThrow('no room to make a snapshot: it needs about 1.1 GB on the disk of /data, where 300 MB are free');
   expect(() => requireSpace('make a snapshot', '/data', 1e9, () => 1.1e9)).not.toThrow();
 });
 
-test('what is small is not asked for, and neither is a disk that does not tell', () => {
+test('what is small is not checked, and neither is a disk that does not say', () => {
   expect(() => requireSpace('sync', '/data', 20e6, () => 0)).not.toThrow();
   expect(() => requireSpace('sync', '/data', 1e12, () => undefined)).not.toThrow();
 });

@@ -79,7 +79,7 @@ describe('rows in JSON are read as the cells that they were made of', () => {
   });
 });
 
-test('what is odd about a page is told once, however many records show it', () => {
+test('what is odd about a page is reported once, however many records show it', () => {
   const records = [1, 2, 3].map((id) => ({ id, username: id, colour: 'red' }));
   const { drifts, ids, unusable } = recordRows('users', [...records, { id: 'none' }]);
   expect(ids).toEqual([1, 2, 3]);

@@ -90,7 +90,7 @@ describe('a webhook', () => {
     expect(lines.join('\n')).not.toContain('hidden-token');
   });
 
-  test('is not followed elsewhere, and not asked again and again', async () => {
+  test('is not followed elsewhere, and not requested again and again', async () => {
     const { receiver, end, look } = await alerting();
     receiver.answer = 302;
     await end('failed', 4);
@@ -124,7 +124,7 @@ describe('a webhook', () => {
     expect(performance.now() - begin).toBeLessThan(soonMs);
   });
 
-  test('is told of in errors by its host alone, also where nobody listens', async () => {
+  test('is reported in errors by its host alone, also where nobody listens', async () => {
     const receiver = await receiving();
     const { url } = receiver;
     await receiver.close();
@@ -139,7 +139,7 @@ describe('a webhook', () => {
   });
 });
 
-test('what cannot be put on record is told all the same, once, and recorded when it can be', async () => {
+test('what cannot be put on record is reported all the same, once, and recorded when it can be', async () => {
   let isFull = true;
   const saved: number[] = [];
   const store = {
@@ -228,7 +228,7 @@ describe('a command', () => {
 });
 
 describe('the ping', () => {
-  test('is asked after each complete sync, and not after others', async () => {
+  test('is checked after each complete sync, and not after others', async () => {
     const receiver = await receiving();
     const { end } = await startWatch({ ping: `${receiver.url}/ping/hidden` });
     for (const outcome of ['complete', 'partial', 'failed', 'complete'] as const) await end(outcome, 0);

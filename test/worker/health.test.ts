@@ -235,7 +235,7 @@ describe('whoever asks slowly', () => {
 describe('a token', () => {
   const token = new Secret('0123456789abcdef0123');
 
-  test('is asked for on every path, where there is one', async () => {
+  test('is required on every path, where there is one', async () => {
     const watched = await startWatch({});
     const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, watched.watch().pages, silentLog, token);
     onTestFinished(() => server.close());

@@ -84,7 +84,7 @@ describe('a job', () => {
     expect(problemsOf(facts({ latest: ran('stopped') }), failed)).toEqual(failed);
   });
 
-  test('is told of in our words, without what the server or a file has said', () => {
+  test('is reported in our words, without what the server or a file has said', () => {
     const [key] = problemsOf(facts({ latest: ran('failed', 3) }), []);
     expect(key).toMatchObject({
       kind: 'job_failed',

@@ -37,7 +37,7 @@ function expectedOf(outcomes: readonly RunOutcome[]): string[] {
 }
 
 test(
-  `${nights} nights of a storm end complete, or say why, and each problem is told once`,
+  `${nights} nights of a storm end complete, or say why, and each problem is reported once`,
   { timeout: 1_800_000, tags: 'full' },
   async () => {
     const sandbox = await startSandbox({ users: 120, chaos: 'storm', now: from });

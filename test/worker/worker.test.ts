@@ -130,7 +130,7 @@ describe('a worker that is started again', () => {
     ]);
   });
 
-  test('does not make up for times that a job did not have then', async () => {
+  test('does not catch up on times that a job did not have then', async () => {
     const place = file();
     const first = startNight({ from: '2026-03-11T12:00Z', jobs: [sync], file: place });
     await first.until('2026-03-11T13:00Z');
@@ -160,7 +160,7 @@ describe('jobs that were read again', () => {
   });
 });
 
-test('the worker can be asked what each job did, does and will do', async () => {
+test('the worker says what each job did, does and will do', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync, users], commands: () => takes(10) });
   await night.until('2026-03-11T02:20Z');
   const { jobs } = await night.worker.view();
@@ -186,7 +186,7 @@ test('a job that is run by hand at its time is skipped', async () => {
   await night.store.endRun('mine', end);
 });
 
-test('a file that cannot be written for a while is told of once, and nothing runs that is not on record', async () => {
+test('a file that cannot be written for a while is reported once, and nothing runs that is not on record', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
   await night.until('2026-03-11T02:00Z');
   const { store } = night;

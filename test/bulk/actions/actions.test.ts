@@ -69,7 +69,7 @@ describe('email', () => {
     expect(await bench.send(batch, 0)).toBe(5);
   });
 
-  test('needs a person where its answer is lost and other emails went to the user meanwhile', async () => {
+  test('needs a person where its response is lost and other emails went to the user meanwhile', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan('email', [email(user)]);
     sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'POST' } });
@@ -164,7 +164,7 @@ describe('create', () => {
     ]);
   });
 
-  test('needs a person where its answer is lost and somebody else took the email meanwhile', async () => {
+  test('needs a person where its response is lost and somebody else took the email meanwhile', async () => {
     const { sandbox, bench } = await start();
     const batch = await bench.plan('create', [newUser]);
     sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'POST' } });

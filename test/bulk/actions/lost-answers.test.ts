@@ -64,7 +64,7 @@ describe.each(cases)('$action', ({ action, method, path, row }) => {
   });
 
   test.each(sample(afterCommit, 2))(
-    'that was done although the answer was %s is settled without sending again',
+    'that was done although the response was %s is settled without sending again',
     async (fault) => {
       const { sandbox, bench, user } = await start();
       const batch = await bench.plan(action, [row(user)]);
@@ -76,7 +76,7 @@ describe.each(cases)('$action', ({ action, method, path, row }) => {
   );
 
   test.each(sample(beforeCommit, 1))(
-    'that was not done, answered %s, stays unknown until two late looks agree',
+    'that was not done, with the response %s, stays unknown until two late looks agree',
     async (fault) => {
       const { sandbox, bench, user } = await start();
       const batch = await bench.plan(action, [row(user)]);

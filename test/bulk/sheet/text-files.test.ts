@@ -89,7 +89,7 @@ describe('A text file', () => {
     expect((await readFixture('headers-only.csv')).rows).toHaveLength(0);
   });
 
-  test('has a row whose cells are fewer than the headers told of, as a line break without quotes makes them', async () => {
+  test('reports a row with fewer cells than headers, as a line break without quotes makes it', async () => {
     const { problems } = await readFixture('line-break-without-quotes.csv');
     const problem = 'the row has 2 cells, the header 3; a cell with a line break needs quotes';
     expect(problems).toEqual([
@@ -98,12 +98,12 @@ describe('A text file', () => {
     ]);
   });
 
-  test('has a cell beyond the headers told of, as a thousands comma makes it; an empty one is nothing', async () => {
+  test('reports a cell beyond the headers, as a thousands comma makes it; an empty one is nothing', async () => {
     const { problems } = await readFixture('row-too-long.csv');
     expect(problems).toEqual([{ row: 3, column: null, problem: 'column D holds "234.00" but has no header' }]);
   });
 
-  test('has unseen characters trimmed from the ends of cells and tells of it; those inside stay', async () => {
+  test('has unseen characters trimmed from the ends of cells and reports it; those inside stay', async () => {
     const sheet = await readFixture('unseen-characters.csv');
     expect(sheet.columns).toEqual(['user_id', 'type', 'amount']);
     expect(grid(sheet)).toEqual([
@@ -117,7 +117,7 @@ describe('A text file', () => {
     expect(sheet.notes.at(-1)).toBe(`unseen characters (no-break or zero-width) ${note}`);
   });
 
-  test('has the errors that a spreadsheet program wrote out told of, with row, column and cell', async () => {
+  test('reports the errors that a spreadsheet program wrote, with row, column and cell', async () => {
     const { problems } = await readFixture('error-values.csv');
     const advice = 'correct its formula, or write the value itself';
     expect(problems).toEqual([
@@ -190,7 +190,7 @@ describe('JSON lines', () => {
     expect(sheet.blankRows).toBe(2);
   });
 
-  test('have a name that stands twice in a line told of', async () => {
+  test('report a name that stands twice in a line', async () => {
     const { problems } = await readFixture('repeated-name.jsonl');
     const problem = '"amount" stands there more than once; keep one of them';
     expect(problems).toEqual([{ row: 1, column: 'amount', problem }]);

@@ -15,7 +15,7 @@ describe('A workbook', () => {
     expect(sheet).toMatchObject({ format: 'xlsx', sheet: 'Credits', delimiter: null, notes: [], problems: [] });
   });
 
-  test('has its first sheet that can be seen read, and hidden ones before it told of', async () => {
+  test('is read from its first visible sheet, and hidden ones before it are reported', async () => {
     const sheet = await readFixture('hidden-first-sheet.xlsx');
     expect(sheet.sheet).toBe('Credits & more');
     expect(grid(sheet)).toEqual(plain);
@@ -25,7 +25,7 @@ describe('A workbook', () => {
     ]);
   });
 
-  test('has the sheet read that was named, in any case of letters, a hidden one too, which is told', async () => {
+  test('is read from the sheet that was named, in any case of letters; a hidden one is reported', async () => {
     expect((await readFixture('hidden-first-sheet.xlsx', 'notes')).columns).toEqual(['note']);
     const hidden = await readFixture('hidden-first-sheet.xlsx', 'Old');
     expect(grid(hidden)).toEqual([[2, '1', 'add', '999']]);
@@ -71,7 +71,7 @@ describe('A workbook', () => {
     expect(sheet.problems).toEqual([{ row: 2, column: 'amount', problem: `the formula "=1+2" ${noValue}` }]);
   });
 
-  test('has cells with errors told of, those that were pasted as text, too', async () => {
+  test('reports cells with errors, those that were pasted as text, too', async () => {
     const { problems } = await readFixture('error-cells.xlsx');
     const advice = 'correct its formula, or write the value itself';
     expect(problems).toEqual([
@@ -110,7 +110,7 @@ describe('A workbook', () => {
     expect(sheet.blankRows).toBe(6);
   });
 
-  test('with hidden rows or columns has them read, and tells so', async () => {
+  test('with hidden rows or columns has them read, and reports it', async () => {
     const sheet = await readFixture('hidden-rows.xlsx');
     expect(grid(sheet)).toEqual(plain);
     expect(sheet.notes).toEqual([
@@ -119,7 +119,7 @@ describe('A workbook', () => {
     ]);
   });
 
-  test('has a cell without a header told of, as far away as it may be', async () => {
+  test('reports a cell without a header, however far away', async () => {
     const sheet = await readFixture('cell-without-header.xlsx');
     expect(sheet.problems).toEqual([{ row: 2, column: null, problem: 'column XFD holds "6" but has no header' }]);
     expect([...sheet.rows].at(-1)?.row).toBe(1_048_576);

@@ -89,7 +89,7 @@ describe('the header of a report', () => {
     [/chart/, '-- chart: pie status users', /^line 11: a chart is written/],
     [/chart/, '-- chart: bar status user', /^line 11: the chart names "user", which is none of the columns; users is$/],
     [/chart/, '-- chart: bar users status', /^line 11: the chart draws "status", which is text$/],
-  ])('tells what is wrong with a line: %s → %s', (from, to, problem) => {
+  ])('says what is wrong with a line: %s → %s', (from, to, problem) => {
     const problems = changed(from, to);
     expect(problems.find((each) => problem.test(each))).toBeDefined();
   });

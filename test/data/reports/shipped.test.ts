@@ -28,7 +28,7 @@ describe('the shipped reports', () => {
     expect(reports.map(({ name }) => name)).toEqual(Object.keys(figures).sort());
   });
 
-  test.each(Object.entries(figures))('%s tells what the server has', (name, figuresOf) => {
+  test.each(Object.entries(figures))('%s says what the server has', (name, figuresOf) => {
     const expected = figuresOf(world);
     expect(world.run(name)).toEqual(expected);
     // Nothing to compare would prove nothing.
@@ -143,7 +143,7 @@ describe('a report at an earlier time', () => {
 
   const withHistory = reports.filter(({ needs }) => needs.every(({ table }) => isResourceName(table)));
 
-  test.each(withHistory)('tells what the server had then: $name', ({ name }) => {
+  test.each(withHistory)('says what the server had then: $name', ({ name }) => {
     const expected = figures[name]?.({ ...world, now: world.before });
     expect(world.run(name, {}, { asOf: world.earlier })).toEqual(expected);
   });

@@ -118,7 +118,7 @@ class ListedServer {
         : this.#shown.slice(Math.min(to, from + offset), Math.min(to, from + offset + paginate));
       const records = users.map((user) => this.#user(user));
       const lastPage = Math.max(1, Math.ceil(total / paginate));
-      const answer = { page, perPage: paginate, lastPage, total, records, bytes: Buffer.alloc(0), milliseconds: 0 };
+      const answer = { page, perPage: paginate, lastPage, total, records, text: '', milliseconds: 0 };
       return Promise.resolve({ ...answer, serverTime: this.now } satisfies Page);
     };
     const getUser: Client['getUser'] = async (user) => {
@@ -135,9 +135,9 @@ class ListedServer {
     const listAs: Client['listAs'] = async (resource, options, parse) => {
       const { page, perPage, lastPage, total, records } = await list(resource, options as never);
       const body = { current_page: page, per_page: perPage, last_page: lastPage, total, data: records };
-      const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(body)).buffer);
+      const text = JSON.stringify(body);
       const headers = { date: new Date(this.now).toUTCString() };
-      return parse({ status: 200, headers, body: bytes, bytes: bytes.length, milliseconds: 0 });
+      return parse({ status: 200, headers, body: text, bytes: text.length, milliseconds: 0 });
     };
     const asked = {
       list,

@@ -191,8 +191,8 @@ class Room {
     this.#bytes = Math.min(usualPageBytes, maxBodyBytes / 2);
   }
 
-  note({ bytes, records }: Page): void {
-    if (records.length > 0) this.#recordBytes = Math.max(this.#recordBytes, bytes.length / records.length);
+  note({ text, records }: Page): void {
+    if (records.length > 0) this.#recordBytes = Math.max(this.#recordBytes, text.length / records.length);
   }
 
   get records(): number {

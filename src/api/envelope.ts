@@ -43,7 +43,7 @@ export interface ListPage {
 export interface Page extends ListPage {
   readonly records: readonly ApiRecord[];
   /** The body as it came. */
-  readonly bytes: Buffer;
+  readonly text: string;
 }
 
 const count = z.union([z.int(), z.string().regex(/^\d+$/).transform(Number)]).pipe(z.int().min(0));
@@ -91,7 +91,7 @@ export function pageOf(response: HttpResponse, requested: number, resource: Reso
     lastPage: Math.max(1, lastPage),
     total,
     records: data,
-    bytes: response.body,
+    text: response.body,
     ...whenOf(response),
   };
 }

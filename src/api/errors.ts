@@ -19,7 +19,7 @@ export interface Response {
   readonly status: number;
   /** The parsed JSON (numbers beyond 2^53 as bigints), or the text where it is none. */
   readonly body: unknown;
-  readonly raw: Buffer;
+  readonly raw: string;
 }
 
 interface ApiErrorOptions extends ErrorOptions {

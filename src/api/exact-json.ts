@@ -10,21 +10,21 @@ const period = 0x2e;
 const zero = 0x30;
 const nine = 0x39;
 
-function isNumeric(byte: number | undefined): boolean {
-  return byte !== undefined && ((byte >= zero && byte <= nine) || byte === period);
-}
-
 /**
- * Whether the bytes hold 16 digits or points in a row anywhere. A run of 16 covers one of every 16 positions, so
+ * Whether the text holds 16 digits or points in a row anywhere. A run of 16 covers one of every 16 positions, so
  * looking at those is enough; the response is known in a sixteenth of the time it takes to look at all.
  */
-export function hasLongNumber(bytes: Uint8Array): boolean {
-  for (let at = longRun - 1; at < bytes.length; at += longRun) {
-    if (!isNumeric(bytes[at])) continue;
+export function hasLongNumber(text: string): boolean {
+  const isNumeric = (at: number): boolean => {
+    const code = text.charCodeAt(at);
+    return (code >= zero && code <= nine) || code === period;
+  };
+  for (let at = longRun - 1; at < text.length; at += longRun) {
+    if (!isNumeric(at)) continue;
     let first = at;
-    while (first > 0 && isNumeric(bytes[first - 1])) first -= 1;
+    while (first > 0 && isNumeric(first - 1)) first -= 1;
     let last = at;
-    while (isNumeric(bytes[last + 1])) last += 1;
+    while (isNumeric(last + 1)) last += 1;
     if (last - first + 1 >= longRun) return true;
   }
   return false;
@@ -52,9 +52,8 @@ const reviveExactly: ReviverWithSource = (_, value, context) =>
  * Parses a body. Integers beyond 2^53 become bigints, decimals that a double would change stay text; the slower way
  * that this takes is used only where such a number may be there. Throws a SyntaxError where the body is not JSON.
  */
-export function parseExactly(bytes: Buffer): unknown {
-  const text = bytes.toString('utf8');
-  if (!hasLongNumber(bytes) && !longExponent.test(text)) return JSON.parse(text) as unknown;
+export function parseExactly(text: string): unknown {
+  if (!hasLongNumber(text) && !longExponent.test(text)) return JSON.parse(text) as unknown;
   return JSON.parse(text, reviveExactly as Parameters<typeof JSON.parse>[1]) as unknown;
 }
 

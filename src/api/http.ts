@@ -11,6 +11,7 @@ import { type Network, openDispatcher } from './network.ts';
 import { bodyScrubber, codeOf, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
 import { type Circumstances, tooLarge, type TransportError, transportErrorOf, wasTimeout } from './transport-error.ts';
 import type { HttpMethod } from '../model/operations.ts';
+import { releaseBytes } from '../model/release-bytes.ts';
 import { secondMs } from '../model/time.ts';
 
 interface Address {
@@ -77,10 +78,11 @@ const decoders: Readonly<Record<string, Decode>> = {
   identity: (bytes) => Promise.resolve(bytes),
 };
 
-const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+// It leaves a byte order mark out.
+const utf8 = new TextDecoder();
 
-/** The body as plain text, of `most` bytes at the most. Rejects with whatever `decodingErrorOf` takes. */
-async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Promise<Buffer> {
+/** The body as text, of `most` bytes at the most; its memory is given back. Rejects with whatever `decodingErrorOf` takes. */
+async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Promise<string> {
   const codings = headerText(headers, 'content-encoding')?.toLowerCase().split(',') ?? [];
   let plain = body;
   // Undone one after the other, the last that was applied first. Nothing may be wrapped around nothing: a 204.
@@ -89,8 +91,9 @@ async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Pr
     if (decode === undefined) throw new Error(`the answer is encoded as ${coding.trim().slice(0, 20)}`);
     plain = await decode(plain, { maxOutputLength: most });
   }
-  if (plain.subarray(0, byteOrderMark.length).equals(byteOrderMark)) plain = plain.subarray(byteOrderMark.length);
-  return plain;
+  const text = utf8.decode(plain);
+  for (const bytes of new Set([body, plain])) releaseBytes(bytes);
+  return text;
 }
 
 function decodingErrorOf(error: unknown, most: number, circumstances: Circumstances): TransportError {
@@ -127,7 +130,7 @@ export interface HttpResponse {
   /** Names in lower case; the key is in none of them. */
   readonly headers: HttpHeaders;
   /** Without the key and passwords, should the server have sent them. */
-  readonly body: Buffer;
+  readonly body: string;
   /** How long the body was on its way here. */
   readonly bytes: number;
   /** From the call to the last byte. */
@@ -250,7 +253,7 @@ function exchange(
         settle();
         const bytes = body.length;
         const milliseconds = performance.now() - started;
-        const deliver = (plain: Buffer) => resolve({ status, headers, body: plain, bytes, milliseconds });
+        const deliver = (text: string) => resolve({ status, headers, body: text, bytes, milliseconds });
         const refuse = (error: unknown) => reject(decodingErrorOf(error, limits.maxBodyBytes, context()));
         decodedBody(body.bytes(), headers, limits.maxBodyBytes).then(deliver, refuse);
       },

@@ -1,6 +1,5 @@
 /** Takes keys and passwords out of what somebody may read, and out of responses before anybody does. */
 import {
-  formsOf,
   hiderOf,
   passwordsTold,
   withoutPasswordFields,
@@ -34,30 +33,19 @@ const shortestInBodies = 12;
  * the byte where no letter is written as an escape. A page of a thousand records takes a millisecond. The response to a
  * write is looked at once more, by `scrubbedOf`.
  */
-export function bodyScrubber(key: string): (body: Buffer, method: HttpMethod, status: number) => Buffer {
+export function bodyScrubber(key: string): (body: string, method: HttpMethod, status: number) => string {
   const hide = key.length < shortestInBodies ? (text: string) => text : hiderOf([key]);
-  return (body, method, status) =>
-    rewritten(body, (text) => {
-      const clean = hide(withPlainLetters(text));
-      return method === 'GET' ? withoutPasswordFields(clean, status < 300) : clean;
-    });
+  return (body, method, status) => {
+    const clean = hide(withPlainLetters(body));
+    return method === 'GET' ? withoutPasswordFields(clean, status < 300) : clean;
+  };
 }
 
 /** The response to a write without those words, and without a password that a sentence of it tells. */
-export function scrubbedOf(body: Buffer, words: readonly string[]): Buffer {
+export function scrubbedOf(body: string, words: readonly string[]): string {
   // What it tells under the name of a password, it may tell in its other words as well.
-  const reported = passwordsTold(body.toString('utf8'));
-  // Bytes are taken for letters, so those that are not touched stay what they are.
-  const asBytes = (word: string) => formsOf(word).map((form) => Buffer.from(form).toString('latin1'));
-  const hide = hiderOf([...words, ...reported], asBytes);
-  return rewritten(body, (text) => withoutPasswords(hide(withPlainLetters(text))));
-}
-
-function rewritten(body: Buffer, change: Redact): Buffer {
-  const text = body.toString('latin1');
-  const clean = change(text);
-  if (clean === text) return body;
-  return Buffer.from(clean, 'latin1');
+  const hide = hiderOf([...words, ...passwordsTold(body)]);
+  return withoutPasswords(hide(withPlainLetters(body)));
 }
 
 /** The headers without the key. */

@@ -34,7 +34,7 @@ export class UnreadableResponse extends Error {
 
 /** Whether the body is a web page. What begins as JSON is read as JSON, and a page is a page, whatever the type says. */
 export function isHtml(response: Pick<HttpResponse, 'body' | 'headers'>): boolean {
-  const start = response.body.subarray(0, 256).toString('latin1').trimStart();
+  const start = response.body.slice(0, 256).trimStart();
   if (start === '' || start.startsWith('{') || start.startsWith('[')) return false;
   return start.startsWith('<') || contentTypeOf(response.headers).startsWith('text/html');
 }
@@ -44,7 +44,7 @@ export function isHtml(response: Pick<HttpResponse, 'body' | 'headers'>): boolea
  * not JSON, or a refusal under a status of success.
  */
 export function bodyOf(response: HttpResponse): unknown {
-  if (response.body.length === 0) throw new UnreadableResponse('the answer is empty');
+  if (response.body === '') throw new UnreadableResponse('the answer is empty');
   if (isHtml(response)) throw new UnreadableResponse('the answer is a web page', { html: true });
   let body: unknown;
   try {
@@ -106,8 +106,8 @@ export function shortLine(text: string): string {
 
 /** The same of a response whose body may be anything: what is neither shape, nor a web page, is told as it stands. */
 export function problemsOf(response: Pick<HttpResponse, 'body' | 'headers'>): string[] {
-  if (response.body.length === 0 || isHtml(response)) return [];
-  const asItStands = [shortLine(response.body.toString('utf8'))];
+  if (response.body === '' || isHtml(response)) return [];
+  const asItStands = [shortLine(response.body)];
   try {
     const problems = problemsIn(parseExactly(response.body));
     return problems.length > 0 ? problems : asItStands;

@@ -24,11 +24,11 @@ export function responseOf(response: HttpResponse): Response {
   return { status: response.status, body: parsedOrText(response.body), raw: response.body };
 }
 
-function parsedOrText(body: Buffer): unknown {
+function parsedOrText(body: string): unknown {
   try {
     return parseExactly(body);
   } catch {
-    return body.toString('utf8');
+    return body;
   }
 }
 

@@ -84,7 +84,7 @@ function judged(response: HttpResponse, name: RequestName, now: number): Respons
 }
 
 function succeeded(response: HttpResponse, { request, redact }: RequestName): Response {
-  if (response.status === 204 && response.body.length === 0) return responseOf(response);
+  if (response.status === 204 && response.body === '') return responseOf(response);
   try {
     bodyOf(response);
   } catch (error) {

@@ -255,7 +255,7 @@ function responded(
     kind: 'answered',
     response: kind,
     httpStatus: response?.status ?? null,
-    text: response === undefined ? null : client.redact(response.raw.toString('utf8')),
+    text: response === undefined ? null : client.redact(response.raw),
     problem: error === null ? null : client.redact(error.message),
     stop: null,
   };

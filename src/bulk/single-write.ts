@@ -18,7 +18,7 @@ export async function recordedWrite(
 ): Promise<Response> {
   const number = await journal.beginWrite(write);
   const ended = async (end: Pick<WriteEnd, 'state' | 'problem'>, response: Response | undefined): Promise<void> => {
-    const text = response === undefined ? null : redact(response.raw.toString('utf8'));
+    const text = response === undefined ? null : redact(response.raw);
     await journal.endWrite(number, { ...end, httpStatus: response?.status ?? null, answer: text });
   };
   try {

@@ -94,15 +94,14 @@ function noteLeft(context: CliContext, table: RecordTable): void {
   printNote(context, `No room for ${table.left.join(', ')}: widen the terminal, or use --json.`);
 }
 
-function bytesAsText(raw: Buffer): string {
-  const text = raw.toString('utf8');
+function withLineEnd(text: string): string {
   return text.endsWith('\n') ? text : `${text}\n`;
 }
 
 /** One page of a list. */
 export function printPage(context: CliContext, resource: Resource, include: readonly string[], page: Page): void {
   if (context.json()) {
-    context.stdout.write(harmless(bytesAsText(page.bytes)));
+    context.stdout.write(harmless(withLineEnd(page.text)));
     return;
   }
   const table = layOut(namesOf(resource, include), page.records, roomOf(context));
@@ -189,12 +188,12 @@ export function printResponse(context: CliContext, { body, raw, status }: Respon
 }
 
 /** The body as one JSON document: itself where it is JSON, else its text as a string, or null where it is empty. */
-export function jsonText(raw: Buffer): string {
-  if (raw.length === 0) return 'null\n';
+export function jsonText(raw: string): string {
+  if (raw === '') return 'null\n';
   try {
     parseExactly(raw);
   } catch {
-    return `${JSON.stringify(raw.toString('utf8'))}\n`;
+    return `${JSON.stringify(raw)}\n`;
   }
-  return bytesAsText(raw);
+  return withLineEnd(raw);
 }

@@ -1,4 +1,5 @@
 /** Opens what syncs and compares a mirror, as every command and every test does. */
+import { setFlagsFromString } from 'node:v8';
 import type { Client } from '../api/client.ts';
 import { openApi } from '../api/open.ts';
 import { OperatorError } from '../model/errors.ts';
@@ -75,11 +76,20 @@ type RunSync = (
   progress: SyncProgress,
 ) => Promise<SyncResult>;
 
+/**
+ * The collector lets the heap of young objects double whenever a page outlives it, and garbage with it: 230 MB where 200
+ * do, for no less of the processor. It stays as large as loading the program has made it.
+ */
+function keepHeapSmall(): void {
+  setFlagsFromString('--semi-space-growth-factor=1');
+}
+
 /** The parts of a sync, wired; gives the function that runs one. */
 export function openSync(surroundings: Surroundings, releases: Releases): RunSync {
   const { settings, clock, signal } = surroundings;
   const client = openApi(surroundings, releases);
   const { windowPages, brake } = settings.sync;
+  keepHeapSmall();
   const { users, packages, emails } = settings.resources;
   return (request, progress) => {
     const options = { client, file: settings.store.mirror, pageSize: settings.api.pageSize, clock, signal, progress };
@@ -107,6 +117,7 @@ export function openVerify(
   const { settings, clock, signal } = surroundings;
   const client = openApi(surroundings, releases);
   const { concurrency, pageSize } = settings.api;
+  keepHeapSmall();
   return async (request, progress) => {
     const options = { client, file: settings.store.mirror, pageSize, clock, signal, progress };
     const result = await releases.add(openVerifyEngine(options)).run({ ...request, concurrency });

@@ -66,7 +66,7 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
     const { total, lastPage, perPage } = known;
     return { page: task.page, total, lastPage, perPage, ...whenOf(response), ...nothing };
   }
-  const { records: all, bytes: _bytes, ...page } = pageOf(response, task.page, resource);
+  const { records: all, text: _text, ...page } = pageOf(response, task.page, resource);
   const records = places === undefined ? all : all.slice(places.from, places.to);
   const createdAt = records.map((record) => record['created_at']);
   return {

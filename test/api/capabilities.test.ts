@@ -194,7 +194,7 @@ function listIn(zone: string): Client['list'] {
       lastPage: Math.max(1, Math.ceil(found.length / paginate)),
       total: found.length,
       records: found.slice(0, paginate),
-      bytes: Buffer.alloc(0),
+      text: '',
       milliseconds: 1,
     });
   };

@@ -24,7 +24,7 @@ function listOf({ total, bad, most }: Host): { readonly ask: RequestPage; readon
     }
     const records = places.map((id) => ({ id }));
     const lastPage = Math.max(1, Math.ceil(total / size));
-    return Promise.resolve({ page, perPage: size, lastPage, total, records, bytes: Buffer.alloc(0), milliseconds: 0 });
+    return Promise.resolve({ page, perPage: size, lastPage, total, records, text: '', milliseconds: 0 });
   };
   return { ask, asked };
 }

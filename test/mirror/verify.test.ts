@@ -253,11 +253,11 @@ test(
   async () => {
     const { sandbox, file } = await mirrored();
     const alter = (response: HttpResponse) => {
-      const body = JSON.parse(response.body.toString()) as { data: Record<string, unknown>[] };
+      const body = JSON.parse(response.body) as { data: Record<string, unknown>[] };
       const data = body.data.map(({ created_at: createdAt, ...rest }) =>
         rest['id'] === 5 ? rest : { ...rest, created_at: createdAt },
       );
-      return { ...response, body: Buffer.from(JSON.stringify({ ...body, data })) };
+      return { ...response, body: JSON.stringify({ ...body, data }) };
     };
     const { report } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'], alter });
     expect(report.resources.users).toMatchObject({

@@ -99,7 +99,7 @@ interface ChildOptions {
 }
 
 /**
- * Starts `admin-mirror` with these arguments. Once the signal is aborted the process is told so by a signal of its own, and
+ * Starts `admin-mirror` with these arguments. Once the signal is aborted the process gets a signal of its own, and
  * ended when it has not stopped in time. Where this process is killed, it stops in order.
  */
 export function startChild(
@@ -140,7 +140,7 @@ function endAll(): void {
   for (const child of children) endGroup(child);
 }
 
-/** Whoever sends a second signal does not wait for anything. */
+/** A second signal ends everything at once. */
 function endWithUs(child: ChildProcess): void {
   if (children.size === 0) process.on('exit', endAll);
   children.add(child);
@@ -224,7 +224,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** What the command called an error, without the advice for whoever sits before it. */
+/** What the command called an error, without the advice for a person. */
 function problemOf(complaints: readonly string[], code: number | null, endedBy: NodeJS.Signals | null): string | null {
   if (code === 0) return null;
   const error = complaints.findLast((line) => line.startsWith('error: '));

@@ -159,7 +159,7 @@ async function sendTestAlert(context: CliContext): Promise<void> {
   const ports = { userAgent, folder, environment: withoutSecrets(environment), log: await openLog(context) };
   const channels = Object.entries(channelsOf({ ...alerts, network: networkOf(settings) }, ports));
   if (channels.length === 0) {
-    throw new UsageError('there is nobody to alert', {
+    throw new UsageError('no alert channel is set', {
       advice: 'Set alerts.webhook or alerts.command in the config file, or ADMIN_MIRROR_ALERTS_WEBHOOK or …_COMMAND.',
     });
   }
@@ -171,7 +171,7 @@ async function sendTestAlert(context: CliContext): Promise<void> {
   );
   if (context.json()) printJson(context, { alerts: results });
   for (const { channel, id, problem } of context.json() ? [] : results) {
-    printLine(context, `${channel}: ${problem ?? `took it (${id})`}`);
+    printLine(context, `${channel}: ${problem ?? `delivered (${id})`}`);
   }
   const failed = results.filter(({ problem }) => problem !== null);
   if (failed.length > 0) {

@@ -22,7 +22,7 @@ import type { Alert, AlertBook, Channel, Message, Problem, WorkerStore } from '.
 type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<string | null>;
 export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
 
-/** After this time an undelivered message is of no use to anybody. */
+/** An undelivered message that is older is of no use. */
 const longestMs = 7 * dayMs;
 
 /** What became of a try to deliver a message. */
@@ -167,7 +167,7 @@ export class Alerts {
     });
   }
 
-  /** Tries the message once, or drops it where there is nobody to take it. Never rejects; stopped, it leaves it as it was. */
+  /** Tries the message once, or drops it where its channel is gone. Never rejects; stopped, it leaves it as it was. */
   async #deliverOnce(message: Message): Promise<void> {
     const { channels, clock, log, signal } = this.#ports;
     const { channel } = message;
@@ -204,7 +204,7 @@ export class Alerts {
   }
 }
 
-/** One that lasts is sent again after this time: what was said a week ago has been forgotten, or was overlooked. */
+/** One that lasts is sent again after this time: an alert of a week ago has been forgotten, or was overlooked. */
 const reminderMs = dayMs;
 
 export interface AlertStep {
@@ -256,36 +256,19 @@ export interface Sender {
   readonly pasteable?: (text: string) => string;
 }
 
-export interface AlertPayload {
-  readonly id: string;
-  readonly problem: string;
-  readonly kind: Alert['kind'];
-  readonly resolved: boolean;
-  readonly text: string;
-  /** What to do next; null where it is over. */
-  readonly next: string | null;
-  readonly at: Timestamp;
-  readonly since: Timestamp;
-  readonly job: string | null;
-  readonly run: string | null;
-  readonly outcome: string | null;
-  readonly exit_code: number | null;
-  readonly host: string;
-  readonly profile: string | null;
-  readonly version: string;
-}
+export type AlertPayload = Readonly<ReturnType<typeof payloadOf>>;
 
 /** @param id of this message: however often it is sent, it stays the same */
 export function payloadOf(
   { kind: step, alert }: AlertStep,
   id: string,
   at: Timestamp,
-  { pasteable = (text) => text, ...sender }: Sender,
-): AlertPayload {
+  { pasteable = (text) => text, host, profile, version }: Sender,
+) {
   const { problem, kind, text, since, job, run, outcome, exitCode } = alert;
   const isOver = step === 'ends';
   const next = isOver || alert.next === null ? null : pasteable(alert.next);
-  const place = sender.profile === null ? sender.host : `${sender.host}, ${sender.profile}`;
+  const place = profile === null ? host : `${host}, ${profile}`;
   return {
     id,
     problem,
@@ -299,7 +282,9 @@ export function payloadOf(
     run,
     outcome,
     exit_code: exitCode,
-    ...sender,
+    host,
+    profile,
+    version,
   };
 }
 

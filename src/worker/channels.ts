@@ -1,6 +1,6 @@
 /**
- * The ways out that the settings name: a webhook, a program of the operator's own, and the ping after each complete sync, so
- * that somebody else notices when none comes any more.
+ * Where alerts go: a webhook, and a program of the operator's own; and the ping after each complete sync, so that another
+ * service notices when none comes any more.
  */
 import { spawn } from 'node:child_process';
 import { request } from 'undici';
@@ -38,14 +38,11 @@ export function channelsOf({ webhook, command, network = {} }: ChannelSettings, 
 }
 
 /** Why it failed; null where it did not. */
-async function problemOf(trying: Promise<void>): Promise<string | null> {
-  try {
-    await trying;
-    return null;
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
-}
+const problemOf = (trying: Promise<void>): Promise<string | null> =>
+  trying.then(
+    () => null,
+    (error: unknown) => (error instanceof Error ? error.message : String(error)),
+  );
 
 const requestLimitMs = 10 * secondMs;
 
@@ -58,8 +55,9 @@ interface SentRequest {
 }
 
 /**
- * Sends one request to an address that must not be named: bounded in time, redirects not followed, the body not read; resolves where it was responded with a 2xx. Rejects with an Error whose message names the host alone: the
- * transport's own messages may have the address in them.
+ * Sends one request to an address that must not be named: bounded in time, redirects not followed, the body not
+ * read; resolves where the status is 2xx. Rejects with an Error whose message names the host alone: the transport's own messages
+ * may have the address in them.
  */
 export async function sendRequest(address: SecretAddress, sent: SentRequest, signal: AbortSignal): Promise<void> {
   const status = await statusOf(address, sent, signal);
@@ -86,7 +84,7 @@ async function statusOf(
     await response.body.dump({ limit: 65_536, signal: limit }).catch(() => {});
     return response.statusCode;
   } catch (error) {
-    // The cause is left out: it may have the address in it, and whoever logs an error logs its cause.
+    // The cause is left out: it may have the address in it, and a logged error has its cause with it.
     // oxlint-disable-next-line preserve-caught-error
     if (limit.aborted) throw new Error(`${address.host} gave no response within ${requestLimitMs / secondMs} s`);
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'no connection';
@@ -124,7 +122,7 @@ export function runAlertCommand(
   return new Promise((resolve, reject) => {
     const child = spawn(program, words, {
       cwd: folder,
-      env: { ...environment, ...fieldsOf(payload) },
+      env: { ...environment, ...variablesOf(payload) },
       stdio: 'pipe',
       // A group of its own, so that what it has started ends with it.
       detached: true,
@@ -142,7 +140,7 @@ export function runAlertCommand(
     function settle(problem: string | undefined): void {
       clearTimeout(timer);
       signal.removeEventListener('abort', end);
-      if (output.trim() !== '') log.info({ alert: payload.id }, `the alert command said: ${output.trim()}`);
+      if (output.trim() !== '') log.info({ alert: payload.id }, `the alert command printed: ${output.trim()}`);
       if (problem === undefined) resolve();
       else reject(new Error(problem));
     }
@@ -170,21 +168,16 @@ export function runAlertCommand(
   });
 }
 
-function fieldsOf({ id, problem, kind, resolved, text, job, run, outcome, exit_code }: AlertPayload) {
-  return {
-    ALERT_ID: id,
-    ALERT_PROBLEM: problem,
-    ALERT_KIND: kind,
-    ALERT_RESOLVED: resolved ? '1' : '0',
-    ALERT_TEXT: text,
-    ALERT_JOB: job ?? '',
-    ALERT_RUN: run ?? '',
-    ALERT_OUTCOME: outcome ?? '',
-    ALERT_EXIT_CODE: exit_code === null ? '' : String(exit_code),
-  };
+const given = ['id', 'problem', 'kind', 'resolved', 'text', 'job', 'run', 'outcome', 'exit_code'] as const;
+
+/** `ALERT_EXIT_CODE` and so on; yes is 1, no is 0, and nothing is empty. */
+function variablesOf(payload: AlertPayload): Readonly<Record<string, string>> {
+  const textOf = (value: string | number | boolean | null) =>
+    String(typeof value === 'boolean' ? Number(value) : (value ?? ''));
+  return Object.fromEntries(given.map((name) => [`ALERT_${name.toUpperCase()}`, textOf(payload[name])]));
 }
 
-/** The next complete sync pings again; until then a receiver that is down for a quarter of an hour must not cry wolf. */
+/** The next complete sync pings again; until then, a receiver that is down for a quarter of an hour is not reported. */
 const mostAttempts = 5;
 
 interface PingPorts {

@@ -98,7 +98,7 @@ function decideOne({ job, occurrences }: ScheduledJob, state: JobState, world: W
   }
   const late = now - expectedAt(job, due.occurrence, before) > onTimeMs;
   if (late && !job.catchUp) {
-    return { kind: 'skip', job, ...due, outcome: 'missed', why: 'nobody was there at its time' };
+    return { kind: 'skip', job, ...due, outcome: 'missed', why: 'no worker was running at its time' };
   }
   return { kind: 'run', job, ...due, late, attempt: 1 };
 }

@@ -1,5 +1,5 @@
 /**
- * What the worker answers over HTTP: whether it is healthy and ready, and its measures. Three paths that are only read need
+ * What the worker serves over HTTP: whether it is healthy and ready, and its metrics. Three paths that are only read need
  * no framework: `node:http` has all of it, and a worker that runs for months loads nothing more.
  */
 import { timingSafeEqual } from 'node:crypto';
@@ -17,7 +17,7 @@ interface Response {
   readonly body: string;
 }
 
-/** By path; each is asked anew for each request. */
+/** By path; each is called for each request. */
 export type Pages = Readonly<Record<string, () => Response | Promise<Response>>>;
 
 interface HealthServer {
@@ -31,7 +31,10 @@ export function jsonResponse(isGood: boolean, body: unknown): Response {
   return { status: isGood ? 200 : 503, type: 'application/json; charset=utf-8', body: `${JSON.stringify(body)}\n` };
 }
 
-/** Begins to response; where there is a token, those who send it as their bearer token. Throws a UsageError where the address cannot be listened on. */
+/**
+ * Serves the pages; where there is a token, to those who send it as their bearer token. Throws a UsageError where the
+ * address cannot be listened on.
+ */
 export async function openHealthServer(
   { host, port }: { readonly host: string; readonly port: number },
   pages: Pages,
@@ -40,12 +43,12 @@ export async function openHealthServer(
 ): Promise<HealthServer> {
   const server = createServer({ connectionsCheckingInterval: secondMs }, (request, response) => {
     respond(request, response, { host, pages, token }).catch((error: unknown) => {
-      log.error({ path: pathOf(request) }, `a question about health could not be answered: ${String(error)}`);
+      log.error({ path: pathOf(request) }, `the response to a request for health failed: ${String(error)}`);
       if (!response.headersSent) send(response, 500, 'text/plain', 'this is a bug in admin-mirror; its log has more\n');
       else response.destroy();
     });
   });
-  // Whoever asks is a program nearby: what takes longer is stuck, and must not pile up.
+  // Clients are programs nearby: a request that takes longer is stuck, and must not pile up.
   server.requestTimeout = 5 * secondMs;
   server.headersTimeout = 5 * secondMs;
   server.keepAliveTimeout = 5 * secondMs;
@@ -130,11 +133,11 @@ async function respond(
 ): Promise<void> {
   if (!mayRead(request, token)) {
     response.setHeader('WWW-Authenticate', 'Bearer');
-    send(response, 401, 'text/plain', 'this wants the token of worker.token\n');
+    send(response, 401, 'text/plain', 'this needs the token of worker.token\n');
     return;
   }
   if (token === undefined && !isForUs(request, host)) {
-    send(response, 403, 'text/plain', `this answers at ${host} and names of this machine alone\n`);
+    send(response, 403, 'text/plain', `send requests to ${host} or a name of this machine\n`);
     return;
   }
   const path = pathOf(request);

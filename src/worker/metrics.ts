@@ -1,6 +1,6 @@
 /**
- * The worker's measures in the text that Prometheus reads. What happened is counted from the worker's start, as it tells of
- * it; what is so, is set anew each time that somebody asks. docs/worker.md, "Metrics", lists them.
+ * The worker's metrics in the text that Prometheus reads. Counters count its events from its start; gauges are set at each
+ * request. docs/worker.md, "Metrics", lists them.
  */
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { parseInstant, secondMs } from '../model/time.ts';
@@ -45,9 +45,11 @@ export function openMetrics(version: string): Metrics {
     'job',
     'outcome',
   ]);
-  const requests = counter('requests_total', 'Requests of the sync jobs by HTTP status; none: no whole answer came.', [
-    'status',
-  ]);
+  const requests = counter(
+    'requests_total',
+    'Requests of the sync jobs by HTTP status; none: no whole response came.',
+    ['status'],
+  );
   const retries = counter('retries_total', 'Requests of the sync jobs that were tries after a failure.', []);
   const records = counter('records_total', 'Records that the sync jobs received, and what came of them.', [
     'resource',

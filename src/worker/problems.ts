@@ -1,6 +1,6 @@
 /**
  * What is wrong right now, how fresh the mirror is, and what to do next: a pure function of the jobs' last runs, of what was read of mirror and journal, and of what is
- * known to be wrong already. Its words are ours alone: what a server or a file has said stays in the log, since an alert is
+ * known to be wrong already. Its words are ours alone: the words of a server or a file stay in the log, since an alert is
  * sent to others.
  */
 import { counted } from '../model/counted.ts';
@@ -20,7 +20,7 @@ export interface Facts {
   readonly trouble: string | undefined;
 }
 
-/** The problems there are. What cannot be judged now stays as `known` has it: one cannot be over because nobody could look. */
+/** The problems there are. What cannot be judged now stays as `known` has it: one is not over because the files cannot be read. */
 export function problemsOf(facts: Facts, known: readonly Problem[]): Problem[] {
   const standing = new Map(known.map((each) => [each.problem, each]));
   const keep = (...kinds: readonly ProblemKind[]) => known.filter(({ kind }) => kinds.includes(kind));
@@ -50,23 +50,21 @@ function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<s
   const before = [partial, failed].filter((each) => each !== undefined);
   if (latest === undefined) return before;
   const { run, exitCode, outcome } = latest;
-  const more = { job: name, run, outcome, exitCode, next: nextStepOf(outcome, exitCode) };
+  const { text, next } = endWords(outcome, exitCode);
+  const more = { job: name, run, outcome, exitCode, next };
   switch (outcome) {
     case 'complete':
       return [];
     case 'partial':
       if (failed !== undefined) return before;
-      return [problem('job_partial', name, `${name} was not complete${partsOf(latest)}`, more)];
+      return [problem('job_partial', name, `${name} ${text}${partsOf(latest)}`, more)];
     case 'failed':
     case 'locked':
     case 'timed_out':
     case 'interrupted':
     case 'killed':
     case 'missed':
-      return [
-        ...(partial === undefined ? [] : [partial]),
-        problem('job_failed', name, `${name} ${outcomeOfExit(outcome, exitCode)}`, more),
-      ];
+      return [...(partial === undefined ? [] : [partial]), problem('job_failed', name, `${name} ${text}`, more)];
     case 'stopped':
     case 'skipped':
     case 'overlapped':
@@ -110,7 +108,7 @@ function heldBack(mirror: Look<MirrorHealth>): Problem[] {
     );
 }
 
-/** Rows that may have happened, of a batch that nobody is at. While somebody is, it may come to a response. */
+/** Rows that may have happened, of a batch that no process is working on: one that works on it may still settle them. */
 function openBatches(journal: Look<JournalHealth>, standing: ReadonlyMap<string, Problem>): Problem[] {
   const open = 'found' in journal ? journal.found.open : [];
   return open.flatMap(({ batch, rows, isInHand }) => {
@@ -130,7 +128,7 @@ export function latenessOf({ occurrence, startedAt }: JobRun): number | null {
 
 interface ResourceFreshness {
   readonly fresh_as_of: Timestamp | null;
-  /** Since its `fresh_as_of`; where it has none, since the last that a run had proven, or since it was first asked for. */
+  /** Since its `fresh_as_of`; where it has none, since the last that a run had proven, or since the first request for it. */
   readonly staleness_seconds: number;
   readonly is_fresh: boolean;
 }
@@ -146,18 +144,15 @@ export interface Freshness {
 }
 
 /**
- * A mirror that was never complete has its time, too: from when it was first asked for, so that a first sync of hours is
- * no alarm, and starting the worker again and again does not put it off. Resources that no sync was asked for don't count.
+ * A mirror that was never complete has its time, too: from the first request for it, so that a first sync of hours is
+ * no alarm, and starting the worker again and again does not put it off. Resources that no sync reads don't count.
  * @param startedAt of the worker: from then on counts what there is no mirror of at all
  */
 export function freshnessOf(
   mirror: Look<MirrorHealth>,
-  {
-    startedAt,
-    now,
-    maxStalenessMs,
-  }: { readonly startedAt: number; readonly now: number; readonly maxStalenessMs: number },
+  times: { readonly startedAt: number; readonly now: number; readonly maxStalenessMs: number },
 ): Freshness {
+  const { startedAt, now, maxStalenessMs } = times;
   const max_staleness_seconds = maxStalenessMs / secondMs;
   if ('problem' in mirror) {
     return { is_fresh: false, staleness_seconds: 0, max_staleness_seconds, resources: {}, problem: mirror.problem };
@@ -198,69 +193,52 @@ export const steps = {
     `Next: \`admin-mirror bulk resume ${batch}\` looks again; do not send those rows by other means`,
 } as const;
 
-/** By how a job ended; null where nothing is to be done. */
-export function nextStepOf(outcome: RunOutcome | null, exitCode: number | null): string | null {
+const codes: Readonly<Record<number, { readonly text: string; readonly next: string }>> = {
+  1: { text: 'failed because of a bug in admin-mirror', next: steps.log },
+  2: { text: 'was refused: wrong settings or input, or a file that cannot be used', next: steps.doctor },
+  3: { text: 'failed: the server refused the key', next: steps.doctor },
+  4: { text: 'failed: the server could not be reached, or gave no usable response', next: steps.doctor },
+  6: { text: 'found a difference between the mirror and the server', next: steps.verify },
+  8: {
+    text: 'sent something, and the outcome is unknown',
+    next: 'Next: `admin-mirror bulk status` names the batch; go on with `admin-mirror bulk resume`',
+  },
+};
+
+const restart = 'Next: see that the worker runs (`admin-mirror status`); the next run goes on where this one was';
+
+/** What is to be read behind the name of a job that ended so, and what to do next; null where nothing is to be done. */
+export function endWords(outcome: RunOutcome | null, exitCode: number | null): { text: string; next: string | null } {
   switch (outcome) {
     case 'partial':
-      return steps.status;
+      return { text: 'was not complete', next: steps.status };
     case 'failed':
-      return byExitCode[exitCode ?? 1] ?? steps.log;
+      if (exitCode === null) return { text: 'was ended by a signal, or could not be run', next: steps.log };
+      return {
+        text: `${codes[exitCode]?.text ?? 'failed'} (exit code ${exitCode})`,
+        next: codes[exitCode]?.next ?? steps.log,
+      };
     case 'locked':
-      return 'Next: wait for the other run, or see which it is with `admin-mirror status`';
+      return {
+        text: 'did nothing: another run held the lock',
+        next: 'Next: wait for the other run, or see which it is with `admin-mirror status`',
+      };
     case 'timed_out':
-      return 'Next: raise the timeout of the job; what was read is kept';
-    case 'missed':
-    case 'killed':
+      return {
+        text: 'took longer than its timeout allows and was stopped',
+        next: 'Next: raise the timeout of the job; what was read is kept',
+      };
     case 'interrupted':
-      return 'Next: see that the worker runs (`admin-mirror status`); the next run goes on where this one was';
+      return { text: 'was stopped by a signal', next: restart };
+    case 'killed':
+      return { text: 'ended with the worker, which died', next: restart };
+    case 'missed':
+      return { text: 'did not run: no worker was running at its time', next: restart };
     case 'complete':
     case 'stopped':
     case 'skipped':
     case 'overlapped':
     case null:
-      return null;
-  }
-}
-
-const byExitCode: Readonly<Record<number, string>> = {
-  2: steps.doctor,
-  3: steps.doctor,
-  4: steps.doctor,
-  5: steps.status,
-  6: steps.verify,
-  8: 'Next: `admin-mirror bulk status` names the batch; go on with `admin-mirror bulk resume`',
-};
-
-const codes: Readonly<Record<number, string>> = {
-  1: 'met a bug in admin-mirror',
-  2: 'was refused: wrong settings or input, or a file that cannot be used',
-  3: 'failed: the server refused the key',
-  4: 'failed: the server could not be reached, or gave no answer of use',
-  6: 'found a difference between the mirror and the server',
-  8: 'sent something, and nobody knows whether it happened',
-};
-
-/** What is to be read behind the name of a job that did not come to a good end. */
-export function outcomeOfExit(outcome: RunOutcome, exitCode: number | null): string {
-  switch (outcome) {
-    case 'locked':
-      return 'did nothing: another run held the lock';
-    case 'timed_out':
-      return 'took longer than its timeout allows and was stopped';
-    case 'interrupted':
-      return 'was stopped by a signal';
-    case 'killed':
-      return 'ended with the worker, which died';
-    case 'missed':
-      return 'did not run: nobody was there at its time';
-    case 'complete':
-    case 'partial':
-    case 'stopped':
-    case 'skipped':
-    case 'overlapped':
-      return `is ${outcome}`;
-    case 'failed':
-      if (exitCode === null) return 'was ended by a signal, or could not be run';
-      return `${codes[exitCode] ?? 'failed'} (exit code ${exitCode})`;
+      return { text: `is ${outcome ?? 'running'}`, next: null };
   }
 }

@@ -4,7 +4,7 @@ import { schedule } from 'node-cron';
 /** Resolves after so many ms, or as soon as the signal is aborted; never rejects. */
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>;
 
-/** `setTimeout` takes no more; whoever waits longer looks at the time again. */
+/** `setTimeout` takes no more; a caller that waits longer looks at the time again. */
 const longestMs = 2 ** 31 - 1;
 
 /** Waits so many ms, or until the signal is aborted. */

@@ -205,7 +205,7 @@ export class Watch {
   async #notReady(): Promise<string | null> {
     try {
       const owner = await this.#ports.store.scheduler();
-      if (owner === undefined || owner.pid !== process.pid) return 'the worker does not own the lock of the schedule';
+      if (owner === undefined || owner.pid !== process.pid) return 'the worker does not hold the lock of the schedule';
       if ((await this.#ports.view()).isStopping) return 'the worker stops';
     } catch (error) {
       if (error instanceof OperatorError) return error.message;

@@ -13,7 +13,7 @@ export interface CommandEnd {
   readonly exitCode: number | null;
   /** What it printed under --json; null where that was no JSON. */
   readonly report: unknown;
-  /** What it said was wrong. */
+  /** What it reported as wrong. */
   readonly problem: string | null;
 }
 

@@ -20,13 +20,13 @@ function configured(text: string): string {
 const nightly = 'jobs:\n  - { name: nightly, run: sync, cron: "0 0 29 2 *" }\n';
 
 describe('schedule --test-alert', () => {
-  test('sends one alert by each way out and says who took it', async () => {
+  test('sends one alert by each channel and says whether it was delivered', async () => {
     const receiver = await openReceiver();
     onTestFinished(() => receiver.close());
     const folder = configured(`alerts: { webhook: "${receiver.url}/hidden", command: "cat" }\n`);
     const { code, stdout } = await invoke(['schedule', '--test-alert'], { folder });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^webhook: took it \([\da-f-]{36}\)\ncommand: took it \([\da-f-]{36}\)\n$/);
+    expect(stdout).toMatch(/^webhook: delivered \([\da-f-]{36}\)\ncommand: delivered \([\da-f-]{36}\)\n$/);
     expect(receiver.alerts()).toEqual([expect.objectContaining({ kind: 'test', resolved: false })]);
   });
 
@@ -44,7 +44,7 @@ describe('schedule --test-alert', () => {
     expect(seen).not.toContain('the-key-of-staging');
   });
 
-  test('ends with 4 where one was not taken, and with 2 where there is nobody to alert', async () => {
+  test('ends with 4 where one was not taken, and with 2 where no channel is set', async () => {
     const receiver = await openReceiver();
     onTestFinished(() => receiver.close());
     receiver.answer = 404;
@@ -55,7 +55,7 @@ describe('schedule --test-alert', () => {
     expect(stdout + stderr).not.toContain('hidden');
     expect(await invoke(['schedule', '--test-alert'])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('there is nobody to alert'),
+      stderr: expect.stringContaining('no alert channel is set'),
     });
   });
 });

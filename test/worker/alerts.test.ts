@@ -223,7 +223,7 @@ describe('a command', () => {
       'sync was not complete: users partial. Next: `admin-mirror status` says which part and why; then `admin-mirror sync`',
       'over: sync was not complete: users partial',
     ]);
-    expect(lines.join('\n')).toContain('the alert command said: thanks');
+    expect(lines.join('\n')).toContain('the alert command printed: thanks');
   });
 });
 

@@ -74,7 +74,7 @@ describe('/readyz', () => {
     const { get, pass } = await serving({ files, store });
     expect(await get('/readyz')).toMatchObject({
       status: 503,
-      body: expect.stringContaining('does not own the lock'),
+      body: expect.stringContaining('does not hold the lock'),
     });
     await store.acquireScheduler('w1');
     expect(await get('/readyz')).toMatchObject({ status: 200 });

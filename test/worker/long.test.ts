@@ -16,6 +16,8 @@ interface Size {
 
 test.skipIf(!tellsSizes)(
   'a worker takes no more memory and no more descriptors after 200 runs than after 20',
+  // Four hundred processes and their durable steps take long where others use the machine.
+  { timeout: 300_000 },
   async () => {
     const receiver = await openReceiver();
     onTestFinished(() => receiver.close());

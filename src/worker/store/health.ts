@@ -1,4 +1,4 @@
-/** The health of the SQLite files: a few indexed queries each time that somebody asks. */
+/** The health of the SQLite files: a few indexed queries for each request. */
 import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import { FileError, OperatorError } from '../../model/errors.ts';
@@ -15,19 +15,19 @@ export interface ResourceHealth {
   readonly resource: ResourceName;
   /** null where a part of it was never read whole. */
   readonly freshAsOf: Timestamp | null;
-  /** The latest time that any run has proven; where none has, when it was first asked for. */
+  /** The latest time that any run has proven; where none has, of the first request for it. */
   readonly knownAt: Timestamp;
   readonly windows: Readonly<Record<WindowState, number>>;
   /** Rows at the end of its last run; null before the first has ended. */
   readonly live: number | null;
-  /** Records that the server counted then; null where it could not be asked. */
+  /** Records that the server counted then; null where it gave no count. */
   readonly serverTotal: number | null;
   /** Windows in which rows are kept that the server no longer seems to have, because they would be too many. */
   readonly heldBack: number;
 }
 
 export interface MirrorHealth {
-  /** Those that a sync was ever asked for, in the order of the reference. */
+  /** Those that any sync has read, in the order of the reference. */
   readonly resources: readonly ResourceHealth[];
 }
 
@@ -50,14 +50,14 @@ export interface JournalHealth {
 /** What a look at a file came to: `absent` where there is none, and else why it could not be read. */
 export type Look<T> = { readonly found: T } | { readonly absent: true } | { readonly problem: string };
 
-/** Looks at the files as they are at that moment, also where they were replaced; waits for nobody, and never throws. */
+/** Looks at the files as they are at that moment, also where they were replaced; does not wait, and never throws. */
 export interface HealthStore {
   mirror(): Promise<Look<MirrorHealth>>;
   journal(): Promise<Look<JournalHealth>>;
   close(): void;
 }
 
-/** Whoever asks would rather hear that a file is locked than wait: it asks again soon. */
+/** Callers look again soon, so they need not wait for a file that is locked. */
 const patienceMs = 250;
 
 /** Looks at these files; none of them has to exist. The caller closes it. */
@@ -79,7 +79,7 @@ export function openHealthStore(
 
 /**
  * The file stays open between two looks, without a transaction, and is opened anew where another one lies in its place:
- * opened each time, it would cost a worker some hundred MB of garbage that nobody collects for days.
+ * opened each time, it would cost a worker some hundred MB of garbage that is not collected for days.
  */
 function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) => () => T) {
   let open: { readonly mark: string; readonly database: Database; readonly read: () => T } | undefined;

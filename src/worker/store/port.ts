@@ -28,7 +28,7 @@ export type RunOutcome =
   | 'skipped'
   /** It did not run: the one before was still running. */
   | 'overlapped'
-  /** It did not run: nobody was there at its time, and the job does not catch up. */
+  /** It did not run: no worker was running at its time, and the job does not catch up. */
   | 'missed';
 
 /** Why a run was begun. `caught_up`: its time had passed unnoticed. `by_hand`: `schedule --once`. */
@@ -49,7 +49,7 @@ export interface NewJobRun {
 export interface JobRunEnd {
   readonly outcome: RunOutcome;
   readonly exitCode: number | null;
-  /** What it said was wrong. */
+  /** What it reported as wrong. */
   readonly problem: string | null;
   /** Its report under --json; null where there was none. */
   readonly report: unknown;
@@ -74,7 +74,7 @@ export interface JobProgress {
 /**
  * `job_failed`: a job ended otherwise than complete or partial, or did not run at its time. `job_partial`: a part of it
  * failed. `stale`: the mirror is older than it may be. `deletions_refused`: too many rows would go at once.
- * `batch_unknown`: nobody knows the outcome of a row. `worker_file`: the worker cannot write its own file. `test`: none.
+ * `batch_unknown`: the outcome of a row is unknown. `worker_file`: the worker cannot write its own file. `test`: none.
  */
 export type ProblemKind =
   | 'job_failed'
@@ -146,7 +146,7 @@ export interface WorkerStore {
   ): Promise<void>;
   /** By job. */
   progress(): Promise<ReadonlyMap<string, JobProgress>>;
-  /** Occurrences up to then are dealt with; it may lie before what was said earlier. */
+  /** Occurrences up to then are dealt with; it may lie before what was set earlier. */
   setHandled(job: string, until: number): Promise<void>;
 
   /** Records the run as begun and its occurrence as dealt with. Throws LockHeldError while another run of the job goes on. */

@@ -3,6 +3,7 @@ import { closeSync, fsyncSync, openSync, writeFileSync, writeSync } from 'node:f
 import { join } from 'node:path';
 import { writeResults } from '../src/bulk/results.ts';
 import { tableWriter } from '../src/cli/bulk/table-file.ts';
+import { actorOf } from '../src/model/actor.ts';
 import { systemClock, timestampOf } from '../src/model/time.ts';
 import type { Journal, NewIntent } from '../src/journal/port.ts';
 import { openJournal } from '../src/journal/sqlite.ts';
@@ -124,7 +125,7 @@ function* intents(count: number): Iterable<NewIntent> {
 }
 
 async function filled(folder: string, name: string, count: number): Promise<Journal> {
-  const journal = await openJournal(join(folder, `${name}.db`));
+  const journal = await openJournal(join(folder, `${name}.db`), actorOf(process.env));
   const server = { address: 'http://127.0.0.1', keyMark: 'abcd', owner: '1' };
   const texts = { batch: name, action: 'balance', file: 'credit.csv', fileHash: name, hash: name, rowsDigest: name };
   const lists = { columns: ['user_id', 'type', 'amount', 'description'], problems: [], warnings: [] };

@@ -1,6 +1,8 @@
 /** A batch as `--json` tells it; the shape is part of the contract with scripts. */
 import { Big } from 'big.js';
+import type { Head } from '../journal/chain.ts';
 import type { Batch, BatchState, Intent, Journal, JournalProblem, RowChange } from '../journal/port.ts';
+import type { Actor } from '../model/actor.ts';
 import { changeBetween, changeOf, decimalOf, moneyText } from './money.ts';
 import { type Counts, countsOf } from './intent.ts';
 
@@ -77,6 +79,20 @@ async function totalsOf(
     applied_users: appliedUsers.size,
     discrepancies,
   };
+}
+
+/** Who had a hand in a batch, and how far the journal had come when that was said. */
+export interface BatchRecord {
+  readonly planned_by: readonly Actor[];
+  readonly approved_by: readonly Actor[];
+  readonly sent_by: readonly Actor[];
+  /** The newest step of the journal's chain: whoever keeps it can show later that no step up to it was changed. */
+  readonly head: Head | null;
+}
+
+export async function recordOf(journal: Pick<Journal, 'people' | 'head'>, { batch }: Batch): Promise<BatchRecord> {
+  const { planned, approved, sent } = await journal.people(batch);
+  return { planned_by: planned, approved_by: approved, sent_by: sent, head: (await journal.head()) ?? null };
 }
 
 /** What a person types to approve money: where some is added and some taken, the net alone says little. */

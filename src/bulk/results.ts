@@ -16,7 +16,7 @@ import { readRegularFile, refuseUnfit } from '../model/read-file.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
-import { type BatchReport, reportOf } from './report.ts';
+import { type BatchRecord, type BatchReport, recordOf, reportOf } from './report.ts';
 import { limits } from './sheet/limits.ts';
 import { ownCells, type Table, type TableCell, tableFormats, type TableWriter } from './table.ts';
 
@@ -46,7 +46,7 @@ interface WrittenFile {
   readonly sha256: string;
 }
 
-export interface Manifest extends Omit<BatchReport, 'file'> {
+export interface Manifest extends Omit<BatchReport, 'file'>, BatchRecord {
   readonly file: { readonly name: string; readonly bytes: number | null; readonly sha256: string | null } | null;
   readonly server: string;
   readonly undo_of: string | null;
@@ -83,8 +83,10 @@ export async function writeResults(
   // One after the other: each reads the journal as it stands.
   for (const name of fileNames) files.push(await writeFile(journal, batch, name, { folder, writer, signal }));
   const { file, ...report } = await reportOf(journal, batch);
+  const record = await recordOf(journal, batch);
   const manifest: Manifest = {
     ...report,
+    ...record,
     file: file === null ? null : { name: file, bytes: batch.fileBytes, sha256: batch.fileHash },
     server: batch.server.address,
     undo_of: batch.undoOf,

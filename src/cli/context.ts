@@ -1,5 +1,6 @@
 /** What the frame gives to every command: settings, streams, the signal to stop on, and the global flags. */
 import type { Sleep } from '../api/rate.ts';
+import { type Actor, actorOf } from '../model/actor.ts';
 import type { ExitCode } from '../model/errors.ts';
 import {
   type FlagValue,
@@ -31,6 +32,8 @@ export interface CliContext {
   /** Calls the listener at each SIGHUP, until what it gives is called. */
   readonly onHangUp: (listener: () => void) => () => void;
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Who runs the command. */
+  readonly actor: () => Actor;
   /** The working folder. */
   readonly folder: string;
   /** The global flags as they were given. */
@@ -123,6 +126,7 @@ export function createContext(
     reading,
     flags,
     readAgain,
+    actor: () => actorOf(world.environment),
     json: () => flags()['json'] === true,
     quiet: () => flags()['quiet'] === true,
     verbose: () => flags()['verbose'] === true,

@@ -42,7 +42,7 @@ Examples:
 async function forget(context: CliContext, named: string, flags: Flags): Promise<void> {
   const settings = context.settings();
   const receipt = await withReleases(async (releases) => {
-    const ports = await openForget(settings, systemClock, releases);
+    const ports = await openForget(settings, context.actor(), systemClock, releases);
     const user = findUser(ports.store, named);
     await promptForConsent(context, { doing: `forget user ${user}`, typed: String(user) }, flags.yes === true);
     return forgetUser(ports, user);
@@ -56,7 +56,7 @@ async function forget(context: CliContext, named: string, flags: Flags): Promise
 
 async function undo(context: CliContext, named: string): Promise<void> {
   const receipt = await withReleases(async (releases) =>
-    undoForget(await openForget(context.settings(), systemClock, releases), named),
+    undoForget(await openForget(context.settings(), context.actor(), systemClock, releases), named),
   );
   if (context.json()) printJson(context, receipt);
   else for (const line of undoLines(receipt)) printLine(context, line);

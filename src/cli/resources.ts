@@ -142,7 +142,7 @@ async function openRecord(
   { id, body }: Call,
   releases: Releases,
 ): Promise<(send: () => Promise<Response>, redact: (text: string) => string) => Promise<Response>> {
-  const journal = await openJournal(context.settings(), systemClock, releases);
+  const journal = await openJournal(context.settings(), context.actor(), systemClock, releases);
   const user = path.includes('{user}') ? id : null;
   // Of a password, not even that it is long.
   const shown = JSON.stringify('password' in body ? { ...body, password: '****' } : body);

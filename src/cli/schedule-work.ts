@@ -4,6 +4,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { jobVariable } from '../model/actor.ts';
 import { FileError, OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { makeFolder } from '../model/folder.ts';
@@ -169,7 +170,12 @@ interface CommandPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
 function commandRunner({ folder, environment, globalFlags, log }: CommandPorts): RunCommand {
   return async (commandLine, { job, run }, signal): Promise<CommandEnd> => {
     const argv = [...globalFlags(), ...commandLine, '--json'];
-    const child = startChild(argv, { folder, environment, output: 'pipe', signal });
+    const child = startChild(argv, {
+      folder,
+      environment: { ...environment, [jobVariable]: job },
+      output: 'pipe',
+      signal,
+    });
     const complaints: string[] = [];
     let response = '';
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {

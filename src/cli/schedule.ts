@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
+import { jobVariable } from '../model/actor.ts';
 import { type ExitCode, IncompleteError, UnreachableError, UsageError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
 import { suggestion } from '../model/nearest.ts';
@@ -140,7 +141,12 @@ async function runOnce(context: CliContext, job: Job): Promise<void> {
       ...(context.json() ? ['--json'] : []),
     ];
     const exitCode = await new Promise<number | null>((resolve, reject) => {
-      const child = startChild(argv, { folder, environment, output: 'inherit', signal });
+      const child = startChild(argv, {
+        folder,
+        environment: { ...environment, [jobVariable]: job.name },
+        output: 'inherit',
+        signal,
+      });
       child.once('error', reject).once('close', resolve);
     });
     const outcome = outcomeOf(exitCode, { timedOut: false, stopped: false });

@@ -7,6 +7,7 @@ import { paint, printJson, printLine } from './output.ts';
 import { pasteable } from './pasteable.ts';
 import { width } from '../data/text-table.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
+import { actorText } from '../model/actor.ts';
 import { counted } from '../model/counted.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { parseInstant, systemClock } from '../model/time.ts';
@@ -125,8 +126,9 @@ function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
   if (wrong.length > 0) lines.push('', 'what is wrong', ...wrong.map((line) => `  ${line}`));
   lines.push(...serverLines(status), '', 'last runs');
   if (status.runs.length === 0) lines.push('  none');
-  for (const { run, status: end, started_at, requests } of status.runs) {
-    lines.push(`  ${started_at}  ${end.padEnd(11)} ${counted(requests, 'request')}  ${run}`);
+  for (const { run, status: end, started_at, requests, actor } of status.runs) {
+    const by = actor === null ? '' : `  by ${onOneLine(actorText(actor))}`;
+    lines.push(`  ${started_at}  ${end.padEnd(11)} ${counted(requests, 'request')}  ${run}${by}`);
   }
   lines.push(...driftLines(status));
   const others = status.events.filter((event) => !status.drift.some((each) => isSame(each, event)));

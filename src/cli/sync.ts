@@ -59,7 +59,7 @@ export async function sync(context: CliContext, resources: readonly ResourceName
   const settings = context.settings();
   const run = runId(systemClock);
   const log = await openLog(context, () => ({ run }));
-  const request = { ...requestOf(context, resources, flags), run };
+  const request = { ...requestOf(context, resources, flags), run, actor: context.actor() };
   const { report, error } = await withReleases(async (releases) => {
     const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
     const surroundings = { settings, log, clock: systemClock, signal: context.signal };
@@ -82,7 +82,7 @@ async function noteLate(context: CliContext): Promise<void> {
     const directory = openDirectory(settings, releases);
     if (directory === null) return;
     for (const { batch, row, state } of await recordLate(
-      await openJournal(settings, systemClock, releases),
+      await openJournal(settings, context.actor(), systemClock, releases),
       directory,
     )) {
       const what = state === 'applied' ? 'is applied' : 'needs a person';

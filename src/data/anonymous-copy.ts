@@ -101,7 +101,8 @@ const withoutWords = { problem: `CASE WHEN old.problem IS NOT NULL THEN '(left o
  * migrations and the list of related records are the new file's own.
  */
 const bookkeeping: readonly CopiedTable[] = [
-  { name: 'mirror_runs', isOwn: true, columns: withoutWords },
+  // Who ran it is left out as well.
+  { name: 'mirror_runs', isOwn: true, columns: { ...withoutWords, actor: 'NULL' } },
   { name: 'mirror_run_resources', isOwn: true, columns: withoutWords },
   { name: 'mirror_windows', isOwn: true, columns: withoutWords },
   { name: 'mirror_history', isOwn: true },

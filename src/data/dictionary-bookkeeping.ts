@@ -32,6 +32,10 @@ export const bookkeeping: readonly TableEntry[] = [
       column('retries INTEGER', 'how many of them were tries after a failure'),
       column('answers TEXT', 'how many were answered with each HTTP status, as JSON; the others had no whole answer'),
       column('problem TEXT?', 'why it is not complete'),
+      column(
+        'actor TEXT?',
+        'who ran it, as JSON: the account on the machine, its host, and the job; null of older runs',
+      ),
     ],
     example: 'SELECT started_at, status, requests, problem FROM mirror_runs ORDER BY started_at DESC LIMIT 10',
   },

@@ -5,6 +5,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Person, TableCounts } from '../store/forget-types.ts';
 import { mentionsOf, takenOut } from '../store/mentions.ts';
+import { newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
 import type { JournalTables } from './tables.ts';
 
 /** Words of the API that tell nobody's name; numbers and tokens do not either. */
@@ -64,17 +65,22 @@ const notWords: ReadonlySet<string> = new Set(['problem', 'subject']);
 type Value = string | number | null;
 type Row = Readonly<Record<string, Value>>;
 
-/** Takes the person out, within the transaction at hand; gives the rows that were changed, by table. */
-export async function takeOutPerson(connection: Kysely<JournalTables>, person: Person): Promise<TableCounts> {
+type ForgetStep = Pick<NewStep, 'batch' | 'row' | 'kind' | 'data' | 'note' | 'digest'>;
+
+/**
+ * Takes the person out, within the transaction at hand; gives the rows that were changed, by table. What was changed is sealed
+ * anew by a salt of its own, and the salt of before is gone: no digest of the chain confirms a guess of what stood there.
+ */
+export async function takeOutPerson(
+  connection: Kysely<JournalTables>,
+  person: Person,
+  append: (steps: readonly ForgetStep[]) => Promise<unknown>,
+): Promise<TableCounts> {
   const mentions = mentionsOf(person.texts);
   const withoutPerson = (text: string): string => (mentions(text) ? takenOut : text);
-  // Nothing that was approved of the person can go out as it was approved.
-  await connection
-    .updateTable('journal_intents')
-    .set({ state: 'skipped', problem: 'the user was forgotten' })
-    .where('user', '=', person.id)
-    .where('state', 'in', ['planned', 'blocked'])
-    .execute();
+  const about = { batch: null, row: null, note: null };
+  await append([{ ...about, kind: 'forget', data: { user: person.id } }]);
+  await skipRows(connection, person.id, append);
   const counts: Record<string, number> = {};
   for (const { table, key, texts } of tables) {
     const hasUser = table === 'journal_intents' || table === 'journal_writes';
@@ -88,13 +94,64 @@ export async function takeOutPerson(connection: Kysely<JournalTables>, person: P
         return value === old ? [] : [{ name, value }];
       });
       if (changed.length === 0) continue;
-      const sets = sql.join(changed.map(({ name, value }) => sql`${sql.ref(name)} = ${value}`));
+      const salt = newSalt();
+      const sets = sql.join(
+        [...changed, { name: 'salt', value: salt }].map(({ name, value }) => sql`${sql.ref(name)} = ${value}`),
+      );
       const where = sql`(${sql.join(key.map((name) => sql.ref(name)))}) = (${sql.join(key.map((name) => row[name]))})`;
-      await sql`update ${sql.table(table)} set ${sets} where ${where}`.execute(connection);
+      const update = sql<Row>`update ${sql.table(table)} set ${sets} where ${where} returning *`;
+      const [after = {}] = (await update.execute(connection)).rows;
+      await append([{ ...about, kind: 'forgotten', ...sealedAnew(table, salt, after) }]);
       counts[table] = (counts[table] ?? 0) + 1;
     }
   }
   return counts;
+}
+
+/** Nothing that was approved of the person can go out as it was approved. */
+async function skipRows(
+  connection: Kysely<JournalTables>,
+  user: number,
+  append: (steps: readonly ForgetStep[]) => Promise<unknown>,
+): Promise<void> {
+  for (const from of ['planned', 'blocked'] as const) {
+    const rows = await connection
+      .updateTable('journal_intents')
+      .set({ state: 'skipped', problem: 'the user was forgotten' })
+      .where('user', '=', user)
+      .where('state', '=', from)
+      .returningAll()
+      .execute();
+    await append(
+      rows.map((each) => ({
+        batch: each.batch,
+        row: each.row,
+        kind: 'skipped',
+        data: { from },
+        note: null,
+        digest: sealOf(each.salt, each),
+      })),
+    );
+  }
+}
+
+/** Which record it is, and what it is sealed by from now on. */
+function sealedAnew(
+  table: (typeof tables)[number]['table'],
+  salt: string,
+  row: Row,
+): Partial<ForgetStep> & Pick<ForgetStep, 'data'> {
+  const number = (name: string): number => Number(row[name]);
+  switch (table) {
+    case 'journal_intents':
+      return { batch: String(row['batch']), row: number('row'), data: {}, digest: sealOf(salt, row) };
+    case 'journal_batches':
+      return { batch: String(row['batch']), data: {}, digest: sealOf(salt, row) };
+    case 'journal_writes':
+      return { data: { write: number('write') }, digest: sealOf(salt, row) };
+    case 'journal_steps':
+      return { data: { step: number('step') }, digest: saltedDigest(salt, String(row['note'])) };
+  }
 }
 
 /** Rows that are held at once. */

@@ -3,13 +3,18 @@
  * the backend says how. Section "The journal" of docs/architecture.md.
  */
 import { randomUUID } from 'node:crypto';
-import { type Dialect, Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
+import { type Dialect, Kysely, type RawBuilder, sql, type SqlBool, type UpdateObject } from 'kysely';
+import type { Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { LockOwner } from '../store/lock.ts';
+import { auditEntries } from './audit.ts';
+import { appendSteps, headOf, identityOf, newSalt, newSalts, type NewStep, sealOf, storable } from './chain.ts';
 import { canBeClaimed, claimable, viewOf } from './claim-view.ts';
 import { takeOutPerson } from './forget.ts';
-import type { Intent, IntentFields, Journal, NewBatch, NewIntent } from './port.ts';
+import type { BatchPeople, Intent, IntentFields, Journal, NewBatch, NewIntent } from './port.ts';
+import { RowsSeal } from './rows-seal.ts';
+import { verifyChain } from './verify-chain.ts';
 import { batchColumns, batchOf, intentColumns, intentOf, type JournalTables } from './tables.ts';
 
 /** What a database that holds a journal does in its own way. Its tables are there, in the newest version. */
@@ -47,21 +52,35 @@ const chunk = 1_000;
 // As text rather than as bound values: by it SQLite finds the index that is of these states alone.
 const isOpen = sql<SqlBool>`state in ('sending', 'acknowledged', 'unknown', 'needs_human')`;
 const takesBack = sql<SqlBool>`state not in ('rejected', 'not_applied', 'skipped', 'invalid')`;
-/** Opens the journal that the backend leads to. The caller closes it, which closes the database. */
-export async function openJournalOver(backend: JournalBackend, clock: Clock): Promise<Journal> {
+/** An open journal, whoever acts. */
+interface OpenJournal {
+  readonly backend: JournalBackend;
+  readonly db: Connection;
+  readonly id: string;
+  readonly clock: Clock;
+  /** Tells what this connection has locked from what another one has. */
+  readonly owner: string;
+}
+
+/**
+ * Opens the journal that the backend leads to. The caller closes it, which closes the database.
+ * @param actor who does what is done with it; null where it is only looked at
+ */
+export async function openJournalOver(backend: JournalBackend, actor: Actor | null, clock: Clock): Promise<Journal> {
   const db: Connection = new Kysely<JournalTables>({ dialect: backend.dialect });
-  const { locks } = backend;
-  // Tells what this connection has locked from what another one has.
   const owner = randomUUID().slice(0, 8);
-  const identity = async (connection: Connection): Promise<string | undefined> =>
-    (await connection.selectFrom('journal_identity').select('id').executeTakeFirst())?.id;
-  const id = (await identity(db)) ?? '';
+  return journalOf({ backend, db, id: await identityOf(db), clock, owner }, actor);
+}
+
+function journalOf(open: OpenJournal, actor: Actor | null): Journal {
+  const { backend, db, id, clock, owner } = open;
+  const { locks } = backend;
   const now = (): Timestamp => timestampOf(clock.now());
 
   async function whole<T>(doing: (connection: Connection) => Promise<T>): Promise<T> {
     try {
       return await db.transaction().execute(async (connection) => {
-        await backend.checkInPlace(id, () => identity(connection));
+        await backend.checkInPlace(id, () => identityOf(connection));
         return doing(connection);
       });
     } catch (error) {
@@ -76,18 +95,38 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
       return doing(connection);
     });
 
+  /** The step as the actor takes it. */
+  const stepOf = (
+    at: Timestamp,
+    step: Pick<NewStep, 'batch' | 'kind'> & Partial<Pick<NewStep, 'row' | 'data' | 'note' | 'digest'>>,
+  ): NewStep => {
+    if (actor === null) throw new Error('a journal that was opened to be looked at takes no step');
+    return { row: null, data: {}, note: null, ...step, at, actor };
+  };
+
   return {
     id,
+    by: (other) => journalOf(open, other),
+    head: () => headOf(db),
+    verifyChain: (head) => db.transaction().execute((connection) => verifyChain(connection, head)),
+    audit: (filter) => auditEntries(db, filter),
     addBatch: (batch, rows) =>
       step(async (connection) => {
         const at = now();
-        await connection.insertInto('journal_batches').values(batchRow(batch, at)).execute();
+        const row = { ...batchRow(batch, at), salt: newSalt() };
+        await connection.insertInto('journal_batches').values(row).execute();
         try {
-          await insertIntents(connection, backend, batch, rows);
+          const sealed = await insertIntents(connection, backend, batch, rows);
+          const { action, hash, net, undoOf } = batch;
+          const data = { action, hash, net, undo_of: undoOf, ...sealed };
+          const steps = [stepOf(at, { batch: batch.batch, kind: 'added', data, digest: sealOf(row.salt, row) })];
+          if (batch.againReason !== null) {
+            steps.push(stepOf(at, { batch: batch.batch, kind: 'again', note: batch.againReason }));
+          }
+          await appendSteps(connection, steps);
         } catch (error) {
           throw backend.isTaken(error) && batch.undoOf !== null ? takenBack(batch.undoOf) : error;
         }
-        if (batch.againReason !== null) await addStep(connection, at, batch.batch, null, 'again', batch.againReason);
       }),
     batch: (name) => batchNamed(db, name),
     batches: async () => {
@@ -97,15 +136,19 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
     steps: (batch) =>
       db
         .selectFrom('journal_steps')
-        .select(['at', 'row', 'kind', 'note'])
+        .select(['at', 'actor', 'row', 'kind', 'note'])
         .where('batch', '=', batch)
         .orderBy('step')
-        .execute(),
-    lastStep: async () => {
-      const last = db.selectFrom('journal_steps').select((eb) => eb.fn.max('step').as('step'));
-      return (await last.executeTakeFirst())?.step ?? 0;
-    },
-    setBatchState: (batch, state) => step((connection) => setBatchState(connection, batch, state, now())),
+        .execute()
+        .then((steps) => steps.map((each) => ({ ...each, actor: JSON.parse(each.actor) as Actor }))),
+    people: (batch) => peopleOf(db, batch),
+    lastStep: async () => (await headOf(db))?.step ?? 0,
+    setBatchState: (batch, state) =>
+      step(async (connection) => {
+        const at = now();
+        const digest = await setBatch(connection, batch, stateColumns(state, at));
+        await appendSteps(connection, [stepOf(at, { batch, kind: state, digest })]);
+      }),
 
     intents: (batch, states) =>
       inChunks(async (after) => {
@@ -172,11 +215,14 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
             .where('batch', '=', batch)
             .where('row', '=', row)
             .where('state', '=', from)
+            .returningAll()
             .executeTakeFirst();
-          if (moved.numUpdatedRows !== 1n) {
+          if (moved === undefined) {
             throw new Error(`row ${row} of batch ${batch} is not ${from}, so it cannot become ${to}`);
           }
-          await addStep(connection, now(), batch, row, to, note ?? null);
+          const data = { from, ...plainFields(fields) };
+          const digest = sealOf(moved.salt, moved);
+          await appendSteps(connection, [stepOf(now(), { batch, row, kind: to, data, note: note ?? null, digest })]);
         });
         return true;
       } catch (error) {
@@ -187,16 +233,13 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
     takeUp: (batch) =>
       step(async (connection) => {
         const at = now();
-        const rows = await connection
+        const interrupted = await connection
           .updateTable('journal_intents')
           .set({ state: 'unknown' })
           .where('batch', '=', batch)
           .where('state', '=', 'sending')
-          .returning('row')
+          .returningAll()
           .execute();
-        for (const { row } of rows) {
-          await addStep(connection, at, batch, row, 'unknown', 'the process that sent it died');
-        }
         const freed = await connection
           .updateTable('journal_intents')
           .set({ state: 'planned', problem: null })
@@ -205,8 +248,17 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
           .where('subject', 'not in', (eb) =>
             eb.selectFrom('journal_intents').select('subject').where(isOpen).where('subject', 'is not', null),
           )
-          .executeTakeFirst();
-        return { interrupted: rows.length, freed: Number(freed.numUpdatedRows) };
+          .returningAll()
+          .execute();
+        const note = 'the process that sent it died';
+        await appendSteps(
+          connection,
+          [
+            ...interrupted.map((each) => ({ each, kind: 'unknown', data: { from: 'sending' }, note })),
+            ...freed.map((each) => ({ each, kind: 'planned', data: { from: 'blocked' }, note: null })),
+          ].map(({ each, ...step }) => stepOf(at, { ...step, batch, row: each.row, digest: sealOf(each.salt, each) })),
+        );
+        return { interrupted: interrupted.length, freed: freed.length };
       }),
 
     claimView: (batch, rows, terms) => viewOf(db, backend, batch, rows, terms),
@@ -217,18 +269,24 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
         if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
         const at = now();
         const view = await viewOf(connection, backend, found, await claimable(connection, batch), terms);
-        for (const { kind, note } of decide(view, found)) {
-          if (kind === 'again') await setBatch(connection, batch, { again_reason: note });
-          await addStep(connection, at, batch, null, kind, note);
-        }
+        const notes = decide(view, found);
+        const reason = notes.findLast(({ kind }) => kind === 'again')?.note;
         // Also what was claimed before: whoever goes on has looked at what others have claimed since.
-        await connection
+        const claimed = await connection
           .updateTable('journal_intents')
           .set({ claimed_at: at })
           .where('batch', '=', batch)
           .where(canBeClaimed)
-          .execute();
-        await setBatchState(connection, batch, 'applying', at);
+          .executeTakeFirst();
+        const digest = await setBatch(connection, batch, {
+          ...(reason !== undefined && { again_reason: reason }),
+          ...stateColumns('applying', at),
+        });
+        const data = { hash: found.hash, rows: Number(claimed.numUpdatedRows) };
+        await appendSteps(connection, [
+          ...notes.map(({ kind, note }) => stepOf(at, { batch, kind, note })),
+          stepOf(at, { batch, kind: 'claimed', data, digest }),
+        ]);
       }),
     knowsToken: async (fingerprint, token) => {
       // By the index on fingerprints: one on tokens would make every plan dearer.
@@ -238,8 +296,9 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
     },
     setBehind: (batch, why) =>
       step(async (connection) => {
-        await setBatch(connection, batch, { behind: why });
-        await addStep(connection, now(), batch, null, why === null ? 'reconciled' : 'behind', why);
+        const digest = await setBatch(connection, batch, { behind: why });
+        const kind = why === null ? 'reconciled' : 'behind';
+        await appendSteps(connection, [stepOf(now(), { batch, kind, note: why, digest })]);
       }),
     undoneRows: async (batch) => {
       const rows = db.selectFrom('journal_intents').select(['undo_of_row as row', 'batch']);
@@ -249,16 +308,30 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
 
     beginWrite: (write) =>
       step(async (connection) => {
-        const insert = connection.insertInto('journal_writes').values({ ...write, at: now(), state: 'sending' });
-        return (await insert.returning('write').executeTakeFirstOrThrow()).write;
+        const at = now();
+        const begun = { ...write, at, state: 'sending' as const, salt: newSalt() };
+        const row = await connection
+          .insertInto('journal_writes')
+          .values(begun)
+          .returningAll()
+          .executeTakeFirstOrThrow();
+        const data = { write: row.write, operation: row.operation, user: row.user };
+        const digest = sealOf(row.salt, row);
+        await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write', data, digest })]);
+        return row.write;
       }),
     endWrite: (write, { state, httpStatus, answer, problem }) =>
       step(async (connection) => {
-        await connection
+        const at = now();
+        const row = await connection
           .updateTable('journal_writes')
-          .set({ state, ended_at: now(), http_status: httpStatus, answer: cutText(answer), problem })
+          .set({ state, ended_at: at, http_status: httpStatus, answer: cutText(answer), problem })
           .where('write', '=', write)
-          .execute();
+          .returningAll()
+          .executeTakeFirstOrThrow();
+        const data = { write, state, http_status: httpStatus };
+        const digest = sealOf(row.salt, row);
+        await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write_ended', data, digest })]);
       }),
     writes: (limit) =>
       db
@@ -273,7 +346,14 @@ export async function openJournalOver(backend: JournalBackend, clock: Clock): Pr
     lockOwner: async (batch) => locks.owner(batch),
 
     forget: async (person) => {
-      const counts = await whole((connection) => takeOutPerson(connection, person));
+      const counts = await whole((connection) =>
+        takeOutPerson(connection, person, (each) =>
+          appendSteps(
+            connection,
+            each.map((step) => stepOf(now(), step)),
+          ),
+        ),
+      );
       await db.connection().execute(async () => backend.scrub());
       return counts;
     },
@@ -331,40 +411,26 @@ function batchRow(batch: NewBatch, at: Timestamp) {
   };
 }
 
+/** Gives the seal of the batch as it is then. */
 async function setBatch(
   connection: Connection,
   batch: string,
-  fields: { readonly again_reason: string } | { readonly behind: string | null },
-): Promise<void> {
-  await connection.updateTable('journal_batches').set(fields).where('batch', '=', batch).execute();
+  fields: UpdateObject<JournalTables, 'journal_batches'>,
+): Promise<string> {
+  const changed = connection.updateTable('journal_batches').set(fields).where('batch', '=', batch).returningAll();
+  const row = await changed.executeTakeFirstOrThrow();
+  return sealOf(row.salt, row);
 }
 
-async function setBatchState(
-  connection: Connection,
-  batch: string,
+function stateColumns(
   state: JournalTables['journal_batches']['state'],
   at: Timestamp,
-): Promise<void> {
-  await connection
-    .updateTable('journal_batches')
-    .set((eb) => ({
-      state,
-      ...(state === 'applying' && { applied_at: eb.fn.coalesce('applied_at', eb.val(at)) }),
-      finished_at: state === 'done' ? eb.fn.coalesce('finished_at', eb.val(at)) : null,
-    }))
-    .where('batch', '=', batch)
-    .execute();
-}
-
-async function addStep(
-  connection: Connection,
-  at: Timestamp,
-  batch: string,
-  row: number | null,
-  kind: string,
-  note: string | null,
-): Promise<void> {
-  await connection.insertInto('journal_steps').values({ at, batch, row, kind, note }).execute();
+): UpdateObject<JournalTables, 'journal_batches'> {
+  return {
+    state,
+    ...(state === 'applying' && { applied_at: sql<Timestamp>`coalesce(applied_at, ${at})` }),
+    finished_at: state === 'done' ? sql<Timestamp>`coalesce(finished_at, ${at})` : null,
+  };
 }
 
 /** What a plan knows of a row, with the type of each column. */
@@ -389,38 +455,84 @@ const plannedColumns = [
   ['undo_of_row', 'bigint'],
 ] as const;
 
-/** In the order of `plannedColumns`. */
-function plannedCells(batch: string, undoOf: string | null, each: NewIntent): (string | number | null)[] {
-  const known = [each.subject, each.user, each.key, each.token, each.fingerprint];
-  const parameters = each.parameters === null ? null : JSON.stringify(each.parameters);
-  const preview = [each.plannedEmail, each.plannedUsername, each.plannedBefore, each.plannedAfter];
-  const words = [each.problem, each.notes.length === 0 ? null : JSON.stringify(each.notes)];
-  const undo = each.undoOfRow === null ? [null, null] : [undoOf, each.undoOfRow];
-  return [batch, each.row, each.state, ...known, parameters, JSON.stringify(each.cells), ...preview, ...words, ...undo];
+/** Each in the order of the first such step. */
+async function peopleOf(connection: Connection, batch: string): Promise<BatchPeople> {
+  const steps = connection.selectFrom('journal_steps').where('batch', '=', batch);
+  const rows = await steps
+    .select((eb) => ['kind', 'actor', eb.fn.min('step').as('first')])
+    .where('kind', 'in', ['added', 'approved', 'sending'])
+    .groupBy(['kind', 'actor'])
+    .orderBy('first')
+    .execute();
+  const of = (wanted: string): Actor[] =>
+    rows.flatMap(({ kind, actor }) => (kind === wanted ? [JSON.parse(actor) as Actor] : []));
+  return { planned: of('added'), approved: of('approved'), sent: of('sending') };
 }
 
+type PlannedColumn = (typeof plannedColumns)[number][0];
+
+function plannedRow(
+  batch: string,
+  undoOf: string | null,
+  each: NewIntent,
+): Record<PlannedColumn, string | number | null> {
+  const text = (value: string | null): string | null => (value === null ? null : storable(value));
+  return {
+    batch,
+    row: each.row,
+    state: each.state,
+    subject: text(each.subject),
+    user: each.user,
+    key: text(each.key),
+    token: each.token,
+    fingerprint: text(each.fingerprint),
+    parameters: each.parameters === null ? null : JSON.stringify(each.parameters),
+    cells: JSON.stringify(each.cells),
+    planned_email: text(each.plannedEmail),
+    planned_username: text(each.plannedUsername),
+    planned_before: text(each.plannedBefore),
+    planned_after: text(each.plannedAfter),
+    problem: text(each.problem),
+    notes: each.notes.length === 0 ? null : JSON.stringify(each.notes),
+    undo_of: each.undoOfRow === null ? null : undoOf,
+    undo_of_row: each.undoOfRow,
+  };
+}
+
+/** Gives what the chain says of all of them. */
 async function insertIntents(
   connection: Connection,
   { members }: Pick<JournalBackend, 'members'>,
   { batch, undoOf }: NewBatch,
   intents: Iterable<NewIntent>,
-): Promise<void> {
-  const names = sql.join(plannedColumns.map(([name]) => sql.ref(name)));
-  const values = sql.join(
-    plannedColumns.map(([, type], at) => sql`cast(value ->> ${sql.lit(at)} as ${sql.raw(type)})`),
-  );
-  const store = async (rows: readonly unknown[]): Promise<void> => {
+): Promise<{ readonly rows: number; readonly seal: string }> {
+  const columns = [...plannedColumns, ['salt', 'text'], ['digest', 'text']] as const;
+  const names = sql.join(columns.map(([name]) => sql.ref(name)));
+  const values = sql.join(columns.map(([, type], at) => sql`cast(value ->> ${sql.lit(at)} as ${sql.raw(type)})`));
+  const seals: (readonly [row: number, digest: string])[] = [];
+  const store = async (chunkOf: readonly NewIntent[]): Promise<void> => {
+    const salts = newSalts(chunkOf.length);
+    const rows = chunkOf.map((each, at) => {
+      const row = plannedRow(batch, undoOf, each);
+      const salt = salts[at] ?? newSalt();
+      const digest = sealOf(salt, { ...row, attempts: 0 });
+      seals.push([each.row, digest]);
+      return [...plannedColumns.map(([name]) => row[name]), salt, digest];
+    });
     const json = members(JSON.stringify(rows));
     await sql`insert into journal_intents (${names}) select ${values} from ${json} as each`.execute(connection);
   };
   // Rows go as JSON, a thousand at once: binding each of their values takes longer than storing them.
-  let rows: unknown[] = [];
+  let waiting: NewIntent[] = [];
   for (const each of intents) {
-    if (rows.push(plannedCells(batch, undoOf, each)) < chunk) continue;
-    await store(rows);
-    rows = [];
+    if (waiting.push(each) < chunk) continue;
+    await store(waiting);
+    waiting = [];
   }
-  if (rows.length > 0) await store(rows);
+  if (waiting.length > 0) await store(waiting);
+  const seal = new RowsSeal();
+  for (const [row, digest] of seals.sort(([a], [b]) => a - b)) seal.add(row, digest);
+  return seal.end();
 }
 
 const fieldColumns = {
@@ -435,6 +547,29 @@ const fieldColumns = {
   recordId: 'record_id',
   discrepancy: 'discrepancy',
 } as const satisfies Partial<Record<keyof IntentFields, keyof JournalTables['journal_intents']>>;
+
+/** An amount, and no words about a user. */
+const amount = /^-?\d+(?:\.\d+)?$/;
+
+/** What of a step's fields tells nobody's name: it stands in the chain as it is, the rest in the seal of the row alone. */
+function plainFields(fields: IntentFields): Readonly<Record<string, string | number | null>> {
+  const { httpStatus, answerKind, evidence, recordId, discrepancy, sentAt, before, after } = fields;
+  const amountOf = (value: string | null | undefined) =>
+    typeof value === 'string' && !amount.test(value) ? undefined : value;
+  const named = {
+    http_status: httpStatus,
+    answer_kind: answerKind,
+    evidence,
+    record_id: recordId,
+    discrepancy,
+    sent_at: sentAt,
+    before: amountOf(before),
+    after: amountOf(after),
+  };
+  return Object.fromEntries(
+    Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+}
 
 /** The columns of what changes with a step. */
 function changed({ seenBefore, answer, ...fields }: IntentFields) {

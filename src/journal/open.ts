@@ -1,14 +1,20 @@
 /** The journal that the settings name. */
 import { existsSync } from 'node:fs';
+import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openJournal as openFile, openJournalForReading as openFileForReading } from './sqlite.ts';
 import type { Journal } from './port.ts';
 
-/** The journal, made where there is none. Throws a FileError. */
-export async function openJournal(settings: Settings, clock: Clock, releases: Releases): Promise<Journal> {
-  return releases.add(await openFile(settings.store.journal, clock));
+/** The journal, in which the actor acts, made where there is none. Throws a FileError. */
+export async function openJournal(
+  settings: Settings,
+  actor: Actor,
+  clock: Clock,
+  releases: Releases,
+): Promise<Journal> {
+  return releases.add(await openFile(settings.store.journal, actor, clock));
 }
 
 /** The journal to be looked at; undefined where nothing was ever recorded. Throws a FileError. */

@@ -3,9 +3,13 @@
  * something is one durable step: it is on the disk when its promise is kept, or has not happened. Section "Writing" of
  * docs/architecture.md.
  */
+import type { Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { ForgetJournal } from '../store/forget-types.ts';
 import type { LockOwner } from '../store/lock.ts';
+import type { AuditEntry, AuditFilter } from './audit.ts';
+import type { Head } from './chain.ts';
+import type { ChainReport } from './verify-chain.ts';
 
 /**
  * `planned`: to be sent. `sending`: the request may be on its way. `acknowledged`: the server reported success, and that
@@ -174,10 +178,18 @@ interface Move {
 /** A step as it was recorded. */
 interface JournalStep {
   readonly at: Timestamp;
+  readonly actor: Actor;
   readonly row: number | null;
-  /** The new state, or what else was done: `approved`, `resolved`, `again`. */
+  /** The new state of the row, or of the batch, or what else was done: `added`, `again`, `approved`, `claimed`. */
   readonly kind: string;
   readonly note: string | null;
+}
+
+/** Who had a hand in a batch. */
+export interface BatchPeople {
+  readonly planned: readonly Actor[];
+  readonly approved: readonly Actor[];
+  readonly sent: readonly Actor[];
 }
 
 /**
@@ -280,12 +292,22 @@ interface OpenRow {
 export interface Journal extends ForgetJournal {
   /** Made with the file, and in no other: by it a mirror knows the journal that its batches are in. */
   readonly id: string;
+  /** The same open journal, in which somebody else acts. It is closed once, by whoever opened it. */
+  by(actor: Actor): Journal;
+  /** The newest step of the chain; undefined where there is none. */
+  head(): Promise<Head | undefined>;
+  /** Walks the chain, and compares the tables with it, as they are at one moment. @param head that must be in the chain */
+  verifyChain(head?: string): Promise<ChainReport>;
+  /** Who did what, in the order in which it was done. */
+  audit(filter: AuditFilter): AsyncIterable<AuditEntry>;
   /** The plan, whole or not at all. */
   addBatch(batch: NewBatch, intents: Iterable<NewIntent>): Promise<void>;
   batch(id: string): Promise<Batch | undefined>;
   /** Newest first. */
   batches(): Promise<Batch[]>;
   steps(batch: string): Promise<JournalStep[]>;
+  /** Who added the batch, who approved it, and who sent rows of it, each once. */
+  people(batch: string): Promise<BatchPeople>;
   /** How many steps there are, of all batches: it only grows. */
   lastStep(): Promise<number>;
   setBatchState(batch: string, state: BatchState): Promise<void>;

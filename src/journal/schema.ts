@@ -1,6 +1,7 @@
 /** The journal's tables. What stands in them cannot be read again from anywhere: see docs/architecture.md, "The journal". */
 import type { FileKind } from '../store/file-kind.ts';
 import { kernelLocks, lockColumns } from '../store/lock.ts';
+import { chainSteps } from './chain-migration.ts';
 
 const firstSchema: readonly string[] = [
   `CREATE TABLE journal_batches (
@@ -132,7 +133,7 @@ export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks')],
+  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks'), chainSteps],
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',

@@ -5,6 +5,7 @@
 import { statSync } from 'node:fs';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { sql } from 'kysely';
+import type { Actor } from '../model/actor.ts';
 import { FileError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { type Clock, systemClock } from '../model/time.ts';
@@ -25,9 +26,12 @@ const pragmas = [
   'secure_delete = ON',
 ];
 
-/** Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
-export function openJournal(file: string, clock: Clock = systemClock): Promise<Journal> {
-  return opened(() => openForWriting(journalKind, file, clock, pragmas), file, clock);
+/**
+ * Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it.
+ * @param actor who does what is done with it
+ */
+export function openJournal(file: string, actor: Actor, clock: Clock = systemClock): Promise<Journal> {
+  return opened(() => openForWriting(journalKind, file, clock, pragmas), file, actor, clock);
 }
 
 /** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
@@ -35,13 +39,13 @@ export function openJournalForReading(file: string, clock: Clock = systemClock):
   const absent = new FileError(`there is no journal at ${file}`, {
     advice: `Nothing was planned yet; or name the file with ${journalKind.places}.`,
   });
-  return opened(() => openForReading(journalKind, file, absent, absent), file, clock);
+  return opened(() => openForReading(journalKind, file, absent, absent), file, null, clock);
 }
 
-async function opened(open: () => Database, file: string, clock: Clock): Promise<Journal> {
+async function opened(open: () => Database, file: string, actor: Actor | null, clock: Clock): Promise<Journal> {
   const database = open();
   try {
-    return await openJournalOver(backendOf(database, file, clock), clock);
+    return await openJournalOver(backendOf(database, file, clock), actor, clock);
   } catch (error) {
     database.close();
     throw error;

@@ -27,6 +27,7 @@ export interface JournalTables {
     applied_at: Timestamp | null;
     finished_at: Timestamp | null;
     behind: string | null;
+    salt: string;
   };
   journal_intents: {
     batch: string;
@@ -64,14 +65,28 @@ export interface JournalTables {
     discrepancy: Intent['discrepancy'];
     /** JSON. */
     notes: string | null;
+    salt: string;
+    /** The seal of the row as its batch was added: the chain has one over those of all rows. */
+    digest: string;
   };
   journal_steps: {
-    step: Generated<number>;
+    step: number;
     at: Timestamp;
-    batch: string;
+    /** Canonical JSON. */
+    actor: string;
+    batch: string | null;
     row: number | null;
     kind: string;
+    /** Canonical JSON. */
+    data: string;
+    /** The seal of what the step is about, as it left it. */
+    digest: string | null;
     note: string | null;
+    /** Of the note alone. */
+    salt: string | null;
+    note_digest: string | null;
+    previous: string;
+    hash: string;
   };
   journal_writes: {
     write: Generated<number>;
@@ -85,6 +100,7 @@ export interface JournalTables {
     answer: string | null;
     problem: string | null;
     fingerprint: string | null;
+    salt: string;
   };
   /** One row, made with the journal. */
   journal_identity: { id: string };

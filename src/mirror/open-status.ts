@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import type { Capabilities } from '../api/capabilities.ts';
 import { openJournal } from '../journal/open.ts';
+import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, dayMs, hourMs, systemClock } from '../model/time.ts';
@@ -62,9 +63,14 @@ export function openProbeRecord(
 }
 
 /** What forgetting a person works on. Throws a FileError where there is no mirror. */
-export async function openForget(settings: Settings, clock: Clock, releases: Releases): Promise<ForgetPorts> {
+export async function openForget(
+  settings: Settings,
+  actor: Actor,
+  clock: Clock,
+  releases: Releases,
+): Promise<ForgetPorts> {
   const store = releases.add(openForgetStore(settings.store.mirror, clock));
   const { journal } = settings.store;
   const hasJournal = existsSync(journal) && statSync(journal).size > 0;
-  return { store, journal: hasJournal ? await openJournal(settings, clock, releases) : 'none', clock };
+  return { store, journal: hasJournal ? await openJournal(settings, actor, clock, releases) : 'none', clock };
 }

@@ -1,5 +1,6 @@
 /** The sync: brings the mirror up to date with the server, one run, under one lock. */
 import pLimit from 'p-limit';
+import type { Actor } from '../model/actor.ts';
 import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
@@ -40,6 +41,8 @@ export interface SyncRequest extends SyncOptions, Keep {
   /** The mirror shall become that of this server, whatever it was read from. */
   readonly acceptNewServer?: boolean;
   readonly includes?: Includes;
+  /** Who runs it, for the record. */
+  readonly actor?: Actor;
   /** What the run is called; a name is made where none is given. */
   readonly run?: string;
   /** How large the mirror's log may become, bytes; without a bound where it is not given. */
@@ -70,7 +73,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const allowance = new Allowance(request.requestsPerRun);
     const bounded = { ...ports, source: ports.source.within(allowance), allowance };
     const lost = await meetServer(bounded, request, run);
-    store.beginRun(run, 'sync', request.resources);
+    store.beginRun(run, 'sync', request.resources, request.actor);
     const watched = watchDisk(bounded, request, run);
     const ends = await syncAll(watched, request, run, lost);
     const difference = noteClockDifference(store, run, bounded.source.serverAheadMs());

@@ -42,14 +42,14 @@ class WritingDriver extends SqliteDriver {
 
   /**
    * Locked from its beginning: what it reads stays true until it writes, whoever else is at the file. Their transactions
-   * last milliseconds; waiting for them inside of SQLite would hold this thread.
+   * last milliseconds; waiting for them inside of SQLite would hold this thread. What only reads sees one moment throughout.
    */
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     const until = performance.now() + busyMs;
     for (;;) {
       try {
         this.#database.pragma('busy_timeout = 0');
-        await connection.executeQuery(CompiledQuery.raw('begin immediate'));
+        await connection.executeQuery(CompiledQuery.raw(this.#database.readonly ? 'begin' : 'begin immediate'));
         return;
       } catch (error) {
         if (!isBusy(error) || performance.now() > until) throw error;

@@ -4,12 +4,15 @@ import { kernelLocks } from './lock.ts';
 import { firstSchema } from './schema.ts';
 import { typeColumns } from './typed-columns.ts';
 
+/** Whoever ran it, as JSON; null of runs of before. */
+const actors: readonly string[] = ['ALTER TABLE mirror_runs ADD COLUMN actor TEXT'];
+
 /** What a mirror file is. */
 export const mirrorKind: FileKind = {
   name: 'mirror',
   // "amir"
   applicationId: 0x61_6d_69_72,
-  migrations: [firstSchema, kernelLocks('mirror_locks'), typeColumns],
+  migrations: [firstSchema, kernelLocks('mirror_locks'), typeColumns, actors],
   migrationTable: 'mirror_migrations',
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',

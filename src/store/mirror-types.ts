@@ -2,6 +2,7 @@
  * What the sync engine needs of a store. Every method is one durable step: it has happened whole when it returns, or
  * not at all. Section "Windows and walks" of docs/architecture.md.
  */
+import type { Actor } from '../model/actor.ts';
 import type { DayRange } from '../model/era.ts';
 import type { KeptOut, PageRows } from '../model/page-rows.ts';
 import type { RecordKey } from '../model/records.ts';
@@ -108,6 +109,8 @@ export interface RunReport {
   readonly status: RunStatus;
   readonly started_at: Timestamp;
   readonly finished_at: Timestamp | null;
+  /** Null where nobody said, as before there were actors. */
+  readonly actor: Actor | null;
   readonly requests: number;
   readonly retries: number;
   /** How many were answered with each HTTP status; the others had no whole response. */
@@ -152,7 +155,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   lockOwner(name: string): LockOwner | undefined;
 
   /** Records a run and its resources as begun; runs left `running` by a dead process become `killed`. */
-  beginRun(run: string, command: string, resources: readonly ResourceName[]): void;
+  beginRun(run: string, command: string, resources: readonly ResourceName[], actor?: Actor): void;
   finishResource(run: string, resource: ResourceName, report: Omit<ResourceReport, keyof PageCounts>): void;
   finishRun(run: string, end: RunEnd): void;
   runs(limit: number): RunReport[];

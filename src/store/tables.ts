@@ -25,6 +25,8 @@ export interface Tables {
     /** JSON. */
     answers: Generated<string>;
     problem: string | null;
+    /** JSON. */
+    actor: string | null;
   };
   mirror_run_resources: {
     run: string;

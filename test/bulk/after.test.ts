@@ -148,7 +148,7 @@ describe('a person', () => {
     const { client, journal, batch } = await unknown();
     await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'seen in the panel' });
     expect(await intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'person' }]);
-    expect((await journal.steps(batch.batch)).at(-1)).toMatchObject({
+    expect((await journal.steps(batch.batch)).findLast(({ row }) => row !== null)).toMatchObject({
       row: 2,
       kind: 'applied',
       note: 'decided by a person: seen in the panel',

@@ -169,7 +169,10 @@ describe('a plan', () => {
     ]);
     await expect(plan(journal, client, sameRows)).rejects.toThrow(/the same rows were sent before/);
     const again = await plan(journal, client, sameFile, { againReason: 'March, too' });
-    expect(await journal.steps(again.batch)).toMatchObject([{ kind: 'again', note: 'March, too' }]);
+    expect(await journal.steps(again.batch)).toMatchObject([
+      { kind: 'added', note: null },
+      { kind: 'again', note: 'March, too' },
+    ]);
   });
 
   const over: readonly (readonly [string, PlanTry, RegExp])[] = [

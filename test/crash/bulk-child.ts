@@ -6,6 +6,7 @@ import { subscribe } from 'node:diagnostics_channel';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import type { Journal } from '../../src/journal/port.ts';
 import { openJournal } from '../../src/journal/sqlite.ts';
+import { actorOf } from '../../src/model/actor.ts';
 import { bulkClient, send } from '../support/bulk.ts';
 
 export interface ChildTask {
@@ -69,7 +70,7 @@ Object.assign(SqliteDatabase.prototype, {
   },
 });
 
-const journal = await openJournal(task.journal);
+const journal = await openJournal(task.journal, actorOf(process.env));
 const client = bulkClient(task);
 await send(watched(journal), client, task.batch, { settleAfterMs: task.settleAfterMs });
 await client.close();

@@ -9,6 +9,7 @@ import pLimit from 'p-limit';
 import { describe, expect, test } from 'vitest';
 import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openJournal } from '../../src/journal/sqlite.ts';
+import { anna } from '../support/journal.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { expectAccounted } from '../support/bulk-invariants.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -79,7 +80,7 @@ const scenarios: readonly Scenario[] = [
 async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: number): Promise<string[] | null> {
   const folder = mkdtempSync(join(memory, 'admin-mirror-kill-'));
   const file = join(folder, 'journal.db');
-  const journal = await openJournal(file);
+  const journal = await openJournal(file, anna);
   const client = bulkClient(sandbox);
   const label = `${scenario.name}, killed at moment ${killAt}`;
   try {

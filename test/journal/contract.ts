@@ -2,13 +2,15 @@
 import { describe, expect, test } from 'vitest';
 import type { ClaimView, IntentState, Journal } from '../../src/journal/port.ts';
 import { timestampOf } from '../../src/model/time.ts';
-import { newBatch, newIntent } from '../support/journal.ts';
+import { anna, newBatch, newIntent } from '../support/journal.ts';
 
 /** A journal that nothing was ever written to. The test that opened it need not close it. */
 export interface Opened {
   readonly journal: Journal;
   /** Another connection to the same journal, as another process has one. */
   readonly again: () => Promise<Journal>;
+  /** Runs the statement as somebody does who can write the database, past the program. */
+  readonly tamper: (statement: string) => Promise<void>;
   /** Which of the texts stand anywhere in what the database keeps on the disk. */
   readonly bytesOf: (texts: readonly string[]) => Promise<string[]>;
 }
@@ -78,7 +80,10 @@ export function journalContract(open: () => Promise<Opened>): void {
       for (const row of [3, 4]) await journal.move({ batch: 'one', row, from: 'planned', to: 'blocked' });
       expect(await journal.takeUp('one')).toEqual({ interrupted: 1, freed: 1 });
       expect(await statesOf(journal)).toEqual(['unknown', 'blocked', 'planned']);
-      expect((await journal.steps('one')).at(-1)).toMatchObject({ row: 2, kind: 'unknown' });
+      expect((await journal.steps('one')).slice(-2)).toMatchObject([
+        { row: 2, kind: 'unknown' },
+        { row: 4, kind: 'planned' },
+      ]);
     });
 
     test('keeps what each step brings, and every step with its time', async () => {
@@ -102,6 +107,8 @@ export function journalContract(open: () => Promise<Opened>): void {
         httpStatus: 200,
       });
       expect((await journal.steps('one')).map(({ kind, note }) => [kind, note])).toEqual([
+        ['added', null],
+        ['claimed', null],
         ['sending', null],
         ['acknowledged', 'x'],
       ]);
@@ -316,7 +323,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect([await view(), (await journal.batch('one'))?.behind]).toEqual(['row 2 stands there', 'row 2 stands there']);
     await journal.setBehind('one', null);
     expect(await view()).toBeUndefined();
-    expect((await journal.steps('one')).map(({ kind }) => kind)).toEqual(['behind', 'reconciled']);
+    expect((await journal.steps('one')).map(({ kind }) => kind)).toEqual(['added', 'behind', 'reconciled']);
   });
 
   test('a token is known once its row was claimed', async () => {
@@ -326,5 +333,167 @@ export function journalContract(open: () => Promise<Opened>): void {
     await claim(journal);
     expect(await journal.knowsToken('print-2', 'am:abcdefghijkl')).toBe(true);
     expect(await journal.knowsToken('print-3', 'am:abcdefghijkl')).toBe(false);
+  });
+
+  describe('the chain', () => {
+    const carla = { ...anna, name: 'carla', account: 'carla' };
+
+    /** Something of every kind: sent, refused, taken up, reconciled, written by hand, and forgotten. */
+    async function usedJournal(): Promise<Opened> {
+      const opened = await open();
+      const { journal } = opened;
+      await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 7), newIntent(4, 8), newIntent(5, 9)]);
+      await journal.addBatch(newBatch({ batch: 'two', againReason: 'April, too' }), [newIntent(2, 10)]);
+      await journal.claim('one', always, () => [{ kind: 'approved', note: 'by typing 5.00' }]);
+      await send(journal, 2);
+      await journal.move({ batch: 'one', row: 3, from: 'planned', to: 'blocked' });
+      await journal.takeUp('one');
+      const fields = { httpStatus: 200, evidence: 'token', recordId: '77', before: '0.00', after: '5.00' } as const;
+      await journal.move({ batch: 'one', row: 2, from: 'unknown', to: 'applied', fields, note: 'it is there' });
+      await journal.takeUp('one');
+      await claim(journal);
+      await journal.setBehind('one', 'row 2 stands there');
+      await journal.setBehind('one', null);
+      const write = { operation: 'users.update', user: 8, body: '{"first_name":"Zephyrine"}', fingerprint: null };
+      const number = await journal.by(carla).beginWrite(write);
+      await journal.by(carla).endWrite(number, { state: 'done', httpStatus: 200, answer: '{}', problem: null });
+      await journal.setBatchState('one', 'stopped');
+      return opened;
+    }
+
+    test('names who took each step, and for whom one open journal works', async () => {
+      const { journal } = await usedJournal();
+      const actors = (await journal.steps('one')).map(({ actor }) => actor);
+      expect(new Set(actors.map((each) => JSON.stringify(each))).size).toBe(1);
+      expect(actors[0]).toEqual(anna);
+      await journal.by(carla).setBatchState('one', 'done');
+      expect((await journal.steps('one')).at(-1)).toMatchObject({ kind: 'done', actor: carla });
+    });
+
+    test('is whole after steps of every kind, and its head grows with each', async () => {
+      const { journal, again } = await usedJournal();
+      const { status, steps, head, problems } = await journal.verifyChain();
+      expect({ status, problems }).toEqual({ status: 'whole', problems: [] });
+      expect(head).toEqual(await journal.head());
+      expect(head?.step).toBe(steps);
+      await (await again()).setBatchState('one', 'done');
+      expect(await journal.verifyChain(head?.hash)).toMatchObject({ status: 'whole', steps: steps + 1 });
+    });
+
+    test('stays whole when a person is forgotten, and confirms no guess of what was taken out', async () => {
+      const { journal, bytesOf } = await usedJournal();
+      const before = await journal.head();
+      await journal.by(carla).addBatch(newBatch({ batch: 'three' }), [newIntent(2, 8, { cells: ['Zephyrine'] })]);
+      await journal.move({ batch: 'one', row: 4, from: 'planned', to: 'blocked', note: 'Zephyrine asked' });
+      const salts = /[0-9a-f]{32}/;
+      await journal.forget({ id: 8, addresses: [], texts: ['Zephyrine'] });
+      expect(await bytesOf(['Zephyrine'])).toEqual([]);
+      expect(await journal.verifyChain(before?.hash)).toMatchObject({ status: 'whole', problems: [] });
+      expect(await statesOf(journal, 'three')).toEqual(['skipped']);
+      expect(salts.test(JSON.stringify(await Array.fromAsync(journal.audit({}))))).toBe(false);
+    });
+
+    test.each([
+      [
+        'a state',
+        "UPDATE journal_intents SET state = 'rejected' WHERE row = 2 AND batch = 'one'",
+        /row 2 of batch one/,
+      ],
+      ['an amount', `UPDATE journal_intents SET parameters = '{}' WHERE row = 5`, /row 5 of batch one/],
+      ['a response', "UPDATE journal_intents SET answer = 'x' WHERE row = 4", /row 4 of batch one/],
+      ['a consent', "UPDATE journal_intents SET claimed_at = '2026-01-01' WHERE row = 4", /the consent to row 4/],
+      ['a row', 'DELETE FROM journal_intents WHERE row = 4', /there are 3 of 4/],
+      ['a plan', "UPDATE journal_batches SET hash = 'h2' WHERE batch = 'two'", /batch two was altered/],
+      ['a write', 'UPDATE journal_writes SET user = 9', /write 1 by hand was altered/],
+      ['writes', 'DELETE FROM journal_writes', /write 1 by hand was removed/],
+      [
+        'who did it',
+        `UPDATE journal_steps SET actor = replace(actor, 'anna', 'bob') WHERE step = 3`,
+        /step 3 was altered/,
+      ],
+      ['a reason', "UPDATE journal_steps SET note = 'May, too' WHERE kind = 'again'", /its words are others/],
+      ['a step', 'DELETE FROM journal_steps WHERE step = 4', /step 5 does not follow/],
+      ['the first', 'DELETE FROM journal_steps WHERE step = 1', /step 2 does not follow/],
+      ['the journal', "UPDATE journal_identity SET id = 'other'", /step 1 does not follow/],
+    ])('shows that %s was altered past the program', async (_, statement, problem) => {
+      const { journal, tamper } = await usedJournal();
+      await tamper(statement);
+      const { status, problems } = await journal.verifyChain();
+      expect(status).toBe('broken');
+      expect(problems.join('\n')).toMatch(problem);
+    });
+
+    test('shows by the head that the newest steps were removed', async () => {
+      const { journal, tamper } = await usedJournal();
+      const head = await journal.head();
+      await journal.addBatch(newBatch({ batch: 'three' }), []);
+      const newest = await journal.head();
+      await tamper("DELETE FROM journal_batches WHERE batch = 'three'");
+      await tamper("DELETE FROM journal_steps WHERE batch = 'three'");
+      expect(await journal.verifyChain(head?.hash)).toMatchObject({ status: 'whole' });
+      const { status, problems } = await journal.verifyChain(newest?.hash);
+      expect([status, problems.join()]).toEqual(['broken', expect.stringMatching(/steps were removed/)]);
+    });
+  });
+
+  describe('the record of who did what', () => {
+    async function entries(journal: Journal, filter: Parameters<Journal['audit']>[0]) {
+      return Array.fromAsync(journal.audit(filter));
+    }
+
+    test('says who did what with a user, who consented to it and what proves it', async () => {
+      const { journal } = await open();
+      const bob = { ...anna, name: 'bob' };
+      await journal.addBatch(newBatch(), [newIntent(2, 42), newIntent(3, 7)]);
+      await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 8)]);
+      await journal.by(bob).claim('one', always, () => [{ kind: 'approved', note: 'by typing 5.00' }]);
+      await journal.by(bob).move({ batch: 'one', row: 2, from: 'planned', to: 'sending' });
+      const fields = { evidence: 'token', recordId: '77' } as const;
+      await journal.by(bob).move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
+      await journal.by(bob).move({ batch: 'one', row: 2, from: 'unknown', to: 'applied', fields });
+      const found = await entries(journal, { user: 42 });
+      expect(found.map(({ kind, actor, row }) => [kind, actor.name, row])).toEqual([
+        ['added', 'anna', null],
+        ['approved', 'bob', null],
+        ['claimed', 'bob', null],
+        ['sending', 'bob', 2],
+        ['unknown', 'bob', 2],
+        ['applied', 'bob', 2],
+      ]);
+      expect(found.at(-1)).toMatchObject({
+        user: 42,
+        action: 'balance',
+        type: 'add',
+        amount: '5.00',
+        state: 'applied',
+        evidence: 'token',
+        recordId: '77',
+      });
+      expect(await entries(journal, { person: 'anna' })).toHaveLength(2);
+      expect(await entries(journal, { person: 'bob@office', batch: 'one' })).toHaveLength(5);
+      expect(await entries(journal, { batch: 'two' })).toHaveLength(1);
+    });
+
+    test('has writes by hand, and keeps to the times that are asked for', async () => {
+      const { journal } = await open();
+      const body = '{"type":"add","amount":12.5}';
+      const write = { operation: 'users.update-balance', user: 42, body, fingerprint: null };
+      const number = await journal.beginWrite(write);
+      await journal.endWrite(number, { state: 'done', httpStatus: 200, answer: null, problem: null });
+      const [begun, ended, ...more] = await entries(journal, { user: 42 });
+      expect(more).toEqual([]);
+      expect(begun).toMatchObject({
+        kind: 'write',
+        user: 42,
+        type: 'add',
+        amount: '12.5',
+        action: 'users.update-balance',
+      });
+      expect(ended).toMatchObject({ kind: 'write_ended', state: 'done' });
+      const at = begun?.at ?? timestampOf(0);
+      expect(await entries(journal, { since: at })).toHaveLength(2);
+      expect(await entries(journal, { until: at })).toEqual([]);
+      expect(await entries(journal, { user: 43 })).toEqual([]);
+    });
   });
 }

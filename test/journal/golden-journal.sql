@@ -18,7 +18,7 @@ CREATE TABLE journal_batches (
   created_at TEXT NOT NULL,
   applied_at TEXT,
   finished_at TEXT
-, behind TEXT) STRICT, WITHOUT ROWID;
+, behind TEXT, salt TEXT NOT NULL DEFAULT '') STRICT, WITHOUT ROWID;
 
 CREATE TABLE journal_intents (
   batch TEXT NOT NULL REFERENCES journal_batches (batch),
@@ -46,7 +46,7 @@ CREATE TABLE journal_intents (
   answer_kind TEXT CHECK (answer_kind IN ('accepted', 'refused', 'lost')),
   http_status INTEGER,
   answer TEXT,
-  evidence TEXT, claimed_at TEXT, planned_email TEXT, planned_username TEXT, record_id TEXT, discrepancy TEXT, notes TEXT,
+  evidence TEXT, claimed_at TEXT, planned_email TEXT, planned_username TEXT, record_id TEXT, discrepancy TEXT, notes TEXT, salt TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (batch, row)
 ) STRICT, WITHOUT ROWID;
 
@@ -55,17 +55,6 @@ CREATE UNIQUE INDEX journal_open_subject ON journal_intents (subject)
 
 CREATE UNIQUE INDEX journal_undone_row ON journal_intents (undo_of, undo_of_row)
   WHERE undo_of IS NOT NULL AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid');
-
-CREATE TABLE journal_steps (
-  step INTEGER PRIMARY KEY,
-  at TEXT NOT NULL,
-  batch TEXT NOT NULL REFERENCES journal_batches (batch),
-  row INTEGER,
-  kind TEXT NOT NULL,
-  note TEXT
-) STRICT;
-
-CREATE INDEX journal_steps_batch ON journal_steps (batch, row);
 
 CREATE TABLE journal_writes (
   write INTEGER PRIMARY KEY,
@@ -78,7 +67,7 @@ CREATE TABLE journal_writes (
   http_status INTEGER,
   answer TEXT,
   problem TEXT
-, fingerprint TEXT) STRICT;
+, fingerprint TEXT, salt TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE journal_locks (
   batch TEXT PRIMARY KEY,
@@ -104,3 +93,21 @@ CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fin
 CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
   WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
   BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END;
+
+CREATE TABLE journal_steps (
+  step INTEGER PRIMARY KEY,
+  at TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  batch TEXT REFERENCES journal_batches (batch),
+  row INTEGER,
+  kind TEXT NOT NULL,
+  data TEXT NOT NULL,
+  digest TEXT,
+  note TEXT,
+  salt TEXT,
+  note_digest TEXT,
+  previous TEXT NOT NULL,
+  hash TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX journal_steps_batch ON journal_steps (batch, row);

@@ -5,7 +5,7 @@ import { journalKind, journalVersion } from '../../src/journal/schema.ts';
 import { openJournal, openJournalForReading } from '../../src/journal/sqlite.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { textsIn } from '../support/forget.ts';
-import { newBatch, newIntent, newJournal } from '../support/journal.ts';
+import { anna, newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { journalContract, type Opened } from './contract.ts';
 
@@ -14,6 +14,12 @@ async function openedAt(file: string): Promise<Opened> {
   return {
     journal,
     again: async () => (await newJournal(undefined, file)).journal,
+    tamper: async (statement) => {
+      const database = new SqliteDatabase(file);
+      database.pragma('foreign_keys = OFF');
+      database.exec(statement);
+      database.close();
+    },
     bytesOf: async (texts) => textsIn(file, texts),
   };
 }
@@ -62,7 +68,7 @@ describe('a new journal', () => {
     expect(statSync(`${file}-wal`).mode & 0o777).toBe(0o600);
     const database = new SqliteDatabase(file, { readonly: true });
     expect(database.pragma('user_version', { simple: true })).toBe(journalVersion);
-    expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([1, 2, 3, 4]);
+    expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([1, 2, 3, 4, 5]);
     expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
     database.close();
   });
@@ -79,14 +85,16 @@ describe('a new journal', () => {
     const file = `${temporaryFolder()}/journal.db`;
     openMirrorFile(file).close();
     const before = readFileSync(file);
-    await expect(openJournal(file)).rejects.toThrow(/not a journal made by this program/);
+    await expect(openJournal(file, anna)).rejects.toThrow(/not a journal made by this program/);
     expect(readFileSync(file)).toEqual(before);
     const { file: newer, journal } = await newJournal();
     await journal.close();
     const database = new SqliteDatabase(newer);
     database.pragma(`user_version = ${journalVersion + 1}`);
     database.close();
-    await expect(openJournal(newer)).rejects.toThrow(new RegExp(`version ${journalVersion + 1}.*left it as it is`));
+    await expect(openJournal(newer, anna)).rejects.toThrow(
+      new RegExp(`version ${journalVersion + 1}.*left it as it is`),
+    );
   });
 
   test('is not made by looking for one', async () => {
@@ -101,7 +109,7 @@ test('a file that was put in the place of the journal takes no step, and neither
   await journal.addBatch(newBatch(), [newIntent(2, 7)]);
   renameSync(file, `${file}.away`);
   await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, emptied or replaced/);
-  await (await openJournal(file)).close();
+  await (await openJournal(file, anna)).close();
   await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, emptied or replaced/);
   renameSync(`${file}.away`, file);
 });

@@ -6,6 +6,7 @@ import type { Client } from '../../src/api/client.ts';
 import { type JournalMemory, openJournalMemory } from '../../src/bulk/journal-memory.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { openJournal } from '../../src/journal/sqlite.ts';
+import { anna } from '../support/journal.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { systemClock } from '../../src/model/time.ts';
 import type { Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -70,7 +71,7 @@ class World {
   }
 
   async #openJournals(): Promise<void> {
-    this.#people = [await openJournal(this.#file), await openJournal(this.#file)];
+    this.#people = [await openJournal(this.#file, anna), await openJournal(this.#file, anna)];
   }
 
   async close(): Promise<void> {

@@ -147,7 +147,7 @@ CREATE TABLE mirror_runs (
   retries INTEGER NOT NULL DEFAULT 0,
   answers TEXT NOT NULL DEFAULT '{}',
   problem TEXT
-) STRICT;
+, actor TEXT) STRICT;
 
 CREATE TABLE mirror_run_resources (
   run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE,

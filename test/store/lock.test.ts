@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openJournal } from '../../src/journal/sqlite.ts';
+import { anna } from '../support/journal.ts';
 import { type MirrorStore } from '../../src/store/mirror-types.ts';
 import { openMirrorStore, openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -177,7 +178,7 @@ describe('an owner whose file somebody removed', () => {
 
   test('of a batch notices it before the next step', async () => {
     const file = join(temporaryFolder(), 'journal.db');
-    const [here, there] = [await openJournal(file), await openJournal(file)];
+    const [here, there] = [await openJournal(file, anna), await openJournal(file, anna)];
     await here.acquireLock('one');
     for (const name of ownerFiles(file)) rmSync(join(dirname(file), name));
     await there.acquireLock('one');

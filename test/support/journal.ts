@@ -1,16 +1,27 @@
 /** A real journal in a folder of its own, and rows for it. */
 import { onTestFinished } from 'vitest';
+import type { Actor } from '../../src/model/actor.ts';
 import type { Clock } from '../../src/model/time.ts';
 import type { Journal, NewBatch, NewIntent } from '../../src/journal/port.ts';
 import { openJournal } from '../../src/journal/sqlite.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
+/** Somebody of an office, for whom no account of this machine is needed. */
+export const anna: Actor = {
+  name: 'anna',
+  uid: 1001,
+  host: 'office',
+  sudoUser: null,
+  job: null,
+  account: null,
+};
+
 export async function newJournal(
   clock: Clock = { now: () => sandboxNow },
   file = `${temporaryFolder()}/journal.db`,
 ): Promise<{ readonly journal: Journal; readonly file: string }> {
-  const journal = await openJournal(file, clock);
+  const journal = await openJournal(file, anna, clock);
   onTestFinished(() => journal.close());
   return { journal, file };
 }

@@ -15,7 +15,7 @@ import { printJson, printLine, printWarning } from '../output.ts';
 import { printRows, wholePlan } from './review.ts';
 import { withJournal } from './world.ts';
 import { batchOf } from '../../bulk/claim.ts';
-import { type BatchReport, reportOf } from '../../bulk/report.ts';
+import { type BatchReport, recordOf, reportOf } from '../../bulk/report.ts';
 import { writeResults } from '../../bulk/results.ts';
 import { tableWriter } from './table-file.ts';
 import * as words from './words.ts';
@@ -40,7 +40,8 @@ export async function runStatus(context: CliContext, name: string | undefined, f
       const reports: BatchReport[] = [];
       for (const batch of (await journal?.batches()) ?? []) if (journal) reports.push(await reportOf(journal, batch));
       exitOf(context, reports);
-      if (context.json()) printJson(context, { batches: reports });
+      const head = (await journal?.head()) ?? null;
+      if (context.json()) printJson(context, { batches: reports, head });
       else if (reports.length === 0) printLine(context, 'nothing was planned yet');
       else for (const each of reports) printLine(context, words.batchLine(each));
       return;
@@ -48,9 +49,10 @@ export async function runStatus(context: CliContext, name: string | undefined, f
     const [there, batch] = await named(journal, name);
     const report = await reportOf(there, batch);
     exitOf(context, [report]);
+    const record = await recordOf(there, batch);
     const whole = flags.rows === true ? await wholePlan(there, batch) : {};
-    if (context.json()) return printJson(context, { ...report, ...whole });
-    const lines = [...words.reportLines(context, report), `hash      ${report.hash}`];
+    if (context.json()) return printJson(context, { ...report, ...record, ...whole });
+    const lines = [...words.reportLines(context, report), `hash      ${report.hash}`, ...words.peopleLines(record)];
     for (const line of [...lines, ...words.problemLines(context, report), ...(await openLines(there, batch))]) {
       printLine(context, line);
     }
@@ -132,7 +134,7 @@ export async function runResolve(context: CliContext, name: string, flags: Resol
     throw new UsageError('say what happened: --applied or --not-applied');
   }
   await withReleases(async (releases) => {
-    const journal = await openJournal(context.settings(), systemClock, releases);
+    const journal = await openJournal(context.settings(), context.actor(), systemClock, releases);
     const batch = await batchOf(journal, name);
     await resolveRow(journal, batch, {
       row: flags.row,

@@ -1,10 +1,12 @@
 /** A batch in words: what a person reads where a script reads `--json`. */
 import { countNames } from '../../bulk/intent.ts';
-import type { BatchReport, TypeTotal } from '../../bulk/report.ts';
+import type { BatchRecord, BatchReport, TypeTotal } from '../../bulk/report.ts';
 import { reviewRow, type ReviewRow } from '../../bulk/review.ts';
 import { asyncTableText } from '../../data/text-table.ts';
 import type { Intent } from '../../journal/port.ts';
+import { actorText } from '../../model/actor.ts';
 import { counted } from '../../model/counted.ts';
+import { onOneLine } from '../../model/terminal-text.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
 import { paint } from '../output.ts';
@@ -57,6 +59,14 @@ function totalWords(net: string, gross: string, users: number): string {
 }
 
 /** The batch in one line, among others. */
+/** `planned   by anna@office`: a line for each part that somebody had. */
+export function peopleLines({ planned_by, approved_by, sent_by }: BatchRecord): string[] {
+  const parts = { planned: planned_by, approved: approved_by, sent: sent_by };
+  return Object.entries(parts).flatMap(([what, actors]) =>
+    actors.length === 0 ? [] : [`${what.padEnd(10)}by ${actors.map((each) => onOneLine(actorText(each))).join(', ')}`],
+  );
+}
+
 export function batchLine(report: BatchReport): string {
   const { batch, state, action, file, net, discrepancies } = report;
   const total = state === 'planned' ? `net ${net}` : `applied net ${report.applied_net} (planned ${net})`;

@@ -38,7 +38,7 @@ export async function openBulk(context: CliContext, releases: Releases, rehearsa
     about: (name) => {
       batch = name;
     },
-    journal: await openJournal(settings, systemClock, releases),
+    journal: await openJournal(settings, context.actor(), systemClock, releases),
     client,
     directory: openDirectory(settings, releases),
     memory: rehearsal ? null : openJournalMemory(settings, systemClock, releases),

@@ -129,12 +129,12 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     acquireLock: (name, run, command = name) => whole(() => locks.acquire(name, run, command)),
     releaseLock: (name, run) => whole(() => locks.release(name, run)),
     lockOwner: (name) => locks.owner(name),
-    beginRun: (run, command, resources) =>
+    beginRun: (run, command, resources, actor) =>
       step(() => {
         suppressions.reload();
         runStartedAt = now();
         twins.begin(runStartedAt);
-        insertRun(runner, run, command, runStartedAt, resources);
+        insertRun(runner, { run, command, startedAt: runStartedAt, actor }, resources);
         beginHistory(runner, resources, now());
       }),
     finishResource: (run, resource, report) => {

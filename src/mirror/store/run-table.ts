@@ -1,5 +1,6 @@
 /** The tables of runs: what each sync asked, received and changed. */
 import { sql } from 'kysely';
+import type { Actor } from '../../model/actor.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import type { PageCounts, ResourceReport, RunEnd, RunReport } from '../../store/mirror-types.ts';
@@ -8,13 +9,29 @@ import { build, type Runner } from '../../store/tables.ts';
 /** Records a run as begun. Runs found `running` were left so by a process that died: we hold the lock now. */
 export function insertRun(
   runner: Runner,
-  run: string,
-  command: string,
-  at: Timestamp,
+  {
+    run,
+    command,
+    startedAt,
+    actor,
+  }: {
+    readonly run: string;
+    readonly command: string;
+    readonly startedAt: Timestamp;
+    readonly actor: Actor | undefined;
+  },
   resources: readonly ResourceName[],
 ): void {
   runner.run(build.updateTable('mirror_runs').set({ status: 'killed' }).where('status', '=', 'running'));
-  runner.run(build.insertInto('mirror_runs').values({ run, command, status: 'running', started_at: at }));
+  runner.run(
+    build.insertInto('mirror_runs').values({
+      run,
+      command,
+      status: 'running',
+      started_at: startedAt,
+      actor: actor === undefined ? null : JSON.stringify(actor),
+    }),
+  );
   for (const resource of resources) {
     runner.run(build.insertInto('mirror_run_resources').values({ run, resource, status: 'running' }));
   }
@@ -71,6 +88,7 @@ export function readRuns(runner: Runner, limit: number): RunReport[] {
     status: row.status,
     started_at: row.started_at as Timestamp,
     finished_at: row.finished_at as Timestamp | null,
+    actor: row.actor === null ? null : (JSON.parse(row.actor) as Actor),
     requests: row.requests,
     retries: row.retries,
     answers: JSON.parse(row.answers) as Record<string, number>,

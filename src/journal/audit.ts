@@ -1,0 +1,136 @@
+/** Who did what: the steps of the chain, each with the row or the write that it is about. */
+import type { Kysely } from 'kysely';
+import { type Actor, isActor } from '../model/actor.ts';
+import type { Timestamp } from '../model/time.ts';
+import type { JournalTables } from './tables.ts';
+
+export interface AuditFilter {
+  /** From this time on. */
+  readonly since?: Timestamp;
+  /** Up to this time, which is not part of it. */
+  readonly until?: Timestamp;
+  /** One of the names of whoever did it. */
+  readonly person?: string;
+  readonly batch?: string;
+  /** What is about this user, and about the batches that the user is in. */
+  readonly user?: number;
+}
+
+export interface AuditEntry {
+  readonly step: number;
+  readonly at: Timestamp;
+  readonly actor: Actor;
+  readonly kind: string;
+  readonly batch: string | null;
+  readonly row: number | null;
+  readonly user: number | null;
+  /** What is done, such as `balance` or `users.update-balance`; null of what is about no write. */
+  readonly action: string | null;
+  readonly type: string | null;
+  readonly amount: string | null;
+  /** Of the row or the write as it is now. */
+  readonly state: string | null;
+  readonly evidence: string | null;
+  readonly recordId: string | null;
+  readonly note: string | null;
+}
+
+type Connection = Kysely<JournalTables>;
+
+const chunk = 1_000;
+
+/** In the order of the steps. */
+export async function* auditEntries(connection: Connection, filter: AuditFilter): AsyncGenerator<AuditEntry> {
+  for (let last = 0; ;) {
+    const steps = await stepsAfter(connection, last, filter);
+    const writes = await writesOf(connection, steps);
+    for (const each of steps) {
+      const entry = entryOf(each, writes);
+      if (filter.person !== undefined && !isActor(entry.actor, filter.person)) continue;
+      if (filter.user !== undefined && each.batch === null && entry.user !== filter.user) continue;
+      yield entry;
+    }
+    if (steps.length < chunk) return;
+    last = steps.at(-1)?.step ?? last;
+  }
+}
+
+function stepsAfter(connection: Connection, last: number, { since, until, batch, user }: AuditFilter) {
+  let steps = connection
+    .selectFrom('journal_steps as s')
+    .leftJoin('journal_intents as i', (join) => join.onRef('i.batch', '=', 's.batch').onRef('i.row', '=', 's.row'))
+    .leftJoin('journal_batches as b', 'b.batch', 's.batch')
+    .select(['s.step', 's.at', 's.actor', 's.kind', 's.batch', 's.row', 's.data', 's.note'])
+    .select(['i.user', 'i.parameters', 'i.state', 'i.evidence', 'i.record_id', 'b.action', 'b.state as batchState'])
+    .where('s.step', '>', last)
+    .orderBy('s.step')
+    .limit(chunk);
+  if (since !== undefined) steps = steps.where('s.at', '>=', since);
+  if (until !== undefined) steps = steps.where('s.at', '<', until);
+  if (batch !== undefined) steps = steps.where('s.batch', '=', batch);
+  if (user !== undefined) {
+    const batches = connection.selectFrom('journal_intents').select('batch').where('user', '=', user);
+    steps = steps.where((eb) =>
+      eb.or([
+        eb('i.user', '=', user),
+        // What was done with a whole batch was done with each of its rows.
+        eb.and([eb('s.row', 'is', null), eb('s.batch', 'in', batches)]),
+        // A write by hand, or a user who was forgotten: the step itself says whom it is about.
+        eb('s.batch', 'is', null),
+      ]),
+    );
+  }
+  return steps.execute();
+}
+
+type FoundStep = Awaited<ReturnType<typeof stepsAfter>>[number];
+type Write = Pick<JournalTables['journal_writes'], 'user' | 'operation' | 'state' | 'body'>;
+
+/** The writes by hand that the steps are about. */
+async function writesOf(connection: Connection, steps: readonly FoundStep[]): Promise<ReadonlyMap<number, Write>> {
+  const numbers = steps.flatMap(({ batch, data }) => (batch === null ? (memberOf(data, 'write') ?? []) : []));
+  const named = numbers.filter((each) => typeof each === 'number');
+  if (named.length === 0) return new Map();
+  const rows = connection.selectFrom('journal_writes').select(['write', 'user', 'operation', 'state', 'body']);
+  return new Map((await rows.where('write', 'in', named).execute()).map((each) => [each.write, each]));
+}
+
+function entryOf(each: FoundStep, writes: ReadonlyMap<number, Write>): AuditEntry {
+  const { step, at, kind, batch, row, data, note } = each;
+  const common = { step, at, actor: JSON.parse(each.actor) as Actor, kind, batch, row, note };
+  const number = memberOf(data, 'write');
+  const write = typeof number === 'number' ? writes.get(number) : undefined;
+  if (write !== undefined) {
+    const { user, operation: action, state, body } = write;
+    return { ...common, user, action, ...moneyIn(body), state, evidence: null, recordId: null };
+  }
+  const user = memberOf(data, 'user');
+  return {
+    ...common,
+    user: each.user ?? (typeof user === 'number' ? user : null),
+    action: each.action,
+    ...moneyIn(each.parameters),
+    state: row === null ? each.batchState : each.state,
+    evidence: each.evidence,
+    recordId: each.record_id,
+  };
+}
+
+function memberOf(json: string, name: string): unknown {
+  return (JSON.parse(json) as Readonly<Record<string, unknown>>)[name];
+}
+
+/** Type and amount of what was sent; none where it has none, or where it is no JSON any more. */
+function moneyIn(json: string | null): Pick<AuditEntry, 'type' | 'amount'> {
+  const none = { type: null, amount: null };
+  if (json === null) return none;
+  try {
+    const value = JSON.parse(json) as Readonly<Record<string, unknown>> | null;
+    const text = (each: unknown): string | null =>
+      typeof each === 'string' || typeof each === 'number' ? String(each) : null;
+    const amount = text(value?.['amount']);
+    return amount === null ? none : { type: text(value?.['type']), amount };
+  } catch {
+    return none;
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * The chain of the journal: each step holds the SHA-256 of itself and of the step before it, so that a step that was altered,
+ * removed, inserted or moved is found. Texts that may tell of a person stand in it as salted digests alone: once the salt is
+ * gone, the chain still holds, and no guess of the text can be confirmed. Section "The chain" of docs/architecture.md.
+ */
+import { hash, randomBytes } from 'node:crypto';
+import type { Kysely } from 'kysely';
+import type { Actor } from '../model/actor.ts';
+import type { Timestamp } from '../model/time.ts';
+import type { JournalTables } from './tables.ts';
+
+/** A value as JSON has it. */
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
+
+/** The newest step: what is known of the journal once it is known elsewhere. */
+export interface Head {
+  readonly step: number;
+  readonly hash: string;
+}
+
+export interface NewStep {
+  readonly at: Timestamp;
+  readonly actor: Actor;
+  /** Null of what is about no batch. */
+  readonly batch: string | null;
+  /** Null of what is about no row. */
+  readonly row: number | null;
+  readonly kind: string;
+  /** Nothing in it may tell who a person is: it stays as it is when the person is forgotten. */
+  readonly data: { readonly [name: string]: Json };
+  /** Words of a person, such as a reason. */
+  readonly note: string | null;
+  /** What the record that the step is about became, as `sealOf` tells it; null where nothing of it changed. */
+  readonly digest?: string | null;
+}
+
+type StepRow = JournalTables['journal_steps'];
+/** What of a step is hashed. */
+type Hashed = Pick<
+  StepRow,
+  'at' | 'actor' | 'batch' | 'row' | 'kind' | 'data' | 'digest' | 'note_digest' | 'previous'
+> & {
+  readonly step: number;
+};
+
+/** The JSON of the value with its keys in order and no white space: one text for one value. */
+export function canonical(value: Json): string {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${(value as readonly Json[]).map(canonical).join(',')}]`;
+  const members = Object.entries(value as Readonly<Record<string, Json>>).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${members.map(([name, each]) => `${JSON.stringify(name)}:${canonical(each)}`).join(',')}}`;
+}
+
+export const sha256 = (text: string): string => hash('sha256', text, 'hex');
+
+/** What stands before the first step: by it a chain belongs to one journal. */
+export function genesisOf(journal: string): string {
+  return sha256(canonical({ journal }));
+}
+
+/**
+ * SHA-256 of the canonical JSON of the step, that of the step before it included. `actor` and `data` are canonical JSON
+ * already, and go in as they stand: a blank more in one of them is another hash.
+ */
+export function hashOf({
+  step,
+  at,
+  actor,
+  batch,
+  row,
+  kind,
+  data,
+  digest,
+  note_digest: note,
+  previous,
+}: Hashed): string {
+  const text = (value: string | null): string => JSON.stringify(value);
+  return sha256(
+    `{"actor":${actor},"at":${text(at)},"batch":${text(batch)},"data":${data},"digest":${text(digest)},` +
+      `"kind":${text(kind)},"note":${text(note)},"previous":${text(previous)},"row":${row},"step":${step}}`,
+  );
+}
+
+const saltBytes = 16;
+
+/** Many at once: one call for each would take longer than the digests. */
+export function newSalts(count: number): string[] {
+  const bytes = randomBytes(saltBytes * count).toString('hex');
+  return Array.from({ length: count }, (_, at) => bytes.slice(at * 2 * saltBytes, (at + 1) * 2 * saltBytes));
+}
+
+export function newSalt(): string {
+  return randomBytes(saltBytes).toString('hex');
+}
+
+export function saltedDigest(salt: string, text: string): string {
+  return sha256(`${salt}\n${text}`);
+}
+
+/** Columns that a seal leaves out: those that hold it, and those that a step of the whole batch sets. */
+const unsealed: ReadonlySet<string> = new Set(['salt', 'digest', 'claimed_at']);
+
+/**
+ * The salted digest of a row of a table, whatever columns it has. What is null is left out, so that a column that is added
+ * later changes no seal of before.
+ */
+export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): string {
+  const names = Object.keys(row).filter((name) => !unsealed.has(name) && row[name] !== null && row[name] !== undefined);
+  return saltedDigest(
+    salt,
+    `{${names
+      .sort()
+      .map((name) => `${JSON.stringify(name)}:${JSON.stringify(row[name])}`)
+      .join(',')}}`,
+  );
+}
+
+/** The text as every database gives it back. */
+export function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\u{FFFD}');
+}
+
+/** The newest step; undefined where there is none. */
+export async function headOf(connection: Kysely<JournalTables>): Promise<Head | undefined> {
+  const steps = connection.selectFrom('journal_steps').select(['step', 'hash']);
+  return steps.orderBy('step', 'desc').limit(1).executeTakeFirst();
+}
+
+/**
+ * Appends a step to the chain, within the transaction of the change that it records. The transaction must keep others from
+ * writing, as each of the journal's does: two steps after one head would break the chain.
+ */
+export async function appendStep(connection: Kysely<JournalTables>, step: NewStep): Promise<Head> {
+  const [head] = await appendSteps(connection, [step]);
+  if (head === undefined) throw new Error('a step was not appended');
+  return head;
+}
+
+/** The same for several, in their order. */
+export async function appendSteps(connection: Kysely<JournalTables>, steps: readonly NewStep[]): Promise<Head[]> {
+  let head = await headOf(connection);
+  const heads: Head[] = [];
+  for (const each of steps) {
+    const row = stepRow(each, head ?? { step: 0, hash: genesisOf(await identityOf(connection)) });
+    await connection.insertInto('journal_steps').values(row).execute();
+    heads.push((head = { step: row.step, hash: row.hash }));
+  }
+  return heads;
+}
+
+/** The step as it follows the head. */
+export function stepRow({ at, actor, batch, row, kind, data, note, digest = null }: NewStep, head: Head) {
+  const words = note === null ? null : storable(note);
+  const salt = words === null ? null : newSalt();
+  const hashed = {
+    step: head.step + 1,
+    at,
+    actor: canonical({ ...actor }),
+    batch,
+    row,
+    kind,
+    data: canonical(data),
+    digest,
+    note_digest: words === null || salt === null ? null : saltedDigest(salt, words),
+    previous: head.hash,
+  };
+  return { ...hashed, note: words, salt, hash: hashOf(hashed) };
+}
+
+/** The id that was made with the journal; an empty text where there is none. */
+export async function identityOf(connection: Kysely<JournalTables>): Promise<string> {
+  return (await connection.selectFrom('journal_identity').select('id').executeTakeFirst())?.id ?? '';
+}

@@ -1,0 +1,271 @@
+/**
+ * Whether the journal is what its chain says: every step follows the one before it and is what was hashed, and every batch,
+ * row and write stands in the tables as the newest step about it left it. All of it is read in pieces, so that its size does
+ * not matter. Section "The chain" of docs/architecture.md.
+ */
+import type { Kysely } from 'kysely';
+import { genesisOf, type Head, hashOf, identityOf, saltedDigest, sealOf } from './chain.ts';
+import { type ClaimRun, RowsSeal } from './rows-seal.ts';
+import type { IntentState } from './port.ts';
+import type { JournalTables } from './tables.ts';
+
+export interface ChainReport {
+  readonly status: 'whole' | 'broken';
+  readonly steps: number;
+  /** The newest step as it stands; null where there is none. */
+  readonly head: Head | null;
+  /** Number of the first step that is not as it was; null where the steps are sound. */
+  readonly step: number | null;
+  /** What is not as it was: the first step, or the records that differ from their steps, a bounded number of them. */
+  readonly problems: readonly string[];
+}
+
+type Connection = Kysely<JournalTables>;
+type Step = JournalTables['journal_steps'];
+
+const chunk = 1_000;
+const mostProblems = 100;
+
+/** What the steps say of a batch. */
+interface BatchChain {
+  /** Newest seal of the batch's own record. */
+  digest: string;
+  /** Of its rows, as they were added. */
+  seal: string;
+  rows: number;
+  /** Claims of before there were steps of them. */
+  claims: readonly ClaimRun[];
+  /** Number and time of each later one. */
+  readonly claimed: (readonly [step: number, at: string])[];
+}
+
+interface Records {
+  readonly batches: Map<string, BatchChain>;
+  /** Newest seal of each write by hand. */
+  readonly writes: Map<number, string>;
+}
+
+/** Compares within the transaction at hand, which must show one moment throughout. @param head the hash that must be found */
+export async function verifyChain(connection: Connection, wanted?: string): Promise<ChainReport> {
+  const records: Records = { batches: new Map(), writes: new Map() };
+  const genesis = genesisOf(await identityOf(connection));
+  const forgotten = await forgottenNotes(connection);
+  let head: Head | null = null;
+  let count = 0;
+  let isFound = wanted === undefined;
+  const broken = (step: number | null, problems: readonly string[]): ChainReport => ({
+    status: 'broken',
+    steps: count,
+    head,
+    step,
+    problems,
+  });
+  for await (const step of stepsOf(connection)) {
+    const problem = stepProblem(step, head?.hash ?? genesis, forgotten.get(step.step));
+    if (problem !== null) {
+      const before = head === null ? 'It is the first one that is there' : `The last sound one is step ${head.step}`;
+      return broken(step.step, [`step ${step.step} ${problem}. ${before}.`]);
+    }
+    count += 1;
+    head = { step: step.step, hash: step.hash };
+    if (step.hash === wanted) isFound = true;
+    note(records, step);
+  }
+  if (!isFound) {
+    const newest = head === null ? 'there is no step at all' : `the newest step is ${head.step}`;
+    return broken(head === null ? null : head.step + 1, [
+      `no step has the hash ${wanted}: steps were removed, or this is an older journal; ${newest}`,
+    ]);
+  }
+  const problems: string[] = [];
+  for await (const problem of differences(connection, records)) {
+    problems.push(problem);
+    if (problems.length === mostProblems) break;
+  }
+  return problems.length > 0
+    ? broken(null, problems)
+    : { status: 'whole', steps: count, head, step: null, problems: [] };
+}
+
+/** What is wrong with the step where it stands; null where nothing is. */
+function stepProblem(step: Step, previous: string, forgotten: string | undefined): string | null {
+  if (hashOf(step) !== step.hash) return 'was altered: it does not have the hash that stands in it';
+  if (step.previous !== previous) return 'does not follow the one before it: a step was removed, inserted or moved';
+  const { note: words, salt, note_digest: digest } = step;
+  if (digest === null) return words === null && salt === null ? null : 'was altered: it has words that were not hashed';
+  const expected = forgotten ?? digest;
+  return words !== null && salt !== null && saltedDigest(salt, words) === expected
+    ? null
+    : 'was altered: its words are others';
+}
+
+/** The newest digest of each note that a person was taken out of. The walk shows whether the steps that say so are sound. */
+async function forgottenNotes(connection: Connection): Promise<ReadonlyMap<number, string>> {
+  const rows = connection.selectFrom('journal_steps').select(['data', 'digest']).where('kind', '=', 'forgotten');
+  const notes = new Map<number, string>();
+  for (const { data, digest } of await rows.where('batch', 'is', null).orderBy('step').execute()) {
+    const step = numberIn(data, 'step');
+    if (step !== null && digest !== null) notes.set(step, digest);
+  }
+  return notes;
+}
+
+/** A member of the data of a step, where it is a number. What is no JSON the walk has found, or will find. */
+function numberIn(data: string, name: string): number | null {
+  try {
+    const value = (JSON.parse(data) as Readonly<Record<string, unknown>> | null)?.[name];
+    return typeof value === 'number' ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+async function* stepsOf(connection: Connection): AsyncGenerator<Step> {
+  const steps = connection.selectFrom('journal_steps').selectAll().orderBy('step').limit(chunk);
+  for (let last: number | undefined; ;) {
+    const rows: readonly Step[] = await (last === undefined ? steps : steps.where('step', '>', last)).execute();
+    yield* rows;
+    if (rows.length < chunk) return;
+    last = rows.at(-1)?.step;
+  }
+}
+
+/** Keeps what the step says of a batch or a write. */
+function note({ batches, writes }: Records, { step, at, batch, row, kind, data, digest }: Step): void {
+  if (batch === null) {
+    const write = numberIn(data, 'write');
+    if (write !== null && digest !== null) writes.set(write, digest);
+    return;
+  }
+  if (row !== null) return;
+  let known = batches.get(batch);
+  if (known === undefined) batches.set(batch, (known = { digest: '', seal: '', rows: 0, claims: [], claimed: [] }));
+  if (digest !== null) known.digest = digest;
+  if (kind === 'claimed') known.claimed.push([step, at]);
+  if (kind !== 'added' && kind !== 'migrated') return;
+  const said = JSON.parse(data) as Pick<BatchChain, 'rows' | 'seal'> & Partial<Pick<BatchChain, 'claims'>>;
+  Object.assign(known, { rows: said.rows, seal: said.seal, claims: said.claims ?? [] });
+}
+
+/** Every record that is not as its steps left it, in words. */
+async function* differences(connection: Connection, { batches, writes }: Records): AsyncGenerator<string> {
+  const left = new Set(batches.keys());
+  // Batches and writes are few beside rows and steps.
+  for (const row of await connection.selectFrom('journal_batches').selectAll().orderBy('batch').execute()) {
+    const known = batches.get(row.batch);
+    left.delete(row.batch);
+    if (known === undefined) yield `batch ${row.batch} was inserted: no step tells of it`;
+    else if (known.digest !== sealOf(row.salt, row)) yield `batch ${row.batch} was altered`;
+  }
+  for (const batch of left) yield `batch ${batch} was removed`;
+  yield* writeDifferences(connection, writes);
+  for (const [batch, known] of batches) yield* rowDifferences(connection, batch, known);
+  const stray = connection
+    .selectFrom('journal_intents')
+    .select('batch')
+    .distinct()
+    .where('batch', 'not in', (eb) => eb.selectFrom('journal_batches').select('batch'));
+  for (const { batch } of await stray.execute()) {
+    if (!batches.has(batch)) yield `rows of batch ${batch} were inserted: no step tells of them`;
+  }
+}
+
+async function* writeDifferences(connection: Connection, writes: ReadonlyMap<number, string>): AsyncGenerator<string> {
+  const left = new Set(writes.keys());
+  const all = connection.selectFrom('journal_writes').selectAll().orderBy('write').limit(chunk);
+  for (let last = -1; ;) {
+    const rows = await all.where('write', '>', last).execute();
+    for (const row of rows) {
+      left.delete(row.write);
+      const digest = writes.get(row.write);
+      if (digest === undefined) yield `write ${row.write} by hand was inserted: no step tells of it`;
+      else if (digest !== sealOf(row.salt, row)) yield `write ${row.write} by hand was altered`;
+    }
+    if (rows.length < chunk) break;
+    last = rows.at(-1)?.write ?? last;
+  }
+  for (const write of left) yield `write ${write} by hand was removed`;
+}
+
+/** What of a step of a row is needed to say how the row must stand. */
+type RowStep = Pick<Step, 'step' | 'kind' | 'data' | 'digest'> & { readonly row: number };
+
+/** Rows and their steps side by side, each in the order of the rows. */
+async function* rowDifferences(connection: Connection, batch: string, known: BatchChain): AsyncGenerator<string> {
+  const seal = new RowsSeal();
+  const steps = rowStepsOf(connection, batch)[Symbol.asyncIterator]();
+  let next = await steps.next();
+  const all = connection
+    .selectFrom('journal_intents')
+    .selectAll()
+    .where('batch', '=', batch)
+    .orderBy('row')
+    .limit(chunk);
+  for (let last = -1; ;) {
+    const rows = await all.where('row', '>', last).execute();
+    for (const row of rows) {
+      const own: RowStep[] = [];
+      for (; next.done !== true && next.value.row <= row.row; next = await steps.next()) {
+        if (next.value.row === row.row) own.push(next.value);
+      }
+      seal.add(row.row, row.digest);
+      const digest = own.findLast((each) => each.digest !== null)?.digest ?? row.digest;
+      if (digest !== sealOf(row.salt, row)) yield `row ${row.row} of batch ${batch} was altered`;
+      else if (row.claimed_at !== claimedAt(row, own, known))
+        yield `the consent to row ${row.row} of batch ${batch} was altered`;
+    }
+    if (rows.length < chunk) break;
+    last = rows.at(-1)?.row ?? last;
+  }
+  const whole = seal.end();
+  if (whole.seal === known.seal) return;
+  const count = whole.rows === known.rows ? '' : `: there are ${whole.rows} of ${known.rows}`;
+  yield `the rows of batch ${batch} are not those that were added${count}`;
+}
+
+async function* rowStepsOf(connection: Connection, batch: string): AsyncGenerator<RowStep> {
+  const steps = connection
+    .selectFrom('journal_steps')
+    .select(['step', 'row', 'kind', 'data', 'digest'])
+    .where('batch', '=', batch)
+    .where('row', 'is not', null)
+    .orderBy('row')
+    .orderBy('step')
+    .limit(chunk);
+  for (let last: RowStep | undefined; ;) {
+    const after = last;
+    const rows = (await (
+      after === undefined
+        ? steps
+        : steps.where((eb) =>
+            eb.or([eb('row', '>', after.row), eb.and([eb('row', '=', after.row), eb('step', '>', after.step)])]),
+          )
+    ).execute()) as RowStep[];
+    yield* rows;
+    if (rows.length < chunk) return;
+    last = rows.at(-1);
+  }
+}
+
+/** When the row was claimed last, by the steps: a claim takes what is planned or blocked at that moment. */
+function claimedAt(
+  { row, state }: { readonly row: number; readonly state: IntentState },
+  own: readonly RowStep[],
+  known: BatchChain,
+): string | null {
+  const isClaimable = (each: string): boolean => each === 'planned' || each === 'blocked';
+  const moves = own.flatMap(({ step, kind, data }) => {
+    const from = fromIn(data);
+    return from === null ? [] : [{ step, from, to: kind }];
+  });
+  const claim = known.claimed.findLast(([step]) => {
+    const after = moves.find((each) => each.step > step);
+    return isClaimable(after === undefined ? state : after.from);
+  });
+  return claim?.[1] ?? known.claims.find(([first, last]) => first <= row && row <= last)?.[2] ?? null;
+}
+
+function fromIn(data: string): string | null {
+  const { from } = JSON.parse(data) as { readonly from?: string };
+  return from ?? null;
+}

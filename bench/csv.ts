@@ -15,25 +15,25 @@ export async function benchCsv(folder: string, mirror: string, pairs: number): P
     shell.push(await measure('sqlite3', ['-readonly', '-csv', '-header', mirror, columns], {}, output));
     closeSync(output);
   }
-  const ratio = median(ours.map(({ seconds }, index) => seconds / (shell[index]?.seconds ?? 0)));
+  const ratio = median(ours.map(({ cpuSeconds }, index) => cpuSeconds / (shell[index]?.cpuSeconds ?? 0)));
   const peak = median(ours.map(({ peakMb }) => peakMb));
-  const text = (tries: readonly Measured[]) => `${median(tries.map(({ seconds }) => seconds)).toFixed(1)} s`;
+  const text = (tries: readonly Measured[]) => `${median(tries.map(({ cpuSeconds }) => cpuSeconds)).toFixed(1)} s`;
   return [
     {
-      what: 'CSV of all users (floor: sqlite3 -csv -header)',
+      what: 'CSV of all users, processor time (floor: sqlite3 -csv -header)',
       floor: text(shell),
       ours: text(ours),
       ratio: `${ratio.toFixed(2)} ×`,
-      goal: 'at most 2 ×',
-      met: ratio <= 2,
+      goal: 'at most 1.5 ×',
+      met: ratio <= 1.5,
     },
     {
       what: 'peak memory of the CSV export',
       floor: '',
       ours: `${peak.toFixed(0)} MB`,
       ratio: '',
-      goal: 'at most 300 MB',
-      met: peak <= 300,
+      goal: 'at most 120 MB',
+      met: peak <= 120,
     },
   ];
 }

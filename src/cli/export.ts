@@ -97,6 +97,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     let rows = 0;
     const chunks = await openChunks(context.settings(), releases, request, {
       signal,
+      writesAtOnce: target !== undefined,
       onRows: (more) => void (rows += more),
       onWarning: (warning) => printWarning(context, warning),
     });

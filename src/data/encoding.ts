@@ -14,7 +14,12 @@ export interface TextStyle {
 }
 
 export type Encoding =
-  | { readonly kind: 'text'; readonly style: TextStyle }
+  | {
+      readonly kind: 'text';
+      readonly style: TextStyle;
+      /** Whether the bytes of a piece are done with when the next one is taken. */
+      readonly isRoomKept: boolean;
+    }
   | { readonly kind: 'parquet'; readonly types: readonly (ColumnType | undefined)[] }
   | { readonly kind: 'xlsx'; readonly types: readonly (ColumnType | undefined)[]; readonly sheetRows: number };
 
@@ -59,7 +64,7 @@ export function rowsOfPiece({ kind }: Encoding): number | undefined {
 export async function openEncoder(encoding: Encoding, columns: readonly ResultColumn[]): Promise<RowEncoder> {
   switch (encoding.kind) {
     case 'text':
-      return (await import('./text-lines.ts')).textEncoder(encoding.style, columns);
+      return (await import('./text-lines.ts')).textEncoder(encoding.style, columns, encoding.isRoomKept);
     case 'parquet':
       return (await import('./parquet/group.ts')).groupEncoder(encoding.types, columns);
     case 'xlsx':

@@ -109,7 +109,7 @@ async function writeTable(
     run.onRows(more);
   };
   async function* hashed(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of fileChunks(source, form, { ...run, onRows, onWarning })) {
+    for await (const chunk of fileChunks(source, form, { ...run, onRows, onWarning, writesAtOnce: true })) {
       digest.update(chunk);
       yield chunk;
     }

@@ -14,10 +14,11 @@ const fewestRows = 4;
 const mostRows = 500;
 
 /** Follows longer rows at once and shorter ones slowly: too few rows cost time, too many cost memory. */
-export function readingPace(): ReadingPace {
+/** @param most rows at a time, however short they are */
+export function readingPace(most = mostRows): ReadingPace {
   let rowWeight = wantedWeight / 100;
   return {
-    rows: () => Math.max(fewestRows, Math.min(mostRows, Math.floor(wantedWeight / rowWeight))),
+    rows: () => Math.max(fewestRows, Math.min(most, Math.floor(wantedWeight / rowWeight))),
     add: ({ weight, rows }) => {
       if (rows > 0) rowWeight = Math.max(weight / rows, 0.75 * rowWeight);
     },

@@ -4,9 +4,12 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Relation, ResultColumn, Row, Rows, Snapshot } from '../store/reading-types.ts';
+import type { CsvStyle } from '../store/files/csv.ts';
 import { checkAsOf } from './as-of.ts';
 import { type ColumnType, declaredTypes } from './column-type.ts';
+import { csvTableLines, hasLines, type LineBatch } from './csv-lines.ts';
 import { type EncodedPiece, type Encoding, openEncoder, rowsOfPiece } from './encoding.ts';
+import { csvStyle, isJson, textBytes } from './text-lines.ts';
 import { readingPace, weightOfRows } from './reading-pace.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
 import { isWhole, resolveSelection, type TableRequest } from './selection.ts';
@@ -48,12 +51,14 @@ export function sourceOf(
 
 type SourceRows = Omit<Rows, 'batches'> & {
   readonly batches: (wanted: () => number) => Iterable<Row[]> | AsyncIterable<Row[]>;
+  /** The same rows as lines of CSV, where these are quicker to be had. */
+  readonly lines?: (style: CsvStyle) => Iterable<LineBatch>;
 };
 
 /** Rows that come one after the other; without types as if all of them were computed. */
 export function rowsSource(
   name: string,
-  { columns, batches }: SourceRows,
+  { columns, batches, lines }: SourceRows,
   types: RowSource['types'] = columns.map(() => undefined),
 ): RowSource {
   return {
@@ -61,6 +66,14 @@ export function rowsSource(
     columns,
     types,
     pieces: async function* pieces(encoding, most) {
+      if (lines !== undefined && encoding.kind === 'text' && !isJson(encoding.style)) {
+        const bytesOf = textBytes(encoding.isRoomKept);
+        for (const { text, rows } of lines(csvStyle(encoding.style))) {
+          yield { bytes: bytesOf(text), rows };
+          await setImmediate();
+        }
+        return;
+      }
       const encoder = await openEncoder(encoding, columns);
       const enough = rowsOfPiece(encoding) ?? 1;
       const pace = readingPace();
@@ -96,5 +109,6 @@ function tableRows(snapshot: Snapshot, relation: Relation, names: readonly strin
         if (rows.length > 0) yield rows;
       }
     },
+    ...(hasLines(relation) ? { lines: (style: CsvStyle) => csvTableLines(snapshot, relation, names, style) } : {}),
   };
 }

@@ -1,4 +1,5 @@
 /** Rows as lines of CSV, TSV or JSON; the lines of a JSON array are those of JSON lines until the file is put together. */
+import { Buffer } from 'node:buffer';
 import { distinct } from './column-type.ts';
 import type { RowEncoder, TextStyle } from './encoding.ts';
 import { jsonLines } from './jsonl.ts';
@@ -8,11 +9,11 @@ import type { ResultColumn, Row } from '../store/reading-types.ts';
 /** Writes rows, each ended by LF. */
 export type Lines = (rows: readonly Row[]) => string;
 
-function csvStyle({ format, raw }: TextStyle): CsvStyle {
+export function csvStyle({ format, raw }: TextStyle): CsvStyle {
   return { delimiter: format === 'tsv' ? '\t' : ',', guard: !raw };
 }
 
-function isJson({ format }: TextStyle): boolean {
+export function isJson({ format }: TextStyle): boolean {
   return format === 'json' || format === 'jsonl';
 }
 
@@ -31,10 +32,26 @@ export function header(style: TextStyle, columns: readonly ResultColumn[]): stri
   return isJson(style) ? '' : resultCsvLines(csvStyle(style))([columns.map(({ name }) => name)]);
 }
 
+/** Room for the bytes of a piece, some 256,000 characters. */
+const pieceBytes = 1024 * 1024;
+
+/**
+ * A function that makes bytes of text. Kept room is used again for each text: memory that is asked for anew comes back only
+ * when much of it is in use.
+ */
+export function textBytes(isRoomKept: boolean): (text: string) => Uint8Array {
+  const room = isRoomKept ? Buffer.allocUnsafeSlow(pieceBytes) : undefined;
+  return (text) => {
+    // A character takes three bytes at most; two that make up one take four.
+    if (room === undefined || 3 * text.length > room.length) return Buffer.from(text);
+    return room.subarray(0, room.write(text));
+  };
+}
+
 /** Makes pieces of text. */
-export function textEncoder(style: TextStyle, columns: readonly ResultColumn[]): RowEncoder {
+export function textEncoder(style: TextStyle, columns: readonly ResultColumn[], isRoomKept: boolean): RowEncoder {
   const lines = rowLines(style, columns);
-  const encoder = new TextEncoder();
+  const bytesOf = textBytes(isRoomKept);
   let text = '';
   let rows = 0;
   return {
@@ -43,7 +60,7 @@ export function textEncoder(style: TextStyle, columns: readonly ResultColumn[]):
       rows += batch.length;
     },
     take: () => {
-      const piece = { bytes: encoder.encode(text), rows };
+      const piece = { bytes: bytesOf(text), rows };
       text = '';
       rows = 0;
       return piece;

@@ -18,6 +18,8 @@ export interface Relation {
   readonly name: string;
   readonly kind: 'table' | 'view';
   readonly columns: readonly RelationColumn[];
+  /** Whether each column holds what it is declared to hold and nothing else. */
+  readonly isStrict: boolean;
   /** The column of whole numbers that identifies a row and by which ranges can be read; null where there is none. */
   readonly rangeColumn: string | null;
 }
@@ -114,8 +116,11 @@ export interface Snapshot {
   /** Tables first, then views, each by name; without the database's own. */
   readonly relations: () => readonly Relation[];
   readonly select: (selection: Selection) => Rows;
-  /** The relation, which has a range column, to be read range by range. */
-  readonly selectRanges: (relation: Relation, columns: readonly string[]) => RangedRows;
+  /**
+   * The relation, which has a range column, to be read range by range.
+   * @param sql of this program's making, in place of the columns by their names
+   */
+  readonly selectRanges: (relation: Relation, columns: readonly string[], sql?: readonly string[]) => RangedRows;
   /**
    * Splits the whole line of ids, or the range, at the end of every `rows` rows; `rows` is asked for before each range.
    */

@@ -44,7 +44,7 @@ export function snapshotOf(database: Database, file: string): Snapshot {
       // Of a table that is made up of rows and versions, SQLite does not say where a column comes from.
       return selection.asOf === undefined ? rows : { ...rows, columns: columnsAsOf(selection) };
     },
-    selectRanges: (relation, columns) => rangedRowsOf(database, relation, columns, guard),
+    selectRanges: (relation, columns, sql = columns.map(quoteName)) => rangedRowsOf(database, relation, sql, guard),
     ranges: (relation, rows, within = wholeLine) => rangesOf(database, relation, rows, within, guard),
     freshness: () => guard(() => freshnessOf(database)),
     historyReach: (resource) => guard(() => historyReach(database, resource)),
@@ -67,8 +67,8 @@ interface ColumnFact {
 
 function relationsOf(database: Database): Relation[] {
   const list = database
-    .prepare<[], { name: string; type: string; wr: number }>(
-      `SELECT name, type, wr FROM pragma_table_list
+    .prepare<[], { name: string; type: string; wr: number; strict: number }>(
+      `SELECT name, type, wr, strict FROM pragma_table_list
        WHERE schema = 'main' AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
        ORDER BY type, name`,
     )
@@ -76,7 +76,7 @@ function relationsOf(database: Database): Relation[] {
   const columnsOf = database.prepare<[string], ColumnFact>(
     'SELECT name, type, "notnull", pk FROM pragma_table_info(?)',
   );
-  return list.map(({ name, type, wr }) => {
+  return list.map(({ name, type, wr, strict }) => {
     const columns = columnsOf.all(name);
     const keys = columns.filter(({ pk }) => pk > 0);
     const key = keys.length === 1 && wr === 0 && keys[0]?.type.toUpperCase() === 'INTEGER' ? keys[0].name : null;
@@ -89,6 +89,7 @@ function relationsOf(database: Database): Relation[] {
         type: type === 'view' ? '' : column.type,
         notNull: column.notnull === 1,
       })),
+      isStrict: strict === 1,
       rangeColumn: key,
     };
   });
@@ -210,12 +211,12 @@ function rangeName(relation: Relation): string {
   return quoteName(relation.rangeColumn);
 }
 
-function rangedRowsOf(database: Database, relation: Relation, columns: readonly string[], guard: Guard): RangedRows {
+function rangedRowsOf(database: Database, relation: Relation, sql: readonly string[], guard: Guard): RangedRows {
   const id = rangeName(relation);
   keepFewPages(database);
   const statement = database
     .prepare<[bigint, bigint], Row>(
-      `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation.name)}
+      `SELECT ${sql.join(', ')} FROM ${quoteName(relation.name)}
        WHERE ${id} BETWEEN ? AND ? ORDER BY ${id}`,
     )
     .raw(true)

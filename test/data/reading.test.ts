@@ -172,6 +172,7 @@ describe('a snapshot', () => {
       name: 'named',
       kind: 'view',
       columns: [{ name: 'username', type: '', notNull: false }],
+      isStrict: false,
       rangeColumn: null,
     });
     expect(relations.some(({ name }) => name.startsWith('sqlite_'))).toBe(false);

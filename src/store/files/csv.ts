@@ -54,10 +54,9 @@ function beginsWithSign([first]: Row): boolean {
   return (typeof first === 'number' || typeof first === 'bigint') && first < 0;
 }
 
-/** A function that writes rows, each ended by LF. Null is nothing at all, empty text is `""`. */
-export function csvLines(style: CsvStyle): (rows: readonly Row[]) => string {
-  const { delimiter, guard } = style;
-  const cellText = (cell: Cell, inQuotes: boolean): string => {
+/** A function that writes one cell. Null is nothing at all, empty text is `""`. */
+export function csvCell({ guard }: CsvStyle): (cell: Cell, inQuotes: boolean) => string {
+  return (cell: Cell, inQuotes: boolean): string => {
     if (cell === null) return '';
     // Numbers need no quotes; of bytes there may be none, which is not null either.
     if (typeof cell === 'number' || typeof cell === 'bigint') return String(cell);
@@ -66,6 +65,12 @@ export function csvLines(style: CsvStyle): (rows: readonly Row[]) => string {
     const text = guard ? guardedText(plain) : plain;
     return inQuotes || quoted.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
+}
+
+/** A function that writes rows, each ended by LF. */
+export function csvLines(style: CsvStyle): (rows: readonly Row[]) => string {
+  const { delimiter, guard } = style;
+  const cellText = csvCell(style);
   return (rows) => {
     let lines = '';
     for (const row of rows) {

@@ -63,7 +63,11 @@ export function* csvTableLines(
       if (!apart.has(column) && rows.filter(isApart).length > rows.length * mostSpoilt) apart.add(column);
     }
     parts = partsOf(columns, apart, style);
-    partsIn = snapshot.selectRanges(relation, names, parts.map(({ sql }) => sql)).rowsIn;
+    partsIn = snapshot.selectRanges(
+      relation,
+      names,
+      parts.map(({ sql }) => sql),
+    ).rowsIn;
   };
 
   const pace = readingPace(mostRows);

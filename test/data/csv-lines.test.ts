@@ -8,7 +8,21 @@ const rows = 2_000;
 
 /** What a line must not take as it is, or may take for something else. */
 const nastyTexts = [
-  ...['', '"', '""', 'a,"x', 'b",c', 'x,y', 'p"q', 'a;b', 'a;=1', 'tab\tin', 'line\nbreak', 'line\r\nbreak', 'null\0in'],
+  ...[
+    '',
+    '"',
+    '""',
+    'a,"x',
+    'b",c',
+    'x,y',
+    'p"q',
+    'a;b',
+    'a;=1',
+    'tab\tin',
+    'line\nbreak',
+    'line\r\nbreak',
+    'null\0in',
+  ],
   ...['=1', '+49 30', '-1', '@x', ' =1', '\uFEFFx', '＝1', '\u061C=1', '\u3000=1', '#x', '.x', '💰', 'Жук', '李', '{}'],
 ];
 const nastyNumbers = [-0, -1.5, 0.1 + 0.2, 1e15, 1e21, 1e-7, 123456789.123456, 0.00005, Infinity, -Infinity, 2 ** 60];

@@ -3,6 +3,7 @@
  * the bounds on the money that goes out, in a row, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md.
  */
 import { Big } from 'big.js';
+import { type ApprovalSubject, type ApprovalTotals, movesMoney } from '../model/approval.ts';
 import { counted } from '../model/counted.ts';
 import type { Money } from '../model/money.ts';
 
@@ -95,6 +96,26 @@ export function batchCapProblem(
     `the rows move ${moneyText(total)}, and other batches have moved ${moneyText(before)} within the last 24 hours: ` +
     `together more than bulk.max_day allows (${caps.maxDay})`
   );
+}
+
+/**
+ * What the policy of approval goes by.
+ * @param others changes of rows that the same person has sent alone within the day
+ */
+export function approvalTotals(
+  subject: ApprovalSubject,
+  rows: readonly PlannedChange[],
+  others: readonly PlannedChange[],
+): ApprovalTotals {
+  if (!movesMoney(subject)) return { money: null, rows: rows.length, aloneToday: String(others.length) };
+  let [rowAmount, net] = [new Big(0), new Big(0)];
+  for (const row of rows) {
+    const change = changeOf(row) ?? new Big(0);
+    net = net.plus(change);
+    if (change.abs().gt(rowAmount)) rowAmount = change.abs();
+  }
+  const money = { rowAmount: moneyText(rowAmount), net: moneyText(net), gross: moneyText(grossOf(rows)) };
+  return { money, rows: rows.length, aloneToday: moneyText(grossOf(others)) };
 }
 
 /** What to do about a bound that holds. */

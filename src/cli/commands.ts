@@ -143,6 +143,12 @@ export const commands: readonly CommandRow[] = [
     load: () => import('./bulk.ts'),
   },
   {
+    name: 'people',
+    group: groups.about,
+    summary: 'accounts of people: their roles and passwords',
+    load: () => import('./people.ts'),
+  },
+  {
     name: 'init',
     group: groups.about,
     summary: 'ask for server and key, try them, and write the config file',

@@ -39,7 +39,7 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('doctor')
     .description(
-      'Check settings, key, proxy, certificates, server, mirror, journal, reports, jobs, alerts, log and disk; say what is ' +
+      'Check settings, key, proxy, certificates, server, mirror, journal, approvers, reports, jobs, alerts, log and disk; say what is ' +
         'wrong and where to set it. Sends no alert and no ping, and changes nothing but, with --probe, what the mirror has ' +
         'on record of the server.\n' +
         'Ends with 0, or with the code of the first failed check: 2 settings or files, 3 key, 4 server.',
@@ -63,10 +63,11 @@ async function examine(context: CliContext, probe: boolean): Promise<Findings> {
   const network = about.checkNetwork(reading, settings);
   const server = await examineServer(context, settings, probe);
   const files = (await Promise.all((await filesOf(settings)).map(about.checkFile))).flat();
+  const approval = await about.checkApproval(settings);
   const reports = await about.checkReports(settings);
   const nights = await checkNights(context, settings, networkOrNone(settings));
   return {
-    checks: [...first, ...address, ...key, ...network, ...server.checks, ...files, ...reports, ...nights],
+    checks: [...first, ...address, ...key, ...network, ...server.checks, ...files, ...approval, ...reports, ...nights],
     capabilities: server.capabilities,
   };
 }

@@ -72,12 +72,9 @@ export async function openJournalOver(backend: JournalBackend, actor: Actor | nu
   return journalOf({ backend, db, id: await identityOf(db), clock, owner }, actor);
 }
 
-function journalOf(open: OpenJournal, actor: Actor | null): Journal {
-  const { backend, db, id, clock, owner } = open;
-  const { locks } = backend;
-  const now = (): Timestamp => timestampOf(clock.now());
-
-  async function whole<T>(doing: (connection: Connection) => Promise<T>): Promise<T> {
+/** Does something in one transaction: all of it, or none. Throws where the database is not the one that was opened. */
+export function transactionsOf({ backend, db, id }: Pick<OpenJournal, 'backend' | 'db' | 'id'>) {
+  return async <T>(doing: (connection: Connection) => Promise<T>): Promise<T> => {
     try {
       return await db.transaction().execute(async (connection) => {
         await backend.checkInPlace(id, () => identityOf(connection));
@@ -86,7 +83,15 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     } catch (error) {
       throw backend.explained(error);
     }
-  }
+  };
+}
+
+function journalOf(open: OpenJournal, actor: Actor | null): Journal {
+  const { backend, db, id, clock, owner } = open;
+  const { locks } = backend;
+  const now = (): Timestamp => timestampOf(clock.now());
+
+  const whole = transactionsOf(open);
 
   /** One durable step: all of it, or none; and none where the lock of a batch was lost. */
   const step = <T>(doing: (connection: Connection) => Promise<T>): Promise<T> =>

@@ -128,12 +128,35 @@ const claims: readonly string[] = [
 /** What of a row deserved a look when it was planned. */
 const notes: readonly string[] = ['ALTER TABLE journal_intents ADD COLUMN notes TEXT'];
 
+/** Accounts of people. */
+const people: readonly string[] = [
+  `CREATE TABLE people_accounts (
+  name TEXT PRIMARY KEY,
+  roles TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('active', 'disabled')),
+  os_users TEXT,
+  password TEXT,
+  password_at TEXT,
+  created_at TEXT NOT NULL,
+  created_by TEXT NOT NULL,
+  changed_at TEXT NOT NULL,
+  changed_by TEXT NOT NULL,
+  salt TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE people_tries (
+  name TEXT PRIMARY KEY,
+  failed INTEGER NOT NULL,
+  blocked_until TEXT,
+  last_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
+];
+
 /** What a journal file is. */
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks'), chainSteps],
+  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks'), chainSteps, people],
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',

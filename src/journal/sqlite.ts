@@ -30,32 +30,47 @@ const pragmas = [
  * Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it.
  * @param actor who does what is done with it
  */
-export function openJournal(file: string, actor: Actor, clock: Clock = systemClock): Promise<Journal> {
-  return opened(() => openForWriting(journalKind, file, clock, pragmas), file, actor, clock);
+export async function openJournal(file: string, actor: Actor, clock: Clock = systemClock): Promise<Journal> {
+  return openOver(openBackend(file, clock), (backend) => openJournalOver(backend, actor, clock));
 }
 
 /** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
-export function openJournalForReading(file: string, clock: Clock = systemClock): Promise<Journal> {
+export async function openJournalForReading(file: string, clock: Clock = systemClock): Promise<Journal> {
+  return openOver(openBackendForReading(file, clock), (backend) => openJournalOver(backend, null, clock));
+}
+
+/** The journal's file, made with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
+export function openBackend(file: string, clock: Clock): OpenBackend {
+  return backendOf(openForWriting(journalKind, file, clock, pragmas), file, clock);
+}
+
+/** The same to be looked at. Throws `FileError` where there is none. */
+export function openBackendForReading(file: string, clock: Clock): OpenBackend {
   const absent = new FileError(`there is no journal at ${file}`, {
     advice: `Nothing was planned yet; or name the file with ${journalKind.places}.`,
   });
-  return opened(() => openForReading(journalKind, file, absent, absent), file, null, clock);
+  return backendOf(openForReading(journalKind, file, absent, absent), file, clock);
 }
 
-async function opened(open: () => Database, file: string, actor: Actor | null, clock: Clock): Promise<Journal> {
-  const database = open();
+interface OpenBackend extends JournalBackend {
+  readonly database: Database;
+}
+
+/** What is opened over the file closes it, unless it cannot be opened. */
+export async function openOver<T>(backend: OpenBackend, open: (backend: JournalBackend) => Promise<T>): Promise<T> {
   try {
-    return await openJournalOver(backendOf(database, file, clock), actor, clock);
+    return await open(backend);
   } catch (error) {
-    database.close();
+    backend.database.close();
     throw error;
   }
 }
 
-function backendOf(database: Database, file: string, clock: Clock): JournalBackend {
+function backendOf(database: Database, file: string, clock: Clock): OpenBackend {
   const locks = batchLocks(database, clock);
   const isInPlace = sameFile(file);
   return {
+    database,
     dialect: sqliteDialect(database),
     members: (json) => sql`jsonb_each(${json})`,
     isTaken: (error) => error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_CONSTRAINT_UNIQUE',

@@ -1,5 +1,6 @@
 /** The journal's tables as Kysely sees them: the same in every database that it may be in. */
 import type { Generated } from 'kysely';
+import type { AccountState } from '../model/account.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Batch, BatchState, Intent, IntentState, WriteState } from './port.ts';
 
@@ -104,6 +105,29 @@ export interface JournalTables {
   };
   /** One row, made with the journal. */
   journal_identity: { id: string };
+  /** Of src/people; they are here because approvals are checked in the journal's transactions. */
+  people_accounts: {
+    name: string;
+    /** JSON, as `os_users` and the two actors. */
+    roles: string;
+    state: AccountState;
+    os_users: string | null;
+    password: string | null;
+    password_at: Timestamp | null;
+    created_at: Timestamp;
+    created_by: string;
+    changed_at: Timestamp;
+    changed_by: string;
+    /** Of the seal that the account's newest step has. */
+    salt: string;
+  };
+  /** Tries to sign in since the last that succeeded; of names that nobody has, under an empty name. */
+  people_tries: {
+    name: string;
+    failed: number;
+    blocked_until: Timestamp | null;
+    last_at: Timestamp;
+  };
 }
 
 /** In the order and by the names of `Batch`. */

@@ -43,11 +43,13 @@ interface Records {
   readonly batches: Map<string, BatchChain>;
   /** Newest seal of each write by hand. */
   readonly writes: Map<number, string>;
+  /** Newest seal of each account. */
+  readonly accounts: Map<string, string>;
 }
 
 /** Compares within the transaction at hand, which must show one moment throughout. @param head the hash that must be found */
 export async function verifyChain(connection: Connection, wanted?: string): Promise<ChainReport> {
-  const records: Records = { batches: new Map(), writes: new Map() };
+  const records: Records = { batches: new Map(), writes: new Map(), accounts: new Map() };
   const genesis = genesisOf(await identityOf(connection));
   const forgotten = await forgottenNotes(connection);
   let head: Head | null = null;
@@ -104,19 +106,18 @@ async function forgottenNotes(connection: Connection): Promise<ReadonlyMap<numbe
   const rows = connection.selectFrom('journal_steps').select(['data', 'digest']).where('kind', '=', 'forgotten');
   const notes = new Map<number, string>();
   for (const { data, digest } of await rows.where('batch', 'is', null).orderBy('step').execute()) {
-    const step = numberIn(data, 'step');
-    if (step !== null && digest !== null) notes.set(step, digest);
+    const { step } = membersOf(data);
+    if (typeof step === 'number' && digest !== null) notes.set(step, digest);
   }
   return notes;
 }
 
-/** A member of the data of a step, where it is a number. What is no JSON the walk has found, or will find. */
-function numberIn(data: string, name: string): number | null {
+/** The data of a step. What is no JSON the walk has found, or will find. */
+function membersOf(data: string): Readonly<Record<string, unknown>> {
   try {
-    const value = (JSON.parse(data) as Readonly<Record<string, unknown>> | null)?.[name];
-    return typeof value === 'number' ? value : null;
+    return (JSON.parse(data) as Readonly<Record<string, unknown>> | null) ?? {};
   } catch {
-    return null;
+    return {};
   }
 }
 
@@ -131,10 +132,11 @@ async function* stepsOf(connection: Connection): AsyncGenerator<Step> {
 }
 
 /** Keeps what the step says of a batch or a write. */
-function note({ batches, writes }: Records, { step, at, batch, row, kind, data, digest }: Step): void {
+function note({ batches, writes, accounts }: Records, { step, at, batch, row, kind, data, digest }: Step): void {
   if (batch === null) {
-    const write = numberIn(data, 'write');
-    if (write !== null && digest !== null) writes.set(write, digest);
+    const { write, account } = membersOf(data);
+    if (typeof write === 'number' && digest !== null) writes.set(write, digest);
+    if (typeof account === 'string' && digest !== null) accounts.set(account, digest);
     return;
   }
   if (row !== null) return;
@@ -148,7 +150,7 @@ function note({ batches, writes }: Records, { step, at, batch, row, kind, data, 
 }
 
 /** Every record that is not as its steps left it, in words. */
-async function* differences(connection: Connection, { batches, writes }: Records): AsyncGenerator<string> {
+async function* differences(connection: Connection, { batches, writes, accounts }: Records): AsyncGenerator<string> {
   const left = new Set(batches.keys());
   // Batches and writes are few beside rows and steps.
   for (const row of await connection.selectFrom('journal_batches').selectAll().orderBy('batch').execute()) {
@@ -159,6 +161,7 @@ async function* differences(connection: Connection, { batches, writes }: Records
   }
   for (const batch of left) yield `batch ${batch} was removed`;
   yield* writeDifferences(connection, writes);
+  yield* accountDifferences(connection, accounts);
   for (const [batch, known] of batches) yield* rowDifferences(connection, batch, known);
   const stray = connection
     .selectFrom('journal_intents')
@@ -185,6 +188,20 @@ async function* writeDifferences(connection: Connection, writes: ReadonlyMap<num
     last = rows.at(-1)?.write ?? last;
   }
   for (const write of left) yield `write ${write} by hand was removed`;
+}
+
+async function* accountDifferences(
+  connection: Connection,
+  accounts: ReadonlyMap<string, string>,
+): AsyncGenerator<string> {
+  const left = new Set(accounts.keys());
+  for (const row of await connection.selectFrom('people_accounts').selectAll().orderBy('name').execute()) {
+    left.delete(row.name);
+    const digest = accounts.get(row.name);
+    if (digest === undefined) yield `account ${row.name} was inserted: no step tells of it`;
+    else if (digest !== sealOf(row.salt, row)) yield `account ${row.name} was altered`;
+  }
+  for (const name of left) yield `account ${name} was removed`;
 }
 
 /** What of a step of a row is needed to say how the row must stand. */

@@ -7,6 +7,7 @@ import type { CapabilityStatus, MirrorStatus } from '../../src/mirror/status.ts'
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { runCli } from '../support/cli.ts';
+import { newAccount, newPeople } from '../support/people.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -155,6 +156,22 @@ describe('doctor', () => {
     expect(code).toBe(2);
     expect(of('settings')).toMatch(/^fail: api\.timeout is "soon"/);
     expect(of('key on the server')).toMatch(/^ok/);
+  });
+
+  test('counts the approvers that the policy asks for: those who can sign in', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config'));
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'bulk:\n  approval:\n    balance:\n      approvers: 2\n');
+    const found = async () => (await doctor(folder, {})).of('approval');
+    expect(await found()).toMatch(/^warn: balance: by up to 2 of 0 approvers, so that some batches can never be sent/);
+    const { people } = await newPeople(undefined, join(folder, 'data/journal.db'));
+    for (const name of ['anna', 'bert', 'carl']) await people.add(newAccount(name, { roles: ['approver'] }));
+    for (const name of ['anna', 'bert', 'carl']) {
+      expect(await found()).toMatch(/^warn/);
+      await people.setPassword(name, 'hash');
+      if (name === 'anna') await people.setState(name, 'disabled');
+    }
+    expect(await found()).toBe('ok: balance: by up to 2 of 2 approvers');
   });
 
   test('prints a line a check, and how many are wrong', async () => {

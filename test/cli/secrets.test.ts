@@ -84,6 +84,21 @@ describe('of a server that says everything back', () => {
   });
 });
 
+test('the password of an account is told by nothing, whether it is taken or refused', async () => {
+  const folder = temporaryFolder();
+  const environment = { ADMIN_MIRROR_LOG_LEVEL: 'trace' };
+  const flags = ['--verbose', '--json', '--log-file', 'all.log'];
+  const given = async (input: string, ...argv: readonly string[]) => {
+    const { code, stdout, stderr } = await invoke(['people', ...argv, ...flags], { folder, environment, input });
+    expect(toldIn(`${stdout}\n${stderr}\n${filesIn(folder)}`)).toEqual([]);
+    return code;
+  };
+  expect(await given(`${password}\n`, 'add', 'anna', '--role', 'maker')).toBe(0);
+  expect(await given(`${password}\n${password}\n`, 'password', 'anna')).toBe(2);
+  expect(await given(`${password} anna`, 'password', 'anna')).toBe(2);
+  expect(await given(password, 'add', 'anna', '--role', 'maker')).toBe(2);
+});
+
 describe('the list of processes', () => {
   test.skipIf(!existsSync('/proc/self/cmdline'))('does not show a password that was given as a flag', async () => {
     // It is waiting for its answer: the address takes the connection and says nothing.

@@ -111,3 +111,24 @@ CREATE TABLE journal_steps (
 ) STRICT;
 
 CREATE INDEX journal_steps_batch ON journal_steps (batch, row);
+
+CREATE TABLE people_accounts (
+  name TEXT PRIMARY KEY,
+  roles TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('active', 'disabled')),
+  os_users TEXT,
+  password TEXT,
+  password_at TEXT,
+  created_at TEXT NOT NULL,
+  created_by TEXT NOT NULL,
+  changed_at TEXT NOT NULL,
+  changed_by TEXT NOT NULL,
+  salt TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE people_tries (
+  name TEXT PRIMARY KEY,
+  failed INTEGER NOT NULL,
+  blocked_until TEXT,
+  last_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

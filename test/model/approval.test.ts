@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { actionNames } from '../../src/bulk/actions.ts';
+import { approvalTotals } from '../../src/bulk/money.ts';
 import {
   type ApprovalPolicy,
   approvalReasons,
@@ -72,4 +73,24 @@ describe('approval', () => {
 
 test('every action can be put under approval', () => {
   expect(approvalSubjects).toEqual([...actionNames, 'deletions']);
+});
+
+describe('the totals of a batch', () => {
+  const rows = [
+    { plannedBefore: '100.00', plannedAfter: '40.10' },
+    { plannedBefore: '0.00', plannedAfter: '0.20' },
+    { plannedBefore: '5.00', plannedAfter: '5.00' },
+  ];
+
+  test('are the largest change, the sum and the sum without signs, to the last decimal', () => {
+    expect(approvalTotals('balance', rows, rows.slice(1))).toEqual({
+      money: { rowAmount: '59.90', net: '-59.70', gross: '60.10' },
+      rows: 3,
+      aloneToday: '0.20',
+    });
+  });
+
+  test('are rows alone where no money moves', () => {
+    expect(approvalTotals('email', rows, rows)).toEqual({ money: null, rows: 3, aloneToday: '3' });
+  });
 });

@@ -1,5 +1,6 @@
 /** Runs the command in this process, with or without a terminal. */
 import { PassThrough } from 'node:stream';
+import type { CommandRow } from '../../src/cli/commands.ts';
 import { run } from '../../src/cli/program.ts';
 import { dialogue, type Exchange } from './dialogue.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -14,6 +15,8 @@ export interface Invocation {
   readonly environment?: Readonly<Record<string, string>>;
   /** The working folder; one of its own where none is given. */
   readonly folder?: string;
+  /** In place of those of the program. */
+  readonly commands?: readonly CommandRow[];
 }
 
 function output(terminal: number | undefined) {
@@ -33,7 +36,7 @@ export async function invoke(argv: readonly string[], options: Invocation = {}) 
   if (options.terminal !== undefined) stderr.stream.on('data', (text: string) => listen(text));
   if (options.terminal === undefined) stdin.end(typed);
   else setTimeout(() => void stdin.write(typed), 50);
-  const code = await run(argv, {
+  const world = {
     stdout: stdout.stream,
     stderr: stderr.stream,
     stdin: stdin as unknown as NodeJS.ReadStream,
@@ -42,7 +45,8 @@ export async function invoke(argv: readonly string[], options: Invocation = {}) 
     sleep: () => Promise.resolve(),
     environment: options.environment ?? {},
     folder: options.folder ?? temporaryFolder(),
-  });
+  };
+  const code = await run(argv, world, options.commands);
   await new Promise((resolve) => setImmediate(resolve));
   return { code, stdout: stdout.text(), stderr: stderr.text() };
 }

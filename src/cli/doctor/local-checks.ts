@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { type Check, failed, ok, warn } from './check.ts';
 import { blankSnapshot, checkReport } from '../../data/reports/check.ts';
 import { switchOn } from '../../data/reports/run.ts';
+import { hasRole } from '../../model/account.ts';
 import { counted } from '../../model/counted.ts';
 import { FileError, OperatorError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
@@ -14,6 +15,8 @@ import { type Settings, type SettingsReading, valueOf } from '../../settings/set
 import type { Snapshot } from '../../store/reading-types.ts';
 import { openReading, openReports } from '../../data/open.ts';
 import { withReleases } from '../../model/releases.ts';
+import { systemClock } from '../../model/time.ts';
+import { openPeopleForReading } from '../../people/open.ts';
 
 /** Below this much free space a first sync of a middle-sized server may not fit. */
 const littleRoomBytes = 512 * 1024 * 1024;
@@ -231,4 +234,23 @@ function summary(all: number, spoilt: number, idle: readonly { readonly off: rea
   if (idle.length === 0) return spoilt === 0 ? `${all}, each as its header says` : sound;
   const tables = new Map(idle.flatMap(({ off }) => off.map((each) => [each.table, each])));
   return `${all - spoilt - idle.length} of ${all} can be run; for ${idle.length} more: ${switchOn([...tables.values()])}`;
+}
+
+/** Whether there are enough people for what the policy asks for. Throws nothing but bugs. */
+export async function checkApproval(settings: Settings): Promise<Check[]> {
+  const policies = Object.entries(settings.bulk.approval);
+  if (policies.length === 0) return [];
+  try {
+    const accounts = await withReleases(
+      async (releases) => (await openPeopleForReading(settings, systemClock, releases))?.accounts() ?? [],
+    );
+    const able = accounts.filter((each) => hasRole(each, 'approver') && each.passwordAt !== null).length;
+    const wanted = Math.max(...policies.map(([, { approvers }]) => approvers));
+    const finding = `${policies.map(([name]) => name).join(', ')}: by up to ${wanted} of ${counted(able, 'approver')}`;
+    if (able >= wanted) return [ok('approval', finding)];
+    const advice = 'Add approvers with `admin-mirror people add`, and give each a password.';
+    return [warn('approval', `${finding}, so that some batches can never be sent`, advice)];
+  } catch (error) {
+    return [failed('approval', error)];
+  }
 }

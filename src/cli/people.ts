@@ -1,0 +1,241 @@
+/** `people`: accounts, their roles and passwords. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { tableText } from '../data/text-table.ts';
+import { type Account, type Role, roles } from '../model/account.ts';
+import { actorText } from '../model/actor.ts';
+import { UsageError } from '../model/errors.ts';
+import { suggestion } from '../model/nearest.ts';
+import { withReleases } from '../model/releases.ts';
+import { systemClock, type Timestamp } from '../model/time.ts';
+import { openPeople, openPeopleForReading } from '../people/open.ts';
+import type { ListedAccount, People } from '../people/port.ts';
+import { accountName, osUserName } from '../people/rules.ts';
+import { addAccount, changePassword } from '../people/sign-in.ts';
+import type { CliContext } from './context.ts';
+import { printJson, printLine, printNote } from './output.ts';
+import { newPassword } from './sign-in.ts';
+
+interface AddFlags {
+  readonly role: readonly Role[];
+  readonly osUser?: readonly string[] | false;
+  readonly password: boolean;
+}
+
+interface RoleFlags {
+  readonly add?: readonly Role[];
+  readonly remove?: readonly Role[];
+}
+
+export function define(program: Command, context: CliContext): void {
+  const people = program
+    .command('people')
+    .description(
+      'Accounts of the people who look at batches, approve them and sign in. They are kept in the journal, and each change ' +
+        'is a step of its chain. Without any account, everything works as before.',
+    )
+    .addHelpText(
+      'after',
+      `
+Roles: ${roles.join(', ')}. docs/operating.md says what each may do, and who may change accounts.
+
+Examples:
+  admin-mirror people add anna --role maker,approver --os-user anna
+  admin-mirror people add bert --role approver --no-os-user --no-password
+  admin-mirror people password bert
+  admin-mirror people role anna --add admin --remove maker
+  admin-mirror people disable bert`,
+    );
+  people
+    .command('add')
+    .description(
+      'Add an account. Its password is asked for on the terminal, or is the one line of standard input; it has at least ' +
+        '12 characters.',
+    )
+    .argument('<name>', 'letters a to z, digits, and . _ - @ +; large and small letters are the same')
+    .addOption(
+      new Option('--role <roles>', `what the person may do: ${roles.join(', ')}`)
+        .argParser(toRoles)
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option('--os-user <names>', 'what the system calls the person on the command line').argParser(toOsUsers),
+    )
+    .option('--no-os-user', 'the person uses no account of the system; an approver needs one of the two')
+    .option('--no-password', 'set none yet; `people password` does')
+    .action((name: string, flags: AddFlags) => add(context, name, flags));
+  people
+    .command('list')
+    .description('List the accounts.')
+    .action(() => list(context));
+  people
+    .command('disable')
+    .description('Disable an account: nobody can sign in to it. What was done by it stays on record.')
+    .argument('<name>', 'the account')
+    .action((name: string) => change(context, (all) => all.setState(accountName(name), 'disabled')));
+  people
+    .command('enable')
+    .description('Enable a disabled account again, with its roles and its password.')
+    .argument('<name>', 'the account')
+    .action((name: string) => change(context, (all) => all.setState(accountName(name), 'active')));
+  people
+    .command('role')
+    .description('Give roles to an account, or take roles from it.')
+    .argument('<name>', 'the account')
+    .addOption(new Option('--add <roles>', roles.join(', ')).argParser(toRoles))
+    .addOption(new Option('--remove <roles>', 'the same').argParser(toRoles))
+    .action((name: string, flags: RoleFlags) => changeRoles(context, name, flags));
+  people
+    .command('os-user')
+    .description('Say which accounts of the system a person uses: all of them, in place of those of before.')
+    .argument('<name>', 'the account')
+    .argument('[users...]', 'what `id -un` prints for the person, or the number that `id -u` prints')
+    .option('--none', 'the person uses none')
+    .action((name: string, users: readonly string[], flags: { readonly none?: true }) =>
+      setOsUsers(context, name, users, flags.none === true),
+    );
+  people
+    .command('password')
+    .description(
+      'Set the password of an account. It is asked for twice on the terminal, or is the one line of standard input.',
+    )
+    .argument('<name>', 'the account')
+    .action((name: string) => setPassword(context, name));
+}
+
+async function add(context: CliContext, given: string, flags: AddFlags): Promise<void> {
+  const name = accountName(given);
+  const osUsers = flags.osUser === false ? [] : (flags.osUser ?? null);
+  const ask = flags.password ? () => newPassword(context, name) : null;
+  const account = await withPeople(context, (people) => addAccount(people, { name, roles: flags.role, osUsers }, ask));
+  print(context, account);
+  if (account.passwordAt === null) {
+    printNote(
+      context,
+      `Next: \`admin-mirror people password ${name}\`, typed by ${name}. Until then nobody can sign in.`,
+    );
+  }
+}
+
+async function list(context: CliContext): Promise<void> {
+  const settings = context.settings();
+  const accounts = await withReleases(
+    async (releases) => (await openPeopleForReading(settings, systemClock, releases))?.accounts() ?? [],
+  );
+  if (context.json()) {
+    const listed = accounts.map((each) => ({ ...documentOf(each), blocked_until: each.blockedUntil }));
+    printJson(context, { accounts: listed });
+    return;
+  }
+  if (accounts.length === 0) {
+    printNote(context, 'There are no accounts; `admin-mirror people add` makes one.');
+    return;
+  }
+  const columns = ['name', 'roles', 'state', 'os user', 'password', 'changed', 'by'];
+  const room = context.stdout.isTTY ? context.stdout.columns : undefined;
+  for (const line of tableText(
+    columns.map((name) => ({ name, table: null, origin: null })),
+    accounts.map(rowOf),
+    room,
+  )) {
+    printLine(context, line);
+  }
+}
+
+function rowOf(account: ListedAccount): string[] {
+  const { name, roles, state, osUsers, passwordAt, blockedUntil, changedAt, changedBy } = account;
+  const wait = blockedUntil === null ? '' : `, wrong passwords: waits until ${minuteOf(blockedUntil)}`;
+  const system = osUsers === null ? '?' : osUsers.join(', ') || 'none';
+  const password = passwordAt === null ? 'none' : `of ${passwordAt.slice(0, 10)}`;
+  return [name, roles.join(', '), `${state}${wait}`, system, password, minuteOf(changedAt), actorText(changedBy)];
+}
+
+async function changeRoles(context: CliContext, name: string, { add = [], remove = [] }: RoleFlags): Promise<void> {
+  if (add.length + remove.length === 0) {
+    throw new UsageError('it was not said which roles', { advice: 'Add --add ROLES, --remove ROLES or both.' });
+  }
+  const both = add.find((role) => remove.includes(role));
+  if (both !== undefined) throw new UsageError(`${both} cannot be given and taken at once`);
+  await change(context, (people) => people.changeRoles(accountName(name), { add, remove }));
+}
+
+async function setOsUsers(context: CliContext, name: string, users: readonly string[], none: boolean): Promise<void> {
+  if (none === users.length > 0) {
+    throw new UsageError(
+      none ? '--none says that there are no names' : 'it was not said which accounts of the system',
+      {
+        advice: 'Name them behind the account, or add --none.',
+      },
+    );
+  }
+  await change(context, (people) => people.setOsUsers(accountName(name), users.map(osUserName)));
+}
+
+async function setPassword(context: CliContext, given: string): Promise<void> {
+  const name = accountName(given);
+  await change(context, (people) => changePassword(people, name, () => newPassword(context, name)));
+}
+
+async function change(context: CliContext, work: (people: People) => Promise<Account>): Promise<void> {
+  print(context, await withPeople(context, work));
+}
+
+function withPeople<T>(context: CliContext, work: (people: People) => Promise<T>): Promise<T> {
+  const actor = context.actor();
+  return withReleases(async (releases) => work(await openPeople(context.settings(), actor, systemClock, releases)));
+}
+
+function print(context: CliContext, account: Account): void {
+  if (context.json()) printJson(context, documentOf(account));
+  else for (const line of linesOf(account)) printLine(context, line);
+}
+
+function linesOf({ name, roles, state, osUsers, passwordAt }: Account): string[] {
+  const system = osUsers === null ? 'not said' : osUsers.join(', ') || 'none';
+  return [
+    `account   ${name}, ${state}`,
+    `roles     ${roles.join(', ') || 'none'}`,
+    `os user   ${system}`,
+    `password  ${passwordAt === null ? 'none' : `set on ${minuteOf(passwordAt)}`}`,
+  ];
+}
+
+function documentOf(account: Account) {
+  const { name, roles, state, osUsers, passwordAt, createdAt, createdBy, changedAt, changedBy } = account;
+  return {
+    name,
+    roles,
+    state,
+    os_users: osUsers,
+    password_at: passwordAt,
+    created_at: createdAt,
+    created_by: createdBy,
+    changed_at: changedAt,
+    changed_by: changedBy,
+  };
+}
+
+function minuteOf(at: Timestamp): string {
+  return `${at.slice(0, 16).replace('T', ' ')} UTC`;
+}
+
+const namesIn = (text: string): string[] =>
+  text
+    .split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '');
+
+/** A flag's text, after that of the same flag before it. */
+function toRoles(text: string, before: readonly Role[] = []): readonly Role[] {
+  const given = namesIn(text).map((name) => {
+    const role = roles.find((each) => each === name.toLowerCase());
+    if (role === undefined) throw new InvalidArgumentError(`There is no role "${name}". ${suggestion(name, roles)}`);
+    return role;
+  });
+  if (given.length === 0) throw new InvalidArgumentError(`Name one or more of ${roles.join(', ')}.`);
+  return [...before, ...given];
+}
+
+/** `--no-os-user` may stand before it; of the two, the later counts. */
+function toOsUsers(text: string, before: readonly string[] | false = []): readonly string[] {
+  return [...(before === false ? [] : before), ...namesIn(text).map(osUserName)];
+}

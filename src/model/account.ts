@@ -1,0 +1,40 @@
+/** Accounts of people: what each role may do, and whether whoever did something is the person of an account. */
+import type { Actor } from './actor.ts';
+import type { Timestamp } from './time.ts';
+
+/** In the order in which they are shown. */
+export const roles = ['reader', 'analyst', 'maker', 'approver', 'operator', 'admin'] as const;
+export type Role = (typeof roles)[number];
+
+export type AccountState = 'active' | 'disabled';
+
+export interface Account {
+  /** In small letters: `Anna` and `anna` are one. */
+  readonly name: string;
+  /** In the order of `roles`. */
+  readonly roles: readonly Role[];
+  readonly state: AccountState;
+  /** What the person is called by the system on the command line, names or numbers; null where nobody has said. */
+  readonly osUsers: readonly string[] | null;
+  /** When its password was set; null where it has none, so that nobody can sign in to it. */
+  readonly passwordAt: Timestamp | null;
+  readonly createdAt: Timestamp;
+  readonly createdBy: Actor;
+  readonly changedAt: Timestamp;
+  readonly changedBy: Actor;
+}
+
+/** Whether the account may do what the role allows, at this moment. */
+export function hasRole({ state, roles: own }: Pick<Account, 'state' | 'roles'>, role: Role): boolean {
+  return state === 'active' && own.includes(role);
+}
+
+/**
+ * Whether the person of the account did it: as the account, or as one of the accounts of the system that are bound to it, also
+ * by sudo, on whatever host. In doubt it was the same person: two pairs of eyes are asked for.
+ */
+export function isSamePerson({ name, osUsers }: Pick<Account, 'name' | 'osUsers'>, actor: Actor): boolean {
+  if (actor.account === name) return true;
+  const system = [actor.name, actor.sudoUser, actor.uid === null ? null : String(actor.uid)];
+  return (osUsers ?? []).some((each) => system.includes(each));
+}

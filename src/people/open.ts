@@ -1,0 +1,32 @@
+/** The accounts that are in the journal of the settings. */
+import { existsSync } from 'node:fs';
+import { openBackend, openBackendForReading, openOver } from '../journal/sqlite.ts';
+import type { Actor } from '../model/actor.ts';
+import type { Releases } from '../model/releases.ts';
+import { type Clock, systemClock } from '../model/time.ts';
+import type { Settings } from '../settings/settings.ts';
+import { openPeopleOver } from './people.ts';
+import type { People } from './port.ts';
+
+/** The accounts in the journal file, which is made where there is none. Throws a FileError. The caller closes them. */
+export async function openPeopleIn(file: string, actor: Actor, clock: Clock = systemClock): Promise<People> {
+  return openOver(openBackend(file, clock), (backend) => openPeopleOver(backend, actor, clock));
+}
+
+/** The accounts, to be changed by the actor. Throws a FileError. */
+export async function openPeople(settings: Settings, actor: Actor, clock: Clock, releases: Releases): Promise<People> {
+  return releases.add(await openPeopleIn(settings.store.journal, actor, clock));
+}
+
+/** The accounts to be looked at; undefined where there is no journal, and so no account. Throws a FileError. */
+export async function openPeopleForReading(
+  settings: Settings,
+  clock: Clock,
+  releases: Releases,
+): Promise<People | undefined> {
+  const { journal } = settings.store;
+  if (!existsSync(journal)) return undefined;
+  return releases.add(
+    await openOver(openBackendForReading(journal, clock), (backend) => openPeopleOver(backend, null, clock)),
+  );
+}

@@ -1,0 +1,254 @@
+/**
+ * Accounts over whatever database holds the journal, in statements that SQLite and PostgreSQL both understand: they are checked
+ * in the journal's transactions, so they are in its database. Section "People" of docs/architecture.md.
+ */
+import { Kysely } from 'kysely';
+import { appendStep, canonical, identityOf, type Json, newSalt, sealOf } from '../journal/chain.ts';
+import { type JournalBackend, transactionsOf } from '../journal/journal.ts';
+import type { JournalTables } from '../journal/tables.ts';
+import { type Account, hasRole, type Role, roles as allRoles } from '../model/account.ts';
+import type { Actor } from '../model/actor.ts';
+import { UsageError } from '../model/errors.ts';
+import { type Clock, dayMs, minuteMs, secondMs, timestampOf } from '../model/time.ts';
+import type { ListedAccount, People, RoleChange } from './port.ts';
+import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
+
+type Connection = Kysely<JournalTables>;
+type AccountRow = JournalTables['people_accounts'];
+type Data = Readonly<Record<string, Json>>;
+
+/** Wrong passwords without a wait; then each one doubles the wait, up to the longest. */
+const freeTries = 5;
+const firstWaitMs = 30 * secondMs;
+const longestWaitMs = 15 * minuteMs;
+
+/** Where tries of names that nobody has are counted: they take as long as others. */
+const nobody = '';
+
+interface OpenPeople {
+  readonly backend: JournalBackend;
+  readonly db: Connection;
+  readonly id: string;
+  readonly clock: Clock;
+}
+
+/**
+ * Opens the accounts in the database that the backend leads to. The caller closes them, which closes the database.
+ * @param actor who does what is done with them; null where they are only looked at
+ */
+export async function openPeopleOver(backend: JournalBackend, actor: Actor | null, clock: Clock): Promise<People> {
+  const db: Connection = new Kysely<JournalTables>({ dialect: backend.dialect });
+  return peopleOf({ backend, db, id: await identityOf(db), clock }, actor);
+}
+
+function peopleOf(open: OpenPeople, actor: Actor | null): People {
+  const { backend, db, clock } = open;
+  const whole = transactionsOf(open);
+  const now = () => timestampOf(clock.now());
+  const acting = (): Actor => {
+    if (actor === null) throw new Error('accounts that were opened to be looked at are not changed');
+    return actor;
+  };
+
+  /** Changes an account that is there; where nothing is to be changed, nothing is, and no step says so. */
+  function change(
+    name: string,
+    kind: string,
+    fieldsOf: (account: Account) => Partial<AccountRow> | undefined,
+    data: Data = {},
+  ): Promise<Account> {
+    return whole(async (connection) => {
+      const rows = await allRows(connection);
+      const row = rows.find((each) => each.name === name);
+      if (row === undefined) {
+        throw unknownAccount(
+          name,
+          rows.map((each) => each.name),
+        );
+      }
+      const before = accountOf(row);
+      const fields = fieldsOf(before);
+      if (fields === undefined) return before;
+      const changed = { ...row, ...fields };
+      if (hasRole(before, 'admin') && !hasRole(accountOf(changed), 'admin')) refuseLastAdmin(name, rows);
+      refuseUnbound(accountOf(changed));
+      // Whoever was locked out comes in by the new password.
+      if (fields.password !== undefined) await forgetTries(connection, name);
+      return storeChange(connection, changed, kind, data, acting(), clock);
+    });
+  }
+
+  return {
+    by: (other) => peopleOf(open, other),
+    accounts: async () => {
+      const rows = await allRows(db);
+      const tries = await db.selectFrom('people_tries').select(['name', 'blocked_until']).execute();
+      const blocked = new Map(tries.map((each) => [each.name, each.blocked_until]));
+      return rows.map((row): ListedAccount => {
+        const until = blocked.get(row.name) ?? null;
+        return { ...accountOf(row), blockedUntil: until !== null && until > now() ? until : null };
+      });
+    },
+    account: async (name) => {
+      const row = await rowOf(db, name);
+      return row === undefined ? undefined : accountOf(row);
+    },
+
+    add: ({ name, roles, osUsers, password }) =>
+      whole(async (connection) => {
+        const there = await rowOf(connection, name);
+        if (there !== undefined) throw nameTaken(there);
+        const at = now();
+        const by = canonical({ ...acting() });
+        const row: AccountRow = {
+          name,
+          roles: rolesText(roles),
+          state: 'active',
+          os_users: osUsersText(osUsers),
+          password,
+          password_at: password === null ? null : at,
+          created_at: at,
+          created_by: by,
+          changed_at: at,
+          changed_by: by,
+          salt: newSalt(),
+        };
+        refuseUnbound(accountOf(row));
+        await connection.insertInto('people_accounts').values(row).execute();
+        const data = { roles: [...roles], os_users: osUsers === null ? null : [...osUsers] };
+        await addStep(connection, row, 'account-added', data, acting());
+        return accountOf(row);
+      }),
+    setState: (name, state) =>
+      change(name, state === 'active' ? 'account-enabled' : 'account-disabled', (account) =>
+        account.state === state ? undefined : { state },
+      ),
+    changeRoles: (name, difference) =>
+      change(
+        name,
+        'account-roles',
+        ({ roles }) => {
+          const text = rolesText(differing(roles, difference));
+          return text === rolesText(roles) ? undefined : { roles: text };
+        },
+        { add: [...difference.add], remove: [...difference.remove] },
+      ),
+    setOsUsers: (name, users) =>
+      change(
+        name,
+        'account-os-users',
+        ({ osUsers }) => {
+          const text = osUsersText(users);
+          return text === osUsersText(osUsers) ? undefined : { os_users: text };
+        },
+        { os_users: [...users] },
+      ),
+    setPassword: (name, password) => change(name, 'account-password', () => ({ password, password_at: now() })),
+
+    beginSignIn: (name) =>
+      whole(async (connection) => {
+        const row = name === nobody ? undefined : await rowOf(connection, name);
+        const isBlocked = await countTry(connection, row?.name ?? nobody, clock.now());
+        return { password: row?.password ?? null, open: row?.state === 'active' && !isBlocked };
+      }),
+    endSignIn: (name, password, renewed) =>
+      whole(async (connection) => {
+        const row = await rowOf(connection, name);
+        if (row === undefined || row.state !== 'active' || row.password !== password) return undefined;
+        await forgetTries(connection, name);
+        if (renewed === null) return accountOf(row);
+        const self = { ...acting(), account: name };
+        return storeChange(connection, { ...row, password: renewed }, 'account-password-rehashed', {}, self, clock);
+      }),
+    close: async () => {
+      backend.locks.close();
+      await db.destroy();
+    },
+  };
+}
+
+function allRows(connection: Connection): Promise<AccountRow[]> {
+  return connection.selectFrom('people_accounts').selectAll().orderBy('name').execute();
+}
+
+function rowOf(connection: Connection, name: string): Promise<AccountRow | undefined> {
+  return connection.selectFrom('people_accounts').selectAll().where('name', '=', name).executeTakeFirst();
+}
+
+async function storeChange(
+  connection: Connection,
+  row: AccountRow,
+  kind: string,
+  data: Data,
+  actor: Actor,
+  clock: Clock,
+): Promise<Account> {
+  // A new salt each time, so that two seals do not tell whether the account is as it was.
+  const by = { changed_at: timestampOf(clock.now()), changed_by: canonical({ ...actor }), salt: newSalt() };
+  const changed = { ...row, ...by };
+  await connection.updateTable('people_accounts').set(changed).where('name', '=', row.name).execute();
+  await addStep(connection, changed, kind, data, actor);
+  return accountOf(changed);
+}
+
+async function addStep(connection: Connection, row: AccountRow, kind: string, data: Data, actor: Actor): Promise<void> {
+  const digest = sealOf(row.salt, { ...row });
+  const step = { actor, batch: null, row: null, kind, data: { account: row.name, ...data }, note: null, digest };
+  await appendStep(connection, { at: row.changed_at, ...step });
+}
+
+/** Whether nobody can sign in to the account now, because of tries before this one. */
+async function countTry(connection: Connection, name: string, now: number): Promise<boolean> {
+  const before = await connection.selectFrom('people_tries').selectAll().where('name', '=', name).executeTakeFirst();
+  const isRecent = before !== undefined && before.last_at >= timestampOf(now - dayMs);
+  const blockedUntil = before?.blocked_until ?? null;
+  const isBlocked = blockedUntil !== null && blockedUntil > timestampOf(now);
+  const failed = (isRecent ? before.failed : 0) + (isBlocked ? 0 : 1);
+  const waitMs = failed < freeTries ? 0 : Math.min(longestWaitMs, firstWaitMs * 2 ** (failed - freeTries));
+  const next = waitMs === 0 ? null : timestampOf(now + waitMs);
+  const values = { failed, blocked_until: isBlocked ? blockedUntil : next, last_at: timestampOf(now) };
+  await connection
+    .insertInto('people_tries')
+    .values({ name, ...values })
+    .onConflict((conflict) => conflict.column('name').doUpdateSet(values))
+    .execute();
+  return isBlocked;
+}
+
+async function forgetTries(connection: Connection, name: string): Promise<void> {
+  await connection.deleteFrom('people_tries').where('name', '=', name).execute();
+}
+
+function accountOf(row: AccountRow): Account {
+  return {
+    name: row.name,
+    roles: JSON.parse(row.roles) as Account['roles'],
+    state: row.state,
+    osUsers: row.os_users === null ? null : (JSON.parse(row.os_users) as Account['osUsers']),
+    passwordAt: row.password_at,
+    createdAt: row.created_at,
+    createdBy: JSON.parse(row.created_by) as Actor,
+    changedAt: row.changed_at,
+    changedBy: JSON.parse(row.changed_by) as Actor,
+  };
+}
+
+function rolesText(roles: readonly Role[]): string {
+  return JSON.stringify(allRoles.filter((role) => roles.includes(role)));
+}
+
+function osUsersText(users: readonly string[] | null): string | null {
+  return users === null ? null : JSON.stringify([...new Set(users)].sort());
+}
+
+function differing(before: readonly Role[], { add, remove }: RoleChange): Role[] {
+  return [...before, ...add].filter((each) => !remove.includes(each));
+}
+
+/** Without one, nobody could change accounts any more but by the command line. */
+function refuseLastAdmin(name: string, rows: readonly AccountRow[]): void {
+  if (rows.some((row) => row.name !== name && hasRole(accountOf(row), 'admin'))) return;
+  throw new UsageError(`${name} is the last active admin`, {
+    advice: 'Make somebody else an admin first: `admin-mirror people role NAME --add admin`.',
+  });
+}

@@ -1,0 +1,253 @@
+/** What every store of accounts does, whatever database holds it. */
+import { describe, expect, test } from 'vitest';
+import type { Journal } from '../../src/journal/port.ts';
+import { dayMs, minuteMs, secondMs, timestampOf } from '../../src/model/time.ts';
+import type { People } from '../../src/people/port.ts';
+import { newAccount, operator } from '../support/people.ts';
+
+/** Accounts of which there are none yet. The test that opened them need not close them. */
+export interface Opened {
+  readonly people: People;
+  /** Another connection to the same accounts, as another process has one. */
+  readonly again: () => Promise<People>;
+  /** The journal in the same database. */
+  readonly journal: () => Promise<Journal>;
+}
+
+export interface SettableClock {
+  now(): number;
+  set(ms: number): void;
+}
+
+function settableClock(): SettableClock {
+  let now = Date.parse('2026-03-11T10:20:00Z');
+  return {
+    now: () => now,
+    set: (ms) => {
+      now = ms;
+    },
+  };
+}
+
+/** @param open accounts of the kind that is tested, none yet */
+export function peopleContract(open: (clock: SettableClock) => Promise<Opened>): void {
+  const opened = async () => {
+    const clock = settableClock();
+    return { clock, ...(await open(clock)) };
+  };
+
+  describe('an account', () => {
+    test('is kept with its roles in their order, who made it and who changed it last', async () => {
+      const { people, again, clock } = await opened();
+      const start = timestampOf(clock.now());
+      await people.add(newAccount('bert', { roles: ['admin', 'approver'], osUsers: ['bert', 'b'], password: 'hash' }));
+      clock.set(clock.now() + minuteMs);
+      const anna = { ...operator, account: 'anna' };
+      await people.by(anna).changeRoles('bert', { add: ['maker', 'maker'], remove: ['approver'] });
+      await people.add(newAccount('anna', { osUsers: null }));
+      expect(await (await again()).accounts()).toEqual([
+        expect.objectContaining({ name: 'anna', osUsers: null, passwordAt: null, createdBy: operator }),
+        {
+          name: 'bert',
+          roles: ['maker', 'admin'],
+          state: 'active',
+          osUsers: ['b', 'bert'],
+          passwordAt: start,
+          createdAt: start,
+          createdBy: operator,
+          changedAt: timestampOf(clock.now()),
+          changedBy: anna,
+          blockedUntil: null,
+        },
+      ]);
+    });
+
+    test('is there once, also where several make it at once', async () => {
+      const { people, again } = await opened();
+      const other = await again();
+      const made = await Promise.all(
+        [people, other, people].map((each) => each.add(newAccount('anna')).then(() => 'made', String)),
+      );
+      expect(made.filter((each) => each === 'made')).toHaveLength(1);
+      expect(made.filter((each) => /there is an account anna already/.test(each))).toHaveLength(2);
+      await people.setState('anna', 'disabled');
+      await expect(people.add(newAccount('anna'))).rejects.toThrow(/anna already, which is disabled/);
+    });
+
+    test('that is not there is refused with the nearest that is', async () => {
+      const { people } = await opened();
+      await expect(people.setState('anna', 'disabled')).rejects.toThrow(/there is no account anna/);
+      await people.add(newAccount('anna'));
+      const changes = [
+        () => people.setState('ana', 'disabled'),
+        () => people.changeRoles('ana', { add: ['reader'], remove: [] }),
+        () => people.setOsUsers('ana', []),
+        () => people.setPassword('ana', 'hash'),
+      ];
+      const refused = { message: 'there is no account ana', advice: 'Did you mean "anna"?' };
+      for (const each of changes) await expect(each()).rejects.toMatchObject(refused);
+    });
+
+    test('becomes an approver only once it is said which accounts of the system are the same person', async () => {
+      const { people } = await opened();
+      const unsaid = { roles: ['approver'], osUsers: null } as const;
+      await expect(people.add(newAccount('anna', unsaid))).rejects.toThrow(/anna would be an approver/);
+      await people.add(newAccount('anna', { osUsers: null }));
+      const approve = () => people.changeRoles('anna', { add: ['approver'], remove: [] });
+      await expect(approve()).rejects.toThrow(/anna would be an approver/);
+      await people.setOsUsers('anna', []);
+      expect((await approve()).roles).toEqual(['maker', 'approver']);
+    });
+  });
+
+  describe('the last active admin', () => {
+    test('is neither disabled nor loses the role, and another one may', async () => {
+      const { people } = await opened();
+      await people.add(newAccount('anna', { roles: ['admin'] }));
+      await people.add(newAccount('bert', { roles: ['admin'] }));
+      await people.setState('bert', 'disabled');
+      const noAdmin = { add: [], remove: ['admin'] } as const;
+      await expect(people.setState('anna', 'disabled')).rejects.toThrow(/anna is the last active admin/);
+      await expect(people.changeRoles('anna', noAdmin)).rejects.toThrow(/anna is the last active admin/);
+      await people.changeRoles('bert', noAdmin);
+      await people.setState('bert', 'active');
+      await people.changeRoles('bert', { add: ['admin'], remove: [] });
+      await people.setState('anna', 'disabled');
+      await expect(people.setState('bert', 'disabled')).rejects.toThrow(/bert is the last active admin/);
+    });
+
+    test('is left where two of them go at once', async () => {
+      const { people, again } = await opened();
+      await people.add(newAccount('anna', { roles: ['admin'] }));
+      await people.add(newAccount('bert', { roles: ['admin'] }));
+      const other = await again();
+      const ends = await Promise.all([
+        people.setState('anna', 'disabled').then(() => 'gone', String),
+        other.setState('bert', 'disabled').then(() => 'gone', String),
+      ]);
+      expect(ends.filter((each) => each === 'gone')).toHaveLength(1);
+      expect((await people.accounts()).filter(({ state }) => state === 'active')).toHaveLength(1);
+    });
+  });
+
+  describe('the chain', () => {
+    test('has a step for each change, with who made it, and no hash of a password', async () => {
+      const { people, journal } = await opened();
+      const hash = '$scrypt$ln=4,r=8,p=1$c2FsdA$a2V5';
+      await people.add(newAccount('anna', { password: hash }));
+      await people.by({ ...operator, account: 'olga' }).changeRoles('anna', { add: ['admin'], remove: ['maker'] });
+      await people.setOsUsers('anna', ['anna']);
+      await people.setPassword('anna', `${hash}2`);
+      await people.add(newAccount('bert'));
+      await people.setState('bert', 'disabled');
+      await people.setState('bert', 'active');
+      // What changes nothing is no step.
+      await people.setState('bert', 'active');
+      await people.setOsUsers('anna', ['anna']);
+      await people.changeRoles('anna', { add: ['admin'], remove: ['reader'] });
+      const all = await journal();
+      expect(await all.verifyChain()).toMatchObject({ status: 'whole', steps: 7 });
+      const entries = await Array.fromAsync(all.audit({}));
+      expect(entries.map(({ kind, actor }) => [kind, actor.account])).toEqual([
+        ['account-added', null],
+        ['account-roles', 'olga'],
+        ['account-os-users', null],
+        ['account-password', null],
+        ['account-added', null],
+        ['account-disabled', null],
+        ['account-enabled', null],
+      ]);
+      expect(JSON.stringify(entries)).not.toContain('scrypt');
+    });
+
+    test('has no step of a change that was refused', async () => {
+      const { people, journal } = await opened();
+      await people.add(newAccount('anna', { roles: ['admin'] }));
+      await expect(people.setState('anna', 'disabled')).rejects.toThrow(/last active admin/);
+      await expect(people.add(newAccount('anna'))).rejects.toThrow(/already/);
+      expect((await (await journal()).verifyChain()).steps).toBe(1);
+    });
+  });
+
+  describe('a try to sign in', () => {
+    const tryTimes = async (people: People, times: number) => {
+      for (let each = 0; each < times; each += 1) await people.beginSignIn('anna');
+    };
+
+    test('is counted before the password is looked at; from the fifth on the next one waits, each longer', async () => {
+      const { people, clock } = await opened();
+      await people.add(newAccount('anna', { password: 'hash' }));
+      await tryTimes(people, 4);
+      expect(await people.beginSignIn('anna')).toEqual({ password: 'hash', open: true });
+      for (const wait of [30, 60, 120, 240, 480, 900, 900]) {
+        const start = clock.now();
+        expect((await people.accounts())[0]?.blockedUntil).toBe(timestampOf(start + wait * secondMs));
+        expect((await people.beginSignIn('anna')).open).toBe(false);
+        clock.set(start + wait * secondMs - 1);
+        expect((await people.beginSignIn('anna')).open).toBe(false);
+        // Tries that were refused because of the wait made it no longer.
+        clock.set(start + wait * secondMs);
+        expect((await people.accounts())[0]?.blockedUntil).toBeNull();
+        expect((await people.beginSignIn('anna')).open).toBe(true);
+      }
+    });
+
+    test('counts beside those of others at the same time', async () => {
+      const { people, again } = await opened();
+      await people.add(newAccount('anna', { password: 'hash' }));
+      const other = await again();
+      const tries = await Promise.all(
+        Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? people : other).beginSignIn('anna')),
+      );
+      expect(tries.filter(({ open }) => open)).toHaveLength(5);
+    });
+
+    test('that succeeds, a new password, and a day without any begin the count anew', async () => {
+      const { people, clock } = await opened();
+      await people.add(newAccount('anna', { password: 'hash' }));
+      await tryTimes(people, 5);
+      expect(await people.endSignIn('anna', 'hash', null)).toMatchObject({ name: 'anna' });
+      await tryTimes(people, 5);
+      expect((await people.beginSignIn('anna')).open).toBe(false);
+      await people.setPassword('anna', 'hash2');
+      expect(await people.beginSignIn('anna')).toEqual({ password: 'hash2', open: true });
+      await tryTimes(people, 3);
+      clock.set(clock.now() + dayMs + 1);
+      await tryTimes(people, 1);
+      expect((await people.accounts())[0]?.blockedUntil).toBeNull();
+    });
+
+    test('of a name that nobody has shows nothing, and blocks nobody', async () => {
+      const { people } = await opened();
+      await people.add(newAccount('anna', { password: 'hash' }));
+      for (let each = 0; each < 10; each += 1) {
+        expect(await people.beginSignIn(each % 2 === 0 ? 'bert' : '')).toEqual({ password: null, open: false });
+      }
+      expect((await people.beginSignIn('anna')).open).toBe(true);
+    });
+
+    test('comes to nothing where the account was disabled, or got another password, meanwhile', async () => {
+      const { people } = await opened();
+      await people.add(newAccount('anna', { password: 'hash' }));
+      await people.setState('anna', 'disabled');
+      expect(await people.beginSignIn('anna')).toEqual({ password: 'hash', open: false });
+      expect(await people.endSignIn('anna', 'hash', null)).toBeUndefined();
+      await people.setState('anna', 'active');
+      await people.setPassword('anna', 'hash2');
+      expect(await people.endSignIn('anna', 'hash', 'hash3')).toBeUndefined();
+      expect((await people.beginSignIn('anna')).password).toBe('hash2');
+    });
+
+    test('keeps a stronger hash of the same password, in the name of the account', async () => {
+      const { people, journal } = await opened();
+      await people.add(newAccount('anna', { password: 'hash' }));
+      const before = await people.account('anna');
+      expect(await people.endSignIn('anna', 'hash', 'stronger')).toMatchObject({
+        passwordAt: before?.passwordAt,
+        changedBy: { ...operator, account: 'anna' },
+      });
+      expect((await people.beginSignIn('anna')).password).toBe('stronger');
+      expect((await (await journal()).verifyChain()).status).toBe('whole');
+    });
+  });
+}

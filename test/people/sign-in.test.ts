@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest';
+import { hashPassword, isPassword, isWeak } from '../../src/people/password.ts';
+import { accountName, normalName, osUserName, passwordProblem } from '../../src/people/rules.ts';
+import { authenticate } from '../../src/people/sign-in.ts';
+import { newAccount, newPeople, quickCost } from '../support/people.ts';
+
+const password = 'tulip-Anchor 9 rivers';
+
+describe('a password', () => {
+  test('is kept as a hash with its parameters and a salt of its own; a try takes 128 MiB', async () => {
+    const hash = await hashPassword(password);
+    expect(hash).toMatch(/^\$scrypt\$ln=17,r=8,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
+    expect(await isPassword(password, hash)).toBe(true);
+    expect(isWeak(hash)).toBe(false);
+    const [one, two] = [await hashPassword(password, quickCost), await hashPassword(password, quickCost)];
+    expect(one).not.toBe(two);
+  });
+
+  test('fits as it was given and in no other way, however its letters are composed', async () => {
+    const hash = await hashPassword(`${password}\u00E9`, quickCost);
+    expect(await isPassword(`${password}e\u0301`, hash)).toBe(true);
+    for (const other of [password, `${password}e`, `${password}\u00C9`, ` ${password}\u00E9`, '']) {
+      expect(await isPassword(other, hash, quickCost)).toBe(false);
+    }
+  });
+
+  test('fits no hash that is not there, that cannot be read, or that asks for too much', async () => {
+    const hash = await hashPassword(password, quickCost);
+    const bad = [null, '', 'plain', hash.slice(0, -4), hash.replace('ln=4', 'ln=40'), hash.replace('r=8', 'r=0')];
+    for (const each of bad) expect(await isPassword(password, each, quickCost)).toBe(false);
+  });
+
+  test.each([
+    ['eleven char', 'shorter than 12'],
+    ['abcde'.repeat(52), 'longer than 256'],
+    ['aaaaaaaaaaaaaabbb', 'only 2 different'],
+    ['abcdabcdabcdabcd', 'only 4 different'],
+    ['tulip\tAnchor rivers', 'control character'],
+    ['tulip anna.lind rivers', 'the name of the account'],
+    ['TULIP ANNA.LIND RIVERS', 'the name of the account'],
+  ])('%j is refused', (given, words) => {
+    expect(passwordProblem(given, 'anna.lind@example.com')).toContain(words);
+  });
+
+  test('may have spaces, signs and letters of any script', () => {
+    for (const given of [password, 'čtyři modré řeky v lese', '四条蓝色的河流穿过森林和山谷']) {
+      expect(passwordProblem(given, 'anna')).toBeUndefined();
+    }
+  });
+});
+
+describe('the name of an account', () => {
+  test('is the same in large and small letters and in wide ones', () => {
+    for (const given of ['Anna', ' ANNA ', '\uFF21nna']) expect(accountName(given)).toBe('anna');
+    expect(accountName('a.lind+x@example.com')).toBe('a.lind+x@example.com');
+  });
+
+  test.each(['', ' ', '-x', 'a b', 'a/b', 'ann\u0430', 'x'.repeat(65), 'a\u202Eb', '../a'])(
+    '%j is refused',
+    (given) => {
+      expect(normalName(given)).toBeUndefined();
+      expect(() => accountName(given)).toThrow(/cannot be the name of an account/);
+    },
+  );
+
+  test('of the system is what the system has, or a number', () => {
+    for (const given of ['anna', '1000', 'DOMAIN\\anna', 'anna.lind']) expect(osUserName(given)).toBe(given);
+    for (const given of ['', 'a b', 'a:b', '/root']) expect(() => osUserName(given)).toThrow(/account of the system/);
+  });
+});
+
+describe('signing in', () => {
+  async function refusal(work: Promise<unknown>): Promise<string> {
+    const error: unknown = await work.then(
+      () => new Error('nobody was refused'),
+      (thrown: unknown) => thrown,
+    );
+    const { name, message, advice } = error as { name: string; message: string; advice?: string };
+    return `${name}: ${message} ${advice}`;
+  }
+
+  async function withAnna(cost = quickCost) {
+    const { people } = await newPeople();
+    await people.add(newAccount('anna', { password: await hashPassword(password, cost) }));
+    return people;
+  }
+
+  test('gives the account whose password it is, however its name is written', async () => {
+    const people = await withAnna();
+    expect(await authenticate(people, ' ANNA', password, quickCost)).toMatchObject({ name: 'anna', roles: ['maker'] });
+  });
+
+  test('is refused in the same words whatever the reason, and the try counts', async () => {
+    const people = await withAnna();
+    await people.add(newAccount('bert', { password: await hashPassword(password, quickCost) }));
+    await people.setState('bert', 'disabled');
+    await people.add(newAccount('carl'));
+    const tries = [
+      authenticate(people, 'nobody', password, quickCost),
+      authenticate(people, 'no name at all', password, quickCost),
+      authenticate(people, '', password, quickCost),
+      authenticate(people, 'anna', `${password} `, quickCost),
+      authenticate(people, 'anna', '', quickCost),
+      authenticate(people, 'bert', password, quickCost),
+      authenticate(people, 'carl', '', quickCost),
+    ];
+    const words = await Promise.all(tries.map(refusal));
+    expect(new Set(words).size).toBe(1);
+    expect(words[0]).toContain('SignInRefused: the name or the password is wrong');
+    for (let each = 0; each < 3; each += 1) await refusal(authenticate(people, 'anna', 'wrong', quickCost));
+    expect((await people.accounts())[0]?.blockedUntil).not.toBeNull();
+    expect(await refusal(authenticate(people, 'anna', password, quickCost))).toBe(words[0]);
+  });
+
+  test('takes as much work where there is no such account', async () => {
+    const cost = { logN: 14, r: 8, p: 1 };
+    const people = await withAnna(cost);
+    const work = async (name: string) => {
+      const before = process.cpuUsage();
+      await refusal(authenticate(people, name, 'wrong', cost));
+      const { user, system } = process.cpuUsage(before);
+      return user + system;
+    };
+    const unknown = await work('nobody');
+    expect(unknown).toBeGreaterThan((await work('anna')) / 4);
+  });
+
+  test('brings a hash of before to the strength of today', async () => {
+    const people = await withAnna();
+    await authenticate(people, 'anna', password, { ...quickCost, logN: 5 });
+    const { password: hash } = await people.beginSignIn('anna');
+    expect(hash).toContain('$ln=5,');
+    expect(await isPassword(password, hash)).toBe(true);
+  });
+});

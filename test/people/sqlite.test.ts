@@ -1,0 +1,38 @@
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import type { Clock } from '../../src/model/time.ts';
+import { newJournal } from '../support/journal.ts';
+import { newAccount, newPeople } from '../support/people.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { type Opened, peopleContract } from './contract.ts';
+
+async function openedAt(file: string, clock: Clock): Promise<Opened> {
+  const { people } = await newPeople(clock, file);
+  return {
+    people,
+    again: async () => (await newPeople(clock, file)).people,
+    journal: async () => (await newJournal(clock, file)).journal,
+  };
+}
+
+describe('accounts in the SQLite file of the journal', () => {
+  peopleContract((clock) => openedAt(`${temporaryFolder()}/journal.db`, clock));
+
+  test.each([
+    ['roles that nobody gave', `UPDATE people_accounts SET roles = '["approver"]'`, 'account anna was altered'],
+    ['a password that nobody set', `UPDATE people_accounts SET password = 'mine'`, 'account anna was altered'],
+    ['an account that nobody has added', `UPDATE people_accounts SET name = 'eve'`, 'account eve was inserted'],
+    ['that an account is gone', 'DELETE FROM people_accounts', 'account anna was removed'],
+  ])('the check of the chain finds %s', async (_, statement, problem) => {
+    const { people, file } = await newPeople();
+    await people.add(newAccount('anna', { password: 'hash' }));
+    const { journal } = await newJournal(undefined, file);
+    expect((await journal.verifyChain()).status).toBe('whole');
+    const database = new SqliteDatabase(file);
+    database.exec(statement);
+    database.close();
+    const { status, problems } = await journal.verifyChain();
+    expect(status).toBe('broken');
+    expect(problems.join('\n')).toContain(problem);
+  });
+});

@@ -24,9 +24,40 @@ import type { UserDirectory } from './user-directory.ts';
 /** Requests that confirming what the mirror knows may cost. */
 const mostConfirmations = 200;
 
+/**
+ * Users by `keyText`. Those that are as the mirror has them are read from it when they are needed: of a hundred thousand, the
+ * ids alone are kept.
+ */
+export class Users {
+  readonly #found = new Map<string, Found>();
+  readonly #mirrored: Map<string, number>;
+  readonly #read: (id: number) => KnownUser | undefined;
+
+  /** @param mirrored ids by `keyText` */
+  constructor(mirrored: Map<string, number>, read: (id: number) => KnownUser | undefined) {
+    this.#mirrored = mirrored;
+    this.#read = read;
+  }
+
+  get(text: string): Found | undefined {
+    const found = this.#found.get(text);
+    const id = found === undefined ? this.#mirrored.get(text) : undefined;
+    return id === undefined ? found : (this.#read(id) ?? 'the mirror has just lost the user; plan the file again');
+  }
+
+  set(text: string, user: Found): void {
+    this.#found.set(text, user);
+  }
+
+  delete(text: string): void {
+    this.#found.delete(text);
+    this.#mirrored.delete(text);
+  }
+}
+
 export interface FoundUsers {
-  /** By `keyText`; every key that was asked for is there. */
-  readonly users: Map<string, Found>;
+  /** Every key that was given is there. */
+  readonly users: Users;
   /** Users that are as the mirror has them. */
   readonly unconfirmed: number;
 }
@@ -41,12 +72,13 @@ export async function findUsers(
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
-  const users: Map<string, Found> = directory === null ? new Map() : inMirror(directory, keys, live.userFields);
-  const known = [...users.keys()];
-  const strangers = [...keys.keys()].filter((text) => !users.has(text));
+  const mirrored = directory === null ? new Map<string, number>() : inMirror(directory, keys);
+  const users = usersOfMirror(directory, mirrored, live.userFields);
+  const known = [...mirrored.keys()];
+  const strangers = [...keys.keys()].filter((text) => !mirrored.has(text));
   const requestOne = async (text: string): Promise<void> => {
-    const [key, mirrored] = [keys.get(text), users.get(text)];
-    if (key !== undefined) users.set(text, await ofKey(key, typeof mirrored === 'string' ? undefined : mirrored, live));
+    const key = keys.get(text);
+    if (key !== undefined) users.set(text, await ofKey(key, mirrored.get(text), live));
   };
   if (keys.size > mostConfirmations) {
     const { pages } = await listSize(live);
@@ -75,8 +107,8 @@ export async function findTaken(
   live: LiveOptions,
 ): Promise<FoundUsers> {
   if (keys.size <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
-  const users = directory === null ? new Map<string, Found>() : inMirror(directory, keys, live.userFields);
-  return { users, unconfirmed: keys.size - users.size };
+  const mirrored = directory === null ? new Map<string, number>() : inMirror(directory, keys);
+  return { users: usersOfMirror(directory, mirrored, live.userFields), unconfirmed: keys.size - mirrored.size };
 }
 
 const columnOf: Readonly<Record<KeyColumn, 'id' | 'email' | 'username'>> = {
@@ -85,27 +117,35 @@ const columnOf: Readonly<Record<KeyColumn, 'id' | 'email' | 'username'>> = {
   username: 'username',
 };
 
-/** A key that fits two rows of the mirror is as unknown as one that fits none: the server decides. */
-function inMirror(
-  directory: UserDirectory,
-  keys: ReadonlyMap<string, UserKey>,
-  userFields: readonly string[],
-): Map<string, KnownUser> {
-  const found = new Map<string, KnownUser>();
+/** Ids by `keyText`. A key that fits two rows of the mirror is as unknown as one that fits none: the server decides. */
+function inMirror(directory: UserDirectory, keys: ReadonlyMap<string, UserKey>): Map<string, number> {
+  const found = new Map<string, number>();
   const twice = new Set<string>();
   for (const column of Object.keys(columnOf) as KeyColumn[]) {
     const values = [...keys.values()].filter((key) => key.column === column).map(({ value }) => value);
     if (values.length === 0) continue;
-    for (const record of directory.find(columnOf[column], values, userFields)) {
-      const user = knownUser(record, userFields);
+    for (const record of directory.find(columnOf[column], values, [])) {
+      const user = knownUser(record, []);
       if (user === undefined) continue;
       const text = textOf(user, column);
       if (found.has(text)) twice.add(text);
-      found.set(text, user);
+      found.set(text, user.id);
     }
   }
   for (const text of twice) found.delete(text);
   return found;
+}
+
+function usersOfMirror(
+  directory: UserDirectory | null,
+  mirrored: Map<string, number>,
+  userFields: readonly string[],
+): Users {
+  const read = directory?.reader(userFields);
+  return new Users(mirrored, (id) => {
+    const record = read?.(id);
+    return record === undefined ? undefined : knownUser(record, userFields);
+  });
 }
 
 function textOf(user: KnownUser, column: KeyColumn): string {
@@ -116,11 +156,11 @@ function textOf(user: KnownUser, column: KeyColumn): string {
  * By its key on the server, where two users may have it although the mirror knows one. Where the server cannot find users
  * by it, one that the mirror knows is asked for by its id, and taken where it still has the key.
  */
-async function ofKey(key: UserKey, mirrored: KnownUser | undefined, live: LiveOptions): Promise<Found> {
+async function ofKey(key: UserKey, mirrored: number | undefined, live: LiveOptions): Promise<Found> {
   const found = await userByKey(live, key);
   if (typeof found !== 'string' || mirrored === undefined || key.column === 'user_id') return found;
   if (isAmbiguous(found)) return found;
-  const user = await userById(live, mirrored.id);
+  const user = await userById(live, mirrored);
   return typeof user !== 'string' && textOf(user, key.column) === keyText(key) ? user : found;
 }
 

@@ -8,6 +8,7 @@ import { Big } from 'big.js';
 import type { ClaimedRow, PlannedServer } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { Action, KnownUser, Parameters } from './action.ts';
+import type { Users } from './find-users.ts';
 import { type Caps, moneyText, rowCapProblem } from './money.ts';
 import type { ReadRow } from './read-rows.ts';
 import { keyText } from './row-reader.ts';
@@ -46,18 +47,20 @@ export interface RowsPlan {
   readonly net: Money;
 }
 
+/** By `keyText`; a text says why there is none. */
+type PlannedUsers = Pick<Users, 'get' | 'set' | 'delete'>;
+
 /** Warnings of one kind that are listed one by one. */
 export const mostWarnings = 50;
 
 /**
- * @param users by `keyText`; a text says why there is none. They become what the rows make of them, and go with the last
- * row that names them
+ * @param users they become what the rows make of them, and go with the last row that names them
  * @param shared keys that several rows have; undefined where any may
  */
 export function planRows(
   action: Action,
   rows: Iterable<ReadRow>,
-  users: Map<string, KnownUser | string>,
+  users: PlannedUsers,
   caps: Pick<Caps, 'maxRow'>,
   shared?: ReadonlySet<string>,
 ): RowsPlan {
@@ -148,13 +151,13 @@ export function planRows(
   return { rows: noted, claimed, problems, warnings, warned, net: moneyText(net) };
 }
 
-function userOf(row: ReadRow, users: ReadonlyMap<string, KnownUser | string>): KnownUser | string {
+function userOf(row: ReadRow, users: PlannedUsers): KnownUser | string {
   if (row.key === null) return 'the row names no user';
   return users.get(keyText(row.key)) ?? 'the user was not looked for';
 }
 
 /** Who has a key already that the row's new user shall have; null where nobody does. */
-function inTheWay(action: Action, row: ReadRow, users: ReadonlyMap<string, KnownUser | string>): KnownUser | null {
+function inTheWay(action: Action, row: ReadRow, users: PlannedUsers): KnownUser | null {
   if (row.problems.length > 0) return null;
   const found = (action.newKeys?.(row.parameters) ?? []).map((key) => users.get(keyText(key)));
   return found.find((each) => typeof each === 'object') ?? null;

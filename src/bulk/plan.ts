@@ -9,7 +9,7 @@ import { type Clock, timestampOf } from '../model/time.ts';
 import type { Action, LookingClient } from './action.ts';
 import { type Again, checkNotRepeated, repeatLines, type Rules, termsOf } from './claim.ts';
 import { batchCapProblem, capAdvice, noCaps } from './money.ts';
-import { findTaken, findUsers, type FoundUsers } from './find-users.ts';
+import { findTaken, findUsers, type FoundUsers, Users } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import {
   mostWarnings,
@@ -158,7 +158,7 @@ async function usersOf(
   action: Action,
   read: ReadRows,
 ): Promise<FoundUsers & { readonly shared?: ReadonlySet<string> }> {
-  if (read.problems.length > 0) return { users: new Map(), unconfirmed: 0 };
+  if (read.problems.length > 0) return { users: new Users(new Map(), () => undefined), unconfirmed: 0 };
   if (action.target === 'new') return takenKeys(ports, action, read);
   const keys = new Map<string, UserKey>();
   const [urgent, shared] = [new Set<string>(), new Set<string>()];

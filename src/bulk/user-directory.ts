@@ -23,11 +23,18 @@ export function openUserDirectory(file: string): UserDirectory {
     ? database.prepare<[number], string>(`SELECT record FROM ${quoteName(table)} WHERE user_id = ?`).pluck()
     : undefined;
   const known = resourceOf('users').fields.map(({ name }) => name);
+  const columnsOf = (fields: readonly string[]): string => {
+    const wanted = ['id', 'username', 'email', 'balance', ...fields.filter((name) => known.includes(name))];
+    return [...new Set(wanted)].map(quoteName).join(', ');
+  };
   return {
     freshAsOf: (freshAsOf ?? null) as Timestamp | null,
+    reader: (fields) => {
+      const statement = database.prepare<[number], ServedRecord>(`SELECT ${columnsOf(fields)} FROM users WHERE id = ?`);
+      return (id) => statement.get(id);
+    },
     *find(column, values, fields) {
-      const wanted = ['id', 'username', 'email', 'balance', ...fields.filter((name) => known.includes(name))];
-      const columns = [...new Set(wanted)].map(quoteName).join(', ');
+      const columns = columnsOf(fields);
       // There is no index on addresses and names: one pass over the table finds any number of them.
       const sql =
         column === 'id'
@@ -56,6 +63,8 @@ export interface UserDirectory {
     values: readonly string[],
     fields: readonly string[],
   ): Iterable<ServedRecord>;
+  /** Gives users one by one, by their ids, with the same columns. */
+  reader(fields: readonly string[]): (id: number) => ServedRecord | undefined;
   /** The user's balance transactions; undefined where the mirror has none of anybody. */
   transactions(user: number): readonly ServedRecord[] | undefined;
   close(): void;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { KnownUser } from '../../src/bulk/action.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
+import { Users } from '../../src/bulk/find-users.ts';
 import { planHash, planRows, rowsDigest } from '../../src/bulk/plan-rows.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
 import { keyText } from '../../src/bulk/row-reader.ts';
@@ -84,6 +85,13 @@ describe('a row', () => {
     ]);
     // 10 became 3.
     expect(net).toBe('-7.00');
+  });
+
+  test('is invalid where the mirror has lost its user since it was found there', () => {
+    const read = readRows(sheetOf([[1, 'add', '5']], columns), balance, { decimals: 2, mark: null, allowForce: false });
+    const lost = new Users(new Map([['user_id:1', 1]]), () => undefined);
+    const { problems } = planRows(balance, read.rows, lost, { maxRow: undefined });
+    expect(problems).toEqual([{ row: 2, column: 'user_id', problem: expect.stringMatching(/has just lost the user/) }]);
   });
 
   test('lets go of a user whom no later row names', () => {

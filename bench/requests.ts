@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Client } from '../src/api/client.ts';
 import type { ApiRecord, Page } from '../src/api/envelope.ts';
 import { NotFound } from '../src/api/errors.ts';
-import { apiSource } from '../src/mirror/api-source.ts';
+import { apiSource } from '../src/mirror/source.ts';
 import { runSync, type SyncRequest } from '../src/mirror/run.ts';
 import { resourceNames } from '../src/model/resources.ts';
 import { dayMs, hourMs, startOfDay, timestampOf, type Day } from '../src/model/time.ts';

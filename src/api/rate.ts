@@ -4,8 +4,7 @@
  * of docs/architecture.md.
  */
 import { type Clock, secondMs } from '../model/time.ts';
-import { rateHeadersOf, requestedWaitOf } from './response-headers.ts';
-import type { HttpHeaders } from './http.ts';
+import { type HttpHeaders, rateHeadersOf, requestedWaitOf } from './http.ts';
 
 /** Waits; rejects with the signal's reason where it is aborted. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;

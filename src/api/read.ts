@@ -1,10 +1,9 @@
 /** One read, tried until it succeeds, cannot succeed, or has taken too long. */
 import { secondMs } from '../model/time.ts';
-import { isHtml, UnreadableResponse } from './response-body.ts';
+import { isHtml, UnreadableResponse } from './envelope.ts';
 import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, webPageError } from './response-errors.ts';
-import { requestedWaitOf } from './response-headers.ts';
+import { type HttpResponse, requestedWaitOf } from './http.ts';
 import { ForeignRecords, PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
-import type { HttpResponse } from './http.ts';
 import { counts, decideRetry, type Failure, type RetryLimits } from './retry.ts';
 import { type Line, nameOf, placeOf, transmit } from './transmission.ts';
 import { TransportError } from './transport-error.ts';

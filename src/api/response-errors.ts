@@ -1,10 +1,9 @@
 /** The error behind a response that is no success, for reads and writes alike. */
 import { secondMs } from '../model/time.ts';
-import { isHtml, problemsOf, shortLine } from './response-body.ts';
-import { locationOf } from './response-headers.ts';
+import { isHtml, problemsOf, shortLine } from './envelope.ts';
+import { type HttpResponse, locationOf } from './http.ts';
 import { type Response, KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { parseExactly } from './exact-json.ts';
-import type { HttpResponse } from './http.ts';
 import type { Redact } from './redact.ts';
 
 /** What is needed to name the request. */

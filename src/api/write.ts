@@ -2,11 +2,10 @@
  * One write: sent once and never again, whatever comes back. What is certain is said; where it is not certain whether
  * the server did it, that is said, too. Section "Writing" of docs/architecture.md.
  */
-import { bodyOf, problemsIn, UnreadableResponse } from './response-body.ts';
+import { bodyOf, problemsIn, UnreadableResponse } from './envelope.ts';
 import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, wordsOf } from './response-errors.ts';
-import { requestedWaitOf } from './response-headers.ts';
+import { type HttpResponse, requestedWaitOf } from './http.ts';
 import { type Response, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
-import type { HttpResponse } from './http.ts';
 import { type Line, type Message, nameOf, transmit } from './transmission.ts';
 import { passwordsIn } from '../model/secret-words.ts';
 import { redactorWith, scrubbedOf } from './redact.ts';

@@ -8,7 +8,7 @@ import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { idsOn, type MirrorPage } from './page.ts';
-import { reachOf } from './range.ts';
+import { reachOf } from './source.ts';
 import { expectedProbes, searchMissing, type Findings } from './rank-probe.ts';
 
 export interface SearchPorts {

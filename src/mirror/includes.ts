@@ -2,12 +2,11 @@
  * Reading a resource with the related records that the operator wants of it, from a server that may refuse or ignore
  * that. The resource itself is mirrored in any case. Section "Related records" of docs/architecture.md.
  */
-import { KeyRefused, RefusedInput } from '../api/errors.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';
 import type { ResourceEnd } from './resource-run.ts';
-import type { Source } from './source.ts';
+import { isRefusal, type Source } from './source.ts';
 
 /** Related records to be mirrored, by resource; none where a resource is left out. */
 export type Includes = Readonly<Partial<Record<ResourceName, readonly string[]>>>;
@@ -24,11 +23,6 @@ interface IncludedReading {
   readonly source: Source;
   /** The resource's end with what became of its related records. */
   readonly endWith: (end: ResourceEnd) => ResourceEnd;
-}
-
-/** Whether the server has understood the request and does not want it; a 403 may be for the related records alone. */
-export function isRefusal(error: unknown): error is RefusedInput | KeyRefused {
-  return error instanceof RefusedInput || (error instanceof KeyRefused && error.status === 403);
 }
 
 /**

@@ -11,7 +11,7 @@ import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
 import { denyFreshness, grantFreshness, holdFreshness } from './held-freshness.ts';
 import { heldIn, planSteps, type Mode, type Step } from './plan.ts';
-import { requestedRange } from './range.ts';
+import { requestedRange } from './source.ts';
 import { Removal } from './reconcile.ts';
 import { forgetFutureReading } from './set-back.ts';
 import { forgetEmptyOutside, proveSum } from './sum.ts';

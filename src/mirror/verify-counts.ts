@@ -1,7 +1,7 @@
 /** The numbers of records by window: those that the server counts against those that the mirror's rows explain. */
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
-import { requestedRange } from './range.ts';
+import { requestedRange } from './source.ts';
 import type { Stretch } from './store/verify-types.ts';
 import type { ComparePorts } from './verify-window.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';

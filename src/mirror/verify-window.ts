@@ -8,12 +8,10 @@ import type { Clock } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { VerifyStore } from './store/verify-types.ts';
 import type { SyncProgress } from './progress.ts';
-import { requestedRange } from './range.ts';
+import { requestedRange, type Source } from './source.ts';
 import { controlsOf, showsDayOf } from './reconcile.ts';
-import type { Source } from './source.ts';
 import { Findings } from './verify-findings.ts';
-import { problemOf, type WalkPorts } from './walk.ts';
-import { walkUncut, walkWindow } from './whole-walk.ts';
+import { problemOf, type WalkPorts, walkUncut, walkWindow } from './walk.ts';
 
 export interface ComparePorts {
   readonly source: Pick<Source, 'page' | 'total'>;

@@ -12,16 +12,13 @@ import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
 import { entriesOn } from './page.ts';
-import { PageMemory } from './page-memory.ts';
+import { PageMemory, WindowPages } from './window-pages.ts';
 import type { SyncProgress } from './progress.ts';
-import { requestedRange } from './range.ts';
+import { requestedRange, type Source } from './source.ts';
 import { SpentError, type Allowance } from './allowance.ts';
 import type { Removal, Suspicion } from './reconcile.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
-import type { Source } from './source.ts';
-import { lastShown, problemOf, type Verdict } from './walk.ts';
-import { walkUncut, walkWindow } from './whole-walk.ts';
-import { WindowPages } from './window-pages.ts';
+import { lastShown, problemOf, type Verdict, walkUncut, walkWindow } from './walk.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
 
 export interface VisitPorts {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { UnreadableResponse, problemsIn } from '../../src/api/response-body.ts';
-import { pageOf, recordIn } from '../../src/api/envelope.ts';
+import { pageOf, problemsIn, recordIn, UnreadableResponse } from '../../src/api/envelope.ts';
 import { hasLongNumber, parseExactly, stringifyExactly } from '../../src/api/exact-json.ts';
 import { envelopeOf } from './support/plain-server.ts';
 

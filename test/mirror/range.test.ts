@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Capabilities } from '../../src/api/capabilities.ts';
 import { eraEnd, eraStart, everything, outsideEra } from '../../src/model/era.ts';
 import type { Day } from '../../src/model/time.ts';
-import { requestedRange, rangeBreaker } from '../../src/mirror/range.ts';
+import { rangeBreaker, requestedRange } from '../../src/mirror/source.ts';
 
 const window = { from: '2026-03-01' as Day, to: '2026-04-01' as Day };
 

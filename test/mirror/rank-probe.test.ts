@@ -2,10 +2,9 @@
 /** Deletions in long windows, found by where the records stand on the server rather than by reading them all. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { apiSource } from '../../src/mirror/api-source.ts';
+import { apiSource, requestedRange } from '../../src/mirror/source.ts';
 import { storedCapabilities } from '../../src/mirror/capability-record.ts';
 import { findDeletions, type SearchPorts } from '../../src/mirror/find-deletions.ts';
-import { requestedRange } from '../../src/mirror/range.ts';
 import { hourMs, systemClock } from '../../src/model/time.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';

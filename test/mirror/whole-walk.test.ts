@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import type { RecordKey } from '../../src/model/records.ts';
 import type { MirrorPage } from '../../src/mirror/page.ts';
-import { walkUncut, walkWindow } from '../../src/mirror/whole-walk.ts';
-import type { WalkPorts } from '../../src/mirror/walk.ts';
+import { type WalkPorts, walkUncut, walkWindow } from '../../src/mirror/walk.ts';
 
 const total = 4;
 

@@ -1,13 +1,12 @@
 /** The doctor on the server: reachable, this API, the key accepted, clocks that agree. One request, sent once. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type PeerCertificate, TLSSocket } from 'node:tls';
-import { bodyOf, UnreadableResponse } from '../../api/response-body.ts';
+import { bodyOf, UnreadableResponse } from '../../api/envelope.ts';
 import { refusalOf, type RequestName } from '../../api/response-errors.ts';
-import { rateHeadersOf, serverTimeOf } from '../../api/response-headers.ts';
+import { type HttpResponse, openHttp, rateHeadersOf, serverTimeOf } from '../../api/http.ts';
 import { type Capabilities, measureCapabilities } from '../../api/capabilities.ts';
 import type { Client } from '../../api/client.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../../api/errors.ts';
-import { type HttpResponse, openHttp } from '../../api/http.ts';
 import type { Network } from '../../api/network.ts';
 import { TransportError } from '../../api/transport-error.ts';
 import { capabilityWords, sizeWords } from '../capability-words.ts';

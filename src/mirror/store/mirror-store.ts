@@ -22,7 +22,7 @@ import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
-import { pageUpsert, twinGuard } from './page-upsert.ts';
+import { pageUpsert, twinGuard } from './page-rows.ts';
 import { rankedRows } from './ranked-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';

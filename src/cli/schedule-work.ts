@@ -1,8 +1,9 @@
 /** `schedule` without flags: the worker, from the settings to its end. Each job is a child process of its own. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Readable } from 'node:stream';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { jobVariable } from '../model/actor.ts';
 import { FileError, OperatorError, UsageError } from '../model/errors.ts';
@@ -101,7 +102,7 @@ interface ChildOptions {
 
 /**
  * Starts `admin-mirror` with these arguments. Once the signal is aborted the process gets a signal of its own, and
- * ended when it has not stopped in time. Where this process is killed, it stops in order.
+ * is ended when it has not stopped in time. Where this process is killed, it stops in order.
  */
 export function startChild(
   argv: readonly string[],
@@ -123,7 +124,9 @@ export function startChild(
   };
   if (signal.aborted) stop();
   else signal.addEventListener('abort', stop, { once: true });
-  endWithUs(child);
+  // A second signal ends this process at once, and them.
+  if (children.size === 0) process.on('exit', endAll);
+  children.add(child);
   const settle = (): void => {
     clearTimeout(impatient);
     signal.removeEventListener('abort', stop);
@@ -141,12 +144,6 @@ function endAll(): void {
   for (const child of children) endGroup(child);
 }
 
-/** A second signal ends everything at once. */
-function endWithUs(child: ChildProcess): void {
-  if (children.size === 0) process.on('exit', endAll);
-  children.add(child);
-}
-
 function endGroup({ pid }: ChildProcess): void {
   if (pid === undefined) return;
   try {
@@ -158,7 +155,6 @@ function endGroup({ pid }: ChildProcess): void {
 
 /** A report is a few KiB; what is longer is none. */
 const longestResponse = 1 << 20;
-const longestLine = 1 << 16;
 
 interface CommandPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
   /** Given to every command before its own arguments. */
@@ -181,34 +177,17 @@ function commandRunner({ folder, environment, globalFlags, log }: CommandPorts):
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       if (response.length <= longestResponse) response += text;
     });
-    eachLine(child.stderr, (line) => {
+    const lines = child.stderr === null ? undefined : createInterface({ input: child.stderr });
+    lines?.on('line', (line) => {
+      if (line.trim() === '') return;
       const reported = reportedIn(line);
       if (reported === undefined) complaints.push(line);
       log[reported?.level ?? 'warn']({ job, job_run: run, ...reported?.fields }, reported?.message ?? line);
     });
-    const { code, signal: endedBy } = await ended(child);
+    const [code, endedBy] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
     const report = parsed(response);
     return { exitCode: code, report: report ?? null, problem: problemOf(complaints, code, endedBy) };
   };
-}
-
-function ended(child: ReturnType<typeof startChild>) {
-  return new Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', (code, signal) => resolve({ code, signal }));
-  });
-}
-
-function eachLine(stream: Readable | null, emit: (line: string) => void): void {
-  let rest = '';
-  stream?.setEncoding('utf8').on('data', (text: string) => {
-    const lines = (rest + text).split('\n');
-    rest = (lines.pop() ?? '').slice(0, longestLine);
-    for (const line of lines) if (line.trim() !== '') emit(line);
-  });
-  stream?.once('end', () => {
-    if (rest.trim() !== '') emit(rest);
-  });
 }
 
 const levels: readonly string[] = ['debug', 'info', 'warn', 'error'] satisfies (keyof Log)[];
@@ -269,7 +248,7 @@ export function givenFlags(reading: SettingsReading): string[] {
 
 const secretNames = allSettings.filter(isSecret).map(({ env }) => env);
 
-/** The environment as a program of somebody else may have it: the key, that of a profile too, and the like stay here. */
+/** The environment as programs of others may have it: the key, that of a profile too, and the like stay here. */
 export function withoutSecrets(environment: CliContext['environment']): CliContext['environment'] {
   const holdsSecret = (name: string) => secretNames.some((each) => name === each || name.startsWith(`${each}_`));
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !holdsSecret(name)));
@@ -300,7 +279,7 @@ export async function work(context: CliContext): Promise<void> {
         throw new UsageError('store.mirror names another mirror now', { advice: 'Start the worker anew for that.' });
       }
       const watching = watchSettingsOf(read);
-      // From here on nothing fails: a file is taken whole or not at all.
+      // From here on nothing fails: a file is in force whole or not at all.
       config = ['--config', keepConfig(again)];
       worker.reload(jobs);
       watch.reload(watching);
@@ -309,7 +288,7 @@ export async function work(context: CliContext): Promise<void> {
       const isOurs = !(error instanceof OperatorError);
       const more = isOurs ? { stack: bugText(error) } : { advice: error.advice };
       const why = error instanceof Error ? error.message : String(error);
-      log.error(more, `the config file is not taken, the old one goes on: ${why}`);
+      log.error(more, `the config file was not read again, and the old one stays in force: ${why}`);
     }
   }
 

@@ -1,5 +1,6 @@
 /** `schedule`: the worker. Runs the jobs of the config file at their times, or one of them now, or says when they come. */
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
 import { jobVariable } from '../model/actor.ts';
@@ -123,7 +124,7 @@ function documentOf(job: Job, times: readonly number[]): unknown {
   };
 }
 
-/** Runs the job; its exit code is the command's. Throws LockHeldError while the worker, or somebody else, runs it. */
+/** Runs the job; its exit code is the command's. Throws LockHeldError while it runs already. */
 async function runOnce(context: CliContext, job: Job): Promise<void> {
   const { folder, environment, signal } = context;
   const command = commandText(job.commandLine);
@@ -140,15 +141,9 @@ async function runOnce(context: CliContext, job: Job): Promise<void> {
       ...job.commandLine,
       ...(context.json() ? ['--json'] : []),
     ];
-    const exitCode = await new Promise<number | null>((resolve, reject) => {
-      const child = startChild(argv, {
-        folder,
-        environment: { ...environment, [jobVariable]: job.name },
-        output: 'inherit',
-        signal,
-      });
-      child.once('error', reject).once('close', resolve);
-    });
+    const marked = { ...environment, [jobVariable]: job.name };
+    const child = startChild(argv, { folder, environment: marked, output: 'inherit', signal });
+    const [exitCode] = (await once(child, 'close')) as [number | null];
     const outcome = outcomeOf(exitCode, { timedOut: false, stopped: false });
     await store.endRun(run, { outcome, exitCode, problem: null, report: null });
     if (exitCode === null) throw new IncompleteError(`the job ${job.name} was ended by a signal`);
@@ -156,7 +151,7 @@ async function runOnce(context: CliContext, job: Job): Promise<void> {
   });
 }
 
-/** Sends it once by each channel of the settings. Throws an UnreachableError where one could not take it. */
+/** Sends it once by each channel of the settings. Throws an UnreachableError where one did not arrive. */
 async function sendTestAlert(context: CliContext): Promise<void> {
   const { folder, environment, signal } = context;
   const settings = context.settings();

@@ -2,41 +2,18 @@
 import { existsSync } from 'node:fs';
 import type { Job } from '../model/job.ts';
 import type { Releases } from '../model/releases.ts';
-import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Clock, timestampOf } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { LockOwner } from '../store/lock.ts';
 import { nextTime, occurrencesOf } from './decide.ts';
-import { type Freshness, freshnessOf } from './problems.ts';
-import { type OpenBatch, openHealthStore } from './store/health.ts';
-import type { Alert, JobProgress, JobRun, RunOutcome, WorkerStore } from './store/port.ts';
+import { freshnessOf } from './problems.ts';
+import { openHealthStore } from './store/health.ts';
+import type { JobProgress, JobRun, WorkerStore } from './store/port.ts';
 
-export interface JobStatus {
-  readonly job: string;
-  /** Null where it does not run; a run of a worker that died is shown until the next worker starts. */
-  readonly running_since: Timestamp | null;
-  readonly last: {
-    readonly run: string;
-    readonly outcome: RunOutcome | null;
-    readonly exit_code: number | null;
-    readonly finished_at: Timestamp | null;
-    readonly problem: string | null;
-  } | null;
-  /** Null where nothing will begin it: no worker runs, or its time never comes. */
-  readonly next_at: Timestamp | null;
-}
-
-export interface WorkerStatus {
-  /** Null where none runs. */
-  readonly worker: LockOwner | null;
-  readonly jobs: readonly JobStatus[];
-  readonly freshness: Freshness;
-  readonly alerts: readonly Pick<Alert, 'problem' | 'kind' | 'since' | 'text' | 'next'>[];
-  /** Batches with rows whose outcome is open. */
-  readonly open_batches: readonly (Pick<OpenBatch, 'batch' | 'rows'> & { readonly is_in_hand: boolean })[];
-}
+export type WorkerStatus = Readonly<Awaited<ReturnType<typeof openWorkerStatus>>>;
+export type JobStatus = Readonly<ReturnType<typeof jobStatus>>;
 
 /** What there is to show of the worker of this mirror, whether one runs or not. Throws a FileError. */
-export async function openWorkerStatus(settings: Settings, clock: Clock, releases: Releases): Promise<WorkerStatus> {
+export async function openWorkerStatus(settings: Settings, clock: Clock, releases: Releases) {
   const { store: files, jobs, worker: limits } = settings;
   const store = await openStore(files.mirror, clock, releases);
   const health = releases.add(openHealthStore(files, clock));
@@ -50,6 +27,7 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
     lines.push(jobStatus(job, progress?.get(job.name), newest, worker === null ? undefined : now));
   }
   return {
+    /** Null where none runs. */
     worker,
     jobs: lines,
     freshness: freshnessOf(await health.mirror(), { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs }),
@@ -60,6 +38,7 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
       text,
       next,
     })),
+    /** Batches with rows whose outcome is open. */
     open_batches: ('found' in journal ? journal.found.open : []).map(({ batch, rows, isInHand }) => ({
       batch,
       rows,
@@ -87,11 +66,12 @@ function jobStatus(
   { handledUntil, latest }: Partial<JobProgress> = {},
   newest: JobRun | undefined,
   now: number | undefined,
-): JobStatus {
+) {
   const scheduled = { job, occurrences: occurrencesOf(job) };
   const next = now === undefined ? undefined : nextTime(scheduled, handledUntil ?? now, now);
   return {
     job: job.name,
+    /** Null where it does not run; a run of a worker that died is shown until the next worker starts. */
     running_since: newest?.outcome === null ? newest.startedAt : null,
     last:
       latest === undefined
@@ -103,6 +83,7 @@ function jobStatus(
             finished_at: latest.finishedAt,
             problem: latest.problem,
           },
+    /** Null where nothing will begin it: no worker runs, or its time never comes. */
     next_at: next === undefined ? null : timestampOf(next),
   };
 }

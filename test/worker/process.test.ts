@@ -84,7 +84,7 @@ describe('the worker', () => {
 
     place.configure('jobs:\n  - {name: sync, run: snyc, cron: "@daily"}\n');
     worker.child.kill('SIGHUP');
-    expect(await worker.saying('the old one goes on')).toContain(
+    expect(await worker.saying('the old one stays in force')).toContain(
       'config/admin-mirror.yaml:2: job \\"sync\\": run is \\"snyc\\"',
     );
 

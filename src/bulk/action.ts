@@ -20,7 +20,7 @@ export interface KnownUser {
   readonly username: string | null;
   /** Null where none that could be read was given. */
   readonly balance: Money | null;
-  /** The fields that the action asked for by `userFields`, as they were given. */
+  /** The fields that the action names in `userFields`, as they were given. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
@@ -43,7 +43,7 @@ export interface Preview {
 export interface Observation {
   /** False where there is no such user. */
   readonly found: boolean;
-  /** As they are on the server; null where they are not told. The key by which a row named its user must still fit. */
+  /** As they are on the server; null where they are missing. The key by which a row named its user must still fit. */
   readonly email: string | null;
   readonly username: string | null;
 }
@@ -121,7 +121,7 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
   /** Set where a refusal is about the row's own user, and says nothing of how the next row will fare. */
   readonly refusedForItself?: true;
 
-  /** Reads the cells; problems are told to the reader, and what is returned beside one is not used. */
+  /** Reads the cells; problems go to the reader, and what is returned beside one is not used. */
   readRow(row: RowReader): P;
   /**
    * What the row would do. Where the target is `new`, `user` is one who stands in the way of the new one, or null. Pure.
@@ -145,7 +145,7 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
   /** The request, with the token in it where the action has a place for one. */
   request(target: Target<P>): WriteRequest;
   /**
-   * Whether it happened, by what was seen before and what is seen now. `answer` is null where nothing is known of one:
+   * Whether it happened, by what was seen before and what is seen now. `response` is null where nothing is known of one:
    * the process died. Pure.
    */
   judge(target: Target<P>, before: S, now: S, response: AnswerKind | null): Judgement;

@@ -1,6 +1,6 @@
 /**
  * Whom the rows are about: found in the mirror first, then confirmed on the server. Whoever the mirror does not know is
- * asked for on the server, however many. Of those it knows, all are confirmed where that costs few requests, else a
+ * requested from the server, however many. Of those it knows, all are confirmed where that costs few requests, else a
  * part: each one is read again just before its write in any case. Section "Writing" of docs/architecture.md.
  */
 import { recordId, type ServedRecord } from '../model/records.ts';
@@ -154,7 +154,7 @@ function textOf(user: KnownUser, column: KeyColumn): string {
 
 /**
  * By its key on the server, where two users may have it although the mirror knows one. Where the server cannot find users
- * by it, one that the mirror knows is asked for by its id, and taken where it still has the key.
+ * by it, one that the mirror knows is requested by its id, and taken where it still has the key.
  */
 async function ofKey(key: UserKey, mirrored: number | undefined, live: LiveOptions): Promise<Found> {
   const found = await userByKey(live, key);
@@ -164,7 +164,7 @@ async function ofKey(key: UserKey, mirrored: number | undefined, live: LiveOptio
   return typeof user !== 'string' && textOf(user, key.column) === keyText(key) ? user : found;
 }
 
-/** Out of the whole list; a key that two users fit is left to be asked for by itself. */
+/** Out of the whole list; a key that two users fit is left to be requested by itself. */
 async function inList(
   keys: ReadonlyMap<string, UserKey>,
   pages: number,

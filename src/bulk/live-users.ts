@@ -120,7 +120,7 @@ function pageOf({ client, pageSize, signal }: LiveOptions, reach: Reach, number:
   return readPage(readingRecords(requestOne), number, pageSize, reach);
 }
 
-/** Every user of the list, page by page. One that moves between pages meanwhile may be missed: ask for it by itself. */
+/** Every user of the list, page by page. One that moves between pages meanwhile may be missed: request it by itself. */
 export async function* everyUser(options: LiveOptions, pages: number): AsyncGenerator<readonly KnownUser[]> {
   const { userFields, concurrency } = options;
   const reach = new Reach();
@@ -148,10 +148,10 @@ export function knownUser(record: ServedRecord, userFields: readonly string[]): 
   };
 }
 
-/** A server that does not tell whose key it is must not hold anybody up. */
+/** A server that does not say whose key it is must not hold anybody up. */
 const patience = { attempts: 2 };
 
-/** The user's id; null where the server does not tell. Throws KeyRefused for a key that is not taken at all. */
+/** The user's id; null where the server does not say. Throws KeyRefused for a key that is not taken at all. */
 export async function keyOwner(client: Pick<Client, 'auth'>, signal: AbortSignal): Promise<string | null> {
   try {
     const id = recordId(recordIn((await client.auth(signal, patience)).body) ?? {});

@@ -209,13 +209,13 @@ function unconfirmedWarning(unconfirmed: number, { target }: Action, directory: 
   if (unconfirmed === 0) return [];
   if (target === 'new') {
     return [
-      `whether anybody has them already was not asked on the server for ${counted(unconfirmed, 'email or user name', 'emails and user names')}: ` +
+      `whether anybody has them already was not checked on the server for ${counted(unconfirmed, 'email or user name', 'emails and user names')}: ` +
         'each is looked for just before its row is sent',
     ];
   }
   const since = directory?.freshAsOf ?? 'a time that is not known';
   return [
-    `${counted(unconfirmed, 'user was', 'users were')} not asked for on the server: shown as the mirror has them, as of ${since}. ` +
+    `${counted(unconfirmed, 'user was', 'users were')} not checked on the server: shown as the mirror has them, as of ${since}. ` +
       'Each is read again just before its row is sent.',
   ];
 }

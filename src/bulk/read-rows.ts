@@ -34,7 +34,7 @@ export interface ReadRows {
   /** Of the file as a whole: while there is one, no row counts as valid. */
   readonly problems: readonly SheetProblem[];
   readonly notes: readonly string[];
-  /** What to ask a person, so that the file can be read with that mark; it stands among the problems until then. */
+  /** The question to a person, so that the file can be read with that mark; it stands among the problems until then. */
   readonly question?: MarkQuestion;
 }
 
@@ -103,7 +103,7 @@ function unknownNote(unknown: readonly string[]): string[] {
   if (unknown.length === 0) return [];
   const names = unknown.slice(0, mostNames).map(shown).join(', ');
   const more = unknown.length > mostNames ? ` and ${unknown.length - mostNames} more` : '';
-  return [`unknown ${unknown.length === 1 ? 'column was' : 'columns were'} passed over: ${names}${more}`];
+  return [`unknown ${unknown.length === 1 ? 'column was' : 'columns were'} skipped: ${names}${more}`];
 }
 
 function questionProblem({ columns }: Sheet, { row, column, text, count, readings }: MarkQuestion): SheetProblem {
@@ -125,7 +125,7 @@ function byRow(problems: readonly SheetProblem[]): ReadonlyMap<number, readonly 
   return rows;
 }
 
-/** A cell's own error is told once: by the sheet, which knows most of it, and not again by who read the cell. */
+/** A cell's own error is reported once: by the sheet, which knows most of it, and not again by who read the cell. */
 function withoutEchoes(problems: readonly SheetProblem[]): SheetProblem[] {
   return problems.filter(
     ({ column }, at) => column === null || problems.findIndex((each) => each.column === column) === at,

@@ -1,4 +1,4 @@
-/** A batch as `--json` tells it; the shape is part of the contract with scripts. */
+/** A batch as `--json` prints it; the shape is part of the contract with scripts. */
 import { Big } from 'big.js';
 import type { Head } from '../journal/chain.ts';
 import type { Batch, BatchState, Intent, Journal, JournalProblem, RowChange } from '../journal/port.ts';

@@ -60,7 +60,7 @@ export interface Manifest extends Omit<BatchReport, 'file'>, BatchRecord {
 /**
  * Writes the files into the folder, which is made where it is not there. The manifest comes last. Throws a UsageError where
  * a file there was changed since, or is another's, unless `force` says that it may be replaced. Files of another format go,
- * where nobody has changed them: they would tell of another moment.
+ * where nobody has changed them: they would show another moment.
  */
 export async function writeResults(
   { journal, clock, signal }: { readonly journal: Journal; readonly clock: Clock; readonly signal: AbortSignal },
@@ -138,7 +138,7 @@ async function freshHash(
   return digest.digest('hex');
 }
 
-/** @param onRow told of each row as it is read */
+/** @param onRow called for each row as it is read */
 function tableOf(journal: Journal, { batch, columns }: Batch, name: ResultFile, onRow = (): void => {}): Table {
   const states = intentStates.filter((state) => resultFileOf(state) === name);
   async function* rows(): AsyncGenerator<readonly TableCell[]> {

@@ -10,7 +10,7 @@ import { tokenLike } from './token.ts';
 
 /** How cells are read: by settings and flags of the command. */
 export interface ReadOptions extends AmountOptions {
-  /** Whether a row may ask for a deletion in spite of orders and punishments. */
+  /** Whether a row may request a deletion in spite of orders and punishments. */
   readonly allowForce: boolean;
 }
 
@@ -147,7 +147,7 @@ export function columnsFor(operation: OperationName): ColumnRule[] {
   return operationOf(operation).parameters.map(({ name, required }) => ({ name, required }));
 }
 
-/** What the cells say; an empty one says nothing. Problems are told to the reader. */
+/** What the cells say; an empty one says nothing. Problems go to the reader. */
 export function readFields(row: RowReader, operation: OperationName): Fields {
   const fields: Record<string, string | boolean> = {};
   for (const parameter of operationOf(operation).parameters) {

@@ -87,7 +87,7 @@ function result(
   }
 }
 
-/** Whole numbers and decimals digit for digit; what a calculation left of a decimal is told by its many places. */
+/** Whole numbers and decimals digit for digit; what a calculation left of a decimal shows in its many places. */
 function cellOf(cell: Cell): SheetCell {
   if (cell === null) return emptyCell;
   if (cell instanceof Uint8Array) return { text: 'bytes', raw: 'bytes', kind: 'error' };
@@ -105,7 +105,7 @@ function formulas(columns: readonly string[], rows: readonly Row[]): SheetProble
   );
 }
 
-/** Problems that are told one by one. */
+/** Problems that are listed one by one. */
 const mostProblems = 10;
 
 function refusal(problems: readonly SheetProblem[]): UsageError {

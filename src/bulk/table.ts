@@ -1,4 +1,4 @@
-/** Tables that people open in a spreadsheet program: what is in them. Who asks for one chooses the format of the file. */
+/** Tables that people open in a spreadsheet program: what is in them. The caller chooses the format of the file. */
 
 /** A cell as text is as the file or the journal has it; numbers are ours: rows, ids. */
 export type TableCell = string | number | null;

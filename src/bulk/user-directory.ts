@@ -56,7 +56,7 @@ export interface UserDirectory {
   readonly freshAsOf: Timestamp | null;
   /**
    * The users with one of these values in the column, addresses and names without regard to case: rows with `id`,
-   * `username`, `email`, `balance` and the fields asked for.
+   * `username`, `email`, `balance` and the fields given.
    */
   find(
     column: 'id' | 'email' | 'username',

@@ -95,7 +95,7 @@ describe('users are found', () => {
       sandbox.control.update('users', 333, { balance: 77 });
       const { batch, warnings } = await plan(journal, client, sheetOf(rows), { directory });
       expect(asked(sandbox)).toBeLessThan(210);
-      expect(warnings.join('\n')).toMatch(/^101 users were not asked for on the server: .* Each is read again/m);
+      expect(warnings.join('\n')).toMatch(/^101 users were not checked on the server: .* Each is read again/m);
       expect((await intentsOf(journal, batch)).at(-1)).toMatchObject({ user: 333, plannedBefore: '77.00' });
     },
   );

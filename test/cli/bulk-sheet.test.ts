@@ -116,7 +116,7 @@ describe('Columns', () => {
       `user_id,type,amount,note,Team,note\n${user},add,5,#N/A,blue,x\n${user},add,6,=1+1,red,\n`,
     );
     expect({ code, problems }).toEqual({ code: 0, problems: [] });
-    expect(warnings).toEqual(['unknown columns were passed over: "note", "Team"']);
+    expect(warnings).toEqual(['unknown columns were skipped: "note", "Team"']);
   });
 
   test.each([
@@ -139,7 +139,7 @@ describe('Columns', () => {
     async (header) => {
       const { plan, user } = await world();
       const { code, warnings } = await plan(`user_id,type,amount,${header}\n${user},add,5,x\n`);
-      expect({ code, warnings }).toEqual({ code: 0, warnings: [`unknown column was passed over: "${header}"`] });
+      expect({ code, warnings }).toEqual({ code: 0, warnings: [`unknown column was skipped: "${header}"`] });
     },
   );
 });

@@ -103,7 +103,7 @@ test('Amounts that are all written in one way are read as they were meant, or as
         const amountsOf = (each: ReadRows) =>
           [...each.rows].map(({ row, parameters }) => ({ row, amount: parameters['amount'] }));
         expect(read.notes.filter((note) => note.startsWith('unknown'))).toEqual([
-          'unknown column was passed over: "Remark"',
+          'unknown column was skipped: "Remark"',
         ]);
         const doubtful = written.some((each) => each.includes(','));
         const mark = style.startsWith('comma') ? 'comma' : 'point';

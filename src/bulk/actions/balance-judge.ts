@@ -82,7 +82,7 @@ interface Signs {
   readonly words: string;
 }
 
-/** Undefined where a balance was not told. */
+/** Undefined where a balance is missing. */
 function signsOf(
   parameters: BalanceParameters,
   before: BalanceObservation,
@@ -176,11 +176,11 @@ export interface BalanceObservation extends Observation {
   readonly hits: number;
   /** Those of them that do what the row says. */
   readonly agreeing: number;
-  /** Others that do what the row says, and whose text does not tell that they are another's. */
+  /** Others that do what the row says, and whose text does not show that they are another's. */
   readonly alike: number;
   /** Transactions that set the balance. */
   readonly sets: number;
-  /** What the others sum to; null where one of them does not tell its amount or direction. */
+  /** What the others sum to; null where one of them does not show its amount or direction. */
   readonly sum: string | null;
   /** Tokens of other rows in transactions that do what this one does. */
   readonly others: Marks['others'];
@@ -229,7 +229,7 @@ const directions: Readonly<Record<string, BalanceChangeType>> = {
   set: 'set',
 };
 
-/** The record does what the row says, as far as it tells; an amount that is not told speaks neither for nor against. */
+/** The record does what the row says, as far as it shows; an amount that is missing speaks neither for nor against. */
 function does(record: ApiRecord, { type, amount }: BalanceParameters): boolean {
   const reported = decimalOf(record['amount']);
   const direction = directionOf(record);

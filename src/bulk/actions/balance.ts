@@ -67,7 +67,7 @@ export const balance: Action<BalanceParameters, BalanceObservation> = {
   unsettled: (seen) =>
     !seen.found || seen.shown
       ? null
-      : 'this server shows no balance transactions: where an answer is lost, a person must find out what happened',
+      : 'this server shows no balance transactions: where a response is lost, a person must find out what happened',
   inverse,
 };
 

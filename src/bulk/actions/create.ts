@@ -79,7 +79,7 @@ export const create: Action<CreateParameters, CreateObservation> = {
   unsettled: (seen) =>
     seen.reported
       ? null
-      : 'this server does not find users by email and user name: where an answer is lost, a person must find out ' +
+      : 'this server does not find users by email and user name: where a response is lost, a person must find out ' +
         'what happened',
   inverse: () => 'a user who was made is not deleted by an undo',
 };

@@ -1,4 +1,4 @@
-/** `delete`: deletes users for good. That it happened is told by the user being nowhere to be found: 404. */
+/** `delete`: deletes users for good. The proof is that the user cannot be found: 404. */
 import { type Action, noMarks, type Observation } from '../action.ts';
 import { moneyOf } from '../money.ts';
 import { columnsFor, readYes, type RowReader } from '../row-reader.ts';

@@ -55,8 +55,8 @@ export const email: Action<EmailParameters, ListObservation> = {
   unsettled: (seen) =>
     !seen.found || seen.shown
       ? null
-      : 'this server does not show which emails a user was sent: its success is believed as it is told, and where an ' +
-        'answer is lost, a person must find out what happened',
+      : 'this server does not show which emails a user was sent: its success is believed as reported, and where a ' +
+        'response is lost, a person must find out what happened',
   inverse: () => 'an email that was sent cannot be taken back',
 };
 
@@ -169,7 +169,7 @@ export const notify: Action<NotifyParameters, ListObservation> = {
   unsettled: (seen) =>
     !seen.found || seen.shown
       ? null
-      : "this server does not show a user's notifications: its success is believed as it is told, and where an answer " +
+      : "this server does not show a user's notifications: its success is believed as reported, and where a response " +
         'is lost, a person must find out what happened',
   inverse: () => 'a notification that was sent cannot be taken back',
 };

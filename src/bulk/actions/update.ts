@@ -1,4 +1,4 @@
-/** `update`: changes names, user names and languages. What became of it is told by the fields themselves. */
+/** `update`: changes names, user names and languages. The fields themselves show the outcome. */
 import type { AnswerKind } from '../../journal/port.ts';
 import {
   type Action,
@@ -16,7 +16,7 @@ import { readUser, observationOfUser, textOf } from './user-with.ts';
 const fieldNames = ['first_name', 'last_name', 'username', 'language'] as const;
 type FieldName = (typeof fieldNames)[number];
 
-/** Null: the field is empty, or not told. */
+/** Null: the field is empty, or missing. */
 type Values = Readonly<Partial<Record<FieldName, string | null>>>;
 
 /** The new values, and what an undo expects to find. */

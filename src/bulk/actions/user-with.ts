@@ -10,7 +10,7 @@ type Relation = 'balance_transactions' | 'notifications';
 
 /**
  * Reads the user, with the related records if they are shown. Null where there is no such user; without fields where
- * another record came than the one asked for. Throws what the client throws, but for 404.
+ * another record came than the one requested. Throws what the client throws, but for 404.
  */
 export async function readUser(
   client: LookingClient,
@@ -26,7 +26,7 @@ export async function readUser(
     if (error instanceof NotFound) return null;
     throw error;
   }
-  // Another record than the one asked for says nothing of this one.
+  // Another record than the one requested says nothing of this one.
   if (record === undefined || recordId(record) !== user) return {};
   if (relation === null || relatedIn(record, relation) !== undefined) return record;
   return (await lookInList(client, record, relation, signal)) ?? record;

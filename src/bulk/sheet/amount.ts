@@ -37,7 +37,7 @@ function plainText(text: string, mark: DecimalMark): string | undefined {
   }
 }
 
-/** Why a text is no amount, in words that tell what to change. */
+/** Why a text is no amount, in words that say what to change. */
 function reason(text: string, mark: DecimalMark): string {
   const cell = shown(text);
   if (text.length > longest) return `${cell} is not an amount; write a plain number, as 1234.56`;
@@ -91,7 +91,7 @@ export function amountOf(cell: SheetCell, options: AmountOptions): Big | string 
   return amount;
 }
 
-/** What must be asked before the amounts of a sheet can be read. */
+/** What a person must decide before the amounts of a sheet can be read. */
 export interface MarkQuestion {
   /** The marks by which every amount can be read, with what the first doubtful one then is; one or two. */
   readonly readings: readonly { readonly mark: Exclude<DecimalMark, null>; readonly amount: Big }[];

@@ -56,7 +56,7 @@ export interface Sheet {
   readonly rows: Rows<SheetRow>;
   /** Blank rows between others; those after the last one are not counted. */
   readonly blankRows: number;
-  /** What the user should be told: sheets skipped, cells trimmed, blank rows. */
+  /** What the user should know: sheets skipped, cells trimmed, blank rows. */
   readonly notes: readonly string[];
   /** Of cells: errors, formulas without a value, text outside of the columns. */
   readonly problems: readonly SheetProblem[];
@@ -110,7 +110,7 @@ interface ReadOptions {
 }
 
 /**
- * Reads a file of rows; its format is told by its name. What is wrong with single cells and rows is in `problems`.
+ * Reads a file of rows; its name gives its format. What is wrong with single cells and rows is in `problems`.
  * @throws UsageError or FileError where the file as a whole cannot be read: not there, not text, damaged, protected, too
  * large, no headers
  */

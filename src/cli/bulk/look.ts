@@ -21,7 +21,7 @@ import { tableWriter } from './table-file.ts';
 import * as words from './words.ts';
 import { totalLines } from './words.ts';
 
-/** Nothing that is unknown ends with 0, whichever part of `bulk` tells of it. */
+/** Nothing that is unknown ends with 0, whichever part of `bulk` reports it. */
 function exitOf(context: CliContext, reports: readonly BatchReport[]): void {
   if (reports.some(({ counts }) => counts.unknown > 0)) context.exit(8);
 }

@@ -11,7 +11,7 @@ const plainNumber = /^-?\d+(?:\.\d+)?$/;
 /** A spreadsheet keeps 15 digits, and puts zeros in the place of the others. */
 const mostDigits = 15;
 
-/** @param onWarning told what the person should know of the file */
+/** @param onWarning called with what the person should know of the file */
 export function tableWriter(
   format: TableFormat,
   signal: AbortSignal,

@@ -20,7 +20,7 @@ describe('A workbook', () => {
     expect(sheet.sheet).toBe('Credits & more');
     expect(grid(sheet)).toEqual(plain);
     expect(sheet.notes).toEqual([
-      'hidden sheets before it were passed over: "Old", "Older"',
+      'hidden sheets before it were skipped: "Old", "Older"',
       'other sheets were not read: "Notes"; --sheet names the one to read',
     ]);
   });

@@ -54,7 +54,7 @@ export async function readWorkbook(archive: Archive): Promise<Workbook> {
 const names = (sheets: readonly WorkbookSheet[]): string => sheets.map(({ name }) => shown(name)).join(', ');
 
 /**
- * The sheet of that name, else the first one that can be seen; and what to tell of the choice.
+ * The sheet of that name, else the first one that can be seen; and what to report of the choice.
  * @throws UsageError where there is none
  */
 export function chooseSheet(
@@ -81,7 +81,7 @@ export function chooseSheet(
   const notes: string[] = [];
   const before = sheets.slice(0, sheets.indexOf(sheet));
   const after = sheets.slice(sheets.indexOf(sheet) + 1);
-  if (before.length > 0) notes.push(`hidden sheets before it were passed over: ${names(before)}`);
+  if (before.length > 0) notes.push(`hidden sheets before it were skipped: ${names(before)}`);
   if (after.length > 0) notes.push(`other sheets were not read: ${names(after)}; --sheet names the one to read`);
   return { sheet, notes };
 }

@@ -28,7 +28,7 @@ function columnOf(letters: string): number {
 }
 
 /**
- * Gives each row that has a cell with something in it, in order, and tells what else there is to know.
+ * Gives each row that has a cell with something in it, in order, and returns what else there is to know.
  * @throws UsageError where rows or cells are out of order, or refer to what is not there: which of them counts would be a
  * guess
  */

@@ -67,8 +67,8 @@ export class XmlScanner {
   readonly #parser = new Parser();
   #decoder: TextDecoder | undefined;
   #held = '';
-  /** Characters since the parser last told of something, which it keeps meanwhile. */
-  #untold = 0;
+  /** Characters since the parser last reported something, which it keeps meanwhile. */
+  #unreported = 0;
   #depth = 0;
 
   constructor(handlers: XmlHandlers) {
@@ -76,7 +76,7 @@ export class XmlScanner {
       throw new XmlFault(reason);
     };
     const reported = (): void => {
-      this.#untold = 0;
+      this.#unreported = 0;
     };
     this.#parser
       .on('openTag', (name, attributes) => {
@@ -132,8 +132,8 @@ export class XmlScanner {
     // The document type may be as long as it likes; it is refused for how it begins.
     if (this.#held.startsWith('<!D'))
       throw new XmlFault('holds a document type (DOCTYPE), which no spreadsheet program writes');
-    this.#untold += text.length;
+    this.#unreported += text.length;
     if (cut > 0) this.#parser.write(whole.slice(0, cut));
-    if (this.#untold > limits.xmlTokenCharacters) throw new XmlFault('holds a tag or a text that is too long');
+    if (this.#unreported > limits.xmlTokenCharacters) throw new XmlFault('holds a tag or a text that is too long');
   }
 }

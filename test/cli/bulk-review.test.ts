@@ -148,7 +148,7 @@ describe('A plan', () => {
     const again = await bulk(['plan', 'balance', name, '-o', sheet]);
     expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('is there already')]);
     expect(readdirSync(folder).sort()).toEqual(['credit.csv', 'data', sheet]);
-    // What the review adds is passed over when it is planned itself.
+    // What the review adds is ignored when it is planned itself.
     expect((await bulk(['plan', 'balance', sheet, '--json'])).json()).toMatchObject({ rows: 11, net: '541.00' });
   });
 

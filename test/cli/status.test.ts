@@ -59,7 +59,7 @@ describe('status', () => {
     const text = await status();
     expect(text).toMatch(/\ndrift: how records depart from the reference\n/);
     expect(text).toMatch(/\n {2}coupons {3}fields that are not in it, kept in _extra: \w+, \w+/);
-    // Told once, and not among the surprises again.
+    // Reported once, and not among the other events again.
     expect(text).not.toMatch(/surprises/);
     const { drift, events } = await json();
     expect(drift.length).toBeGreaterThan(4);

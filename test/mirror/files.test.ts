@@ -98,16 +98,16 @@ test(
     const folder = temporaryFolder();
     const file = `${folder}/mirror.db`;
     const environment = { ...environmentOf(sandbox, file), ADMIN_MIRROR_API_PAGE_SIZE: '10' };
-    const holder = startCli(['sync', '--quiet'], { folder, environment });
-    const ended = finished(holder);
-    while (sandbox.control.requests().total < 20 && holder.exitCode === null) await setTimeout(3);
+    const owner = startCli(['sync', '--quiet'], { folder, environment });
+    const ended = finished(owner);
+    while (sandbox.control.requests().total < 20 && owner.exitCode === null) await setTimeout(3);
     // However long the second takes to begin, the first is still waiting for an answer then.
     sandbox.control.setBehaviour({ latency: 20_000 });
     const second = await runCli(['sync', '--quiet'], { folder, environment });
     expect(second.code).toBe(7);
-    expect(errorsIn(second)).toEqual([expect.stringContaining(`process ${holder.pid}`)]);
-    expect(holder.exitCode).toBeNull();
-    holder.kill('SIGKILL');
+    expect(errorsIn(second)).toEqual([expect.stringContaining(`process ${owner.pid}`)]);
+    expect(owner.exitCode).toBeNull();
+    owner.kill('SIGKILL');
     await ended;
     sandbox.control.setBehaviour({ latency: 0 });
     const third = await runCli(['sync', '--quiet'], { folder, environment });

@@ -105,7 +105,7 @@ describe('a person who is forgotten', () => {
     ]);
 
     for (const mode of ['default', 'full', 'quick'] as const) {
-      // A page that has changed is not passed over.
+      // A page that has changed is not skipped.
       for (const resource of ['users', 'emails', 'packages'] as const) sandbox.control.churn(resource, { updates: 3 });
       const { report, error } = await sync(sandbox, file, { includes, mode });
       expect(error).toBeNull();

@@ -53,11 +53,11 @@ test('the owner of a key is the same under another name or email address, and no
 });
 
 test('the newest records are requested, further apart the further back', () => {
-  const landmarks = Array.from({ length: 20 }, (_, index) => ({ createdAt: `2026-03-${String(index + 10)}` }));
-  expect(probesOf(landmarks).map(({ createdAt }) => createdAt)).toEqual(
+  const sampled = Array.from({ length: 20 }, (_, index) => ({ createdAt: `2026-03-${String(index + 10)}` }));
+  expect(probesOf(sampled).map(({ createdAt }) => createdAt)).toEqual(
     ['29', '28', '26', '22'].map((day) => `2026-03-${day}`),
   );
-  expect(probesOf(landmarks.slice(0, 3))).toHaveLength(2);
+  expect(probesOf(sampled.slice(0, 3))).toHaveLength(2);
 });
 
 test.each([

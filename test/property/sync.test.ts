@@ -120,7 +120,7 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
   const { resource } = world;
   const clock = new StepClock(sandboxNow);
   // Where windows are read side by side, several changes come between two pages of one: a deletion and a record added
-  // in the middle then make up for each other, which no count can show.
+  // in the middle then cancel each other out, which no count can show.
   const kinds = world.concurrency === 1 ? changes : (['insert', 'update', 'remove'] as const);
   const history = new ServerHistory(sandbox, resource, clock, world.seed, kinds);
   const { pageSize, windowPages, concurrency } = world;

@@ -53,7 +53,8 @@ Examples:
     )
     .argument('<name>', 'letters a to z, digits, and . _ - @ +; large and small letters are the same')
     .addOption(
-      new Option('--role <roles>', `what the person may do: ${roles.join(', ')}`)
+      new Option('--role <roles>', 'what the person may do; several with commas between')
+        .choices(roles)
         .argParser(toRoles)
         .makeOptionMandatory(),
     )
@@ -81,8 +82,8 @@ Examples:
     .command('role')
     .description('Give roles to an account, or take roles from it.')
     .argument('<name>', 'the account')
-    .addOption(new Option('--add <roles>', roles.join(', ')).argParser(toRoles))
-    .addOption(new Option('--remove <roles>', 'the same').argParser(toRoles))
+    .addOption(new Option('--add <roles>', 'several with commas between').choices(roles).argParser(toRoles))
+    .addOption(new Option('--remove <roles>', 'the same').choices(roles).argParser(toRoles))
     .action((name: string, flags: RoleFlags) => changeRoles(context, name, flags));
   people
     .command('os-user')

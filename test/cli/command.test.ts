@@ -118,6 +118,7 @@ describe('completions', () => {
     expect(await complete('admin-mirror con')).toEqual(['config']);
     expect(await complete('admin-mirror config --j')).toEqual(['--journal', '--json']);
     expect(await complete('admin-mirror completions ')).toEqual(['bash', 'zsh']);
+    expect(await complete('admin-mirror people add anna --role a')).toEqual(['analyst', 'approver', 'admin']);
     expect(await complete('admin-mirror --config settings.yaml comp')).toEqual(['completions']);
     expect(await complete('admin-mirror --config=settings.yaml comp')).toEqual(['completions']);
     expect(await complete('admin-mirror --config sett')).toEqual(['settings.yaml']);

@@ -115,14 +115,16 @@ describe('signing in', () => {
   test('takes as much work where there is no such account', async () => {
     const cost = { logN: 14, r: 8, p: 1 };
     const people = await withAnna(cost);
-    const work = async (name: string) => {
+    const once = async (name: string) => {
       const before = process.cpuUsage();
       await refusal(authenticate(people, name, 'wrong', cost));
       const { user, system } = process.cpuUsage(before);
       return user + system;
     };
-    const unknown = await work('nobody');
-    expect(unknown).toBeGreaterThan((await work('anna')) / 4);
+    // Of several, the least: whatever else goes on in this process only adds to it.
+    const least = async (name: string) => Math.min(await once(name), await once(name), await once(name));
+    const unknown = await least('nobody');
+    expect(unknown).toBeGreaterThan((await least('anna')) / 4);
   });
 
   test('brings a hash of before to the strength of today', async () => {

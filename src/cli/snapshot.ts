@@ -1,7 +1,7 @@
 /** `snapshot`: a consistent copy of the mirror, while the worker writes. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import type { CopyContents } from '../data/copy-types.ts';
+import type { CopyContents } from '../data/copy.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';

@@ -11,13 +11,12 @@ import { explainFileError } from '../model/file-error.ts';
 import { relationTable, type RelationTable } from '../model/relations.ts';
 import { resourceNames } from '../model/resources.ts';
 import { timestampOf, type Clock } from '../model/time.ts';
-import { mirrorKind } from '../store/migrations.ts';
-import { anonymousMark, openMirrorFile, openMirrorForReading } from '../store/open.ts';
+import { mirrorKind, anonymousMark, openMirrorFile, openMirrorForReading } from '../store/open.ts';
 import { relationTableSql, type RelatedKey } from '../store/relation-schema.ts';
 import { setFlatKeys } from '../store/relations.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
 import { build, Runner, type Tables } from '../store/tables.ts';
-import type { CopyRun } from './copy-types.ts';
+import type { CopyRun } from './copy.ts';
 
 /** What the value of a field must look like to be kept, as SQL. */
 type Shape = 'id' | 'number' | 'time' | 'word' | 'label';

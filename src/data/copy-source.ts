@@ -1,18 +1,25 @@
-/** The mirror and the journal as something to be copied. Fills src/data/copy-types.ts. */
+/** The mirror and the journal as something to be copied. */
 import SqliteDatabase from 'better-sqlite3';
 import type { Database } from 'better-sqlite3';
 import { closeSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { writeAnonymousCopy } from './anonymous-copy.ts';
-import { copyBytes, logOf, sizeOf } from './copy.ts';
-import type { CopyContents, CopyRun, CopySource, MirrorCopySource, Thoroughness } from './copy-types.ts';
+import {
+  copyBytes,
+  logOf,
+  sizeOf,
+  type CopyContents,
+  type CopyRun,
+  type CopySource,
+  type MirrorCopySource,
+  type Thoroughness,
+} from './copy.ts';
 import { journalKind } from '../journal/schema.ts';
 import { FileError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, earliest, type Timestamp } from '../model/time.ts';
 import { type FileKind, openForReading, versionOf } from '../store/file-kind.ts';
-import { mirrorKind } from '../store/migrations.ts';
-import { openMirrorForReading } from '../store/open.ts';
+import { mirrorKind, openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/tables.ts';
 

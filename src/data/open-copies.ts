@@ -2,7 +2,7 @@
 import { type Clock, systemClock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { journalToCopy, mirrorToCopy } from './copy-source.ts';
-import type { CopySource, MirrorCopySource } from './copy-types.ts';
+import type { CopySource, MirrorCopySource } from './copy.ts';
 
 /** The mirror, to be copied; it need not be there yet. */
 export function openMirrorToCopy(settings: Settings, clock: Clock = systemClock): MirrorCopySource {

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import { placeDurableFile } from '../store/files/durable-file.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
-import type { CopyContents, CopyRun, MirrorCopySource, Thoroughness } from './copy-types.ts';
+import type { CopyContents, CopyRun, MirrorCopySource, Thoroughness } from './copy.ts';
 
 interface SnapshotRequest {
   /** Whether what tells of people is left out. */

@@ -5,14 +5,13 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Relation, ResultColumn, Row, Rows, Snapshot } from '../store/reading-types.ts';
 import type { CsvStyle } from '../store/files/csv.ts';
-import { checkAsOf } from './as-of.ts';
+import { checkAsOf, isWhole, resolveSelection, type TableRequest } from './selection.ts';
 import { type ColumnType, declaredTypes } from './column-type.ts';
 import { csvTableLines, hasLines, type LineBatch } from './csv-lines.ts';
 import { type EncodedPiece, type Encoding, openEncoder, rowsOfPiece } from './encoding.ts';
 import { csvStyle, isJson, textBytes } from './text-lines.ts';
 import { readingPace, weightOfRows } from './reading-pace.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
-import { isWhole, resolveSelection, type TableRequest } from './selection.ts';
 
 /** A table or view, what one statement of the operator's gives, or a saved report. */
 export type SourceRequest = TableRequest | { readonly sql: string } | ReportRequest;

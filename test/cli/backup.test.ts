@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BackupReport } from '../../src/data/backup.ts';
 import { makeBackup } from '../../src/data/backup.ts';
-import type { CopySource } from '../../src/data/copy-types.ts';
+import type { CopySource } from '../../src/data/copy.ts';
 import { journalToCopy, mirrorToCopy } from '../../src/data/copy-source.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { invoke } from '../support/invoke.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { TimeLimit } from '../../src/data/time-limit.ts';
+import { TimeLimit } from '../../src/data/reading-process.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

@@ -2,8 +2,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, resourceOf } from '../../src/model/resources.ts';
-import { openMirrorFile, openMirrorForReading } from '../../src/store/open.ts';
-import { mirrorVersion } from '../../src/store/migrations.ts';
+import { openMirrorFile, openMirrorForReading, mirrorVersion } from '../../src/store/open.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const golden = new URL('golden-schema.sql', import.meta.url);

@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { withTablesAsOf } from '../../src/store/as-of.ts';
-import { mirrorKind } from '../../src/store/migrations.ts';
-import { openMirrorFile, openMirrorForReading } from '../../src/store/open.ts';
+import { mirrorKind, openMirrorFile, openMirrorForReading } from '../../src/store/open.ts';
 import type { Timestamp } from '../../src/model/time.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

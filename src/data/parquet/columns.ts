@@ -1,8 +1,9 @@
 /** Cells as the values of a Parquet column of a fixed type, and what does not fit it. */
 import { instantMicroseconds, wholeSeconds } from '../../model/api-time.ts';
 import { plainText } from '../../store/files/csv.ts';
-import type { Cell } from '../../store/reading-types.ts';
+import type { Cell, ResultColumn } from '../../store/reading-types.ts';
 import type { ColumnType } from '../column-type.ts';
+import type { ParquetWriter } from 'hyparquet-writer';
 
 /** Digits of a decimal in 64 bits. */
 export const decimalDigits = 18;
@@ -74,4 +75,34 @@ export function typeOfValues(cells: readonly Cell[]): ColumnType {
     (value) => typeof value !== 'bigint' || (value <= exactInteger && value >= -exactInteger),
   );
   return isExact ? 'double' : 'text';
+}
+
+type SchemaElement = ParquetWriter['schema'][number];
+
+export function schemaOf(types: readonly ColumnType[], columns: readonly ResultColumn[]): SchemaElement[] {
+  const elements = columns.map(({ name }, index): SchemaElement => ({
+    name,
+    repetition_type: 'OPTIONAL',
+    ...elementOf(types[index] ?? 'text'),
+  }));
+  return [{ name: 'rows', num_children: columns.length }, ...elements];
+}
+
+function elementOf(type: ColumnType): Partial<SchemaElement> {
+  switch (type) {
+    case 'integer':
+      return { type: 'INT64' };
+    case 'decimal':
+      return { type: 'INT64', converted_type: 'DECIMAL', precision: decimalDigits, scale: decimalPlaces };
+    case 'double':
+      return { type: 'DOUBLE' };
+    case 'time':
+      return {
+        type: 'INT64',
+        converted_type: 'TIMESTAMP_MICROS',
+        logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MICROS' },
+      };
+    case 'text':
+      return { type: 'BYTE_ARRAY', converted_type: 'UTF8' };
+  }
 }

@@ -5,7 +5,7 @@ import type { ColumnStrays } from '../encoding.ts';
 import type { FileRun } from '../export.ts';
 import type { RowSource } from '../source.ts';
 import { magicBytes, openParquet, type RowGroup, typeWords } from './group.ts';
-import { schemaOf } from './schema.ts';
+import { schemaOf } from './columns.ts';
 
 export async function* parquetChunks(source: RowSource, run: FileRun): AsyncGenerator<Uint8Array> {
   const { columns } = source;

@@ -8,8 +8,7 @@ import type { ColumnType } from '../column-type.ts';
 import type { ColumnStrays, EncodedPiece, RowEncoder } from '../encoding.ts';
 import { jsonCell } from '../jsonl.ts';
 import { weightOf } from '../reading-pace.ts';
-import { fitter, type ParquetValue, typeOfValues } from './columns.ts';
-import { schemaOf } from './schema.ts';
+import { fitter, type ParquetValue, typeOfValues, schemaOf } from './columns.ts';
 
 /** What the footer of a file says of a row group. */
 export type RowGroup = ParquetWriter['row_groups'][number];

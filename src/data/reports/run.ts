@@ -1,5 +1,5 @@
 /** Running a saved report: its rows, from one state of the mirror. */
-import { checkAsOf } from '../as-of.ts';
+import { checkAsOf } from '../selection.ts';
 import type { ParameterType, Report, ReportNeed, ReportParameter } from './reports.ts';
 import { UsageError } from '../../model/errors.ts';
 import { momentForms, parseMoment } from '../../model/moment.ts';

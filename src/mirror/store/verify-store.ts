@@ -8,8 +8,7 @@ import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import { checkSoundness } from '../../store/file-kind.ts';
-import { mirrorKind } from '../../store/migrations.ts';
-import { openMirrorForReading } from '../../store/open.ts';
+import { mirrorKind, openMirrorForReading } from '../../store/open.ts';
 import { quoteName } from '../../store/schema.ts';
 
 /** A function that compares the rows of a page with those that the mirror has, and takes their memory. */

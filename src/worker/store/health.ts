@@ -7,7 +7,7 @@ import { type Clock, systemClock, type Timestamp } from '../../model/time.ts';
 import { type FileKind, openForReading } from '../../store/file-kind.ts';
 import { batchLocks } from '../../journal/lock.ts';
 import { journalKind } from '../../journal/schema.ts';
-import { mirrorKind } from '../../store/migrations.ts';
+import { mirrorKind } from '../../store/open.ts';
 import type { BatchState } from '../../journal/port.ts';
 import type { WindowState } from '../../store/mirror-types.ts';
 

@@ -1,6 +1,7 @@
 /** The journal's tables as Kysely sees them: the same in every database that it may be in. */
 import type { Generated } from 'kysely';
-import type { AccountState } from '../model/account.ts';
+import type { Account, AccountState } from '../model/account.ts';
+import type { Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Batch, BatchState, Intent, IntentState, WriteState } from './port.ts';
 
@@ -213,5 +214,20 @@ export function intentOf(
     cells: JSON.parse(cells) as Intent['cells'],
     seenBefore: seenBefore === null ? null : (JSON.parse(seenBefore) as unknown),
     notes: notes === null ? [] : (JSON.parse(notes) as Intent['notes']),
+  };
+}
+
+/** The account, without the hash of its password: for whoever decides in a transaction what its person may do. */
+export function accountOf(row: JournalTables['people_accounts']): Account {
+  return {
+    name: row.name,
+    roles: JSON.parse(row.roles) as Account['roles'],
+    state: row.state,
+    osUsers: row.os_users === null ? null : (JSON.parse(row.os_users) as Account['osUsers']),
+    passwordAt: row.password_at,
+    createdAt: row.created_at,
+    createdBy: JSON.parse(row.created_by) as Actor,
+    changedAt: row.changed_at,
+    changedBy: JSON.parse(row.changed_by) as Actor,
   };
 }

@@ -5,7 +5,7 @@
 import { Kysely } from 'kysely';
 import { appendStep, canonical, identityOf, type Json, newSalt, sealOf } from '../journal/chain.ts';
 import { type JournalBackend, transactionsOf } from '../journal/journal.ts';
-import type { JournalTables } from '../journal/tables.ts';
+import { accountOf, type JournalTables } from '../journal/tables.ts';
 import { type Account, hasRole, type Role, roles as allRoles } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
@@ -217,20 +217,6 @@ async function countTry(connection: Connection, name: string, now: number): Prom
 
 async function forgetTries(connection: Connection, name: string): Promise<void> {
   await connection.deleteFrom('people_tries').where('name', '=', name).execute();
-}
-
-function accountOf(row: AccountRow): Account {
-  return {
-    name: row.name,
-    roles: JSON.parse(row.roles) as Account['roles'],
-    state: row.state,
-    osUsers: row.os_users === null ? null : (JSON.parse(row.os_users) as Account['osUsers']),
-    passwordAt: row.password_at,
-    createdAt: row.created_at,
-    createdBy: JSON.parse(row.created_by) as Actor,
-    changedAt: row.changed_at,
-    changedBy: JSON.parse(row.changed_by) as Actor,
-  };
 }
 
 function rolesText(roles: readonly Role[]): string {

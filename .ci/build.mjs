@@ -1,4 +1,4 @@
-// Compiles src/ into dist/, which is what the published package runs.
+// Makes dist/ for the published package: the library with its types, and the bundle of the command.
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -9,4 +9,5 @@ const compiled = spawnSync(`${root}/node_modules/.bin/tsc`, ['-p', 'src/tsconfig
   cwd: root,
   stdio: 'inherit',
 });
-process.exit(compiled.status ?? 1);
+if (compiled.status !== 0) process.exit(compiled.status ?? 1);
+await import('./bundle.mjs');

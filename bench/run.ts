@@ -26,7 +26,7 @@ const users = Number(values.users);
 const pairs = Number(values.pairs);
 const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-bench-'));
 try {
-  const start = await benchStart();
+  const start = benchStart();
   const { rows, mirror } = await benchFirstSync(folder, users, Math.round(users / 5), pairs);
   const reports = await benchReports(folder, users, pairs);
   const table = markdownTable([

@@ -1,7 +1,8 @@
 /** The client of the server that the settings name. */
 import type { Releases } from '../model/releases.ts';
 import { version } from '../model/version.ts';
-import { networkOf, serverOf } from '../settings/server.ts';
+import { networkOf } from '../settings/network.ts';
+import { serverOf } from '../settings/server.ts';
 import type { Surroundings } from '../settings/settings.ts';
 import { type Client, openClient } from './client.ts';
 

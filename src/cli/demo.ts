@@ -4,6 +4,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { CliContext } from './context.ts';
 import { paint } from './output.ts';
+import { grouped } from '../model/counted.ts';
 import { type ExitCode, OperatorError } from '../model/errors.ts';
 import { makeFolder } from '../model/folder.ts';
 import { hourMs, systemClock } from '../model/time.ts';
@@ -103,7 +104,7 @@ async function demo(context: CliContext): Promise<void> {
   const sandbox = await openSandbox({ ...size, signal: context.signal });
   try {
     const counts = (['users', 'packages', 'emails', 'coupons'] as const)
-      .map((each) => `${size[each].toLocaleString('en')} ${each}`)
+      .map((each) => `${grouped(size[each])} ${each}`)
       .join(', ');
     say(context, `The sandbox serves the whole Administration API at ${sandbox.url}, on this machine alone.`);
     say(context, `Its data is made up: ${counts}.`);

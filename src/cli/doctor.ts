@@ -14,7 +14,8 @@ import { printJson, printLine } from './output.ts';
 import { pasteable } from './pasteable.ts';
 import { openReading } from '../data/open.ts';
 import { openJournalForReading } from '../journal/open.ts';
-import { openCapabilities, openProbeRecord } from '../mirror/open-status.ts';
+import { openProbeRecord } from '../mirror/open.ts';
+import { openCapabilities } from '../mirror/open-status.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
 import { counted } from '../model/counted.ts';
 import { FileError, LockHeldError } from '../model/errors.ts';
@@ -22,7 +23,8 @@ import { silentLog } from '../model/log.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { systemClock } from '../model/time.ts';
-import { keyOf, networkOf } from '../settings/server.ts';
+import { networkOf } from '../settings/network.ts';
+import { keyOf } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 
 interface Flags {

@@ -7,7 +7,7 @@ import { promptForConsent } from './consent.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine, printNote } from './output.ts';
 import { findUser, type ForgetReceipt, forgetUser, undoForget, type UndoReceipt } from '../mirror/forget.ts';
-import { openForget } from '../mirror/open-status.ts';
+import { openForget } from '../mirror/open.ts';
 import { withReleases } from '../model/releases.ts';
 
 interface Flags {

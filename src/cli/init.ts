@@ -18,7 +18,7 @@ import { systemClock } from '../model/time.ts';
 import { withServer } from '../settings/config-edit.ts';
 import { type FileValue, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
-import { networkOf } from '../settings/server.ts';
+import { networkOf } from '../settings/network.ts';
 import { defaultConfigFile, readSettings, type Settings, settingsFrom, valueOf } from '../settings/settings.ts';
 import { checkLists, checkServer } from './doctor/server-checks.ts';
 import {

@@ -3,12 +3,10 @@
  * which settings, server and files this command was about.
  */
 import { quoted } from '../model/job.ts';
+import { commandName } from '../model/version.ts';
 import { valueOf } from '../settings/settings.ts';
 import { commands } from './commands.ts';
 import type { CliContext } from './context.ts';
-
-/** Run from its sources it is a clone, where the command stands in no PATH. */
-const program = import.meta.url.endsWith('.ts') ? 'npx admin-mirror' : 'admin-mirror';
 
 const kept = ['config', 'profile', 'api.base_url', 'api.insecure_http', 'store.mirror', 'store.journal'] as const;
 
@@ -26,7 +24,7 @@ function commandStart(context: Pick<CliContext, 'reading'>): string {
     if (flag === undefined || !isNeeded) return [];
     return argument === undefined ? [flag] : [flag, quoted(String(value))];
   });
-  return [program, ...flags].join(' ');
+  return [commandName, ...flags].join(' ');
 }
 
 /** The text with each command in it, such as `admin-mirror sync`, as it can be pasted. */

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
+import { grouped } from '../model/counted.ts';
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
 import { type Chaos, chaosMeanings, chaosNames } from '../sandbox/churn.ts';
@@ -99,7 +100,7 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   const { switches: _, behaviour, controlKeyFile, ...options } = flags;
   const controlKey = randomBytes(16).toString('hex');
   const set = readBehaviour(behaviour ?? {});
-  if (flags.users >= 100_000) printNote(context, `making up ${flags.users.toLocaleString('en')} users …`);
+  if (flags.users >= 100_000) printNote(context, `making up ${grouped(flags.users)} users …`);
   const sandbox = await openSandbox({ ...options, controlKey, behaviour: set, signal: context.signal });
   try {
     if (controlKeyFile !== undefined) {

@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { jobVariable } from '../model/actor.ts';
 import { FileError, OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
@@ -21,6 +20,7 @@ import type { CommandEnd, RunCommand, Worker, WorkerEvent } from '../worker/work
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { bugText } from './output.ts';
+import { commandFile } from '../model/version.ts';
 import { pasteable } from './pasteable.ts';
 
 /** Writes each event of the worker to the log. */
@@ -84,9 +84,6 @@ function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, fin
   else log.error(fields, `${job} ended as ${outcome}${problem === null ? '' : `: ${problem}`}`);
 }
 
-/** In a clone and in the package alike. */
-const program = fileURLToPath(new URL('../admin-mirror.js', import.meta.url));
-
 /** The worker itself ends within ten seconds. */
 const usualPatienceMs = 9 * secondMs;
 
@@ -108,7 +105,7 @@ export function startChild(
   argv: readonly string[],
   { folder, environment, output, signal, patienceMs = usualPatienceMs }: ChildOptions,
 ): ChildProcess {
-  const child = spawn(process.execPath, [program, ...argv], {
+  const child = spawn(process.execPath, [commandFile, ...argv], {
     cwd: folder,
     env: environment,
     // The channel says nothing. It breaks when this process is killed, and the child stops by itself.

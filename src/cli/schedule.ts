@@ -12,7 +12,7 @@ import { runId } from '../model/run-id.ts';
 import { durationText, systemClock, timestampOf } from '../model/time.ts';
 import { version } from '../model/version.ts';
 import { wallText } from '../model/zone.ts';
-import { networkOf } from '../settings/server.ts';
+import { networkOf } from '../settings/network.ts';
 import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
 import { occurrencesOf } from '../worker/decide.ts';

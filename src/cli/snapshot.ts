@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { CopyContents } from '../data/copy.ts';
+import { grouped } from '../model/counted.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
@@ -59,7 +60,7 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
 }
 
 async function linesOf(file: string, anonymised: boolean, contents: CopyContents): Promise<string[]> {
-  const rows = Object.entries(contents.resources).map(([name, each]) => `${each.rows.toLocaleString('en')} ${name}`);
+  const rows = Object.entries(contents.resources).map(([name, each]) => `${grouped(each.rows)} ${name}`);
   return [
     `${file}: ${bytesText(contents.bytes)}, ${rows.join(', ')}${anonymised ? ', anonymised' : ''}`,
     `fresh as of ${contents.fresh_as_of ?? 'no time: a resource was never read whole'}`,

@@ -6,14 +6,14 @@ import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';
 import { pasteable } from './pasteable.ts';
 import { width } from '../data/text-table.ts';
+import { openStatus } from '../mirror/open-status.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
 import { actorText } from '../model/actor.ts';
-import { counted } from '../model/counted.ts';
+import { counted, grouped } from '../model/counted.ts';
 import { onOneLine } from '../model/terminal-text.ts';
-import { parseInstant, systemClock } from '../model/time.ts';
+import { minuteMs, parseInstant, systemClock } from '../model/time.ts';
 import type { MirrorEvent } from '../store/mirror-types.ts';
 import { checkCode, type StatusProblem, statusProblems } from './status-problems.ts';
-import { openStatus } from '../mirror/open-status.ts';
 import { withReleases } from '../model/releases.ts';
 import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
@@ -106,16 +106,14 @@ function broken(line: string, columns: number): string[] {
   return [...lines, rest];
 }
 
-const number = new Intl.NumberFormat('en-US');
-
 function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
   const lines = [`fresh as of ${freshText(status.fresh_as_of)}`];
   for (const [name, each] of Object.entries(status.resources)) {
     const open = each.open_problems.length;
     const all = counted(each.windows, 'window');
     const windows = open === 0 ? all : `${open} of ${all} not settled`;
-    const keptOut = each.kept_out === 0 ? '' : `, ${number.format(each.kept_out)} kept out (forgotten)`;
-    const live = number.format(each.live).padStart(12);
+    const keptOut = each.kept_out === 0 ? '' : `, ${grouped(each.kept_out)} kept out (forgotten)`;
+    const live = grouped(each.live).padStart(12);
     lines.push(`  ${name.padEnd(9)} ${live}  ${freshText(each.fresh_as_of)}  ${windows}${keptOut}`);
   }
   if (status.running !== null) {
@@ -188,9 +186,18 @@ function isSame(a: MirrorEvent, b: MirrorEvent): boolean {
 function freshText(at: string | null): string {
   const instant = parseInstant(at);
   if (at === null || instant === undefined) return 'not read whole yet';
-  const minutes = Math.round((systemClock.now() - instant) / 60_000);
-  const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
-  if (Math.abs(minutes) < 120) return `${at} (${relative.format(-minutes, 'minute')})`;
-  if (Math.abs(minutes) < 48 * 60) return `${at} (${relative.format(-Math.round(minutes / 60), 'hour')})`;
-  return `${at} (${relative.format(-Math.round(minutes / 1440), 'day')})`;
+  return `${at} (${agoText(systemClock.now() - instant)})`;
+}
+
+/** `3 hours ago`, `in 1 day`. */
+function agoText(ms: number): string {
+  const minutes = Math.abs(Math.round(ms / minuteMs));
+  if (minutes === 0) return 'now';
+  const text =
+    minutes < 120
+      ? counted(minutes, 'minute')
+      : minutes < 48 * 60
+        ? counted(Math.round(minutes / 60), 'hour')
+        : counted(Math.round(minutes / 1440), 'day');
+  return ms < 0 ? `in ${text}` : `${text} ago`;
 }

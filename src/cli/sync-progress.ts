@@ -1,6 +1,6 @@
 /** How a sync is watched: a line a resource that redraws itself on a terminal, log lines elsewhere. */
 import type { ListrDefaultRendererLogLevels, ListrLogLevels } from 'listr2';
-import { counted } from '../model/counted.ts';
+import { counted, grouped } from '../model/counted.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { secondMs, type Clock } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
@@ -17,20 +17,18 @@ interface Tally {
   readonly startedAt: number;
 }
 
-const count = new Intl.NumberFormat('en-US');
-
 /** `users     ████████░░░░  340,000 of 1,000,000   52,000/s   0:13 left`. */
 export function progressLine(resource: ResourceName, tally: Tally, now: number): string {
   const seconds = Math.max(0.001, (now - tally.startedAt) / secondMs);
   const rate = tally.records / seconds;
   const { records, expected } = tally;
   const name = resource.padEnd(9);
-  const speed = `${count.format(Math.round(rate))}/s`;
+  const speed = `${grouped(Math.round(rate))}/s`;
   // Windows that are read twice, or overlap by a day, bring more records than were expected; how many more is not known.
-  if (records > expected) return `${name} ${barOf(1)}  ${count.format(records)} read   ${speed}`;
+  if (records > expected) return `${name} ${barOf(1)}  ${grouped(records)} read   ${speed}`;
   const share = expected === 0 ? 0 : records / expected;
   const left = rate === 0 ? '' : `   ${durationText(((expected - records) / rate) * secondMs)} left`;
-  return `${name} ${barOf(share)}  ${count.format(records)} of ${count.format(expected)}   ${speed}${left}`;
+  return `${name} ${barOf(share)}  ${grouped(records)} of ${grouped(expected)}   ${speed}${left}`;
 }
 
 /** `users     1,000,204 records read in 0:19`, pages that were read twice counted twice. */

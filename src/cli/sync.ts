@@ -1,7 +1,7 @@
 /** `sync`: brings the mirror up to date. */
 import { existsSync } from 'node:fs';
 import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
-import { counted } from '../model/counted.ts';
+import { counted, grouped } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import type { DayRange } from '../model/era.ts';
 import { eraEnd, eraStart } from '../model/era.ts';
@@ -17,8 +17,8 @@ import { recordLate } from '../bulk/settle.ts';
 import { openLog } from './logger.ts';
 import { openSyncWatch } from './sync-progress.ts';
 import { openJournal } from '../journal/open.ts';
-import { openPlan } from '../mirror/open-status.ts';
-import { openSync } from '../mirror/open.ts';
+
+import { openPlan, openSync } from '../mirror/open.ts';
 import { withReleases } from '../model/releases.ts';
 
 interface Flags {
@@ -143,8 +143,6 @@ function toCount(text: string): number {
   return count;
 }
 
-const number = new Intl.NumberFormat('en-US');
-
 /** The report as a table: a line a resource, and what is wrong below it. */
 function reportLines(report: RunReport): string[] {
   const heads = ['resource', 'status', 'records', 'new', 'changed', 'deleted', 'requests', 'fresh as of'];
@@ -167,5 +165,5 @@ function reportLines(report: RunReport): string[] {
 
 function rowOf(name: string, each: ResourceReport): string[] {
   const numbers = [each.live, each.inserted, each.updated, each.deleted, each.requests];
-  return [name, each.status, ...numbers.map((value) => number.format(value)), each.fresh_as_of ?? 'not read whole yet'];
+  return [name, each.status, ...numbers.map((value) => grouped(value)), each.fresh_as_of ?? 'not read whole yet'];
 }

@@ -1,6 +1,6 @@
 /** `verify`: whether the mirror holds what the server has. Changes no record of either. */
 import { Argument, type Command } from 'commander';
-import { counted } from '../model/counted.ts';
+import { counted, grouped } from '../model/counted.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import { systemClock } from '../model/time.ts';
@@ -53,8 +53,6 @@ async function verify(context: CliContext, resources: readonly ResourceName[], f
   if (report.status === 'different') context.exit(6);
 }
 
-const number = new Intl.NumberFormat('en-US');
-
 /** Ids and windows that are shown of each kind; --json has all. */
 const shown = 20;
 
@@ -77,9 +75,9 @@ function linesOf(context: CliContext, report: VerifyReport): string[] {
 }
 
 function sizes({ live, server_total: total, windows, rough_windows: rough }: ResourceVerdict): string {
-  const server = total === null ? 'not counted on the server' : `${number.format(total)} on the server`;
+  const server = total === null ? 'not counted on the server' : `${grouped(total)} on the server`;
   const roughly = rough === 0 ? '' : `, ${rough} of them roughly`;
-  return `${number.format(live)} in the mirror, ${server}, ${counted(windows, 'window')} compared${roughly}`;
+  return `${grouped(live)} in the mirror, ${server}, ${counted(windows, 'window')} compared${roughly}`;
 }
 
 function detailsOf(each: ResourceVerdict): string[] {
@@ -101,12 +99,11 @@ function detailsOf(each: ResourceVerdict): string[] {
 
 function listOf(title: string, items: readonly string[], separator = ', '): string[] {
   if (items.length === 0) return [];
-  const rest = items.length > shown ? `${separator}and ${number.format(items.length - shown)} more` : '';
-  return [`${title} (${number.format(items.length)}): ${items.slice(0, shown).join(separator)}${rest}`];
+  const rest = items.length > shown ? `${separator}and ${grouped(items.length - shown)} more` : '';
+  return [`${title} (${grouped(items.length)}): ${items.slice(0, shown).join(separator)}${rest}`];
 }
 
 function countWords({ from, to, server, mirror }: DifferingCount): string {
-  const rows =
-    typeof mirror === 'number' ? number.format(mirror) : mirror.map((each) => number.format(each)).join(' to ');
-  return `${from}..${to} has ${number.format(server)} on the server, ${rows} in the mirror`;
+  const rows = typeof mirror === 'number' ? grouped(mirror) : mirror.map((each) => grouped(each)).join(' to ');
+  return `${from}..${to} has ${grouped(server)} on the server, ${rows} in the mirror`;
 }

@@ -6,7 +6,7 @@ import { UsageError } from '../model/errors.ts';
 import { writtenId } from '../model/records.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { ForgetJournal, ForgetStore, TableCounts } from '../store/forget-types.ts';
-import { syncLock } from './run.ts';
+import { syncLock } from './store/run-table.ts';
 
 export interface ForgetPorts {
   readonly store: ForgetStore;

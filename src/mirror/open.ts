@@ -1,22 +1,39 @@
 /** Opens what syncs and compares a mirror, as every command and every test does. */
+import { existsSync, statSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
+import type { Capabilities } from '../api/capabilities.ts';
 import type { Client } from '../api/client.ts';
 import { openApi } from '../api/open.ts';
+import { openJournal } from '../journal/open.ts';
+import type { Actor } from '../model/actor.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { Releases } from '../model/releases.ts';
 import { runId } from '../model/run-id.ts';
-import type { Surroundings } from '../settings/settings.ts';
-import { syncBounds } from './open-status.ts';
+import type { Settings, Surroundings } from '../settings/settings.ts';
 import { recordDifferences } from './verify-record.ts';
 import type { FreeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';
-import type { Clock } from '../model/time.ts';
-import { apiSource, type Source } from './source.ts';
+import { type Clock, dayMs, hourMs, systemClock } from '../model/time.ts';
+import { planRun, type RunPlan } from './dry-run.ts';
+import type { ForgetPorts } from './forget.ts';
+import { recordProbe } from './probe-record.ts';
+import { openForgetStore } from './store/forget-store.ts';
+import type { ResourceName } from '../model/resources.ts';
 import type { SyncProgress } from './progress.ts';
 import { runSync, type SyncRequest, type SyncResult } from './run.ts';
-import { openMirrorStore } from './store/mirror-store.ts';
+import { apiSource, type Source } from './source.ts';
+import { openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
+
+const syncBounds = {
+  /** How long after its end a window is still expected to gain records. */
+  graceMs: 48 * hourMs,
+  runsKeepMs: 400 * dayMs,
+  eventsKeepMs: 400 * dayMs,
+  /** A log that readers hold open ends the run in order before it fills the disk. */
+  maxLogBytes: 4e9,
+} as const;
 
 interface EngineOptions {
   /** The caller closes it. */
@@ -139,4 +156,41 @@ function noteDifferences(
     if (!(error instanceof OperatorError)) throw error;
     log.warn({}, `the next sync is not told what differs: ${error.message}; \`sync --full\` compares everything`);
   }
+}
+
+/** What the next sync would do. Throws a FileError where there is no mirror. */
+export function openPlan(
+  settings: Settings,
+  request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
+  releases: Releases,
+): RunPlan {
+  const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
+  return planRun(store, systemClock, request.resources, {
+    ...request,
+    ...syncBounds,
+    ...settings.sync,
+    requestsPerRun: request.requestsPerRun,
+  });
+}
+
+/** Puts what was measured on record in the mirror; gives the resources that are to be read whole again for it. */
+export function openProbeRecord(
+  { settings, clock }: Pick<Surroundings, 'settings' | 'clock'>,
+  releases: Releases,
+): (run: string, measured: ReadonlyMap<ResourceName, Capabilities>) => ResourceName[] {
+  const store = releases.add(openMirrorStore(settings.store.mirror, clock));
+  return (run, measured) => recordProbe(store, run, measured);
+}
+
+/** What forgetting a person works on. Throws a FileError where there is no mirror. */
+export async function openForget(
+  settings: Settings,
+  actor: Actor,
+  clock: Clock,
+  releases: Releases,
+): Promise<ForgetPorts> {
+  const store = releases.add(openForgetStore(settings.store.mirror, clock));
+  const { journal } = settings.store;
+  const hasJournal = existsSync(journal) && statSync(journal).size > 0;
+  return { store, journal: hasJournal ? await openJournal(settings, actor, clock, releases) : 'none', clock };
 }

@@ -3,7 +3,7 @@ import type { Capabilities } from '../api/capabilities.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';
 import { recordCapabilities } from './capability-record.ts';
-import { syncLock } from './run.ts';
+import { syncLock } from './store/run-table.ts';
 
 /**
  * Records what was measured; gives the resources that the next sync reads whole again, because the rules of their ranges

@@ -5,6 +5,7 @@ import { FileError, IncompleteError, InterruptedError, OperatorError } from '../
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import type { Clock } from '../model/time.ts';
+import { syncLock } from './store/run-table.ts';
 import { type FreeSpace, freeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore, RunReport, RunStatus } from '../store/mirror-types.ts';
 import type { SyncProgress } from './progress.ts';
@@ -57,9 +58,6 @@ export interface SyncResult {
 
 /** With what the run may send, which the source keeps to. */
 type BoundedPorts = SyncPorts & { readonly allowance: Allowance };
-
-/** The lock that every writer of the mirror takes. */
-export const syncLock = 'sync';
 
 /**
  * Runs one sync. Whatever happens is in the report and in the mirror's tables; only the lock held by another process, an

@@ -5,7 +5,7 @@ import { earliest, type Timestamp } from '../model/time.ts';
 import type { LockOwner } from '../store/lock.ts';
 import type { MirrorEvent, MirrorStore, RunReport } from '../store/mirror-types.ts';
 import { storedCapabilities } from './capability-record.ts';
-import { syncLock } from './run.ts';
+import { syncLock } from './store/run-table.ts';
 import { knownServer } from './server-check.ts';
 
 /** What was measured of a list. */

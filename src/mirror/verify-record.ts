@@ -1,6 +1,6 @@
 /** What a comparison has found, put on record in the mirror for the next sync. */
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
-import { syncLock } from './run.ts';
+import { syncLock } from './store/run-table.ts';
 
 /**
  * The next sync compares the windows row by row, whatever else it reads. Throws a LockHeldError while a sync goes on: it

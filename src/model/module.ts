@@ -1,9 +1,12 @@
 /** Modules that begin a thread or a process of ours. */
+import { basename } from 'node:path';
 
 /**
- * The address of a module beside the one at `here`.
- * @param name the module's file without its ending: in a clone it is a .ts file, in the package a .js file
+ * The address of a module beside the one at `here`. `.ci/bundle.mjs` finds the calls by their text.
+ * @param name the module's file without its ending
  */
 export function moduleBeside(name: string, here: string): string {
-  return new URL(`${name}${here.endsWith('.ts') ? '.ts' : '.js'}`, here).href;
+  // All of the bundle lies in one folder.
+  const file = here.endsWith('.ts') ? `${name}.ts` : `./${basename(name)}.js`;
+  return new URL(file, here).href;
 }

@@ -1,7 +1,16 @@
-/** The version in package.json, which lies beside src/ in a clone and beside dist/ in the package. */
+/** Where the program lies. From src/model/ and from the bundle in dist/command/ it is the same way up. */
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 
+const root = new URL('../../', import.meta.url);
+
+/** The command itself, in a clone and in the package alike. */
+export const commandFile = fileURLToPath(new URL('src/admin-mirror.js', root));
+
+/** In a clone the command stands in no PATH. */
+export const commandName = root.pathname.includes('/node_modules/') ? 'admin-mirror' : 'npx admin-mirror';
+
+/** The version in package.json. */
 export function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
+  return (JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string }).version;
 }

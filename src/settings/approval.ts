@@ -1,5 +1,4 @@
 /** `bulk.approval` of the config file: read and checked, each problem with where it stands. */
-import { z } from 'zod';
 import {
   type ApprovalPolicies,
   type ApprovalPolicy,
@@ -30,40 +29,48 @@ export interface PlacedPolicy {
   readonly policy: ApprovalPolicy;
 }
 
+/** What a value becomes; undefined where it is refused. */
+type Reader = (value: unknown) => string | number | undefined;
+
 /** YAML gives numbers, whose shortest text is what was written. */
-const amount = z.union([z.string(), z.number()]).transform((value, context) => {
+function amount(value: unknown): Money | undefined {
+  if (typeof value !== 'string' && typeof value !== 'number') return undefined;
   const read = parseMoney(String(value), 8);
-  if ('money' in read && !read.money.startsWith('-')) return read.money;
-  context.addIssue({ code: 'custom', message: 'amount' });
-  return z.NEVER;
-});
-const rows = z.int().min(0);
-const duration = z.string().transform((text, context) => {
-  const ms = parseDuration(text);
-  if (ms !== undefined && ms > 0) return ms;
-  context.addIssue({ code: 'custom', message: 'duration' });
-  return z.NEVER;
-});
+  return 'money' in read && !read.money.startsWith('-') ? read.money : undefined;
+}
+
+function count(value: unknown, least = 0, most = Number.MAX_SAFE_INTEGER): number | undefined {
+  return Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most ? Number(value) : undefined;
+}
+
+function duration(value: unknown): number | undefined {
+  return typeof value === 'string' ? parseDuration(value) || undefined : undefined;
+}
 
 const anAmount = 'an amount such as 500 or 99.50';
 const aCount = 'a whole number from 0';
 
 /** The settings of a policy: how each is read, and the words after "expected" in an error. */
-function optionsOf(subject: ApprovalSubject) {
+function optionsOf(
+  subject: ApprovalSubject,
+): Readonly<Record<string, { readonly read: Reader; readonly expected: string }>> {
   const money = movesMoney(subject);
   return {
     ...(money && {
-      row_amount: { schema: amount, expected: anAmount },
-      net: { schema: amount, expected: anAmount },
-      gross: { schema: amount, expected: anAmount },
+      row_amount: { read: amount, expected: anAmount },
+      net: { read: amount, expected: anAmount },
+      gross: { read: amount, expected: anAmount },
     }),
-    rows: { schema: rows, expected: aCount },
+    rows: { read: (value) => count(value), expected: aCount },
     alone_per_day: {
-      schema: money ? amount : rows.transform((count) => String(count) as Money),
+      read: money ? amount : (value) => count(value)?.toString(),
       expected: money ? anAmount : aCount,
     },
-    approvers: { schema: z.int().min(1).max(mostApprovers), expected: `a whole number from 1 to ${mostApprovers}` },
-    good_for: { schema: duration, expected: 'a duration such as 72h or 7d' },
+    approvers: {
+      read: (value) => count(value, 1, mostApprovers),
+      expected: `a whole number from 1 to ${mostApprovers}`,
+    },
+    good_for: { read: duration, expected: 'a duration such as 72h or 7d' },
   };
 }
 
@@ -93,8 +100,7 @@ function readPolicy(
   problems: UsageError[],
 ): ApprovalPolicy | undefined {
   const before = problems.length;
-  const options: Readonly<Record<string, { readonly schema: z.ZodType; readonly expected: string }>> =
-    optionsOf(subject);
+  const options = optionsOf(subject);
   const values: Record<string, unknown> = {};
   for (const [key, { value, origin }] of entries) {
     const place = `${origin}: bulk.approval.${subject}`;
@@ -106,9 +112,8 @@ function readPolicy(
       problems.push(new UsageError(`${place}${isOfMoney ? '' : ':'} ${problem}`, { advice }));
       continue;
     }
-    const { success, data } = option.schema.safeParse(value);
-    if (success) values[key] = data;
-    else {
+    values[key] = option.read(value);
+    if (values[key] === undefined) {
       const message = `${place}: ${key} is ${JSON.stringify(value)}: expected ${option.expected}`;
       problems.push(new UsageError(message, { advice: 'Correct it there.' }));
     }

@@ -2,17 +2,18 @@
  * What a job of each kind may be told, and the command line that comes of it. The names are those of the flags, with `_`
  * for `-`, so that whoever knows the command knows the job.
  */
-import { z } from 'zod';
 import type { JobKind } from '../model/job.ts';
-import { resourceNames } from '../model/resources.ts';
+import { isResourceName, resourceNames } from '../model/resources.ts';
 
 /** One option: what is accepted, the words for it, and the arguments that it becomes. */
 export interface JobOption {
-  readonly schema: z.ZodType;
+  readonly accepts: Accepts;
   /** After "expected" in an error. */
   readonly expected: string;
   readonly argumentsOf: (value: unknown) => readonly string[];
 }
+
+type Accepts = (value: unknown) => boolean;
 
 interface JobRule {
   /** The first words of the command line. */
@@ -27,19 +28,32 @@ interface JobRule {
 const flagOf = (name: string) => `--${name.replaceAll('_', '-')}`;
 const listOf = (value: unknown) => [value].flat().map(String);
 
-const text = z.string().trim().min(1);
-const names = z.union([text, z.array(text).min(1)]);
+export function isTextThat(accepts: (text: string) => boolean): Accepts {
+  return (value) => typeof value === 'string' && accepts(value);
+}
 
-const plain = (schema: z.ZodType, expected: string) => (name: string) =>
-  [name, { schema, expected, argumentsOf: (value: unknown) => [flagOf(name), String(value)] }] as const;
-const words = plain(text, 'text');
-const file = plain(text, 'the path of a file');
-const count = plain(z.int().min(1), 'a whole number from 1');
+export function isSwitch(value: unknown): boolean {
+  return typeof value === 'boolean';
+}
+
+const isText = isTextThat((text) => text.trim() !== '');
+const isResource = isTextThat(isResourceName);
+
+/** One, or a list of at least one. */
+function isOneOrMore(accepts: Accepts): Accepts {
+  return (value) => (Array.isArray(value) ? value.length > 0 && value.every(accepts) : accepts(value));
+}
+
+const plain = (accepts: Accepts, expected: string) => (name: string) =>
+  [name, { accepts, expected, argumentsOf: (value: unknown) => [flagOf(name), String(value)] }] as const;
+const words = plain(isText, 'text');
+const file = plain(isText, 'the path of a file');
+const count = plain((value) => Number.isSafeInteger(value) && Number(value) >= 1, 'a whole number from 1');
 const list = (name: string) =>
   [
     name,
     {
-      schema: names,
+      accepts: isOneOrMore(isText),
       expected: 'a name, or names in a list such as [id, email]',
       argumentsOf: (value: unknown) => [flagOf(name), listOf(value).join(',')],
     },
@@ -48,19 +62,18 @@ const onOff = (name: string) =>
   [
     name,
     {
-      schema: z.boolean(),
+      accepts: isSwitch,
       expected: 'true or false',
       argumentsOf: (value: unknown) => (value === true ? [flagOf(name)] : []),
     },
   ] as const;
 /** An argument rather than a flag: it stands where it stands, without a name. */
-const bare = (name: string, schema: z.ZodType, expected: string, before = '') =>
-  [name, { schema, expected, argumentsOf: (value: unknown) => listOf(value).map((each) => before + each) }] as const;
+const bare = (name: string, accepts: Accepts, expected: string, before = '') =>
+  [name, { accepts, expected, argumentsOf: (value: unknown) => listOf(value).map((each) => before + each) }] as const;
 
-const resource = z.enum(resourceNames);
 const resources = bare(
   'resources',
-  z.union([resource, z.array(resource).min(1)]),
+  isOneOrMore(isResource),
   `names of resources, such as [${resourceNames.slice(0, 2).join(', ')}]`,
 );
 
@@ -76,11 +89,18 @@ const files = [
 ] as const;
 
 /** A value that a spreadsheet's owner would write: text, a number, true or false. */
-const parameter = z.union([z.string(), z.number(), z.boolean()]);
+function isParameter(value: unknown): boolean {
+  return ['string', 'number', 'boolean'].includes(typeof value);
+}
+
 const params: readonly [string, JobOption] = [
   'params',
   {
-    schema: z.record(z.string().min(1), parameter),
+    accepts: (value) =>
+      typeof value === 'object' &&
+      value !== null &&
+      !Array.isArray(value) &&
+      Object.entries(value).every(([name, each]) => name !== '' && isParameter(each)),
     expected: 'parameters as "name: value"',
     argumentsOf: (value) =>
       Object.entries(value as Record<string, unknown>).flatMap(([name, each]) => [
@@ -101,7 +121,7 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   export: {
     command: ['export'],
     options: Object.fromEntries([
-      bare('what', text, 'the name of a table, a view or a report'),
+      bare('what', isText, 'the name of a table, a view or a report'),
       words('sql'),
       onOff('all'),
       list('columns'),
@@ -120,7 +140,7 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   report: {
     command: ['export'],
     options: Object.fromEntries([
-      bare('report', text, 'the name of a saved report', 'report:'),
+      bare('report', isText, 'the name of a saved report', 'report:'),
       params,
       file('chart'),
       ...files,
@@ -139,13 +159,13 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   },
   snapshot: {
     command: ['snapshot'],
-    options: Object.fromEntries([bare('file', text, 'the path of a file'), onOff('anonymise'), onOff('check')]),
+    options: Object.fromEntries([bare('file', isText, 'the path of a file'), onOff('anonymise'), onOff('check')]),
     needs: [['file']],
     exclusive: [],
   },
   backup: {
     command: ['backup'],
-    options: Object.fromEntries([bare('folder', text, 'the path of a folder'), count('keep')]),
+    options: Object.fromEntries([bare('folder', isText, 'the path of a folder'), count('keep')]),
     needs: [],
     exclusive: [],
   },

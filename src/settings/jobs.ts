@@ -1,12 +1,11 @@
 /** The jobs of the config file: read, checked and made into command lines, each problem with where it stands. */
-import { z } from 'zod';
 import { cronProblem } from '../model/cron.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Job, type JobKind, jobKinds } from '../model/job.ts';
 import { nearestNames, suggestion } from '../model/nearest.ts';
 import { parseDuration } from '../model/time.ts';
 import { isTimeZone, ownTimeZone, timeZoneNames } from '../model/zone.ts';
-import { type JobOption, jobRules } from './job-options.ts';
+import { isSwitch, isTextThat, type JobOption, jobRules } from './job-options.ts';
 
 /** A value of the config file with where it stands. */
 export interface Placed {
@@ -26,21 +25,21 @@ interface ReadJobs {
   readonly problems: readonly UsageError[];
 }
 
-const duration = z.string().refine((text) => parseDuration(text) !== undefined);
-const name = z.string().regex(/^[A-Za-z0-9][\w.-]{0,63}$/);
+const isDuration = isTextThat((text) => parseDuration(text) !== undefined);
+const isName = isTextThat((text) => /^[A-Za-z0-9][\w.-]{0,63}$/.test(text));
 
 /** What every job may have; `argumentsOf` is of no use here. */
 const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
-  name: { schema: name, expected: 'a name of letters, digits, "-", "_" and "."' },
-  run: { schema: z.enum(jobKinds), expected: `one of ${jobKinds.join(', ')}` },
-  cron: { schema: z.string(), expected: 'a cron expression such as "15 2 * * *"' },
-  timezone: { schema: z.string().refine(isTimeZone), expected: 'a time zone such as Europe/Berlin or UTC' },
-  jitter: { schema: duration, expected: 'a duration such as 30s or 10m' },
-  after: { schema: z.union([name, z.array(name)]), expected: 'the name of another job, or names in a list' },
-  require: { schema: z.literal('complete'), expected: 'complete' },
-  catch_up: { schema: z.boolean(), expected: 'true or false' },
+  name: { accepts: isName, expected: 'a name of letters, digits, "-", "_" and "."' },
+  run: { accepts: isKind, expected: `one of ${jobKinds.join(', ')}` },
+  cron: { accepts: isTextThat(() => true), expected: 'a cron expression such as "15 2 * * *"' },
+  timezone: { accepts: isTextThat(isTimeZone), expected: 'a time zone such as Europe/Berlin or UTC' },
+  jitter: { accepts: isDuration, expected: 'a duration such as 30s or 10m' },
+  after: { accepts: (value) => [value].flat().every(isName), expected: 'the name of another job, or names in a list' },
+  require: { accepts: (value) => value === 'complete', expected: 'complete' },
+  catch_up: { accepts: isSwitch, expected: 'true or false' },
   timeout: {
-    schema: duration.refine((text) => (parseDuration(text) ?? 0) > 0),
+    accepts: isTextThat((text) => (parseDuration(text) ?? 0) > 0),
     expected: 'a duration such as 30m or 2h',
   },
 };
@@ -73,7 +72,7 @@ function readJob({ origin, entries }: WrittenJob, place: string, problems: Usage
       const advice = suggestion(key, Object.keys(options));
       const of = typeof kind === 'string' ? ` of ${kind}` : '';
       problems.push(new UsageError(`${at}: ${title}: there is no setting "${key}"${of}`, { advice }));
-    } else if (option.schema.safeParse(value).success) {
+    } else if (option.accepts(value)) {
       values[key] = value;
     } else {
       problems.push(wrongValue(at, title, key, value, option.expected));

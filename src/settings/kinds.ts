@@ -1,7 +1,8 @@
 /** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
-import { z } from 'zod';
+import { UsageError } from '../model/errors.ts';
 import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
+import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
 import { isLoopback } from '../model/loopback.ts';
@@ -82,104 +83,126 @@ export function fromText(kind: SettingKind, text: string): unknown {
   }
 }
 
-const path = z.string().min(1);
+/** What a value becomes, or that it is refused. */
+type Reader<T> = (given: unknown) => T | typeof refused;
+const refused = Symbol('refused');
+
+function text<T>(read: (text: string) => T | typeof refused): Reader<T> {
+  return (given) => (typeof given === 'string' ? read(given) : refused);
+}
+
+/** Where the setting can be off. YAML's older readers turn `off` into false. */
+function orOff<T>(read: Reader<T>): Reader<T | undefined> {
+  return (given) => (given === 'off' || given === false ? undefined : read(given));
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+function isCount(value: unknown, least: number, most = Number.MAX_SAFE_INTEGER): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most;
+}
+
+function urlOf(text: string): URL | undefined {
+  return URL.canParse(text) ? new URL(text) : undefined;
+}
+
+/** Names in a list, or in one text with commas. */
+function names<T>(read: (names: readonly string[]) => T | typeof refused): Reader<T> {
+  return (given) => (isText(given) || (Array.isArray(given) && given.every(isText)) ? read(namesIn(given)) : refused);
+}
 
 /** What a profile may be called: it becomes the name of a folder, and the end of variables. */
 export const profileName = /^[a-z0-9][a-z0-9_-]{0,31}$/i;
 
-const secret = z.string().transform((text) => new Secret(text.trim()));
+/** Every field that the reference names, of any resource, but `id`. */
+const fieldNames: readonly string[] = [
+  ...new Set(resourceNames.flatMap((name) => resourceOf(name).fields.map((field) => field.name))),
+].filter((name) => name !== 'id');
 
-/** A server's address: http or https, no user, query or fragment. Without its last slash. */
-const address = z.string().transform((text, context) => {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const plain = url !== undefined && url.username === '' && url.password === '' && url.search === '' && url.hash === '';
-  if (!plain || !['http:', 'https:'].includes(url.protocol)) {
-    context.addIssue({ code: 'custom', message: 'address' });
-    return z.NEVER;
-  }
-  return `${url.origin}${url.pathname}`.replace(/\/+$/, '');
-});
-
-/** Milliseconds, above 0. */
-const duration = z.string().transform((text, context) => {
-  const ms = parseDuration(text);
-  if (ms !== undefined && ms > 0) return ms;
-  context.addIssue({ code: 'custom', message: 'duration' });
-  return z.NEVER;
-});
-
-/** Requests a second; undefined where there is no limit of ours. YAML's older readers turn `off` into false. */
-const rate = z
-  .union([z.number().positive(), z.literal('off'), z.literal(false)])
-  .transform((value) => (typeof value === 'number' ? value : undefined));
-
-/** Milliseconds, 0 allowed. */
-const wait = z.string().transform((text, context) => {
-  const ms = parseDuration(text);
-  if (ms !== undefined) return ms;
-  context.addIssue({ code: 'custom', message: 'wait' });
-  return z.NEVER;
-});
-
-/** A count; undefined where there is no bound. */
-const bound = z
-  .union([z.int().min(1), z.literal('off'), z.literal(false)])
-  .transform((value) => (typeof value === 'number' ? value : undefined));
-
-/** An exact amount; undefined where there is no bound. YAML gives numbers, whose shortest text is what was written. */
-const money = z.union([z.string(), z.number(), z.literal(false)]).transform((value, context) => {
-  if (value === false || value === 'off') return undefined;
-  const read = parseMoney(String(value), 8);
-  if ('money' in read && /[1-9]/.test(read.money) && !read.money.startsWith('-')) return read.money;
-  context.addIssue({ code: 'custom', message: 'money' });
-  return z.NEVER;
-});
-
-/** Where to listen; undefined where it is off. A host of IPv6 stands in brackets. */
-const listen = z.union([z.string(), z.literal(false)]).transform((value, context): ListenAddress | undefined => {
-  if (value === false || value === 'off') return undefined;
-  const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]+)\]|([\w.-]+)):(\d{1,5})$/i.exec(value) ?? [];
-  const host = bracketed ?? plain;
-  const port = Number(digits);
-  if (host !== undefined && port < 65_536) return { host, port };
-  context.addIssue({ code: 'custom', message: 'listen' });
-  return z.NEVER;
-});
-
-/** An address whose path may be all that keeps others from using it. */
-const hook = z.string().transform((text, context) => {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isPrivate = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
-  if (url !== undefined && isPrivate && url.username === '' && url.hash === '') return new SecretAddress(url.href);
-  context.addIssue({ code: 'custom', message: 'hook' });
-  return z.NEVER;
-});
-
-/** A program and its arguments. A text is cut at its spaces and nothing else in it has a meaning: no shell sees it. */
-const program = z.union([z.string(), z.array(z.string())]).transform((value, context): readonly string[] => {
-  const words = typeof value === 'string' ? value.split(/\s+/).filter((word) => word !== '') : value;
-  if ((words[0] ?? '') !== '' && words.every((word) => !word.includes('\0'))) return words;
-  context.addIssue({ code: 'custom', message: 'program' });
-  return z.NEVER;
-});
+/** How each kind is read. Durations become milliseconds. */
+const readers = {
+  /** http or https, no user, query or fragment. Without its last slash. */
+  address: text((given) => {
+    const url = urlOf(given);
+    const isPlain =
+      url !== undefined && [url.username, url.password, url.search, url.hash].every((part) => part === '');
+    if (!isPlain || !['http:', 'https:'].includes(url.protocol)) return refused;
+    return `${url.origin}${url.pathname}`.replace(/\/+$/, '');
+  }),
+  secret: text((given) => new Secret(given.trim())),
+  path: text((given) => (given === '' ? refused : given)),
+  /** Above 0. */
+  duration: text((given) => parseDuration(given) || refused),
+  /** Requests a second; undefined where there is no limit of ours. */
+  rate: orOff((given) => (typeof given === 'number' && given > 0 && Number.isFinite(given) ? given : refused)),
+  bound: orOff((given) => (isCount(given, 1) ? given : refused)),
+  /** An exact amount. YAML gives numbers, whose shortest text is what was written. */
+  money: orOff((given) => {
+    if (!isText(given) && typeof given !== 'number') return refused;
+    const read = parseMoney(String(given), 8);
+    return 'money' in read && /[1-9]/.test(read.money) && !read.money.startsWith('-') ? read.money : refused;
+  }),
+  /** 0 allowed. */
+  wait: text((given) => parseDuration(given) ?? refused),
+  level: text((given): LogLevel | typeof refused => logLevels.find((level) => level === given) ?? refused),
+  switch: (given: unknown) => (typeof given === 'boolean' ? given : refused),
+  name: text((given) => (profileName.test(given) ? given : refused)),
+  /** Fields of the reference, or as `_extra.name` others. */
+  fields: names((given) =>
+    given.every((name) => fieldNames.includes(name) || /^_extra\../.test(name)) ? given : refused,
+  ),
+  /** Rows that may go at once, by resource; none where the rule of the brake holds. */
+  brake: (given: unknown) =>
+    names((pairs) => {
+      const rows: Partial<Record<ResourceName, number>> = {};
+      for (const pair of pairs) {
+        const [, name = '', count] = /^(\w+)=(\d{1,9})$/.exec(pair) ?? [];
+        if (!isResourceName(name) || Number(count) === 0) return refused;
+        rows[name] = Number(count);
+      }
+      return Object.freeze(rows);
+    })(given === 'auto' ? [] : given),
+  /** A host of IPv6 stands in brackets. */
+  listen: orOff(
+    text((given): ListenAddress | typeof refused => {
+      const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]+)\]|([\w.-]+)):(\d{1,5})$/i.exec(given) ?? [];
+      const host = bracketed ?? plain;
+      const port = Number(digits);
+      return host !== undefined && port < 65_536 ? { host, port } : refused;
+    }),
+  ),
+  /** An address whose path may be all that keeps others from using it. */
+  hook: text((given) => {
+    const url = urlOf(given);
+    const isPrivate = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
+    return url !== undefined && isPrivate && url.username === '' && url.hash === ''
+      ? new SecretAddress(url.href)
+      : refused;
+  }),
+  /** An http or https proxy; without a scheme it is http, as the variables of other programs have it. */
+  proxy: text((given) => {
+    const url = urlOf(given.includes('://') ? given : `http://${given}`);
+    return url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/'
+      ? new SecretAddress(url.href)
+      : refused;
+  }),
+  /** As one text with commas. */
+  hosts: names((given) => given.join(',')),
+  /** A program and its arguments. A text is cut at its spaces and nothing else in it has a meaning: no shell sees it. */
+  program: (given: unknown): readonly string[] | typeof refused => {
+    const words: unknown = isText(given) ? given.split(/\s+/).filter((word) => word !== '') : given;
+    if (!Array.isArray(words) || !words.every(isText) || (words[0] ?? '') === '') return refused;
+    return words.every((word) => !word.includes('\0')) ? words : refused;
+  },
+} satisfies Record<Exclude<SettingKind, 'count' | 'includes'>, Reader<unknown>>;
 
 /** The names that a setting of related records accepts; none for another setting. */
 function includesOf(key: SettingKey): readonly string[] {
   const [section, name = ''] = key.split('.');
   return section === 'resources' && isResourceName(name) ? (resourceOf(name).includes ?? []) : [];
 }
-
-/** Names of related records in the order given, each once. */
-function includes(key: SettingKey) {
-  return z
-    .union([z.array(z.enum(includesOf(key))), z.literal('none')])
-    .transform((value): readonly string[] => (value === 'none' ? [] : [...new Set(value)]));
-}
-
-/** Every field that the reference names, of any resource, but `id`. */
-const fieldNames: readonly string[] = [
-  ...new Set(resourceNames.flatMap((name) => resourceOf(name).fields.map((field) => field.name))),
-].filter((name) => name !== 'id');
 
 /** The names that a setting accepts, where it takes names. */
 export function namesOf(key: SettingKey): readonly string[] {
@@ -192,64 +215,9 @@ export function namesIn(value: string | readonly unknown[]): string[] {
   return names.map((name) => name.trim()).filter((name) => name !== '' && name !== 'none');
 }
 
-/** Fields of the reference, or as `_extra.name` others. */
-const ignorable = z.union([z.string(), z.array(z.string())]).transform((value, context): readonly string[] => {
-  const names = namesIn(value);
-  if (names.every((name) => fieldNames.includes(name) || /^_extra\../.test(name))) return names;
-  context.addIssue({ code: 'custom', message: 'fields' });
-  return z.NEVER;
-});
-
-/** An http or https proxy; without a scheme it is http, as the variables of other programs have it. */
-const proxy = z.string().transform((text, context) => {
-  const href = text.includes('://') ? text : `http://${text}`;
-  const url = URL.canParse(href) ? new URL(href) : undefined;
-  if (url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/') {
-    return new SecretAddress(url.href);
-  }
-  context.addIssue({ code: 'custom', message: 'proxy' });
-  return z.NEVER;
-});
-
-/** As one text with commas. */
-const hosts = z.union([z.string(), z.array(z.string())]).transform((value) => namesIn(value).join(','));
-
-/** Rows that may go at once, by resource; none where the rule of the brake holds. */
-const brake = z.union([z.string(), z.array(z.string())]).transform((value, context) => {
-  const pairs = namesIn(value === 'auto' ? 'none' : value).map((pair) => /^(\w+)=(\d{1,9})$/.exec(pair));
-  const rows: Partial<Record<ResourceName, number>> = {};
-  for (const pair of pairs) {
-    const [, name = '', count] = pair ?? [];
-    if (isResourceName(name) && Number(count) > 0) rows[name] = Number(count);
-    else context.addIssue({ code: 'custom', message: 'brake' });
-  }
-  return Object.freeze(rows);
-});
-
-const schemas = {
-  address,
-  secret,
-  path,
-  duration,
-  rate,
-  bound,
-  money,
-  wait,
-  level: z.enum(logLevels),
-  switch: z.boolean(),
-  name: z.string().regex(profileName),
-  fields: ignorable,
-  brake,
-  listen,
-  hook,
-  proxy,
-  hosts,
-  program,
-} satisfies Record<Exclude<SettingKind, 'count' | 'includes'>, z.ZodType>;
-
 /** What a setting of the kind becomes. */
-type KindValue<K extends SettingKind> = K extends keyof typeof schemas
-  ? z.output<(typeof schemas)[K]>
+type KindValue<K extends SettingKind> = K extends keyof typeof readers
+  ? Exclude<ReturnType<(typeof readers)[K]>, typeof refused>
   : K extends 'count'
     ? number
     : readonly string[];
@@ -261,17 +229,58 @@ export type SettingValues = {
     | (S['default'] extends null ? undefined : never);
 };
 
-function schemaOf(key: SettingKey): z.ZodType {
-  const { kind, least = 1, most = Number.MAX_SAFE_INTEGER } = settingOf(key);
-  if (kind === 'includes') return includes(key);
-  return kind === 'count' ? z.int().min(least).max(most) : schemas[kind];
-}
-
 /** The value of the setting, which was given as text, number or list; undefined where it is refused. */
 export function readValue<K extends SettingKey>(
   key: K,
   given: unknown,
 ): { readonly value: SettingValues[K] } | undefined {
-  const { data, success } = schemaOf(key).safeParse(given);
-  return success ? { value: data as SettingValues[K] } : undefined;
+  const value = readGiven(key, given);
+  return value === refused ? undefined : { value: value as SettingValues[K] };
+}
+
+function readGiven(key: SettingKey, given: unknown): unknown {
+  const { kind, least = 1, most } = settingOf(key);
+  if (kind === 'count') return isCount(given, least, most) ? given : refused;
+  if (kind !== 'includes') return readers[kind](given);
+  if (given === 'none') return [];
+  const known = includesOf(key);
+  // In the order given, each once.
+  return Array.isArray(given) && given.every((name) => isText(name) && known.includes(name))
+    ? [...new Set(given)]
+    : refused;
+}
+
+/**
+ * Why the base address must not be used, although it is one: http to another machine, or a path too many; undefined where
+ * it may. `origin` says where it was set.
+ */
+export function addressProblem(
+  values: Pick<SettingValues, 'api.base_url' | 'api.insecure_http'>,
+  origin: string,
+): UsageError | undefined {
+  const address = values['api.base_url'];
+  if (address === undefined) return undefined;
+  const url = new URL(address);
+  const ours = /\/api(?:\/v1)?$/.exec(url.pathname);
+  if (ours !== null) {
+    return new UsageError(`the base address ${address} (${origin}) must not end in ${ours[0]}`, {
+      advice: `Use ${address.slice(0, -ours[0].length)}: /api/v1 is added to it.`,
+    });
+  }
+  if (url.protocol === 'https:' || values['api.insecure_http'] || isLoopback(url.hostname)) return undefined;
+  return new UsageError(
+    `the base address ${address} (${origin}) is not https: the key would cross the network in clear`,
+    { advice: `Use https://${address.slice('http://'.length)}, or accept it with --insecure-http.` },
+  );
+}
+
+/** The address that was typed, without its last slash. Throws a UsageError where it is none, or must not be used. */
+export function checkedAddress(text: string, insecureHttp: boolean): string {
+  const address = readValue('api.base_url', text.trim())?.value;
+  if (address === undefined) {
+    throw new UsageError(`"${withoutCredentials(text.trim())}" is not ${expectedOf('api.base_url')}`);
+  }
+  const problem = addressProblem({ 'api.base_url': address, 'api.insecure_http': insecureHttp }, 'as given');
+  if (problem !== undefined) throw problem;
+  return address;
 }

@@ -12,11 +12,10 @@ import type { Clock } from '../model/time.ts';
 import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { type PlacedPolicy, policiesOf, readApproval } from './approval.ts';
-import { addressProblem } from './base-address.ts';
 import { type ConfigFile, type FileProfile, readConfigFile } from './config-file.ts';
 import { isLoopback } from '../model/loopback.ts';
 import { readJobs, type WrittenJob } from './jobs.ts';
-import { expectedOf, fromText, namesIn, namesOf, readValue, type SettingValues } from './kinds.ts';
+import { addressProblem, expectedOf, fromText, namesIn, namesOf, readValue, type SettingValues } from './kinds.ts';
 import { chooseProfile, filesOf, filesWritten, jobsOfProfile, profileVariables, sharedFile } from './profiles.ts';
 import {
   commonPath,

@@ -3,7 +3,7 @@ import { isLoopback } from '../model/loopback.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import { version } from '../model/version.ts';
-import { networkOf } from '../settings/server.ts';
+import { networkOf } from '../settings/network.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { openHealthServer } from './health-server.ts';
 import { workerFileOf } from './open-status.ts';

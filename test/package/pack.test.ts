@@ -60,7 +60,7 @@ test('the packed package, installed elsewhere, runs from dist and can be importe
   const packed = await run(root, 'npm', 'pack', '--silent', '--pack-destination', folder);
   const tarball = packed.trim().split('\n').at(-1) ?? '';
   const files = await run(folder, 'tar', 'tzf', tarball);
-  expect(files).toContain('package/dist/main.js\n');
+  expect(files).toContain('package/dist/command/main.js\n');
   expect(files).toContain('package/config/admin-mirror.example.yaml\n');
   expect(files).not.toMatch(/package\/(src\/(?!admin-mirror\.js)|test|bench|data|\.ci)/);
 

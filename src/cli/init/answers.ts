@@ -10,7 +10,7 @@ import { makeFolder } from '../../model/folder.ts';
 import { readRegularFile } from '../../model/read-file.ts';
 import type { Secret } from '../../model/secret.ts';
 import { harmless } from '../../model/terminal-text.ts';
-import { checkedAddress } from '../../settings/base-address.ts';
+import { checkedAddress } from '../../settings/kinds.ts';
 import { profileVariable } from '../../settings/profiles.ts';
 import { typedKey } from '../../settings/server.ts';
 import { credentialsWord } from '../../settings/settings.ts';

@@ -6,6 +6,9 @@ import type { Timestamp } from '../../model/time.ts';
 import type { PageCounts, ResourceReport, RunEnd, RunReport } from '../../store/mirror-types.ts';
 import { build, type Runner } from '../../store/tables.ts';
 
+/** The lock that every writer of the mirror takes. */
+export const syncLock = 'sync';
+
 /** Records a run as begun. Runs found `running` were left so by a process that died: we hold the lock now. */
 export function insertRun(
   runner: Runner,

@@ -8,16 +8,13 @@ import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
 import { runCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
-import { sync } from '../support/mirror.ts';
+import { mirroredFolder, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 /** A mirror of a sandbox under its usual name, and what `status` says of it. */
 async function mirrored(options: SandboxOptions = {}) {
-  const sandbox = await startSandbox(options);
-  const folder = temporaryFolder();
-  mkdirSync(join(folder, 'data'));
-  await sync(sandbox, join(folder, 'data/mirror.db'), { pageSize: 100 });
+  const { sandbox, folder } = await mirroredFolder(options, { pageSize: 100 });
   return {
     sandbox,
     folder,

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import type { VerifyReport } from '../../src/mirror/verify.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { finished, runCli, startCli } from '../support/cli.ts';
-import { sync } from '../support/mirror.ts';
+import { mirroredFolder } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -16,11 +16,7 @@ function environmentOf(sandbox: Sandbox): Record<string, string> {
 
 /** A sandbox, and a folder with a mirror of it under the usual name. */
 async function mirrored() {
-  const sandbox = await startSandbox();
-  const folder = temporaryFolder();
-  mkdirSync(join(folder, 'data'));
-  const file = join(folder, 'data/mirror.db');
-  await sync(sandbox, file);
+  const { sandbox, folder, file } = await mirroredFolder();
   const verify = (...args: string[]) => runCli(['verify', ...args], { folder, environment: environmentOf(sandbox) });
   return { sandbox, folder, file, verify };
 }

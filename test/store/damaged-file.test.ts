@@ -1,19 +1,12 @@
-import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, statSync, truncateSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, fstatSync, openSync, readdirSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import SqliteDatabase from 'better-sqlite3';
 import { runCli } from '../support/cli.ts';
-import { sync } from '../support/mirror.ts';
-import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { mirroredFolder } from '../support/mirror.ts';
 
 /** A mirror of 2,000 users, closed. */
 async function mirrored() {
-  const sandbox = await startSandbox({ users: 2_000 });
-  const folder = temporaryFolder();
-  mkdirSync(join(folder, 'data'));
-  const file = join(folder, 'data/mirror.db');
-  await sync(sandbox, file);
+  const { sandbox, folder, file } = await mirroredFolder({ users: 2_000 });
   const database = new SqliteDatabase(file);
   database.pragma('wal_checkpoint(TRUNCATE)');
   const leaves = database.prepare<[string], number>(

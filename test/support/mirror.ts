@@ -1,4 +1,5 @@
 /** A mirror of a sandbox, and the comparison of the two, record for record. */
+import { mkdirSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
@@ -93,6 +94,16 @@ export async function mirrored(options: SandboxOptions = {}, tried: SyncTry = {}
   const first = await sync(sandbox, file, tried);
   sandbox.control.advanceClock(hourMs);
   return { sandbox, file, first };
+}
+
+/** A sandbox, and a working folder whose mirror is where commands look for it, filled by one run. */
+export async function mirroredFolder(options: SandboxOptions = {}, tried: SyncTry = {}) {
+  const sandbox = await startSandbox(options);
+  const folder = temporaryFolder();
+  mkdirSync(`${folder}/data`);
+  const file = `${folder}/data/mirror.db`;
+  await sync(sandbox, file, tried);
+  return { sandbox, folder, file };
 }
 
 /** What the mirror should hold for a value: written here again, so that a mistake in the store cannot hide. */

@@ -26,10 +26,6 @@ function withParts(command: Command, path: string): Named[] {
 const all = withParts(program, 'admin-mirror');
 
 describe('the printed help', () => {
-  test.each(all)('of `$path` is the one on record', async ({ path, command }) => {
-    await expect(command.helpInformation()).toMatchFileSnapshot(`help/${path.replaceAll(' ', '-')}.txt`);
-  });
-
   test.each(all)('of `$path` says what it does', ({ command }) => {
     expect(command.description()).not.toBe('');
   });

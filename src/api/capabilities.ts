@@ -9,14 +9,16 @@ import type { Page } from './envelope.ts';
 import { isPageFailure, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { type DateFormat, dateRange, type ListOptions } from './list-query.ts';
 import { type RequestPage, Reach, readingRecords, readPage } from './narrow.ts';
-import { bestDayOf, planProbes, type Probe } from './probe-days.ts';
 import {
   agrees,
-  type RangeResponse,
+  bestDayOf,
+  type Observation,
+  planProbes,
+  type Probe,
   type RangeEnd,
+  type RangeResponse,
   type RangeRules,
   rulesFrom,
-  type Observation,
 } from './range-evidence.ts';
 import type { RateLimit } from './rate.ts';
 

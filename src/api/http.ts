@@ -262,7 +262,7 @@ function exchange(
 }
 
 /** The header's text, the first where there are several. */
-export function headerText(headers: HttpHeaders, name: string): string | undefined {
+function headerText(headers: HttpHeaders, name: string): string | undefined {
   const value = headers[name];
   return typeof value === 'string' ? value.trim() : value?.[0]?.trim();
 }

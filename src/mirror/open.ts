@@ -10,13 +10,11 @@ import { OperatorError } from '../model/errors.ts';
 import type { Releases } from '../model/releases.ts';
 import { runId } from '../model/run-id.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
-import { recordDifferences } from './verify-record.ts';
 import type { FreeSpace } from '../store/files/disk-space.ts';
-import type { MirrorStore } from '../store/mirror-types.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { type Clock, dayMs, hourMs, systemClock } from '../model/time.ts';
 import { planRun, type RunPlan } from './dry-run.ts';
 import type { ForgetPorts } from './forget.ts';
-import { recordProbe } from './probe-record.ts';
 import { openForgetStore } from './store/forget-store.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { SyncProgress } from './progress.ts';
@@ -25,6 +23,8 @@ import { apiSource, type Source } from './source.ts';
 import { openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
+import { recordCapabilities } from './capability-record.ts';
+import { syncLock } from './store/run-table.ts';
 
 const syncBounds = {
   /** How long after its end a window is still expected to gain records. */
@@ -193,4 +193,38 @@ export async function openForget(
   const { journal } = settings.store;
   const hasJournal = existsSync(journal) && statSync(journal).size > 0;
   return { store, journal: hasJournal ? await openJournal(settings, actor, clock, releases) : 'none', clock };
+}
+
+/**
+ * Records what was measured; gives the resources that the next sync reads whole again, because the rules of their ranges
+ * are others now. Throws a LockHeldError while a sync goes on: it would not know of the change.
+ */
+function recordProbe(
+  store: MirrorStore,
+  run: string,
+  measured: ReadonlyMap<ResourceName, Capabilities>,
+): ResourceName[] {
+  store.acquireLock(syncLock, run, 'doctor');
+  try {
+    return [...measured].filter(([resource, each]) => recordCapabilities(store, resource, each)).map(([name]) => name);
+  } finally {
+    store.releaseLock(syncLock, run);
+  }
+}
+
+/**
+ * The next sync compares the windows row by row, whatever else it reads. Throws a LockHeldError while a sync goes on: it
+ * would not know of them.
+ */
+export function recordDifferences(
+  store: Pick<MirrorStore, 'acquireLock' | 'releaseLock' | 'compareAgain'>,
+  run: string,
+  differing: readonly Window[],
+): void {
+  store.acquireLock(syncLock, run, 'verify');
+  try {
+    for (const window of differing) store.compareAgain(window.resource, window);
+  } finally {
+    store.releaseLock(syncLock, run);
+  }
 }

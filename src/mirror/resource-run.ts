@@ -2,23 +2,21 @@
 import { counted } from '../model/counted.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure } from '../api/errors.ts';
-import { coverageOf, everything, type DayRange } from '../model/era.ts';
+import { coverageOf, type DayRange, everything } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { timestampOf, type Clock, type Day, type Timestamp } from '../model/time.ts';
+import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
-import { recordCapabilities, storedCapabilities } from './capability-record.ts';
+import { forgetReading, recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
-import { denyFreshness, grantFreshness, holdFreshness } from './held-freshness.ts';
-import { heldIn, planSteps, type Mode, type Step } from './plan.ts';
+import { heldIn, type Mode, planSteps, type Step } from './plan.ts';
 import { requestedRange } from './source.ts';
 import { Removal } from './reconcile.ts';
-import { forgetFutureReading } from './set-back.ts';
 import { forgetEmptyOutside, proveSum } from './sum.ts';
 import type { Look } from './server-contact.ts';
 import { Surplus } from './surplus.ts';
 import { unsentSteps } from './unsent-emails.ts';
-import { WindowVisitor, type VisitPorts } from './window-visitor.ts';
+import { type VisitPorts, WindowVisitor } from './window-visitor.ts';
 import { firstWindows, isOpen, mergeWindows, sealDay } from './windows.ts';
 
 export interface SyncOptions {
@@ -290,4 +288,45 @@ function unsettledProblem(windows: readonly Window[]): string | null {
   const reason = unsettled.map(({ problem }) => problem ?? undefined).find((each) => each !== undefined);
   const days = `${unsettled.length} of ${counted(windows.length, 'window')} of creation time are not settled`;
   return reason === undefined ? days : `${days}: ${reason}`;
+}
+
+/** The view `mirror_freshness` reads this record, too. */
+const name = 'fresh_until_proven';
+
+type HoldingStore = Pick<MirrorStore, 'freshAsOf' | 'capability' | 'recordCapability' | 'forgetCapability'>;
+
+/** From now on the resource stays as fresh as it is. */
+function holdFreshness(store: HoldingStore, resource: ResourceName): void {
+  // What an earlier run has left unproven still is.
+  if (store.capability(name, resource) === undefined) store.recordCapability(name, resource, store.freshAsOf(resource));
+}
+
+/** The resource is not known to be fresh at all: records are missing that no window has shown. */
+function denyFreshness(store: HoldingStore, resource: ResourceName): void {
+  store.recordCapability(name, resource, null);
+}
+
+/** The sum was proven: the resource is as fresh as its windows say. */
+function grantFreshness(store: HoldingStore, resource: ResourceName): void {
+  if (store.capability(name, resource) !== undefined) store.forgetCapability(name, resource);
+}
+
+interface SetBackPorts {
+  readonly store: Pick<MirrorStore, 'windows' | 'resetWindows' | 'recordEvent'>;
+  readonly clock: Clock;
+  readonly run: string;
+}
+
+/**
+ * Where a window was read later than now, the clock has been set back since, and how fresh the rows are is not known:
+ * everything of the resource is to be read again. Its rows stay. Section "Windows and walks" of docs/architecture.md.
+ */
+function forgetFutureReading({ store, clock, run }: SetBackPorts, resource: ResourceName): void {
+  const now = timestampOf(clock.now());
+  const future = store.windows(resource).find(({ freshAsOf }) => freshAsOf !== null && freshAsOf > now);
+  if (future === undefined) return;
+  const detail = `it is ${now}, and ${future.from}..${future.to} was read at ${future.freshAsOf}; all is read again`;
+  // In this order a stop in between tells it twice rather than never.
+  store.recordEvent(run, { resource, kind: 'clock_set_back', subject: run, detail });
+  forgetReading(store, resource);
 }

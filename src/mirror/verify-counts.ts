@@ -2,7 +2,7 @@
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
 import { requestedRange } from './source.ts';
-import type { Stretch } from './store/verify-types.ts';
+import type { Stretch } from './store/verify-store.ts';
 import type { ComparePorts } from './verify-window.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
 import { type Day, dayMs, hourMs, minuteMs, secondMs, startOfDay, timestampOf } from '../model/time.ts';

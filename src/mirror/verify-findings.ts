@@ -1,6 +1,6 @@
 /** What a comparison of the mirror with the server has found: which records are in one alone, and which differ. */
 import type { RecordKey } from '../model/records.ts';
-import type { Comparison } from './store/verify-types.ts';
+import type { Comparison } from './store/verify-store.ts';
 
 export interface Difference {
   readonly id: RecordKey;

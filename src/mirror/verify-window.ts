@@ -6,7 +6,7 @@ import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
-import type { VerifyStore } from './store/verify-types.ts';
+import type { VerifyStore } from './store/verify-store.ts';
 import type { SyncProgress } from './progress.ts';
 import { requestedRange, type Source } from './source.ts';
 import { controlsOf, showsDayOf } from './reconcile.ts';

@@ -7,7 +7,7 @@ import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, earliest, timestampOf, type Timestamp } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
-import type { VerifyStore } from './store/verify-types.ts';
+import type { VerifyStore } from './store/verify-store.ts';
 import type { SyncProgress } from './progress.ts';
 import { sharedFailure } from './shared-failure.ts';
 import type { Source } from './source.ts';

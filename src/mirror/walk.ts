@@ -95,7 +95,7 @@ export type Verdict =
       readonly twins?: readonly RecordKey[];
     };
 
-export type Unstable = Extract<Verdict, { kind: 'unstable' }>;
+type Unstable = Extract<Verdict, { kind: 'unstable' }>;
 
 /** Why a window is not settled, in words. */
 export function problemOf(verdict: Exclude<Verdict, { kind: 'settled' }>): string {
@@ -249,7 +249,7 @@ const aims = 3;
  * @param most records beyond which the window is too large to be walked and should be cut
  * @param before where an earlier pass of this run has found the end
  */
-export async function walkOnce(ports: WalkPorts, most: number, before?: End): Promise<Verdict> {
+async function walkOnce(ports: WalkPorts, most: number, before?: End): Promise<Verdict> {
   const { past } = before ?? ports;
   const isSure = past === 0 || before !== undefined;
   const lastOf = (records: number, perPage: number) => Math.max(1, Math.ceil((records - past) / perPage));

@@ -1,6 +1,6 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { recordDifferences } from '../../src/mirror/verify-record.ts';
+import { recordDifferences } from '../../src/mirror/open.ts';
 import type { Window } from '../../src/store/mirror-types.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { rowSums } from '../../src/mirror/store/page-memory.ts';

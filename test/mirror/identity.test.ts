@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isSameOwner, objections, probesOf, remainsFrom, type KnownServer } from '../../src/mirror/identity.ts';
+import { isSameOwner, type KnownServer, objections, probesOf, remainsFrom } from '../../src/mirror/server-check.ts';
 
 const known: KnownServer = {
   address: 'https://one.example.com',

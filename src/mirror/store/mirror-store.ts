@@ -20,10 +20,9 @@ import {
 import { knownRecordsIn } from './known-records.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
-import { ownedRows } from './owned-rows.ts';
+import { ownedRows, rankedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
 import { pageUpsert, twinGuard } from './page-rows.ts';
-import { rankedRows } from './ranked-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
 import { quoteName } from '../../store/schema.ts';

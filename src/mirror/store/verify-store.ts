@@ -1,8 +1,7 @@
-/** Verifying over an SQLite file, on connections that cannot write. Fills src/mirror/store/verify-types.ts. */
+/** What verifying needs of a mirror, on connections that cannot write: to compare and to count. */
 import type { Database } from 'better-sqlite3';
 import { usualForm } from './known-records.ts';
 import { openMirrorStoreForReading } from './mirror-store.ts';
-import type { Comparison, Stretch, VerifyStore } from './verify-types.ts';
 import type { PageRows } from '../../model/page-rows.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
@@ -10,6 +9,42 @@ import { type ResourceName, resourceNames, resourceOf } from '../../model/resour
 import { checkSoundness } from '../../store/file-kind.ts';
 import { mirrorKind, openMirrorForReading } from '../../store/open.ts';
 import { quoteName } from '../../store/schema.ts';
+import type { MirrorStore } from '../../store/mirror-types.ts';
+
+/** What the mirror holds for a record of the server. */
+export type Comparison =
+  /** `hidden`: it is kept out on purpose. */
+  | { readonly kind: 'equal' | 'missing' | 'hidden'; readonly id: RecordKey }
+  /** Columns whose value is another: fields of the reference, or `_extra`. */
+  | { readonly kind: 'different'; readonly id: RecordKey; readonly fields: readonly string[] };
+
+/** From a moment on and before another, both as text that sorts with timestamps. */
+export interface Stretch {
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface VerifyStore extends Pick<
+  MirrorStore,
+  | 'windows'
+  | 'keptOut'
+  | 'unseenIds'
+  | 'liveCount'
+  | 'accountedCount'
+  | 'freshAsOf'
+  | 'capability'
+  | 'knownRecords'
+  | 'close'
+> {
+  /** Looks through the file itself, where it is not too large for that. Throws a FileError where it is damaged. */
+  checkSoundness(): void;
+  /** Each record of the page against its row, as a sync would have stored it. */
+  compare(resource: ResourceName, rows: PageRows): Comparison[];
+  /** Rows with a creation time of the usual form, in the stretch or at any time. */
+  createdCount(resource: ResourceName, stretch?: Stretch): number;
+  /** Differs between two calls exactly where something was committed to the mirror between them. */
+  commitMark(): number;
+}
 
 /** A function that compares the rows of a page with those that the mirror has, and takes their memory. */
 function rowComparison(database: Database, name: ResourceName): (rows: PageRows) => Comparison[] {

@@ -143,6 +143,12 @@ export const commands: readonly CommandRow[] = [
     load: () => import('./bulk.ts'),
   },
   {
+    name: 'audit',
+    group: groups.api,
+    summary: 'show who did what, and whether the record of it was altered',
+    load: () => import('./audit.ts'),
+  },
+  {
     name: 'people',
     group: groups.about,
     summary: 'accounts of people: their roles and passwords',

@@ -185,5 +185,5 @@ function testPayload(profile: string | undefined) {
   const none = { job: null, run: null, outcome: null, exitCode: null };
   const alert = { ...none, problem: 'test', kind: 'test', text: 'this is a test, nothing is wrong' } as const;
   const step = { kind: 'begins', alert: { ...alert, next: null, since: at, sentAt: at } } as const;
-  return payloadOf(step, randomUUID(), at, { host: hostname(), profile: profile ?? null, version: version() });
+  return payloadOf(step, randomUUID(), at, { host: hostname(), profile: profile ?? null, version: version() }, null);
 }

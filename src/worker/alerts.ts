@@ -5,6 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { OperatorError } from '../model/errors.ts';
+import type { Head } from '../journal/chain.ts';
 import type { Log } from '../model/log.ts';
 import {
   type Clock,
@@ -39,6 +40,8 @@ interface AlertPorts {
   /** What is wrong now; those that are open are given, since some of it may not be known right now. */
   readonly problems: (known: readonly Problem[]) => Promise<readonly Problem[]>;
   readonly channels: () => Channels;
+  /** The newest step of the journal, which is witnessed by whoever receives it; null where there is none that can be read. */
+  readonly head: () => Promise<Head | null>;
   /** For counting. */
   readonly onDelivery: (delivery: Delivery) => void;
   /** Stops what is on its way. */
@@ -66,12 +69,13 @@ export class Alerts {
   /** Looks at what is wrong, and begins to deliver what is due. Never throws for what an operator can mend. */
   look(): Promise<void> {
     return this.#alone(async () => {
-      const { problems, clock } = this.#ports;
+      const { problems, clock, head: headOf } = this.#ports;
       const { alerts } = this.#book;
       const steps = decideAlerts(alerts, await problems(alerts), clock.now());
       for (const step of steps) this.#log(step);
       if (steps.length > 0) {
-        const messages = [...this.#book.messages, ...steps.flatMap((step) => this.#messagesOf(step))];
+        const head = await headOf();
+        const messages = [...this.#book.messages, ...steps.flatMap((step) => this.#messagesOf(step, head))];
         this.#change({ alerts: alertsAfter(alerts, steps), messages });
       }
       // Before anything is sent: the next worker must not send it again.
@@ -117,7 +121,7 @@ export class Alerts {
     this.#isSaved = false;
   }
 
-  #messagesOf(step: AlertStep): Message[] {
+  #messagesOf(step: AlertStep, head: Head | null): Message[] {
     const { channels, clock, sender } = this.#ports;
     const at = timestampOf(clock.now());
     const wanted = channels();
@@ -125,7 +129,7 @@ export class Alerts {
       .filter((channel) => wanted[channel] !== undefined)
       .map((channel) => {
         const id = randomUUID();
-        const payload = JSON.stringify(payloadOf(step, id, at, sender));
+        const payload = JSON.stringify(payloadOf(step, id, at, sender, head));
         return { id, channel, payload, at, attempts: 0, notBefore: at };
       });
   }
@@ -258,12 +262,16 @@ export interface Sender {
 
 export type AlertPayload = Readonly<ReturnType<typeof payloadOf>>;
 
-/** @param id of this message: however often it is sent, it stays the same */
+/**
+ * @param id of this message: however often it is sent, it stays the same
+ * @param head of the journal, told where the alert is about a batch or a run
+ */
 export function payloadOf(
   { kind: step, alert }: AlertStep,
   id: string,
   at: Timestamp,
   { pasteable = (text) => text, host, profile, version }: Sender,
+  head: Head | null,
 ) {
   const { problem, kind, text, since, job, run, outcome, exitCode } = alert;
   const isOver = step === 'ends';
@@ -285,6 +293,7 @@ export function payloadOf(
     host,
     profile,
     version,
+    journal_head: run !== null || kind === 'batch_unknown' ? head : null,
   };
 }
 

@@ -161,7 +161,7 @@ function mirrorGauges(gauge: MakeGauge): (mirror: Look<MirrorHealth>, freshness:
 }
 
 /** Where no batch was ever planned. */
-const nothing: JournalHealth = { batches: { planned: 0, applying: 0, stopped: 0, done: 0 }, open: [] };
+const nothing: JournalHealth = { batches: { planned: 0, applying: 0, stopped: 0, done: 0 }, open: [], head: null };
 
 function journalGauges(gauge: MakeGauge): (journal: Look<JournalHealth>) => void {
   const batches = gauge('batches', 'Batches by state.', ['state']);

@@ -71,6 +71,10 @@ export class Watch {
       sender: { host: hostname(), profile, version, pasteable },
       problems: (known: readonly Problem[]) => this.#problems(known),
       channels: () => channelsOf(this.#settings, { ...this.#ports, userAgent: this.#userAgent() }),
+      head: async () => {
+        const { journal } = await this.#files();
+        return 'found' in journal ? journal.found.head : null;
+      },
       onDelivery: (delivery: Delivery) => {
         this.#metrics.onDelivery(delivery);
         this.#wake.abort();

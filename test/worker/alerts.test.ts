@@ -61,6 +61,7 @@ describe('a webhook', () => {
       since: '2026-03-11T10:00:00.000000Z',
       version: '1.2.3',
       profile: null,
+      journal_head: null,
     });
     expect(last).toMatchObject({ resolved: true, next: null, since: first?.since, at: '2026-03-12T10:00:00.000000Z' });
     expect(last?.id).not.toBe(first?.id);

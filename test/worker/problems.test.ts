@@ -145,7 +145,9 @@ describe('a batch with rows of which nobody knows what became', () => {
       rows: { sending: 0, acknowledged: 0, unknown: 1, needs_human: 1 },
       isInHand,
     };
-    return { journal: { found: { batches: { planned: 0, applying: 0, stopped: 1, done: 0 }, open: [open] } } };
+    return {
+      journal: { found: { batches: { planned: 0, applying: 0, stopped: 1, done: 0 }, open: [open], head: null } },
+    };
   };
 
   test('is a problem when nobody is at it, and stays one while somebody is', () => {

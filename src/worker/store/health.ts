@@ -8,6 +8,7 @@ import { type FileKind, openForReading } from '../../store/file-kind.ts';
 import { batchLocks } from '../../journal/lock.ts';
 import { journalKind } from '../../journal/schema.ts';
 import { mirrorKind } from '../../store/open.ts';
+import type { Head } from '../../journal/chain.ts';
 import type { BatchState } from '../../journal/port.ts';
 import type { WindowState } from '../../store/mirror-types.ts';
 
@@ -45,6 +46,8 @@ export interface JournalHealth {
   readonly batches: Readonly<Record<BatchState, number>>;
   /** Batches with rows whose outcome is open, by name. */
   readonly open: readonly OpenBatch[];
+  /** The newest step; null where there is none. */
+  readonly head: Head | null;
 }
 
 /** What a look at a file came to: `absent` where there is none, and else why it could not be read. */
@@ -189,6 +192,7 @@ function journalHealth(database: Database, clock: Clock): () => JournalHealth {
     `SELECT batch, state, count(*) AS count FROM journal_intents INDEXED BY journal_open_subject
      WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human') GROUP BY batch, state ORDER BY batch`,
   );
+  const head = database.prepare<[], Head>('SELECT step, hash FROM journal_steps ORDER BY step DESC LIMIT 1');
   const locks = batchLocks(database, clock);
   return () => {
     const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
@@ -203,6 +207,6 @@ function journalHealth(database: Database, clock: Clock): () => JournalHealth {
       known.rows[state] = count;
       open.set(batch, known);
     }
-    return { batches, open: [...open.values()] };
+    return { batches, open: [...open.values()], head: head.get() ?? null };
   };
 }

@@ -1,0 +1,232 @@
+/** `audit`: who did what, from the journal's chain; and whether the chain and the tables are as they were. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type QueryFormat, queryFormats } from '../data/formats.ts';
+import { header, resultLines } from '../data/text-lines.ts';
+import { asyncTableText } from '../data/text-table.ts';
+import type { AuditEntry, AuditFilter } from '../journal/audit.ts';
+import { openJournalForReading } from '../journal/open.ts';
+import type { Journal } from '../journal/port.ts';
+import { actorText } from '../model/actor.ts';
+import { counted } from '../model/counted.ts';
+import { UsageError } from '../model/errors.ts';
+import { withReleases } from '../model/releases.ts';
+import { systemClock, timestampOf } from '../model/time.ts';
+import type { Row } from '../store/reading-types.ts';
+import type { CliContext } from './context.ts';
+import { toMoment } from './flag-values.ts';
+import { paint, printJson, printLine } from './output.ts';
+import { tableRoom, writePaged } from './pager.ts';
+
+interface Flags {
+  /** In ms since 1970. */
+  readonly since?: number;
+  readonly until?: number;
+  readonly person?: string;
+  readonly batch?: string;
+  readonly user?: number;
+  readonly verify?: true;
+  readonly head?: string;
+  readonly format?: QueryFormat;
+  readonly pager: boolean;
+}
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('audit')
+    .description(
+      'Show who did what, from the journal: who planned, approved and sent each row, what is known of it and what proves it. ' +
+        'With --verify, find out whether anything in the journal was altered past this program. Asks the journal file, not the ' +
+        'server, and changes nothing.',
+    )
+    .option('--since <time>', 'from this time on: a time, a day or 7d ago (default: all that is known)', toMoment())
+    .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
+    .option('--person <name>', 'only what this person did: an account, a job, a name, or name@host')
+    .option('--batch <batch>', 'only this batch')
+    .option('--user <id>', 'only what is about this user of the server, and the batches that the user is in', toUser)
+    .addOption(
+      new Option('--verify', 'check every step and every record; ends with 6 where something was altered').conflicts([
+        'since',
+        'until',
+        'person',
+        'batch',
+        'user',
+        'format',
+      ]),
+    )
+    .option('--head <hash>', 'with --verify: a head noted before, which must be among the steps', toHash)
+    .addOption(
+      new Option('--format <format>', 'how steps are printed; --json stands for json (default: table)').choices(
+        queryFormats,
+      ),
+    )
+    .option('--no-pager', 'print it all at once (default on a terminal: through $PAGER, else less)')
+    .addHelpText(
+      'after',
+      `
+Each step of the journal holds the hash of the step before. Keep the head that --verify prints somewhere else: by --head it
+shows later that no step up to it was removed.
+
+Examples:
+  admin-mirror audit --since 2026-03-01 --until 2026-03-31 --user 42
+  admin-mirror audit --since 30d --person anna --format csv > anna.csv
+  admin-mirror audit --verify`,
+    )
+    .action(async (flags: Flags) => {
+      if (flags.head !== undefined && flags.verify === undefined) {
+        throw new UsageError('--head says what must be found, and nothing is looked for', {
+          advice: 'Say --verify as well.',
+        });
+      }
+      await (flags.verify === true ? verify(context, flags.head) : list(context, flags));
+    });
+}
+
+async function verify(context: CliContext, head: string | undefined): Promise<void> {
+  const report = await withReleases(async (releases) => (await openJournalOf(context, releases)).verifyChain(head));
+  if (report.status === 'broken') context.exit(6);
+  if (context.json()) return printJson(context, report);
+  for (const problem of report.problems) printLine(context, `${paint(context, 'red', 'altered')}  ${problem}`);
+  const color = report.status === 'whole' ? 'green' : 'red';
+  printLine(context, `${paint(context, color, report.status)}, ${counted(report.steps, 'step')} checked`);
+  if (report.status === 'whole' && report.head !== null) {
+    printLine(context, `head      step ${report.head.step}, ${report.head.hash}`);
+  }
+}
+
+async function openJournalOf(
+  context: CliContext,
+  releases: Parameters<typeof openJournalForReading>[2],
+): Promise<Journal> {
+  const journal = await openJournalForReading(context.settings(), systemClock, releases);
+  if (journal !== undefined) return journal;
+  throw new UsageError(`there is no journal at ${context.settings().store.journal}`, {
+    advice: 'Nothing was planned or sent yet; or name the file with --journal.',
+  });
+}
+
+async function list(context: CliContext, flags: Flags): Promise<void> {
+  const filter = filterOf(flags);
+  await withReleases(async (releases) => {
+    const journal = await openJournalOf(context, releases);
+    if (filter.batch !== undefined && (await journal.batch(filter.batch)) === undefined) {
+      throw new UsageError(`there is no batch ${filter.batch}`, {
+        advice: '`admin-mirror bulk status` lists all.',
+      });
+    }
+    const format = context.json() ? 'json' : (flags.format ?? 'table');
+    const texts = textsOf(journal.audit(filter), format, tableRoom(context, flags.pager));
+    await writePaged(context, bytesOf(texts, context.signal), flags.pager);
+  });
+}
+
+function filterOf({ since, until, person, batch, user }: Flags): AuditFilter {
+  const from = since === undefined ? undefined : timestampOf(since);
+  const to = until === undefined ? undefined : timestampOf(until);
+  if (from !== undefined && to !== undefined && from > to) {
+    throw new UsageError(`--since ${from} lies after --until ${to}`);
+  }
+  return {
+    ...(from !== undefined && { since: from }),
+    ...(to !== undefined && { until: to }),
+    ...(person !== undefined && { person }),
+    ...(batch !== undefined && { batch }),
+    ...(user !== undefined && { user }),
+  };
+}
+
+const columns = [
+  'time',
+  'who',
+  'what',
+  'batch',
+  'row',
+  'user',
+  'action',
+  'type',
+  'amount',
+  'state',
+  'evidence',
+  'record_id',
+  'note',
+].map((name) => ({ name, table: null, origin: null }));
+
+async function* textsOf(
+  entries: AsyncIterable<AuditEntry>,
+  format: QueryFormat,
+  room: number | undefined,
+): AsyncGenerator<string> {
+  switch (format) {
+    case 'table':
+      for await (const line of asyncTableText(columns, rowsOf(entries), room)) yield `${line}\n`;
+      return;
+    case 'csv':
+    case 'tsv': {
+      const style = { format, raw: false };
+      const lines = resultLines(style, columns);
+      yield header(style, columns);
+      for await (const row of rowsOf(entries)) yield lines([row]);
+      return;
+    }
+    case 'jsonl':
+      for await (const entry of entries) yield `${JSON.stringify(documentOf(entry))}\n`;
+      return;
+    case 'json': {
+      yield '{\n  "steps": [';
+      let between = '\n';
+      for await (const entry of entries) {
+        yield `${between}    ${JSON.stringify(documentOf(entry))}`;
+        between = ',\n';
+      }
+      yield between === ',\n' ? '\n  ]\n}\n' : ']\n}\n';
+    }
+  }
+}
+
+async function* rowsOf(entries: AsyncIterable<AuditEntry>): AsyncGenerator<Row> {
+  for await (const {
+    at,
+    actor,
+    kind,
+    batch,
+    row,
+    user,
+    action,
+    type,
+    amount,
+    state,
+    evidence,
+    recordId,
+    note,
+  } of entries) {
+    yield [at, actorText(actor), kind, batch, row, user, action, type, amount, state, evidence, recordId, note];
+  }
+}
+
+function documentOf({ recordId, ...entry }: AuditEntry) {
+  return { ...entry, record_id: recordId };
+}
+
+/** Texts that are written at a time. */
+const heldTexts = 200;
+
+async function* bytesOf(texts: AsyncIterable<string>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  let held: string[] = [];
+  for await (const text of texts) {
+    signal.throwIfAborted();
+    if (held.push(text) < heldTexts) continue;
+    yield Buffer.from(held.join(''));
+    held = [];
+  }
+  yield Buffer.from(held.join(''));
+}
+
+function toUser(text: string): number {
+  const id = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(id)) return id;
+  throw new InvalidArgumentError('A user id is a whole number.');
+}
+
+function toHash(text: string): string {
+  if (/^[0-9a-f]{64}$/i.test(text)) return text.toLowerCase();
+  throw new InvalidArgumentError('A head is 64 hexadecimal digits, as `audit --verify` prints it.');
+}

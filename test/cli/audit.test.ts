@@ -1,0 +1,136 @@
+/** `audit` as it is typed. */
+import { readFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import { join } from 'node:path';
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import type { Manifest } from '../../src/bulk/results.ts';
+import { bulkWorld, creditFile } from '../support/bulk-cli.ts';
+
+const { username } = userInfo();
+const me = `${username}@${hostname()}`;
+
+/** Three people are credited, and one by hand. */
+async function credited() {
+  const world = await bulkWorld();
+  const { users, name } = creditFile(world, 3);
+  const [user = 0] = users;
+  const plan = (await world.bulk(['plan', 'balance', name, '--json'])).report();
+  await world.bulk(['apply', plan.batch, '--approve', plan.hash]);
+  const more = ['--type', 'add', '--amount', '7.25', '--description', 'x', '--yes'];
+  await world.command(['users', 'update-balance', String(user), ...more]);
+  return { ...world, batch: plan.batch, user, journal: join(world.folder, 'data/journal.db') };
+}
+
+describe('audit', () => {
+  test('says who credited a user, who approved it and what proves it, as table, CSV and JSON', async () => {
+    const { command, batch, user } = await credited();
+    const json = await command(['audit', '--user', String(user), '--json']);
+    expect(json.code).toBe(0);
+    const { steps } = JSON.parse(json.stdout) as { readonly steps: readonly Readonly<Record<string, unknown>>[] };
+    expect(steps.map(({ kind }) => kind)).toEqual([
+      'added',
+      'approved',
+      'claimed',
+      'sending',
+      'acknowledged',
+      'applied',
+      'done',
+      'write',
+      'write_ended',
+    ]);
+    const by = { name: username, host: hostname(), job: null, account: null };
+    for (const { actor } of steps) expect(actor).toMatchObject(by);
+    expect(steps[5]).toMatchObject({
+      batch,
+      row: 2,
+      user,
+      type: 'add',
+      amount: '5.00',
+      state: 'applied',
+      evidence: 'token',
+    });
+    expect(steps[5]?.['record_id']).not.toBeNull();
+    expect(steps[7]).toMatchObject({
+      user,
+      action: 'users.update-balance',
+      type: 'add',
+      amount: '7.25',
+      state: 'done',
+    });
+    const csv = await command(['audit', '--user', String(user), '--format', 'csv']);
+    expect(csv.stdout.split('\n')).toHaveLength(steps.length + 2);
+    expect(csv.stdout).toMatch(/^time,who,what,batch,row,user,action,type,amount,state,evidence,record_id,note\n/);
+    const table = await command(['audit', '--user', String(user)]);
+    expect(table.stdout).toMatch(
+      new RegExp(`${me} +applied +${batch} +2 +${user} +balance +add +5.00 +applied +token`),
+    );
+    expect((await command(['audit', '--user', String(user), '--format', 'jsonl'])).stdout.match(/\n/g)).toHaveLength(
+      steps.length,
+    );
+  });
+
+  test('shows only the person, the batch and the times that are asked for', async () => {
+    const { command, batch } = await credited();
+    const count = async (...args: readonly string[]) =>
+      (await command(['audit', '--format', 'jsonl', ...args])).stdout.split('\n').length - 1;
+    const all = await count();
+    expect(await count('--person', username)).toBe(all);
+    expect(await count('--person', me)).toBe(all);
+    expect(await count('--person', 'nobody-of-that-name')).toBe(0);
+    expect(await count('--batch', batch)).toBe(all - 2);
+    expect(await count('--since', '1d')).toBe(all);
+    expect(await count('--until', '1d')).toBe(0);
+  });
+
+  test('--verify prints the head, which status and manifest have, too, and finds what was altered', async () => {
+    const { command, bulk, batch, journal, folder } = await credited();
+    const verified = await command(['audit', '--verify', '--json']);
+    expect(verified.code).toBe(0);
+    const { head } = JSON.parse(verified.stdout) as { readonly head: { readonly step: number; readonly hash: string } };
+    expect((await command(['audit', '--verify'])).stdout).toContain(`head      step ${head.step}, ${head.hash}`);
+    expect((await command(['audit', '--verify', '--head', head.hash])).code).toBe(0);
+    expect(JSON.parse((await bulk(['status', batch, '--json'])).stdout)).toMatchObject({ head });
+    expect((await bulk(['status', batch])).stdout).toMatch(new RegExp(`^approved +by ${me}$`, 'm'));
+    await bulk(['results', batch, '-o', 'results']);
+    const manifest = JSON.parse(readFileSync(join(folder, 'results/manifest.json'), 'utf8')) as Manifest;
+    const [by] = manifest.sent_by;
+    expect(manifest).toMatchObject({ head, planned_by: [by], approved_by: [by] });
+    expect(by).toMatchObject({ name: username, host: hostname() });
+
+    const other = await command(['audit', '--verify', '--head', 'f'.repeat(64)]);
+    expect([other.code, other.stdout]).toEqual([6, expect.stringMatching(/steps were removed/)]);
+    const database = new SqliteDatabase(journal);
+    database.exec("UPDATE journal_intents SET parameters = replace(parameters, '5.00', '9.00') WHERE row = 3");
+    const altered = await command(['audit', '--verify']);
+    expect([altered.code, altered.stdout]).toEqual([6, expect.stringContaining(`row 3 of batch ${batch} was altered`)]);
+    database.exec('DELETE FROM journal_steps WHERE step = 2');
+    database.close();
+    const broken = await command(['audit', '--verify']);
+    expect([broken.code, broken.stdout]).toEqual([6, expect.stringMatching(/step 3 does not follow the one before/)]);
+  });
+
+  test('names the job of the worker that did it, and who used sudo', async () => {
+    const world = await bulkWorld();
+    const { name } = creditFile(world, 1);
+    const environment = { ...world.environment, SUDO_USER: 'anna', _ADMIN_MIRROR_JOB: 'nightly' };
+    expect((await world.bulk(['run', 'balance', name, '--yes'], { environment })).code).toBe(0);
+    const { stdout } = await world.command(['audit', '--person', 'nightly']);
+    expect(stdout).toContain(`job nightly (${me}, by sudo from anna)`);
+    expect((await world.command(['sync'], { environment })).code).toBe(0);
+    expect((await world.command(['status'])).stdout).toContain(`by job nightly (${me}, by sudo from anna)`);
+  });
+
+  test.each([
+    [['audit'], /there is no journal/],
+    [['audit', '--verify'], /there is no journal/],
+    [['audit', '--head', 'f'.repeat(64)], /nothing is looked for/],
+    [['audit', '--verify', '--head', 'abc'], /64 hexadecimal digits/],
+    [['audit', '--user', 'anna'], /A user id is a whole number/],
+    [['audit', '--verify', '--user', '7'], /cannot be used with/],
+  ])('%j ends with 2 and says why', async (args, problem) => {
+    const { command } = await bulkWorld();
+    const { code, stderr } = await command(args);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(problem)]);
+  });
+});

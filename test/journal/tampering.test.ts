@@ -153,7 +153,8 @@ function changed(value: Value, column: string, random: () => number): Value {
   return value.slice(0, at) + other + value.slice(at + 1);
 }
 
-async function findAll(steps: number, tries: number): Promise<void> {
+/** What was altered and not found, in so many tries. */
+async function missedOf(steps: number, tries: number): Promise<string[]> {
   const { journal, file } = await usedJournal(steps);
   const sound = await journal.verifyChain();
   expect(sound).toMatchObject({ status: 'whole', problems: [] });
@@ -185,14 +186,14 @@ async function findAll(steps: number, tries: number): Promise<void> {
     at += 1;
   }
   database.close();
-  expect(missed).toEqual([]);
   expect(await journal.verifyChain(sound.head?.hash)).toMatchObject({ status: 'whole', problems: [] });
+  return missed;
 }
 
 test('of some changes to a small journal, each is found', async () => {
-  await findAll(120, 60);
+  expect(await missedOf(120, 60)).toEqual([]);
 });
 
 test('of 1,000 changes to a journal of 10,000 steps, each is found', { tags: ['full'], timeout: 600_000 }, async () => {
-  await findAll(10_000, 1_000);
+  expect(await missedOf(10_000, 1_000)).toEqual([]);
 });

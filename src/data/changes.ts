@@ -163,7 +163,7 @@ interface ChangesForm {
 /**
  * What `changes` prints, in pieces; holds no more of the changes than a screen or two. CSV and TSV have the columns of the
  * table, JSON lines an object for each change.
- * @param onWarning told what the operator should know of the response
+ * @param onWarning called with what the operator should know of the response
  */
 export async function* changesChunks(
   store: ReadingStore,

@@ -65,11 +65,11 @@ export function declaredTypes(
 }
 
 /** Throws a UsageError where two columns have one name. */
-export function distinct(columns: readonly ResultColumn[], holder = 'a JSON object'): readonly ResultColumn[] {
+export function distinct(columns: readonly ResultColumn[], format = 'a JSON object'): readonly ResultColumn[] {
   const names = columns.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice === undefined) return columns;
-  throw new UsageError(`two columns are called "${twice}", and ${holder} can hold only one of them`, {
+  throw new UsageError(`two columns are called "${twice}", and ${format} can hold only one of them`, {
     advice: 'Give one of them another name with AS.',
   });
 }

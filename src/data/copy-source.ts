@@ -23,7 +23,7 @@ import { mirrorKind, openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/tables.ts';
 
-/** What SQLite is asked of a copy, the size of the file apart; the quick check takes half as long as copying did, the whole one as long. */
+/** How SQLite checks a copy, the size of the file apart; the quick check takes half as long as copying did, the whole one as long. */
 const checks: Readonly<Record<Exclude<Thoroughness, 'opened'>, string>> = {
   rows: 'quick_check',
   whole: 'integrity_check',

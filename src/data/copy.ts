@@ -19,7 +19,7 @@ export interface CopyContents {
 
 export interface CopyRun {
   readonly signal: AbortSignal;
-  /** Told how much of the work is done, from 0 to 1. */
+  /** Called with how much of the work is done, from 0 to 1. */
   readonly progress: (share: number) => void;
 }
 

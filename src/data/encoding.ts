@@ -45,7 +45,7 @@ export interface ColumnStrays {
   rounded: number;
 }
 
-/** Rows go in by batches; what was made of them comes out when it is asked for. */
+/** Rows go in by batches; what was made of them comes out by `take`. */
 export interface RowEncoder {
   /** @param first the place of the first row in the whole result, from 0 */
   readonly add: (rows: readonly Row[], first: number) => void;

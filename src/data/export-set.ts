@@ -47,7 +47,7 @@ export interface SetRequest {
   readonly form: FileForm;
   /** Also the columns that the mirror keeps for itself, whose names begin with `_`. */
   readonly meta: boolean;
-  /** Told the name of each file before anything is written; throws where it must not be. */
+  /** Called with the name of each file before anything is written; throws where it must not be. */
   readonly check: (file: string) => void;
 }
 

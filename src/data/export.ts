@@ -13,9 +13,9 @@ import type { ReadingStore } from '../store/reading-types.ts';
 /** What the writing of a file is given besides its rows. */
 export interface FileRun {
   readonly signal: AbortSignal;
-  /** Told how many more rows have been written. */
+  /** Called with how many more rows have been written. */
   readonly onRows: (rows: number) => void;
-  /** Told what the operator should know of the rows. */
+  /** Called with what the operator should know of the rows. */
   readonly onWarning: (warning: string) => void;
 }
 

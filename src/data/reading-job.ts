@@ -1,4 +1,4 @@
-/** What a process that reads the mirror is asked to do, and what it tells: plain data, all of it. */
+/** The job of a process that reads the mirror, and its messages: plain data, all of it. */
 import type { Failure } from '../model/failure.ts';
 import type { ReadingModule, ReadingStore } from '../store/reading-types.ts';
 import type { ExportRequest } from './export.ts';

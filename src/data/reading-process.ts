@@ -52,15 +52,15 @@ export interface ReadingRun {
   readonly signal: AbortSignal;
   /** How long the mirror may be waited for, in ms; time in which nobody takes the rows does not count. */
   readonly timeoutMs?: number | undefined;
-  /** Told how many more rows have been read. */
+  /** Called with how many more rows have been read. */
   readonly onRows?: (rows: number) => void;
-  /** Told what the operator should know of the rows. */
+  /** Called with what the operator should know of the rows. */
   readonly onWarning?: (warning: string) => void;
 }
 
 function timeIsUp(ms: number): UsageError {
   return new UsageError(
-    `the mirror was asked for ${durationText(ms)}, which is the limit, and the answer was not whole`,
+    `reading the mirror took ${durationText(ms)}, which is the limit, and the result was not whole`,
     {
       advice: 'Raise --timeout, ask for less, or see with `admin-mirror query --explain` which tables are read whole.',
     },
@@ -68,7 +68,7 @@ function timeIsUp(ms: number): UsageError {
 }
 
 function lostProcess(how: string): IncompleteError {
-  return new IncompleteError(`the process that read the mirror ended before its answer was whole (${how})`, {
+  return new IncompleteError(`the process that read the mirror ended before its result was whole (${how})`, {
     advice: 'The mirror is as it was. If it was the system that ended it, memory was short: ask for less at once.',
   });
 }
@@ -98,7 +98,7 @@ export class ReadingProcess {
   }
 
   /**
-   * The bytes of the job's answer. Throws what the job throws; an InterruptedError where it was stopped, a UsageError where
+   * The bytes of the job's result. Throws what the job throws; an InterruptedError where it was stopped, a UsageError where
    * its time was up. The process takes one job, and ends with it or with the reader's interest in it.
    */
   async *chunks(file: string, job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {

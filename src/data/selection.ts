@@ -18,7 +18,7 @@ export interface TableRequest {
   readonly asOf?: Timestamp;
 }
 
-/** Whether every row is asked for, as it is now: such a table is read in pieces, and anything else by one statement. */
+/** Whether every row is requested, as it is now: such a table is read in pieces, and anything else by one statement. */
 export function isWhole({ where, order, asOf }: TableRequest): boolean {
   return where === undefined && order === undefined && asOf === undefined;
 }

@@ -1,6 +1,6 @@
 /**
  * Where rows come from: a table read by ranges, a selection of one, or a statement. Whatever it is, it gives its columns
- * and, as often as it is asked, all of its rows in order as pieces of a format.
+ * and, as often as needed, all of its rows in order as pieces of a format.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Relation, ResultColumn, Row, Rows, Snapshot } from '../store/reading-types.ts';

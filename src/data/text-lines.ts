@@ -36,7 +36,7 @@ export function header(style: TextStyle, columns: readonly ResultColumn[]): stri
 const pieceBytes = 1024 * 1024;
 
 /**
- * A function that makes bytes of text. Kept room is used again for each text: memory that is asked for anew comes back only
+ * A function that makes bytes of text. Kept room is used again for each text: memory that is new each time comes back only
  * when much of it is in use.
  */
 export function textBytes(isRoomKept: boolean): (text: string) => Uint8Array {

@@ -4,7 +4,7 @@ import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
 
 let segmenter: Intl.Segmenter | undefined;
 
-/** Its data takes longer to load than a short answer to print; text of plain letters does without. */
+/** Its data takes longer to load than a short result to print; text of plain letters does without. */
 function segmentsOf(text: string): Intl.Segments {
   segmenter ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });
   return segmenter.segment(text);

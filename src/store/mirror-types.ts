@@ -43,7 +43,7 @@ export interface Window {
   readonly from: Day;
   readonly to: Day;
   readonly state: WindowState;
-  /** Records that the server had in it when it was last asked; an estimate while `pending`; null where never asked. */
+  /** Records that the server had in it when it was last counted; an estimate while `pending`; null where never counted. */
   readonly serverTotal: number | null;
   /** Pages of the walk in hand that are in the mirror. */
   readonly pagesRead: number;
@@ -57,7 +57,7 @@ export type NewWindow = Pick<Window, 'from' | 'to'> &
 
 /** A page of a window's last settled walk, by the hash of its bytes. */
 export interface RememberedPage {
-  /** What was asked for: the range, the page size and the number. */
+  /** What was requested: the range, the page size and the number. */
   readonly key: string;
   readonly hash: string;
   readonly total: number;
@@ -80,7 +80,7 @@ interface PageOutcome {
   readonly twins: readonly RecordKey[];
 }
 
-/** Rows in the order in which the server is asked to list them. */
+/** Rows in the order in which they are requested. */
 export interface RankedRows {
   readonly ids: ArrayLike<number>;
   /** Rises from one creation time to the next; the same for rows that share one. */
@@ -113,7 +113,7 @@ export interface RunReport {
   readonly actor: Actor | null;
   readonly requests: number;
   readonly retries: number;
-  /** How many were answered with each HTTP status; the others had no whole response. */
+  /** How many responses had each HTTP status; the others had no whole response. */
   readonly answers: Readonly<Record<string, number>>;
   readonly resources: Partial<Record<ResourceName, ResourceReport>>;
 }

@@ -98,7 +98,7 @@ export interface IdRange {
 
 export interface Rows {
   readonly columns: readonly ResultColumn[];
-  /** All rows in order, at most `rows` at a time, which is asked before each batch; no batch is empty. */
+  /** All rows in order, at most `rows` at a time, which is called before each batch; no batch is empty. */
   readonly batches: (rows: () => number) => IterableIterator<Row[]>;
 }
 
@@ -122,7 +122,7 @@ export interface Snapshot {
    */
   readonly selectRanges: (relation: Relation, columns: readonly string[], sql?: readonly string[]) => RangedRows;
   /**
-   * Splits the whole line of ids, or the range, at the end of every `rows` rows; `rows` is asked for before each range.
+   * Splits the whole line of ids, or the range, at the end of every `rows` rows; `rows` is called before each range.
    */
   readonly ranges: (relation: Relation, rows: () => number, within?: IdRange) => IterableIterator<IdRange>;
   /** The `fresh_as_of` of each resource; null where it was never read whole. */

@@ -1,5 +1,5 @@
 /**
- * SQL of the tables of related records, which are made when a relation is first asked for, and of their flat views. See
+ * SQL of the tables of related records, which are made when a relation is first requested, and of their flat views. See
  * docs/architecture.md, "The mirror file".
  */
 import type { RelationTable } from '../model/relations.ts';

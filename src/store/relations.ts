@@ -96,7 +96,7 @@ export function relationsIn(database: Database, runner: Runner): Relations {
         if (requested === undefined) continue;
         grow(requested.relation, requested.put(parents), report);
         if (!absent) continue;
-        const detail = 'asked for, and absent from the answer; what the mirror has of it was left as it was';
+        const detail = 'requested, and absent from the response; what the mirror has of it was left as it was';
         report({ kind: 'relation_absent', subject: name, detail });
       }
     },

@@ -154,7 +154,7 @@ const bookkeeping = [
   measured_at TEXT NOT NULL,
   PRIMARY KEY (name, resource)
 ) STRICT, WITHOUT ROWID`,
-  // The tables of related records are made when they are first asked for; this one says which there are.
+  // The tables of related records are made when they are first requested; this one says which there are.
   `CREATE TABLE mirror_relations (
   resource TEXT NOT NULL,
   relation TEXT NOT NULL,

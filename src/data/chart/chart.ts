@@ -1,4 +1,4 @@
-/** Pictures of a result: what is asked for, what is drawn, and the way from rows to it. */
+/** Pictures of a result: what is requested, what is drawn, and the way from rows to it. */
 import type { ChartKind, ReportChart } from '../reports/reports.ts';
 import { UsageError } from '../../model/errors.ts';
 import { suggestion } from '../../model/nearest.ts';

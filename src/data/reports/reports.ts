@@ -1,5 +1,5 @@
 /**
- * Saved reports: SQL files whose header says what they tell, what they need and what they can be asked. Some come with
+ * Saved reports: SQL files whose header says what they show, what they need and which parameters they take. Some come with
  * the program; others are the operator's own, and one of these wins over a shipped one of its name.
  */
 import { readdirSync } from 'node:fs';

@@ -216,7 +216,7 @@ export interface ReportRequest {
 
 /**
  * The rows of the report. Throws a UsageError where the mirror lacks a table that it needs, or cannot tell what was
- * there at the time that was asked for.
+ * there at the requested time.
  */
 export function reportRows(
   snapshot: Snapshot,

@@ -261,7 +261,7 @@ function headingCell(at: string, text: string): string {
 /**
  * The cell as XML; nothing at all for null.
  * @param mayBeTime whether text in the column that is a time stands for one
- * @param onCut told of text that was too long
+ * @param onCut called with of text that was too long
  */
 function cellElement(at: string, cell: Cell, mayBeTime: boolean, onCut: () => void): string {
   if (cell === null) return '';

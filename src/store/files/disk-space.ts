@@ -1,4 +1,4 @@
-/** Whether there is room for what is about to be written, asked before it is begun. */
+/** Whether there is room for what is about to be written, before it is begun. */
 import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { bytesText } from '../../model/bytes.ts';
@@ -20,7 +20,7 @@ export const freeSpace: FreeSpace = (folder) => {
   }
 };
 
-/** What is smaller is not asked for: any disk that works at all has it. */
+/** What is smaller is not checked: any disk that works at all has it. */
 const worthRequesting = 32e6;
 
 /** Estimates are rough, and a disk without a free byte is of no use to anybody. */

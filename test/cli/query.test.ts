@@ -115,7 +115,7 @@ test('a statement that takes longer than it may ends with 2 and says what to do'
   expect(await query([silent, '--timeout', '300ms'])).toEqual({
     code: 2,
     stdout: '',
-    stderr: expect.stringMatching(/asked for 300ms.*\n.*--timeout.*--explain/),
+    stderr: expect.stringMatching(/took 300ms.*\n.*--timeout.*--explain/),
   });
   expect(await query(['SELECT 1', '--timeout', 'soon'])).toMatchObject({
     code: 2,

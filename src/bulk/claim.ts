@@ -10,7 +10,8 @@ import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
-import { batchCapProblem, capAdvice, type Caps, noCaps } from './money.ts';
+import { type Caps, noCaps } from '../model/money.ts';
+import { batchCapProblem, capAdvice } from './caps.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import { limits } from './sheet/limits.ts';
 

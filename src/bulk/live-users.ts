@@ -8,7 +8,7 @@ import { type RequestPage, Reach, readingRecords, readPage } from '../api/narrow
 import { OperatorError } from '../model/errors.ts';
 import { recordId, type ServedRecord } from '../model/records.ts';
 import type { KnownUser } from './action.ts';
-import { moneyOf } from './money.ts';
+import { moneyOf } from '../model/money.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { shown } from './sheet/cell.ts';
 

@@ -8,7 +8,8 @@ import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import type { Action, LookingClient } from './action.ts';
 import { type Again, checkNotRepeated, repeatLines, type Rules, termsOf } from './claim.ts';
-import { batchCapProblem, capAdvice, noCaps } from './money.ts';
+import { noCaps } from '../model/money.ts';
+import { batchCapProblem, capAdvice } from './caps.ts';
 import { findTaken, findUsers, type FoundUsers, Users } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import {

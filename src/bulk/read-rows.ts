@@ -5,7 +5,7 @@ import { UsageError } from '../model/errors.ts';
 import { namesPassword } from '../model/secret-words.ts';
 import type { Action, Parameters } from './action.ts';
 import { actions } from './actions.ts';
-import { moneyText } from './money.ts';
+import { moneyText } from '../model/money.ts';
 import { ourColumns } from './results.ts';
 import { keyColumns, keyRules, readKey, type ReadOptions, RowReader, type UserKey } from './row-reader.ts';
 import { targetOf } from './sending.ts';

@@ -3,7 +3,7 @@ import { Big } from 'big.js';
 import type { Head } from '../journal/chain.ts';
 import type { Batch, BatchState, Intent, Journal, JournalProblem, RowChange } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
-import { changeBetween, changeOf, decimalOf, moneyText } from './money.ts';
+import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import { type Counts, countsOf } from './intent.ts';
 
 export interface BatchReport {

@@ -4,7 +4,7 @@
  */
 import type { Big } from 'big.js';
 import type { Batch, Intent, Journal } from '../journal/port.ts';
-import { changeBetween, moneyText } from './money.ts';
+import { changeBetween, moneyText } from '../model/money.ts';
 import { ownCells, type Table, type TableCell } from './table.ts';
 
 /** As `--json` has it; the shape is part of the contract with scripts. */

@@ -1,6 +1,6 @@
 /** `config`: every setting, its value and where it came from. */
 import type { Command } from 'commander';
-import { policyByName } from '../settings/approval.ts';
+import { policyByName } from '../model/approval.ts';
 import { settingsFrom, type SettingsReading } from '../settings/settings.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine, printWarning } from './output.ts';

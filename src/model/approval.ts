@@ -4,7 +4,8 @@
  */
 import { Big } from 'big.js';
 import { counted } from './counted.ts';
-import type { Money } from './money.ts';
+import { decimalOf, type Money, moneyText } from './money.ts';
+import { durationText } from './time.ts';
 
 /** What may need approval: the actions of `bulk`, and the removal of more rows than the mirror's brake lets go. */
 export const approvalSubjects = ['balance', 'notify', 'email', 'create', 'update', 'delete', 'deletions'] as const;
@@ -37,9 +38,44 @@ export interface ApprovalPolicy {
 
 export type ApprovalPolicies = Readonly<Partial<Record<ApprovalSubject, ApprovalPolicy>>>;
 
+/** What rows would do, as the policy counts it. */
+export interface PlanTotals {
+  /** The largest change of a balance, without its sign; then the sum of all, with signs and without. */
+  readonly rowAmount: Money;
+  readonly net: Money;
+  readonly gross: Money;
+  readonly rows: number;
+  /** Rows of which nobody can say by how much they change a balance. */
+  readonly unknown: number;
+}
+
+const zero = '0.00' as Money;
+export const noTotals: PlanTotals = { rowAmount: zero, net: zero, gross: zero, rows: 0, unknown: 0 };
+
+/** The totals with one row more. @param change of a balance; null where the row changes none, or nobody knows by how much */
+export function withRow(totals: PlanTotals, change: Big | null, isKnown = true): PlanTotals {
+  const { rowAmount, net, gross, unknown } = totals;
+  const rows = totals.rows + 1;
+  if (change === null) return { ...totals, rows, unknown: unknown + (isKnown ? 0 : 1) };
+  const size = change.abs();
+  return {
+    rowAmount: size.gt(rowAmount) ? moneyText(size) : rowAmount,
+    net: moneyText(change.plus(net)),
+    gross: moneyText(size.plus(gross)),
+    rows,
+    unknown,
+  };
+}
+
+/** What the policy goes by. @param aloneToday what the same person has sent alone within the day */
+export function approvalTotals(subject: ApprovalSubject, totals: PlanTotals, aloneToday = '0'): ApprovalTotals {
+  const { rows, ...money } = totals;
+  return { money: movesMoney(subject) ? money : null, rows, aloneToday };
+}
+
 export interface ApprovalTotals {
   /** Null where no money moves. */
-  readonly money: { readonly rowAmount: Money; readonly net: Money; readonly gross: Money } | null;
+  readonly money: Omit<PlanTotals, 'rows'> | null;
   readonly rows: number;
   /** What the same person has sent without approval within the last 24 hours, apart from this: gross, or rows. */
   readonly aloneToday: string;
@@ -56,6 +92,10 @@ export function approvalReasons(policy: ApprovalPolicy, { money, rows, aloneToda
   const limits = [policy.rowAmount, policy.net, policy.gross, policy.rows, alonePerDay];
   if (limits.every((limit) => limit === undefined)) return ['it always needs approval'];
   const reasons: string[] = [];
+  const hasAmount = [policy.rowAmount, policy.net, policy.gross, alonePerDay].some((limit) => limit !== undefined);
+  if (hasAmount && money !== null && money.unknown > 0) {
+    reasons.push('nobody can say beforehand by how much a balance changes that is set');
+  }
   const compare = (limit: Money | undefined, amount: string | undefined, what: string): void => {
     if (limit === undefined || amount === undefined || new Big(amount).abs().lte(limit)) return;
     reasons.push(`${what} ${new Big(amount).abs().toFixed()}, more than ${limit}`);
@@ -74,4 +114,46 @@ export function approvalReasons(policy: ApprovalPolicy, { money, rows, aloneToda
     );
   }
   return reasons;
+}
+
+/** What one write by hand would do: the subjects that it falls under, each with what the policy counts. */
+export function writeTotals(operation: string, body: string): readonly (readonly [ApprovalSubject, PlanTotals])[] {
+  const subject = subjectsOfWrites[operation];
+  if (subject === undefined) return [];
+  if (!movesMoney(subject)) return [[subject, withRow(noTotals, null)]];
+  const { type, amount } = fieldsOf(body);
+  // What the balance is before it is set, only the server knows.
+  const change = type === 'add' || type === 'remove' ? decimalOf(amount) : null;
+  return [[subject, withRow(noTotals, change, change !== null)]];
+}
+
+const subjectsOfWrites: Readonly<Record<string, ApprovalSubject>> = {
+  'users.update-balance': 'balance',
+  'users.send-notification': 'notify',
+  'users.send-email': 'email',
+  'users.create': 'create',
+  'users.update': 'update',
+  'users.delete': 'delete',
+};
+
+function fieldsOf(body: string): { readonly type?: unknown; readonly amount?: unknown } {
+  try {
+    return (JSON.parse(body) as { readonly type?: unknown } | null) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** The policy by the names of the config file; what is not set is left out. */
+export function policyByName(policy: ApprovalPolicy): Readonly<Record<string, string | number>> {
+  const { rowAmount, net, gross, rows, alonePerDay, approvers, goodForMs } = policy;
+  return {
+    ...(rowAmount !== undefined && { row_amount: rowAmount }),
+    ...(net !== undefined && { net }),
+    ...(gross !== undefined && { gross }),
+    ...(rows !== undefined && { rows }),
+    ...(alonePerDay !== undefined && { alone_per_day: alonePerDay }),
+    approvers,
+    good_for: durationText(goodForMs),
+  };
 }

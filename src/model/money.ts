@@ -22,3 +22,62 @@ export function parseMoney(text: string, decimals = 2): { money: Money } | { pro
   if (value.c.length > 15) return { problem: `"${text}" has more than 15 significant digits` };
   return { money: value.toFixed(places) as Money };
 }
+
+const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i;
+
+/** 5, 5.5, "5.50" and whole numbers beyond 2^53 as what they say; null for anything that is no plain number. */
+export function decimalOf(value: unknown): Big | null {
+  // Of a number, the shortest text that reads back as it is what the server wrote.
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : value;
+  return typeof text === 'string' && decimal.test(text.trim()) ? new Big(text.trim()) : null;
+}
+
+const leastPlaces = 2;
+
+/** In plain notation with two places, or as many as it has. */
+export function moneyText(value: Big): Money {
+  const places = Math.max(leastPlaces, value.c.length - value.e - 1);
+  const text = value.toFixed(places);
+  return (/^-0\.?0*$/.test(text) ? text.slice(1) : text) as Money;
+}
+
+export function moneyOf(value: unknown): Money | null {
+  const read = decimalOf(value);
+  return read === null ? null : moneyText(read);
+}
+
+/** Balances of one row, as the plan has them; of other actions, text that is no amount. */
+export interface PlannedChange {
+  readonly plannedBefore: string | null;
+  readonly plannedAfter: string | null;
+}
+
+/** By how much the row changes the balance; null where it changes none. */
+export function changeOf({ plannedBefore, plannedAfter }: PlannedChange): Big | null {
+  return changeBetween(plannedBefore, plannedAfter);
+}
+
+/** Null where one of them is no amount. */
+export function changeBetween(from: string | null, to: string | null): Big | null {
+  const [before, after] = [decimalOf(from), decimalOf(to)];
+  return before === null || after === null ? null : after.minus(before);
+}
+
+/** Changes up and down, without their signs. */
+export function grossOf(rows: Iterable<PlannedChange>): Big {
+  let sum = new Big(0);
+  for (const row of rows) sum = sum.plus(changeOf(row)?.abs() ?? 0);
+  return sum;
+}
+
+/** Undefined where a bound is off. Amounts are changes of balances without their signs. */
+export interface Caps {
+  readonly maxRow: Money | undefined;
+  /** Of a batch, and of all that is claimed within 24 hours. */
+  readonly maxTotal: Money | undefined;
+  readonly maxDay: Money | undefined;
+  readonly maxRows: number | undefined;
+}
+
+/** For what takes rows back: it can be no more than what went out under the bounds. */
+export const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxDay: undefined, maxRows: undefined };

@@ -11,7 +11,7 @@ import {
 import { UsageError } from '../model/errors.ts';
 import { type Money, parseMoney } from '../model/money.ts';
 import { suggestion } from '../model/nearest.ts';
-import { durationText, parseDuration } from '../model/time.ts';
+import { parseDuration } from '../model/time.ts';
 import type { Placed } from './jobs.ts';
 
 /** What stands under one name of `bulk.approval`, unchecked. */
@@ -136,18 +136,4 @@ function readPolicy(
 /** The policies by what they are about. */
 export function policiesOf(placed: readonly PlacedPolicy[]): ApprovalPolicies {
   return Object.freeze(Object.fromEntries(placed.map(({ subject, policy }) => [subject, policy])));
-}
-
-/** The policy by the names of the config file; what is not set is left out. */
-export function policyByName(policy: ApprovalPolicy): Readonly<Record<string, string | number>> {
-  const { rowAmount, net, gross, rows, alonePerDay, approvers, goodForMs } = policy;
-  return {
-    ...(rowAmount !== undefined && { row_amount: rowAmount }),
-    ...(net !== undefined && { net }),
-    ...(gross !== undefined && { gross }),
-    ...(rows !== undefined && { rows }),
-    ...(alonePerDay !== undefined && { alone_per_day: alonePerDay }),
-    approvers,
-    good_for: durationText(goodForMs),
-  };
 }

@@ -1,14 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { actionNames } from '../../src/bulk/actions.ts';
-import { approvalTotals } from '../../src/bulk/money.ts';
+
 import {
   type ApprovalPolicy,
   approvalReasons,
   approvalsNeeded,
   approvalSubjects,
+  approvalTotals,
+  noTotals,
+  withRow,
+  writeTotals,
   type ApprovalTotals,
 } from '../../src/model/approval.ts';
-import type { Money } from '../../src/model/money.ts';
+import { changeOf, type Money } from '../../src/model/money.ts';
 
 function policy(fields: Partial<ApprovalPolicy> = {}): ApprovalPolicy {
   const none = { rowAmount: undefined, net: undefined, gross: undefined, rows: undefined, alonePerDay: undefined };
@@ -16,7 +20,7 @@ function policy(fields: Partial<ApprovalPolicy> = {}): ApprovalPolicy {
 }
 
 function money(rowAmount: string, net: string, gross: string): ApprovalTotals['money'] {
-  return { rowAmount: rowAmount as Money, net: net as Money, gross: gross as Money };
+  return { rowAmount: rowAmount as Money, net: net as Money, gross: gross as Money, unknown: 0 };
 }
 
 const small: ApprovalTotals = { money: money('5.00', '5.00', '5.00'), rows: 1, aloneToday: '0' };
@@ -82,15 +86,38 @@ describe('the totals of a batch', () => {
     { plannedBefore: '5.00', plannedAfter: '5.00' },
   ];
 
+  const totals = rows.reduce((sum, row) => withRow(sum, changeOf(row)), noTotals);
+
   test('are the largest change, the sum and the sum without signs, to the last decimal', () => {
-    expect(approvalTotals('balance', rows, rows.slice(1))).toEqual({
-      money: { rowAmount: '59.90', net: '-59.70', gross: '60.10' },
+    expect(approvalTotals('balance', totals, '0.20')).toEqual({
+      money: { rowAmount: '59.90', net: '-59.70', gross: '60.10', unknown: 0 },
       rows: 3,
       aloneToday: '0.20',
     });
   });
 
   test('are rows alone where no money moves', () => {
-    expect(approvalTotals('email', rows, rows)).toEqual({ money: null, rows: 3, aloneToday: '3' });
+    expect(approvalTotals('email', totals)).toEqual({ money: null, rows: 3, aloneToday: '0' });
+  });
+});
+
+describe('a write by hand', () => {
+  const reasons = (type: string, amount: unknown, limits: Partial<ApprovalPolicy>): string[] =>
+    writeTotals('users.update-balance', JSON.stringify({ type, amount })).flatMap(([subject, totals]) =>
+      approvalReasons(policy(limits), approvalTotals(subject, totals)),
+    );
+  const limit = { net: '100' as Money };
+
+  test('counts as a batch of one row', () => {
+    expect(reasons('add', 100, limit)).toEqual([]);
+    expect(reasons('remove', '100.01', limit)).toEqual(['the net total is 100.01, more than 100']);
+    expect(writeTotals('users.delete', '{}')).toEqual([['delete', { ...noTotals, rows: 1 }]]);
+    expect(writeTotals('users.get', '{}')).toEqual([]);
+  });
+
+  test('that sets a balance, or whose amount cannot be read, is above every amount', () => {
+    expect(reasons('set', '1', limit)).toHaveLength(1);
+    expect(reasons('add', 'much', { alonePerDay: '1000000' as Money })).toHaveLength(1);
+    expect(reasons('set', '1', { rows: 1 })).toEqual([]);
   });
 });

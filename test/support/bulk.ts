@@ -3,7 +3,7 @@ import type { Client } from '../../src/api/client.ts';
 import { openClient } from '../../src/api/client.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import type { Rules } from '../../src/bulk/claim.ts';
-import { type Caps, noCaps } from '../../src/bulk/money.ts';
+import { type Caps, noCaps } from '../../src/model/money.ts';
 import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
 import { reportOf } from '../../src/bulk/report.ts';

@@ -9,7 +9,7 @@ import type { AnswerKind } from '../../journal/port.ts';
 import { counted } from '../../model/counted.ts';
 import type { BalanceChangeType } from '../../model/operations.ts';
 import type { Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
-import { decimalOf, moneyOf, moneyText } from '../money.ts';
+import { decimalOf, moneyOf, moneyText } from '../../model/money.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
 import { nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 

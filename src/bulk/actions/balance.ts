@@ -3,7 +3,7 @@ import { Big } from 'big.js';
 import { exactNumber } from '../../api/exact-json.ts';
 import { balanceChangeTypes } from '../../model/operations.ts';
 import type { Action, KnownUser, Preview, Target } from '../action.ts';
-import { moneyOf, moneyText } from '../money.ts';
+import { moneyOf, moneyText } from '../../model/money.ts';
 import type { RowReader } from '../row-reader.ts';
 import { tokenLength, withToken } from '../token.ts';
 import {

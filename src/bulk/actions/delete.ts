@@ -1,6 +1,6 @@
 /** `delete`: deletes users for good. The proof is that the user cannot be found: 404. */
 import { type Action, noMarks, type Observation } from '../action.ts';
-import { moneyOf } from '../money.ts';
+import { moneyOf } from '../../model/money.ts';
 import { columnsFor, readYes, type RowReader } from '../row-reader.ts';
 import { readUser, observationOfUser } from './user-with.ts';
 

@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import type { Action } from '../../bulk/action.ts';
 import { actionOf } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
-import { moneyText } from '../../bulk/money.ts';
+import { moneyText } from '../../model/money.ts';
 import { newBatchId, planBatch, type PlanPorts, type PlanSource } from '../../bulk/plan.ts';
 import { type ReadRows, readRows, undoRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, reportOf, typeTotals } from '../../bulk/report.ts';

@@ -1,0 +1,47 @@
+/** The bounds on the money that goes out, in a row, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md. */
+import { Big } from 'big.js';
+import { counted } from '../model/counted.ts';
+import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from '../model/money.ts';
+
+/** Why the row changes too much, in words; null where it does not. */
+export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxRow'>): string | null {
+  const amount = new Big(change);
+  if (maxRow === undefined || amount.abs().lte(maxRow)) return null;
+  return `the balance would change by ${moneyText(amount)}, more than bulk.max_row allows (${maxRow})`;
+}
+
+/**
+ * Why the batch must not go out, in words; null where it may.
+ * @param others changes of other rows that were claimed within the day
+ */
+export function batchCapProblem(
+  rows: readonly PlannedChange[],
+  others: readonly PlannedChange[],
+  caps: Caps,
+): string | null {
+  if (caps.maxRows !== undefined && rows.length > caps.maxRows) {
+    return `there are ${counted(rows.length, 'row')}, more than bulk.max_rows allows (${caps.maxRows})`;
+  }
+  if (caps.maxRow === undefined && caps.maxTotal === undefined && caps.maxDay === undefined) return null;
+  let total = new Big(0);
+  for (const row of rows) {
+    const change = changeOf(row);
+    const problem = change === null ? null : rowCapProblem(change, caps);
+    if (problem !== null) return problem;
+    if (change !== null) total = total.plus(change.abs());
+  }
+  if (caps.maxTotal !== undefined && total.gt(caps.maxTotal)) {
+    return `the rows move ${moneyText(total)} in all, more than bulk.max_total allows (${caps.maxTotal})`;
+  }
+  if (caps.maxDay === undefined || total.eq(0)) return null;
+  const before = grossOf(others);
+  if (before.plus(total).lte(caps.maxDay)) return null;
+  return (
+    `the rows move ${moneyText(total)}, and other batches have moved ${moneyText(before)} within the last 24 hours: ` +
+    `together more than bulk.max_day allows (${caps.maxDay})`
+  );
+}
+
+/** What to do about a bound that holds. */
+export const capAdvice =
+  'Look at the amounts. If they are meant, raise the bound in the config file, or set it to off.';

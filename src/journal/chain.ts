@@ -100,24 +100,34 @@ export function saltedDigest(salt: string, text: string): string {
 /** Columns that a seal leaves out: those that hold it, and those that a step of the whole batch sets. */
 const unsealed: ReadonlySet<string> = new Set(['salt', 'digest', 'claimed_at']);
 
+/** The columns of a seal, in order, by all columns of a row: a plan seals many rows of one shape. */
+const sealedNames = new Map<string, readonly string[]>();
+
+function sealedOf(row: Readonly<Record<string, unknown>>): readonly string[] {
+  const all = Object.keys(row);
+  const shape = all.join(' ');
+  let names = sealedNames.get(shape);
+  if (names === undefined) sealedNames.set(shape, (names = all.filter((name) => !unsealed.has(name)).sort()));
+  return names;
+}
+
 /**
  * The salted digest of a row of a table, whatever columns it has. What is null is left out, so that a column that is added
  * later changes no seal of before.
  */
 export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): string {
-  const names = Object.keys(row).filter((name) => !unsealed.has(name) && row[name] !== null && row[name] !== undefined);
-  return saltedDigest(
-    salt,
-    `{${names
-      .sort()
-      .map((name) => `${JSON.stringify(name)}:${JSON.stringify(row[name])}`)
-      .join(',')}}`,
-  );
+  let members = '';
+  for (const name of sealedOf(row)) {
+    const value = row[name];
+    if (value === null || value === undefined) continue;
+    members += `${members === '' ? '' : ','}"${name}":${JSON.stringify(value)}`;
+  }
+  return saltedDigest(salt, `{${members}}`);
 }
 
 /** The text as every database gives it back. */
 export function storable(text: string): string {
-  return text.toWellFormed().replaceAll('\0', '\u{FFFD}');
+  return text.isWellFormed() && !text.includes('\0') ? text : text.toWellFormed().replaceAll('\0', '\u{FFFD}');
 }
 
 /** The newest step; undefined where there is none. */

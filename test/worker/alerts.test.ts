@@ -1,11 +1,12 @@
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { FileError } from '../../src/model/errors.ts';
-import { dayMs, hourMs, minuteMs, secondMs } from '../../src/model/time.ts';
+import { dayMs, hourMs, minuteMs, secondMs, timestampOf } from '../../src/model/time.ts';
 import { runAlertCommand, sendRequest } from '../../src/worker/channels.ts';
 import { silentLog } from '../../src/model/log.ts';
 import type { AlertPayload } from '../../src/worker/alerts.ts';
 import { SecretAddress } from '../../src/model/secret.ts';
+import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { openReceiver, type Receiver } from '../support/receiver.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { startWatch, type WatchTry } from '../support/watched.ts';
@@ -65,6 +66,21 @@ describe('a webhook', () => {
     });
     expect(last).toMatchObject({ resolved: true, next: null, since: first?.since, at: '2026-03-12T10:00:00.000000Z' });
     expect(last?.id).not.toBe(first?.id);
+  });
+
+  test('gets the newest step of the journal with what is about a job or a batch, and with nothing else', async () => {
+    const files = temporaryFolder();
+    const { receiver, end, pass } = await alerting({ files, maxStalenessMs: 1 });
+    const { journal } = await newJournal(undefined, `${files}/journal.db`);
+    await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+    await journal.claim('one', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+    await journal.move({ batch: 'one', row: 2, from: 'planned', to: 'sending' });
+    pass(minuteMs);
+    await end('failed', 4);
+    const heads = Object.fromEntries(receiver.alerts().map(({ kind, journal_head: head }) => [kind, head]));
+    const head = await journal.head();
+    expect(head?.hash).toMatch(/^[0-9a-f]{64}$/);
+    expect(heads).toEqual({ job_failed: head, batch_unknown: head, stale: null });
   });
 
   test('that is broken gets each once when it works again, in their order, whatever worker is there by then', async () => {

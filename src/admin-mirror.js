@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command itself. It runs the bundle in dist/command/, or in a clone src/main.ts, where a source is newer. It is plain
+// The command itself. In a clone it runs src/main.ts, in the published package the bundle in dist/command/. It is plain
 // JavaScript so that a Node too old for the rest can still say so.
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 18)) {
@@ -24,7 +24,7 @@ if (cache !== undefined && !process.env.NODE_COMPILE_CACHE) {
 }
 const source = new URL('main.ts', import.meta.url);
 const bundle = new URL('../dist/command/main.js', import.meta.url);
-const { main } = await import(runsSource() ? source.href : bundle.href);
+const { main } = await import(files.existsSync(source) ? source.href : bundle.href);
 await main(process.argv.slice(2));
 
 /**
@@ -53,19 +53,5 @@ function ownCacheFolder() {
   } catch {
     // No home, or one that cannot be written to: it starts a little slower.
     return undefined;
-  }
-}
-
-/** In a clone, sources that are newer than the bundle, or that there is no bundle. */
-function runsSource() {
-  if (!files.existsSync(source)) return false;
-  // Two modules: nothing is to be gained.
-  if (process.argv[2] === '--version') return true;
-  try {
-    const { mtimeMs } = files.statSync(bundle);
-    const sources = JSON.parse(files.readFileSync(new URL('sources.json', bundle), 'utf8'));
-    return sources.some((name) => files.statSync(`${import.meta.dirname}/${name}`).mtimeMs > mtimeMs);
-  } catch {
-    return true;
   }
 }

@@ -64,6 +64,12 @@ export const commands: readonly CommandRow[] = [
     load: () => import('./schedule.ts'),
   },
   {
+    name: 'serve',
+    group: groups.mirror,
+    summary: 'serve the console, for a browser',
+    load: () => import('./serve.ts'),
+  },
+  {
     name: 'export',
     group: groups.answers,
     summary: 'write tables, views or a query as CSV, JSON lines, Parquet or Excel',

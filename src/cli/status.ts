@@ -13,11 +13,11 @@ import { counted, grouped } from '../model/counted.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { minuteMs, parseInstant, systemClock } from '../model/time.ts';
 import type { MirrorEvent } from '../store/mirror-types.ts';
-import { checkCode, type StatusProblem, statusProblems } from './status-problems.ts';
+import { checkCode, type StatusProblem, statusProblems } from '../worker/status-problems.ts';
 import { withReleases } from '../model/releases.ts';
 import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
-/** Nothing where there is neither a job nor a worker. What is wrong is told apart: src/cli/status-problems.ts. */
+/** Nothing where there is neither a job nor a worker. What is wrong is told apart: src/worker/status-problems.ts. */
 function workerLines({ worker, jobs }: WorkerStatus, timeText: (at: string) => string): string[] {
   if (worker === null && jobs.length === 0) return [];
   const owner =

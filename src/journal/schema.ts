@@ -151,12 +151,26 @@ const people: readonly string[] = [
 ) STRICT, WITHOUT ROWID`,
 ];
 
+/** Who is signed in to the console. */
+const sessions: readonly string[] = [
+  `CREATE TABLE people_sessions (
+  token TEXT PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  account TEXT NOT NULL REFERENCES people_accounts (name),
+  method TEXT NOT NULL CHECK (method IN ('password', 'link', 'oidc')),
+  address TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  seen_at TEXT NOT NULL,
+  ends_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
+];
+
 /** What a journal file is. */
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks'), chainSteps, people],
+  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks'), chainSteps, people, sessions],
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',

@@ -1,6 +1,6 @@
 /** The journal's tables as Kysely sees them: the same in every database that it may be in. */
 import type { Generated } from 'kysely';
-import type { Account, AccountState } from '../model/account.ts';
+import type { Account, AccountState, SignInMethod } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Batch, BatchState, Intent, IntentState, WriteState } from './port.ts';
@@ -121,6 +121,18 @@ export interface JournalTables {
     changed_by: string;
     /** Of the seal that the account's newest step has. */
     salt: string;
+  };
+  /** Who is signed in to the console. */
+  people_sessions: {
+    /** SHA-256 of what the browser holds. */
+    token: string;
+    id: string;
+    account: string;
+    method: SignInMethod;
+    address: string;
+    created_at: Timestamp;
+    seen_at: Timestamp;
+    ends_at: Timestamp;
   };
   /** Tries to sign in since the last that succeeded; of names that nobody has, under an empty name. */
   people_tries: {

@@ -6,6 +6,13 @@ import type { Timestamp } from './time.ts';
 export const roles = ['reader', 'analyst', 'maker', 'approver', 'operator', 'admin'] as const;
 export type Role = (typeof roles)[number];
 
+export function isRole(text: string): text is Role {
+  return (roles as readonly string[]).includes(text);
+}
+
+/** How somebody signed in to the console: `link` is the first admin's, shown once on the terminal. */
+export type SignInMethod = 'password' | 'link' | 'oidc';
+
 export type AccountState = 'active' | 'disabled';
 
 export interface Account {

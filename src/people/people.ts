@@ -11,6 +11,7 @@ import type { Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, minuteMs, secondMs, timestampOf } from '../model/time.ts';
 import type { ListedAccount, People, RoleChange } from './port.ts';
+import { sessionsOf } from './sessions.ts';
 import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
 
 type Connection = Kysely<JournalTables>;
@@ -25,7 +26,7 @@ const longestWaitMs = 15 * minuteMs;
 /** Where tries of names that nobody has are counted: they take as long as others. */
 const nobody = '';
 
-interface OpenPeople {
+export interface OpenPeople {
   readonly backend: JournalBackend;
   readonly db: Connection;
   readonly id: string;
@@ -80,6 +81,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
 
   return {
     by: (other) => peopleOf(open, other),
+    sessions: sessionsOf(open),
     accounts: async () => {
       const rows = await allRows(db);
       const tries = await db.selectFrom('people_tries').select(['name', 'blocked_until']).execute();

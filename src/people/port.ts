@@ -5,6 +5,7 @@
 import type { Account, AccountState, Role } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
+import type { Sessions } from './sessions.ts';
 
 export interface NewAccount {
   /** As `accountName` gives it. */
@@ -29,6 +30,7 @@ export interface ListedAccount extends Account {
 export interface People {
   /** The same accounts, changed by somebody else. */
   by(actor: Actor): People;
+  readonly sessions: Sessions;
   /** In the order of their names. */
   accounts(): Promise<ListedAccount[]>;
   account(name: string): Promise<Account | undefined>;

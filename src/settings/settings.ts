@@ -273,6 +273,7 @@ function settingsOf(
   keyIsOpen: boolean,
 ) {
   const absolute = (path: string) => resolve(folder, path);
+  const pathOf = (path: string | undefined) => (path === undefined ? undefined : absolute(path));
   const [keyFile, logFile, caFile] = [values['api.key_file'], values['log.file'], values['network.ca_file']];
   const key = keyFile === undefined ? undefined : absolute(withCredentials(keyFile, environment));
   return Object.freeze({
@@ -331,6 +332,13 @@ function settingsOf(
       approval,
     }),
     export: Object.freeze({ reports: absolute(values['export.reports']) }),
+    serve: Object.freeze({
+      listen: values['serve.listen'],
+      behindProxy: values['serve.behind_proxy'],
+      certificate: pathOf(values['serve.tls_certificate']),
+      key: pathOf(values['serve.tls_key']),
+      readOnly: values['serve.read_only'],
+    }),
     worker: Object.freeze({
       listen: values['worker.listen'],
       token: values['worker.token'],

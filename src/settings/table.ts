@@ -138,6 +138,11 @@ export const settingTable = [
     '30d',
   ),
   setting('export.reports', 'path', 'the folder with saved reports of your own', 'config/reports'),
+  setting('serve.listen', 'listen', 'where the console listens', '127.0.0.1:8080'),
+  setting('serve.behind_proxy', 'address', 'the address, with its path, under which a proxy shows the console', null),
+  setting('serve.tls_certificate', 'path', 'a PEM file with the certificate of the console and its chain', null),
+  setting('serve.tls_key', 'path', 'the PEM file with its key', null),
+  setting('serve.read_only', 'switch', 'the console shows everything and changes nothing', false),
   setting('worker.listen', 'listen', 'where the worker answers on its health, or off', '127.0.0.1:9464'),
   setting(
     'worker.token',

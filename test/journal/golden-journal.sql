@@ -132,3 +132,14 @@ CREATE TABLE people_tries (
   blocked_until TEXT,
   last_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE people_sessions (
+  token TEXT PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  account TEXT NOT NULL REFERENCES people_accounts (name),
+  method TEXT NOT NULL CHECK (method IN ('password', 'link', 'oidc')),
+  address TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  seen_at TEXT NOT NULL,
+  ends_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -3,8 +3,8 @@ import type { MirrorStatus } from '../mirror/status.ts';
 import type { ExitCode } from '../model/errors.ts';
 import { counted } from '../model/counted.ts';
 import { durationText, secondMs } from '../model/time.ts';
-import { steps } from '../worker/problems.ts';
-import type { WorkerStatus } from '../worker/open-status.ts';
+import { steps } from './problems.ts';
+import type { WorkerStatus } from './open-status.ts';
 
 export interface StatusProblem {
   readonly kind: 'stale' | 'not_settled' | 'last_run' | 'alert' | 'batch_unknown';

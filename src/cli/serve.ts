@@ -1,0 +1,94 @@
+/** `serve`: the console in a browser, until it is stopped. */
+import { once } from 'node:events';
+import type { Command } from 'commander';
+import { actorOf } from '../model/actor.ts';
+import { InterruptedError, UsageError } from '../model/errors.ts';
+import { withReleases } from '../model/releases.ts';
+import { systemClock } from '../model/time.ts';
+import { readValue } from '../settings/kinds.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { FirstAccount } from '../web/first-account.ts';
+import { openConsole } from '../web/open.ts';
+import type { ConsoleAddress } from '../web/server.ts';
+import type { CliContext } from './context.ts';
+import { openLog } from './logger.ts';
+import { printJson, printLine } from './output.ts';
+
+interface Flags {
+  readonly listen?: string;
+  readonly behindProxy?: string;
+  readonly readOnly?: true;
+}
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('serve')
+    .description(
+      'Serve the console: the mirror, runs, reports, batches, approvals and accounts in a browser. Everything keeps the ' +
+        'rules, locks and records of the command line. It stops with Ctrl+C or SIGTERM.',
+    )
+    .option('--listen <address>', 'where to listen, such as 127.0.0.1:8080')
+    .option('--behind-proxy <url>', 'the address under which a proxy with TLS shows the console')
+    .option('--read-only', 'show everything and change nothing')
+    .action((flags: Flags) => serve(context, flags));
+}
+
+async function serve(context: CliContext, flags: Flags): Promise<void> {
+  const settings = context.settings();
+  const address = addressOf(settings, flags);
+  const log = await openLog(context);
+  const actor = actorOf(context.environment);
+  const surroundings = { settings, log, clock: systemClock, signal: context.signal };
+  await withReleases(async (releases) => {
+    const { redact } = context;
+    const { url, first } = await openConsole(surroundings, { address, actor, redact }, releases);
+    announce(context, address.behindProxy?.href.replace(/\/$/, '') ?? url, first);
+    if (!context.signal.aborted) await once(context.signal, 'abort');
+  });
+  // To be stopped is how it ends.
+  const { reason } = context.signal as { readonly reason: unknown };
+  if (reason instanceof InterruptedError && reason.exitCode === 130) context.exit(130);
+}
+
+function addressOf(
+  { serve: { listen, behindProxy, certificate, key, readOnly } }: Settings,
+  flags: Flags,
+): ConsoleAddress {
+  const { host, port } = flagValue('serve.listen', '--listen', flags.listen) ?? listen ?? nowhere();
+  const proxy = flagValue('serve.behind_proxy', '--behind-proxy', flags.behindProxy) ?? behindProxy;
+  if ((certificate === undefined) !== (key === undefined)) {
+    throw new UsageError('serve.tls_certificate and serve.tls_key belong together, and one of them is missing');
+  }
+  return {
+    host,
+    port,
+    tls: certificate === undefined || key === undefined ? null : { certificate, key },
+    behindProxy: proxy === undefined ? null : new URL(proxy),
+    isReadOnly: flags.readOnly ?? readOnly,
+  };
+}
+
+function nowhere(): never {
+  throw new UsageError('serve.listen is off', { advice: 'Say with --listen where the console listens.' });
+}
+
+/** A flag that stands for a setting, read by the rule of the setting. */
+function flagValue<K extends 'serve.listen' | 'serve.behind_proxy'>(key: K, flag: string, text: string | undefined) {
+  if (text === undefined) return undefined;
+  const read = readValue(key, text);
+  if (read === undefined) throw new UsageError(`${flag} is ${JSON.stringify(text)}: not an address`);
+  return read.value;
+}
+
+function announce(context: CliContext, url: string, first: FirstAccount | null): void {
+  if (context.json()) {
+    printJson(context, { url, first_account: first === null ? null : `${url}${first.path}`, pid: process.pid });
+    return;
+  }
+  printLine(context, `The console is at ${url}/`);
+  if (first !== null) {
+    printLine(context, 'There is no admin yet. Make the first account here; the link works once:');
+    printLine(context, `  ${url}${first.path}`);
+  }
+  printLine(context, 'It stops with Ctrl+C.');
+}

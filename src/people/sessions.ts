@@ -1,0 +1,143 @@
+/**
+ * Sessions of the console: who is signed in, since when and from where, and until when. A browser holds a token of which only
+ * the digest is stored: whoever reads the file cannot sign in with it. Section "The console" of docs/architecture.md.
+ */
+import { randomBytes } from 'node:crypto';
+import { appendStep, sha256 } from '../journal/chain.ts';
+import { transactionsOf } from '../journal/journal.ts';
+import { accountOf, type JournalTables } from '../journal/tables.ts';
+import type { Account, SignInMethod } from '../model/account.ts';
+import type { Actor } from '../model/actor.ts';
+import { hourMs, minuteMs, type Timestamp, timestampOf } from '../model/time.ts';
+import type { OpenPeople } from './people.ts';
+
+export interface Session {
+  /** By which it is named where it is shown; it opens nothing. */
+  readonly id: string;
+  readonly account: string;
+  readonly method: SignInMethod;
+  readonly address: string;
+  readonly createdAt: Timestamp;
+  /** To the minute. */
+  readonly seenAt: Timestamp;
+  readonly endsAt: Timestamp;
+}
+
+export interface Sessions {
+  /** Begins one; gives the token for the browser. */
+  begin(
+    account: Account,
+    from: { readonly method: SignInMethod; readonly address: string },
+    actor: Actor,
+  ): Promise<string>;
+  /** Whoever the token belongs to; null where its session has ended, or the account was disabled or changed its password since. */
+  find(token: string): Promise<{ readonly account: Account; readonly session: Session } | null>;
+  /** Those of the account, or of all, that have not ended; the newest first. */
+  list(account?: string): Promise<Session[]>;
+  /** Ends the session of that id, or all of the account but one. */
+  end(
+    which: { readonly id: string } | { readonly account: string; readonly except?: string },
+    actor: Actor,
+  ): Promise<number>;
+}
+
+export const sessionLimits = {
+  /** Without a request. */
+  idleMs: hourMs,
+  /** Whatever is done. */
+  absoluteMs: 12 * hourMs,
+  /** The time of the last request is written once in so long: a page is not worth a write. */
+  seenMs: minuteMs,
+} as const;
+
+const tokenBytes = 32;
+
+/** The sessions in the database of the accounts. */
+export function sessionsOf(open: OpenPeople): Sessions {
+  const { db, clock } = open;
+  const whole = transactionsOf(open);
+  const live = () => {
+    const now = clock.now();
+    return db
+      .selectFrom('people_sessions')
+      .selectAll()
+      .where('ends_at', '>', timestampOf(now))
+      .where('seen_at', '>', timestampOf(now - sessionLimits.idleMs));
+  };
+  return {
+    begin: (account, { method, address }, actor) => {
+      const token = randomBytes(tokenBytes).toString('base64url');
+      const now = clock.now();
+      const at = timestampOf(now);
+      const row = {
+        token: sha256(token),
+        id: randomBytes(6).toString('hex'),
+        account: account.name,
+        method,
+        address,
+        created_at: at,
+        seen_at: at,
+        ends_at: timestampOf(now + sessionLimits.absoluteMs),
+      };
+      return whole(async (connection) => {
+        await connection.deleteFrom('people_sessions').where('ends_at', '<=', at).execute();
+        await connection.insertInto('people_sessions').values(row).execute();
+        const data = { account: account.name, method, session: row.id };
+        await appendStep(connection, { at, actor, batch: null, row: null, kind: 'signed-in', data, note: null });
+        return token;
+      });
+    },
+    find: async (token) => {
+      const row = await live().where('token', '=', sha256(token)).executeTakeFirst();
+      if (row === undefined) return null;
+      const found = await db
+        .selectFrom('people_accounts')
+        .selectAll()
+        .where('name', '=', row.account)
+        .executeTakeFirst();
+      if (found === undefined || found.state !== 'active') return null;
+      // Whoever changes a password because somebody else knows it wants that person out.
+      if (found.password_at !== null && found.password_at > row.created_at) return null;
+      const now = clock.now();
+      if (row.seen_at < timestampOf(now - sessionLimits.seenMs)) {
+        await whole((connection) =>
+          connection
+            .updateTable('people_sessions')
+            .set({ seen_at: timestampOf(now) })
+            .where('token', '=', row.token)
+            .execute(),
+        );
+      }
+      return { account: accountOf(found), session: sessionOf(row) };
+    },
+    list: async (account) => {
+      const rows = account === undefined ? live() : live().where('account', '=', account);
+      return (await rows.orderBy('created_at', 'desc').execute()).map(sessionOf);
+    },
+    end: (which, actor) =>
+      whole(async (connection) => {
+        const all = connection.deleteFrom('people_sessions');
+        const some = 'id' in which ? all.where('id', '=', which.id) : all.where('account', '=', which.account);
+        const but = 'id' in which || which.except === undefined ? some : some.where('id', '<>', which.except);
+        const ended = await but.returning(['id', 'account']).execute();
+        for (const { id, account } of ended) {
+          const at = timestampOf(clock.now());
+          const data = { account, session: id };
+          await appendStep(connection, { at, actor, batch: null, row: null, kind: 'signed-out', data, note: null });
+        }
+        return ended.length;
+      }),
+  };
+}
+
+function sessionOf({
+  id,
+  account,
+  method,
+  address,
+  created_at,
+  seen_at,
+  ends_at,
+}: JournalTables['people_sessions']): Session {
+  return { id, account, method, address, createdAt: created_at, seenAt: seen_at, endsAt: ends_at };
+}

@@ -1,0 +1,75 @@
+/** The frame around every page. */
+import { version } from '../model/version.ts';
+import { html, type Html, type Part } from './html.ts';
+import type { Asset } from './assets.ts';
+import { isAllowed, type Route, type Visit } from './route.ts';
+
+/** Pages that the head of every page leads to, in this order, where the caller may see them. */
+const places = [
+  ['/', 'Home'],
+  ['/runs', 'Runs'],
+  ['/data', 'Data'],
+  ['/reports', 'Reports'],
+  ['/batches', 'Batches'],
+  ['/audit', 'Audit'],
+  ['/people', 'People'],
+] as const;
+
+interface Frame {
+  readonly title: string;
+  readonly body: Html;
+  readonly refresh?: number | undefined;
+  readonly visit: Visit;
+  readonly routes: readonly Route[];
+  readonly assets: { readonly style: Asset; readonly script: Asset };
+  /** The profile and the address of the server. */
+  readonly server: string;
+  readonly isReadOnly: boolean;
+}
+
+/** The whole document. */
+export function documentOf({ title, body, refresh, visit, routes, assets, server, isReadOnly }: Frame): string {
+  const { caller, link } = visit;
+  const roles = caller?.account.roles ?? null;
+  const shown = places.filter(([path]) =>
+    routes.some((route) => route.method === 'GET' && route.path === path && isAllowed(route.access, roles)),
+  );
+  const document = html`<html lang="en">
+    <head>
+      <meta charset="utf-8" />
+      <meta name="viewport" content="width=device-width, initial-scale=1" />
+      <meta name="color-scheme" content="light dark" />
+      <title>${title} · admin-mirror</title>
+      <link rel="stylesheet" href="${link(assets.style.path)}" />
+      <link rel="icon" href="${link('/assets/icon.svg')}" type="image/svg+xml" />
+      <script type="module" src="${link(assets.script.path)}"></script>
+      ${refresh === undefined ? null : html`<noscript><meta http-equiv="refresh" content="${refresh}" /></noscript>`}
+    </head>
+    <body>
+      <a class="skip" href="#main">Skip to the content</a>
+      <header>
+        <a class="brand" href="${link('/')}">admin-mirror</a>
+        ${caller === null ? null : html`<nav aria-label="Main">${shown.map((place) => navTag(place, visit))}</nav>`}
+        ${caller === null ? null : whoTag(visit)}
+      </header>
+      <main id="main" tabindex="-1">
+        <h1>${title}</h1>
+        ${isReadOnly ? html`<p class="note">This console is read-only: it shows everything and changes nothing.</p>` : null}
+        ${body}
+      </main>
+      <footer>${server} · admin-mirror ${version()}</footer>
+    </body>
+  </html>`;
+  return `<!doctype html>\n${document.valueOf()}`;
+}
+
+function navTag([path, name]: (typeof places)[number], { path: here, link }: Visit): Part {
+  const isHere = path === '/' ? here === '/' : here === path || here.startsWith(`${path}/`);
+  return html`<a href="${link(path)}" ${isHere ? html`aria-current="page"` : null}>${name}</a>`;
+}
+
+function whoTag({ caller, link }: Visit): Part {
+  return html`<form class="who" method="post" action="${link('/sign-out')}">
+    <a href="${link('/me')}">${caller?.account.name}</a> <button class="quiet">Sign out</button>
+  </form>`;
+}

@@ -1,0 +1,54 @@
+/** The console over the mirror and the journal of the settings, as the command `serve` and every test open it. */
+import { randomBytes } from 'node:crypto';
+import { openJournal } from '../journal/open.ts';
+import { hasRole } from '../model/account.ts';
+import type { Actor } from '../model/actor.ts';
+import type { Releases } from '../model/releases.ts';
+import { openPeople } from '../people/open.ts';
+import type { Surroundings } from '../settings/settings.ts';
+import { FirstAccount } from './first-account.ts';
+import type { ConsolePorts } from './ports.ts';
+import { type ConsoleAddress, listenFor } from './server.ts';
+
+interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
+  readonly address: ConsoleAddress;
+  readonly actor: Actor;
+}
+
+interface OpenedConsole {
+  /** `http://127.0.0.1:8080` */
+  readonly url: string;
+  /** How the first admin is made; null where there is one. */
+  readonly first: FirstAccount | null;
+}
+
+/** Opens it, and listens. Throws a UsageError or a FileError. */
+export async function openConsole(
+  { settings, log, clock, signal }: Surroundings,
+  { address, actor, redact }: ConsoleOptions,
+  releases: Releases,
+): Promise<OpenedConsole> {
+  const people = await openPeople(settings, actor, clock, releases);
+  const journal = await openJournal(settings, actor, clock, releases);
+  const hasAdmin = (await people.accounts()).some((each) => hasRole(each, 'admin'));
+  const first = hasAdmin ? null : new FirstAccount(randomBytes(24).toString('base64url'));
+  const { profile, api } = settings;
+  const serverName = [profile, api.baseUrl].filter((each) => each !== undefined).join(' · ');
+  const { sessions } = people;
+  const ports = {
+    settings,
+    clock,
+    log,
+    signal,
+    redact,
+    serverName,
+    actor,
+    people,
+    sessions,
+    journal,
+    first,
+    oidc: null,
+  };
+  const { url } = releases.add(await listenFor(address, ports));
+  return { url, first };
+}

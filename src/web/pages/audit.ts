@@ -1,0 +1,98 @@
+/** Who did what, from the steps of the journal, and whether the chain of them is whole. */
+import type { AuditEntry, AuditFilter } from '../../journal/audit.ts';
+import { actorText } from '../../model/actor.ts';
+import { addDays, dayMs, dayOf, parseDay, startOfDay, timestampOf } from '../../model/time.ts';
+import { html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import type { ConsolePorts } from '../ports.ts';
+import { page, type Reply, type Visit } from '../route.ts';
+
+/** Of a question that finds more, the newest; who wants all takes a smaller span, or `admin-mirror audit`. */
+const mostShown = 500;
+
+/** Without a question, the last week. */
+const usualMs = 7 * dayMs;
+
+export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { query, link } = visit;
+  const since = parseDay(query.get('since') ?? '') ?? dayOf(ports.clock.now() - usualMs);
+  const until = parseDay(query.get('until') ?? '') ?? dayOf(ports.clock.now());
+  const text = (name: string): string => query.get(name)?.trim() ?? '';
+  const user = /^\d+$/.test(text('user')) ? Number(text('user')) : undefined;
+  const filter: AuditFilter = {
+    since: timestampOf(startOfDay(since)),
+    until: timestampOf(startOfDay(addDays(until, 1))),
+    ...(text('person') !== '' && { person: text('person') }),
+    ...(text('batch') !== '' && { batch: text('batch') }),
+    ...(user !== undefined && { user }),
+  };
+  const { entries, left } = await newest(ports.journal.audit(filter));
+  const head = await ports.journal.head();
+  const body = html`<form method="get" action="${link('/audit')}" class="fields">
+      <label>From <input type="date" name="since" value="${since}" /></label>
+      <label>Until <input type="date" name="until" value="${until}" /></label>
+      <label>Person <input name="person" value="${text('person')}" /></label>
+      <label>Batch <input name="batch" value="${text('batch')}" /></label>
+      <label>User <input name="user" inputmode="numeric" value="${text('user')}" /></label>
+      <button>Show</button>
+    </form>
+    ${left === 0 ? null : html`<p class="note">These are the newest ${mostShown}; ${left} older ones are not shown. Take a smaller span.</p>`}
+    ${tableTag<AuditEntry>(
+      'Steps, the newest first',
+      [
+        { head: 'When', cell: ({ at }) => timeTag(at) },
+        { head: 'Who', cell: ({ actor }) => actorText(actor) },
+        {
+          head: 'What',
+          cell: ({ kind, action }) => [kind, action === null ? null : html` <span class="soft">${action}</span>`],
+        },
+        {
+          head: 'Batch',
+          cell: ({ batch }) => (batch === null ? null : html`<a href="${link(`/batches/${batch}`)}">${batch}</a>`),
+        },
+        { head: 'Row', cell: ({ row }) => row, isNumber: true },
+        {
+          head: 'User',
+          cell: ({ user: of }) => (of === null ? null : html`<a href="${link(`/data/users/${of}`)}">${of}</a>`),
+          isNumber: true,
+        },
+        {
+          head: 'Amount',
+          cell: ({ type, amount }) => (amount === null ? null : `${type ?? ''} ${amount}`),
+          isNumber: true,
+        },
+        { head: 'State', cell: ({ state, evidence }) => [state, evidence === null ? null : `, by ${evidence}`] },
+        { head: 'Note', cell: ({ note }) => note },
+      ],
+      entries,
+      'Nobody did anything in this span.',
+    )}
+    <h2>The chain</h2>
+    <p>
+      Each step holds the hash of the one before it. The newest is step ${head?.step ?? 0}:
+      <code>${head?.hash ?? 'none'}</code>
+    </p>
+    <form method="get" action="${link('/audit/verify')}"><button class="quiet">Check the whole chain</button></form>`;
+  return page('Audit', body);
+}
+
+async function newest(steps: AsyncIterable<AuditEntry>): Promise<{ entries: AuditEntry[]; left: number }> {
+  const entries: AuditEntry[] = [];
+  let left = 0;
+  for await (const each of steps) {
+    entries.push(each);
+    if (entries.length > mostShown) {
+      entries.shift();
+      left += 1;
+    }
+  }
+  return { entries: entries.reverse(), left };
+}
+
+export async function chainPage({ link }: Visit, { journal }: ConsolePorts): Promise<Reply> {
+  const { steps, head, status, problems } = await journal.verifyChain();
+  const good = html`<p>${stateTag('The chain is whole.', 'good')} ${steps} steps and the tables agree.</p>`;
+  const body = html`${status === 'whole' ? good : problems.map((problem) => problemTag(problem))}
+    <p>Newest step: <code>${head?.hash ?? 'none'}</code>. Keep it where nobody who writes the journal can change it.</p>
+    <p><a href="${link('/audit')}">Back to the audit</a></p>`;
+  return page('The chain', body);
+}

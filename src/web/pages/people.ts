@@ -1,0 +1,200 @@
+/** Accounts: who there is, what each may do, who is signed in. The rules are those of src/people. */
+import { type Account, isRole, type Role, roles } from '../../model/account.ts';
+import { actorText } from '../../model/actor.ts';
+import { UsageError } from '../../model/errors.ts';
+import type { ListedAccount } from '../../people/port.ts';
+import { accountName, osUserName } from '../../people/rules.ts';
+import { addAccount, changePassword } from '../../people/sign-in.ts';
+import { html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import type { ConsolePorts } from '../ports.ts';
+import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+
+export async function peoplePage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
+  const { link } = visit;
+  const accounts = await ports.people.accounts();
+  const body = html`${problem}
+    ${tableTag<ListedAccount>(
+      'Accounts',
+      [
+        { head: 'Name', cell: ({ name }) => html`<a href="${link(`/people/${name}`)}">${name}</a>` },
+        { head: 'Roles', cell: ({ roles: own }) => own.join(', ') || 'none' },
+        { head: 'State', cell: stateOf },
+        { head: 'Password', cell: ({ passwordAt }) => (passwordAt === null ? 'none' : timeTag(passwordAt)) },
+        {
+          head: 'Last change',
+          cell: ({ changedAt, changedBy }) => html`${timeTag(changedAt)}, ${actorText(changedBy)}`,
+        },
+      ],
+      accounts,
+    )}
+    <h2>Add an account</h2>
+    <form method="post" action="${link('/people')}">
+      <p>
+        <label>Name <input name="name" required autocomplete="off" /></label>
+      </p>
+      <fieldset>
+        <legend>Roles</legend>
+        ${roleChoices([])}
+      </fieldset>
+      <p>
+        <label
+          >Accounts of the system that the person uses, separated by commas; empty where there are none
+          <input name="os_users" autocomplete="off"
+        /></label>
+      </p>
+      <p>
+        <label
+          >First password, at least 12 characters
+          <input type="password" name="new" required minlength="12" autocomplete="new-password"
+        /></label>
+      </p>
+      <button>Add</button>
+    </form>`;
+  return page('People', body, { status: problem === null ? 200 : 422 });
+}
+
+function stateOf({ state, blockedUntil }: ListedAccount): Html {
+  if (state === 'disabled') return stateTag('disabled', 'bad');
+  return blockedUntil === null
+    ? stateTag('active', 'good')
+    : html`${stateTag('waits', 'wait')} until ${timeTag(blockedUntil)}`;
+}
+
+function roleChoices(own: readonly Role[]): Html[] {
+  return roles.map(
+    (role) =>
+      html`<label class="choice"
+        ><input
+          type="checkbox"
+          name="role"
+          value="${role}"
+          ${own.includes(role) ? html`checked` : null}
+        />${role}</label
+      >`,
+  );
+}
+
+export async function accountPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
+  const account = await accountOf(visit, ports);
+  const { name, roles: own, osUsers, state } = account;
+  const { link } = visit;
+  const sessions = await ports.sessions.list(name);
+  const at = (what: string) => link(`/people/${name}/${what}`);
+  const other = state === 'active' ? 'disable' : 'enable';
+  const body = html`${problem}
+    <p>${stateTag(state, state === 'active' ? 'good' : 'bad')}. Uses ${systemWords(osUsers)}.</p>
+    <form method="post" action="${at('roles')}">
+      <fieldset>
+        <legend>Roles</legend>
+        ${roleChoices(own)}
+      </fieldset>
+      <button>Set the roles</button>
+    </form>
+    <form method="post" action="${at('os-users')}">
+      <label
+        >Accounts of the system, separated by commas; empty where there are none
+        <input name="os_users" value="${osUsers?.join(', ')}" autocomplete="off"
+      /></label>
+      <button>Set them</button>
+    </form>
+    <form method="post" action="${at('password')}">
+      <label
+        >New password, at least 12 characters
+        <input type="password" name="new" required minlength="12" autocomplete="new-password"
+      /></label>
+      <button>Set the password</button>
+    </form>
+    <form method="post" action="${at(other)}">
+      <button class="${other === 'disable' ? 'danger' : ''}">
+        ${other === 'disable' ? 'Disable the account' : 'Enable the account'}
+      </button>
+    </form>
+    <h2>Signed in</h2>
+    ${tableTag(
+      'Sessions',
+      [
+        { head: 'Since', cell: ({ createdAt }) => timeTag(createdAt) },
+        { head: 'Last request', cell: ({ seenAt }) => timeTag(seenAt) },
+        { head: 'From', cell: ({ address }) => address },
+      ],
+      sessions,
+      'Nobody is signed in to it.',
+    )}
+    ${sessions.length === 0 ? null : html`<form method="post" action="${at('sign-out')}"><button class="quiet">End these sessions</button></form>`}`;
+  return page(name, body, { status: problem === null ? 200 : 422 });
+}
+
+function systemWords(osUsers: Account['osUsers']): string {
+  if (osUsers === null) return 'accounts of the system that nobody has named';
+  return osUsers.length === 0 ? 'no account of the system' : `the accounts ${osUsers.join(', ')} of the system`;
+}
+
+async function accountOf({ params }: Visit, { people }: ConsolePorts): Promise<Account> {
+  const account = await people.account(params['name'] ?? '');
+  if (account === undefined) throw notFound('there is no such account');
+  return account;
+}
+
+function osUsersIn(form: URLSearchParams): string[] {
+  const names = (form.get('os_users') ?? '').split(',').map((each) => each.trim());
+  return names.filter((each) => each !== '').map(osUserName);
+}
+
+function rolesIn(form: URLSearchParams): Role[] {
+  return form.getAll('role').filter(isRole);
+}
+
+export async function addPerson(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { form } = visit;
+  return changing(visit, ports, peoplePage, async (people) => {
+    const name = accountName(form.get('name') ?? '');
+    const account = { name, roles: rolesIn(form), osUsers: osUsersIn(form) };
+    await addAccount(people, account, async () => form.get('new') ?? '');
+  });
+}
+
+/** What a button on the page of an account does. */
+const changes: Readonly<
+  Record<string, (people: ConsolePorts['people'], account: Account, form: URLSearchParams) => Promise<unknown>>
+> = {
+  roles: (people, { name, roles: own }, form) => {
+    const wanted = rolesIn(form);
+    return people.changeRoles(name, { add: wanted, remove: own.filter((role) => !wanted.includes(role)) });
+  },
+  'os-users': (people, { name }, form) => people.setOsUsers(name, osUsersIn(form)),
+  password: (people, { name }, form) => changePassword(people, name, async () => form.get('new') ?? ''),
+  disable: (people, { name }) => people.setState(name, 'disabled'),
+  enable: (people, { name }) => people.setState(name, 'active'),
+};
+
+export async function changePerson(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const account = await accountOf(visit, ports);
+  const what = visit.params['change'] ?? '';
+  return changing(visit, ports, accountPage, async (people) => {
+    if (what === 'sign-out' && visit.caller !== null) {
+      await ports.sessions.end({ account: account.name }, actorOf(visit.caller, ports));
+      return;
+    }
+    const change = changes[what];
+    if (change === undefined) throw notFound();
+    await change(people, account, visit.form);
+  });
+}
+
+/** Does it in the name of the caller, and shows the page again: with what is wrong where it was refused. */
+async function changing(
+  visit: Visit,
+  ports: ConsolePorts,
+  show: (visit: Visit, ports: ConsolePorts, problem: Html) => Promise<Reply>,
+  change: (people: ConsolePorts['people']) => Promise<void>,
+): Promise<Reply> {
+  const { caller, link, path, params } = visit;
+  if (caller === null) return redirect(link('/sign-in'));
+  try {
+    await change(ports.people.by(actorOf(caller, ports)));
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    return show(visit, ports, problemTag(error.message, error.advice));
+  }
+  return redirect(link(params['name'] === undefined ? path : `/people/${params['name']}`));
+}

@@ -1,0 +1,106 @@
+/** What a route of the console is: its path, who may use it, and what it gives. The table of all of them is routes.ts. */
+import type { Html } from './html.ts';
+import type { Account, Role } from '../model/account.ts';
+import type { Actor } from '../model/actor.ts';
+import { UsageError } from '../model/errors.ts';
+import type { Session } from '../people/sessions.ts';
+import type { ConsolePorts } from './ports.ts';
+
+/** Whoever is signed in. */
+export interface Caller {
+  readonly account: Account;
+  readonly session: Session;
+}
+
+/** One request, as the pages see it. */
+export interface Visit {
+  readonly path: string;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  /** The fields of a form; empty where none was sent. */
+  readonly form: URLSearchParams;
+  /** Null of whoever is not signed in. */
+  readonly caller: Caller | null;
+  /** Where the request came from, for the record. */
+  readonly address: string;
+  /** Whether the caller has the role. */
+  readonly may: (role: Role) => boolean;
+  /** The path as a browser asks for it: behind a proxy there may be a folder before it. */
+  readonly link: (path: string, query?: Readonly<Record<string, string | number | null | undefined>>) => string;
+  /** Aborted when the browser has gone, or the console stops. */
+  readonly signal: AbortSignal;
+  /** The files of a form, one after the other; the next is read when the one before was taken. */
+  readonly uploads: () => AsyncIterable<Upload>;
+}
+
+export interface Upload {
+  readonly field: string;
+  readonly name: string;
+  readonly bytes: AsyncIterable<Uint8Array>;
+  /** The fields that stood before the file in the form. */
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+export type Reply =
+  | {
+      readonly kind: 'page';
+      readonly title: string;
+      readonly body: Html;
+      readonly status?: number;
+      /** Without scripts, the page is asked for anew after so many seconds. */
+      readonly refresh?: number;
+    }
+  | { readonly kind: 'redirect'; readonly to: string; readonly cookie?: SessionCookie }
+  | { readonly kind: 'file'; readonly name: string; readonly type: string; readonly chunks: AsyncIterable<Uint8Array> }
+  /** A picture: shown in the page rather than kept. */
+  | { readonly kind: 'picture'; readonly svg: string }
+  /** One line of JSON after the other, each as an event of the stream. */
+  | { readonly kind: 'events'; readonly events: AsyncIterable<unknown> };
+
+/** The token that is to be kept by the browser; null ends it. */
+export interface SessionCookie {
+  readonly token: string | null;
+}
+
+/** `anybody`: also who is not signed in; `signed-in`: whatever the roles; else whoever has one of these. */
+export type Access = 'anybody' | 'signed-in' | readonly Role[];
+
+export interface Route {
+  readonly method: 'GET' | 'POST';
+  /** Parts that begin with a colon are parameters. */
+  readonly path: string;
+  readonly access: Access;
+  readonly handle: (visit: Visit, ports: ConsolePorts) => Reply | Promise<Reply>;
+  /** Takes files; their bytes are read as they come. */
+  readonly takesFiles?: true;
+  /** Left out where the console is read-only; every POST but signing in and out. */
+  readonly changes?: true;
+}
+
+/** Whether somebody with these roles, or nobody, may use the route. */
+export function isAllowed(access: Access, roles: readonly Role[] | null): boolean {
+  if (access === 'anybody') return true;
+  if (roles === null) return false;
+  return access === 'signed-in' || access.some((role) => roles.includes(role));
+}
+
+/** There is nothing at that address. */
+export class NotFoundError extends UsageError {}
+
+export function notFound(what = 'there is no such page'): NotFoundError {
+  return new NotFoundError(what, { advice: 'It may have been removed, or the address has a mistake.' });
+}
+
+/** A page. */
+export function page(title: string, body: Html, more: { status?: number; refresh?: number } = {}): Reply {
+  return { kind: 'page', title, body, ...more };
+}
+
+export function redirect(to: string): Reply {
+  return { kind: 'redirect', to };
+}
+
+/** Who acts where somebody does something on a page. */
+export function actorOf({ account }: Caller, { actor }: Pick<ConsolePorts, 'actor'>): Actor {
+  return { ...actor, account: account.name };
+}

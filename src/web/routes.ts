@@ -1,0 +1,43 @@
+/** Every route of the console with who may use it: there is no page and no button beside this table. */
+import type { Role } from '../model/account.ts';
+import { auditPage, chainPage } from './pages/audit.ts';
+import { homePage } from './pages/home.ts';
+import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';
+import {
+  addFirst,
+  changeOwnPassword,
+  endOtherSessions,
+  firstPage,
+  ownPage,
+  signIn,
+  signInPage,
+  signOut,
+} from './pages/sign-in.ts';
+import { runsPage } from './pages/runs.ts';
+import type { Route } from './route.ts';
+
+const auditors: readonly Role[] = ['approver', 'operator', 'admin'];
+const admins: readonly Role[] = ['admin'];
+
+export const routes: readonly Route[] = [
+  { method: 'GET', path: '/sign-in', access: 'anybody', handle: signInPage },
+  { method: 'POST', path: '/sign-in', access: 'anybody', handle: signIn },
+  { method: 'GET', path: '/first/:token', access: 'anybody', handle: firstPage },
+  { method: 'POST', path: '/first/:token', access: 'anybody', handle: addFirst, changes: true },
+  { method: 'POST', path: '/sign-out', access: 'anybody', handle: signOut },
+  { method: 'GET', path: '/me', access: 'signed-in', handle: ownPage },
+  { method: 'POST', path: '/me/password', access: 'signed-in', handle: changeOwnPassword, changes: true },
+  { method: 'POST', path: '/me/sign-out-others', access: 'signed-in', handle: endOtherSessions },
+
+  { method: 'GET', path: '/', access: 'signed-in', handle: homePage },
+
+  { method: 'GET', path: '/runs', access: 'signed-in', handle: runsPage },
+
+  { method: 'GET', path: '/audit', access: auditors, handle: auditPage },
+  { method: 'GET', path: '/audit/verify', access: auditors, handle: chainPage },
+
+  { method: 'GET', path: '/people', access: admins, handle: peoplePage },
+  { method: 'POST', path: '/people', access: admins, handle: addPerson, changes: true },
+  { method: 'GET', path: '/people/:name', access: admins, handle: accountPage },
+  { method: 'POST', path: '/people/:name/:change', access: admins, handle: changePerson, changes: true },
+];

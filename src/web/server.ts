@@ -1,0 +1,341 @@
+/**
+ * The console over HTTP: who may ask, what they may ask for, and how a page gets to them. What stands on a page is in
+ * pages/; who may see it is in the table of routes. Section "The console" of docs/architecture.md.
+ */
+import { readFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import cookie from '@fastify/cookie';
+import helmet from '@fastify/helmet';
+import multipart from '@fastify/multipart';
+import rateLimit from '@fastify/rate-limit';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { FileError, OperatorError, UsageError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { isLoopback } from '../model/loopback.ts';
+import { minuteMs, secondMs } from '../model/time.ts';
+import { loadAssets } from './assets.ts';
+import { problemTag } from './html.ts';
+import { documentOf } from './layout.ts';
+import type { ConsolePorts } from './ports.ts';
+import {
+  type Caller,
+  isAllowed,
+  NotFoundError,
+  notFound,
+  page,
+  type Reply,
+  type Route,
+  type Upload,
+  type Visit,
+} from './route.ts';
+import { routes as allRoutes } from './routes.ts';
+
+/** Where the console listens and by which name browsers know it. */
+export interface ConsoleAddress {
+  readonly host: string;
+  readonly port: number;
+  /** PEM files; without them it speaks plain HTTP. */
+  readonly tls: { readonly certificate: string; readonly key: string } | null;
+  /** The address under which a proxy shows it, which may have a path; null where there is none. */
+  readonly behindProxy: URL | null;
+  readonly isReadOnly: boolean;
+}
+
+interface Listening {
+  /** `http://127.0.0.1:8080` */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+export const limits = {
+  /** Of a form without files. */
+  formBytes: 256 * 1024,
+  /** Of a sheet. */
+  fileBytes: 50 * 1024 * 1024,
+  requestMs: 5 * minuteMs,
+  headersMs: 10 * secondMs,
+  connections: 256,
+  /** Requests of one address a minute; a page and its pictures are a handful. */
+  requestsPerMinute: 600,
+  signInsPerMinute: 10,
+} as const;
+
+/** By its prefix a browser takes it only over a secure connection, from this host, for all paths. */
+const sessionCookie = '__Host-admin-mirror';
+
+/** Starts to listen. Throws a UsageError for an address that is not safe, and a FileError for what cannot be read. */
+export async function listenFor(address: ConsoleAddress, ports: ConsolePorts): Promise<Listening> {
+  checkAddress(address);
+  const app = Fastify({
+    bodyLimit: limits.formBytes,
+    requestTimeout: limits.requestMs,
+    connectionTimeout: limits.requestMs,
+    keepAliveTimeout: 5 * secondMs,
+    trustProxy: address.behindProxy !== null,
+    forceCloseConnections: true,
+    exposeHeadRoutes: true,
+    ...(address.tls === null ? {} : { https: pemOf(address.tls) }),
+  } as object) as FastifyInstance;
+  app.server.maxConnections = limits.connections;
+  app.server.headersTimeout = limits.headersMs;
+  const routes = address.isReadOnly ? allRoutes.filter(({ changes }) => changes !== true) : allRoutes;
+  const serve = server(address, ports, routes);
+
+  await app.register(cookie);
+  await app.register(multipart, { limits: { fileSize: limits.fileBytes, files: 1, fields: 20, fieldSize: 4_096 } });
+  await app.register(rateLimit, { max: limits.requestsPerMinute, timeWindow: minuteMs });
+  await app.register(helmet, {
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'none'"],
+        styleSrc: ["'self'"],
+        scriptSrc: ["'self'"],
+        imgSrc: ["'self'"],
+        connectSrc: ["'self'"],
+        formAction: ["'self'"],
+        baseUri: ["'none'"],
+        frameAncestors: ["'none'"],
+      },
+    },
+    // Only what is reached by https may promise to stay so.
+    strictTransportSecurity: isSecure(address) ? { maxAge: 31_536_000 } : false,
+    referrerPolicy: { policy: 'same-origin' },
+    xFrameOptions: { action: 'deny' },
+  });
+  app.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit: limits.formBytes },
+    (_request, body, done) => done(null, new URLSearchParams(String(body))),
+  );
+  app.addHook('onRequest', async (request, reply) => {
+    const problem = strangerProblem(request, address);
+    if (problem === null) return;
+    await reply.code(403).type('text/plain; charset=utf-8').send(`${problem}\n`);
+  });
+  const assets = Object.values(serve.assets);
+  for (const { path, type, bytes } of assets) {
+    app.get(path, (_request, reply) =>
+      reply.type(type).header('Cache-Control', 'public, max-age=31536000, immutable').send(bytes),
+    );
+  }
+  for (const route of routes) {
+    app.route({
+      method: route.method,
+      url: route.path,
+      ...(route.method === 'POST' && route.path.startsWith('/sign-in')
+        ? { config: { rateLimit: { max: limits.signInsPerMinute, timeWindow: minuteMs } } }
+        : {}),
+      handler: (request, reply) => serve.handle(route, request, reply),
+    });
+  }
+  app.setNotFoundHandler((request, reply) => serve.fail(request, reply, notFound()));
+  app.setErrorHandler((error, request, reply) => serve.fail(request, reply, error));
+  return listen(app, address);
+}
+
+/** What makes replies of routes. */
+function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly Route[]) {
+  const assets = loadAssets();
+  const base = address.behindProxy?.pathname.replace(/\/$/, '') ?? '';
+
+  async function handle(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const visit = await visitOf(request, reply);
+    const { caller } = visit;
+    if (!isAllowed(route.access, caller?.account.roles ?? null)) {
+      if (caller === null && route.method === 'GET') {
+        return reply.redirect(visit.link('/sign-in', { next: request.url === '/' ? null : request.url }), 303);
+      }
+      return send(reply, visit, forbiddenPage(caller));
+    }
+    return send(reply, visit, await route.handle(visit, ports));
+  }
+
+  async function visitOf(request: FastifyRequest, reply: FastifyReply): Promise<Visit> {
+    const token = request.cookies[sessionCookie];
+    const found = token === undefined ? null : await ports.sessions.find(token);
+    const caller: Caller | null = found;
+    const url = new URL(request.url, 'http://localhost');
+    const gone = new AbortController();
+    reply.raw.once('close', () => gone.abort());
+    return {
+      path: url.pathname,
+      params: request.params as Readonly<Record<string, string>>,
+      query: url.searchParams,
+      form: request.body instanceof URLSearchParams ? request.body : new URLSearchParams(),
+      caller,
+      address: request.ip,
+      may: (role) => caller?.account.roles.includes(role) ?? false,
+      link: (path, query = {}) => `${base}${path}${queryText(query)}`,
+      signal: AbortSignal.any([gone.signal, ports.signal]),
+      uploads: () => uploadsOf(request),
+    };
+  }
+
+  function send(reply: FastifyReply, visit: Visit, made: Reply): FastifyReply {
+    reply.header('Cache-Control', 'no-store');
+    switch (made.kind) {
+      case 'page': {
+        const { title, body, status = 200, refresh } = made;
+        const frame = { title, body, refresh, visit, routes, assets, server: ports.serverName };
+        const text = documentOf({ ...frame, isReadOnly: address.isReadOnly });
+        return reply.code(status).type('text/html; charset=utf-8').send(text);
+      }
+      case 'redirect': {
+        if (made.cookie !== undefined) setSession(reply, made.cookie.token);
+        // The browser asks for the page by GET, so that going back or reloading sends nothing twice.
+        return reply.redirect(made.to, 303);
+      }
+      case 'file': {
+        const name = encodeURIComponent(made.name);
+        return reply
+          .type(made.type)
+          .header('Content-Disposition', `attachment; filename*=UTF-8''${name}`)
+          .send(Readable.from(made.chunks, { objectMode: false }));
+      }
+      case 'picture':
+        return reply.type('image/svg+xml').send(made.svg);
+      case 'events':
+        return reply
+          .type('text/event-stream')
+          .header('X-Accel-Buffering', 'no')
+          .send(Readable.from(eventLines(made.events), { objectMode: false }));
+    }
+  }
+
+  async function fail(request: FastifyRequest, reply: FastifyReply, error: unknown): Promise<FastifyReply> {
+    const { status, body, title } = failureOf(request, error, ports);
+    const visit = await visitOf(request, reply);
+    return send(reply, visit, page(title, body, { status }));
+  }
+
+  return { assets, handle, fail };
+}
+
+/** What is told of an error: an operator's words and advice; of a bug that it is one, and where to look. */
+function failureOf({ id }: FastifyRequest, error: unknown, { log, redact }: ConsolePorts) {
+  if (error instanceof NotFoundError) {
+    return { status: 404, title: 'Not found', body: problemTag(error.message, error.advice) };
+  }
+  if (error instanceof OperatorError) {
+    const body = problemTag(redact(error.message), error.advice === undefined ? undefined : redact(error.advice));
+    return { status: error instanceof UsageError ? 422 : 503, title: 'This did not work', body };
+  }
+  const { statusCode: status = 500, message } = error as { readonly statusCode?: number; readonly message?: string };
+  if (status >= 400 && status < 500) {
+    return { status, title: 'This request is refused', body: problemTag(String(message)) };
+  }
+  log.error(
+    { request: id, stack: redact(error instanceof Error ? (error.stack ?? error.message) : String(error)) },
+    'a page failed',
+  );
+  const body = problemTag('This is a bug in admin-mirror.', `Its log has more, under the request ${id}.`);
+  return { status: 500, title: 'This did not work', body };
+}
+
+function forbiddenPage(caller: Caller | null): Reply {
+  const why =
+    caller === null ? 'You are not signed in.' : `Your roles are: ${caller.account.roles.join(', ') || 'none'}.`;
+  const advice = 'An admin can give you another one on the page People.';
+  return page('You may not see this', problemTag(why, caller === null ? undefined : advice), {
+    status: caller === null ? 401 : 403,
+  });
+}
+
+function setSession(reply: FastifyReply, token: string | null): void {
+  const options = { path: '/', httpOnly: true, secure: true, sameSite: 'strict' } as const;
+  if (token === null) reply.clearCookie(sessionCookie, options);
+  else reply.setCookie(sessionCookie, token, options);
+}
+
+async function* eventLines(events: AsyncIterable<unknown>): AsyncGenerator<string> {
+  for await (const event of events) yield `data: ${JSON.stringify(event)}\n\n`;
+}
+
+async function* uploadsOf(request: FastifyRequest): AsyncGenerator<Upload> {
+  for await (const part of request.parts()) {
+    if (part.type !== 'file') continue;
+    const fields = Object.fromEntries(
+      Object.entries(part.fields).flatMap(([name, field]) =>
+        field !== undefined && !Array.isArray(field) && field.type === 'field' ? [[name, String(field.value)]] : [],
+      ),
+    );
+    yield { field: part.fieldname, name: part.filename, bytes: part.file, fields };
+  }
+}
+
+function queryText(query: Readonly<Record<string, string | number | null | undefined>>): string {
+  const given = Object.entries(query).flatMap(([name, value]): [string, string][] =>
+    value === null || value === undefined || value === '' ? [] : [[name, String(value)]],
+  );
+  return given.length === 0 ? '' : `?${String(new URLSearchParams(given))}`;
+}
+
+function isSecure({ tls, behindProxy }: ConsoleAddress): boolean {
+  return tls !== null || behindProxy?.protocol === 'https:';
+}
+
+/** Throws a UsageError where passwords would go over a network in the clear. */
+function checkAddress(address: ConsoleAddress): void {
+  if (isLoopback(address.host) || isSecure(address)) return;
+  throw new UsageError(`serve.listen is ${address.host}, where other machines can connect, without TLS`, {
+    advice:
+      'Listen on 127.0.0.1, give a certificate with serve.tls_certificate and serve.tls_key, or say with ' +
+      '--behind-proxy https://… under which address a proxy with TLS shows the console.',
+  });
+}
+
+function pemOf({ certificate, key }: { readonly certificate: string; readonly key: string }) {
+  const read = (file: string): Buffer => {
+    try {
+      return readFileSync(file);
+    } catch (error) {
+      throw explainFileError(error, 'read', file) ?? error;
+    }
+  };
+  return { cert: read(certificate), key: read(key) };
+}
+
+/**
+ * Why the request is not one of a browser that shows our pages; null where it is. A page of elsewhere whose name was made to
+ * mean this machine sends that name as its host; a form of another site is told by what browsers say of its origin.
+ */
+function strangerProblem(request: FastifyRequest, address: ConsoleAddress): string | null {
+  const host = URL.parse(`http://${request.headers.host ?? ''}`);
+  if (host === null || !isOurName(host.hostname, address)) return 'this console is not known by that name';
+  if (request.method === 'GET' || request.method === 'HEAD') return null;
+  const site = request.headers['sec-fetch-site'];
+  if (site !== undefined) return site === 'same-origin' ? null : 'forms are taken from the pages of this console alone';
+  const origin = URL.parse(request.headers.origin ?? '');
+  return origin?.host === (address.behindProxy?.host ?? host.host)
+    ? null
+    : 'forms are taken from the pages of this console alone';
+}
+
+function isOurName(name: string, { host, behindProxy, tls }: ConsoleAddress): boolean {
+  if (behindProxy !== null && name === behindProxy.hostname) return true;
+  if (name === host || name === `[${host}]`) return true;
+  if (isLoopback(host) || behindProxy !== null) return isLoopback(name);
+  // By its certificate the console proves its name to the browser.
+  return tls !== null;
+}
+
+async function listen(app: FastifyInstance, { host, port, tls }: ConsoleAddress): Promise<Listening> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    const why =
+      { EADDRINUSE: 'something else listens there', EACCES: 'that port needs special rights' }[code] ?? message;
+    await app.close();
+    const Kind = code === 'EMFILE' ? FileError : UsageError;
+    throw new Kind(`the console cannot listen on ${host}:${port}: ${why}`, {
+      advice: 'Name another address with --listen.',
+      cause: error,
+    });
+  }
+  const { port: bound } = app.server.address() as AddressInfo;
+  const name = host.includes(':') ? `[${host}]` : host;
+  return { url: `${tls === null ? 'http' : 'https'}://${name}:${bound}`, close: () => app.close() };
+}

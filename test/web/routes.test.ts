@@ -1,0 +1,67 @@
+import { describe, expect, test } from 'vitest';
+import { type Role, roles } from '../../src/model/account.ts';
+import type { Access } from '../../src/web/route.ts';
+import { routes } from '../../src/web/routes.ts';
+import { startConsole } from '../support/console.ts';
+
+/** Who may, said here again, so that a mistake in the table's own rule cannot hide. */
+function expectedToPass(access: Access, role: Role | null): boolean {
+  if (access === 'anybody') return true;
+  return role !== null && (access === 'signed-in' || new Set(access).has(role));
+}
+
+/** The route with something in the place of its parameters that is not there. */
+function pathOf(path: string): string {
+  return path.replaceAll(/:\w+/g, 'nothing');
+}
+
+describe('every route', () => {
+  test('is for the roles of the table, whoever asks, and for nobody else', async () => {
+    const { browser } = await startConsole();
+    for (const role of [null, ...roles]) {
+      const { get, post } = await browser(`has-${role ?? 'none'}`, role === null ? null : [role]);
+      for (const { method, path, access } of routes) {
+        // Whoever signs out cannot ask for the rest.
+        if (path === '/sign-out') continue;
+        const response = await (method === 'GET' ? get : post)(pathOf(path));
+        await response.arrayBuffer();
+        const isRefused =
+          response.status === 403 ||
+          (role === null && response.status === 401 && path !== '/sign-in') ||
+          (response.status === 303 && response.headers.get('location')?.startsWith('/sign-in') === true);
+        expect({ role, method, path, isRefused }).toEqual({
+          role,
+          method,
+          path,
+          isRefused: !expectedToPass(access, role),
+        });
+      }
+    }
+  });
+
+  test('that changes something refuses a form of another site, and one that does not say where it comes from', async () => {
+    const { browser, url } = await startConsole();
+    const { post, cookie } = await browser('alice', [...roles]);
+    for (const { method, path } of routes) {
+      if (method === 'GET') continue;
+      const strange = [
+        { origin: 'https://evil.example' },
+        { 'sec-fetch-site': 'cross-site' },
+        { 'sec-fetch-site': 'none' },
+      ];
+      for (const headers of strange) expect((await post(pathOf(path), {}, headers)).status).toBe(403);
+      const silent = await fetch(`${url}${pathOf(path)}`, { method: 'POST', headers: { cookie } });
+      expect(silent.status).toBe(403);
+    }
+  });
+
+  test('that changes something is not there where the console is read-only', async () => {
+    const { browser } = await startConsole({ address: { isReadOnly: true } });
+    const { post } = await browser('alice', [...roles]);
+    for (const { method, path, changes } of routes) {
+      if (method === 'GET') continue;
+      const { status } = await post(pathOf(path));
+      expect({ path, isThere: status !== 404 }).toEqual({ path, isThere: changes !== true });
+    }
+  });
+});

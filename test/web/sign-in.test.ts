@@ -1,0 +1,110 @@
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { describe, expect, test } from 'vitest';
+import { hourMs } from '../../src/model/time.ts';
+import { sessionLimits } from '../../src/people/sessions.ts';
+import { startConsole } from '../support/console.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+
+const password = 'correct horse battery staple';
+
+describe('the first account', () => {
+  test('is made with the link of the terminal, which works once, and is signed in', async () => {
+    const { browser, first, people } = await startConsole({ isFirst: true });
+    const { get, post } = await browser('nobody', null);
+    expect((await get('/first/guessed')).status).toBe(404);
+    expect(await (await get(first?.path ?? '')).text()).toContain('The first account');
+    expect((await post(first?.path ?? '', { name: 'Anna', new: 'short', again: 'short' })).status).toBe(422);
+    const made = await post(first?.path ?? '', { name: 'Anna', new: password, again: password });
+    expect(made.status).toBe(303);
+    const cookie = made.headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect(await (await get('/', { cookie })).text()).toContain('anna');
+    expect((await people.account('anna'))?.roles).toContain('admin');
+    expect((await post(first?.path ?? '', { name: 'eve', new: password, again: password })).status).toBe(404);
+  });
+});
+
+describe('signing in', () => {
+  test('gives a cookie that only this host gets, that scripts cannot read, and leads to the page that was asked for', async () => {
+    const { browser, first } = await startConsole({ isFirst: true });
+    const { post, get } = await browser('nobody', null);
+    await post(first?.path ?? '', { name: 'anna', new: password, again: password });
+    const away = await get('/runs?status=failed');
+    expect(away.headers.get('location')).toBe('/sign-in?next=%2Fruns%3Fstatus%3Dfailed');
+    const refused = await post('/sign-in', { name: 'anna', password: 'wrong' });
+    expect(refused.status).toBe(401);
+    const next = '/runs?status=failed';
+    const signedIn = await post('/sign-in', { name: 'Anna', password, next });
+    expect(signedIn.headers.get('location')).toBe(next);
+    expect(signedIn.headers.get('set-cookie')).toMatch(
+      /^__Host-admin-mirror=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Strict$/,
+    );
+    const elsewhere = await post('/sign-in', { name: 'anna', password, next: '//evil.example/' });
+    expect(elsewhere.headers.get('location')).toBe('/');
+  });
+});
+
+describe('a session', () => {
+  test('ends by itself after an hour without a request, and after twelve whatever is done', async () => {
+    let now = sandboxNow;
+    const { browser } = await startConsole({ clock: { now: () => now } });
+    const idle = await browser('idle', ['reader']);
+    const busy = await browser('busy', ['reader']);
+    const status = async ({ get }: typeof idle): Promise<number> => (await get('/')).status;
+    now += sessionLimits.idleMs - 1;
+    expect([await status(busy), await status(idle)]).toEqual([200, 200]);
+    for (let spent = now - sandboxNow; spent < sessionLimits.absoluteMs - hourMs; spent += hourMs / 2) {
+      now += hourMs / 2;
+      expect(await status(busy)).toBe(200);
+    }
+    expect(await status(idle)).toBe(303);
+    now = sandboxNow + sessionLimits.absoluteMs;
+    expect(await status(busy)).toBe(303);
+  });
+
+  test('ends with the account, with a new password, with signing out, and by an admin', async () => {
+    const { browser, people } = await startConsole();
+    const admin = await browser('boss', ['admin']);
+    for (const [name, end] of Object.entries({
+      disabled: () => people.setState('disabled', 'disabled'),
+      changed: () => people.setPassword('changed', 'no hash'),
+      ended: () => admin.post('/people/ended/sign-out'),
+    })) {
+      const { get } = await browser(name, ['reader']);
+      expect((await get('/')).status).toBe(200);
+      await end();
+      expect((await get('/')).status).toBe(303);
+    }
+    const own = await browser('own', ['reader']);
+    await own.post('/sign-out');
+    expect((await own.get('/')).status).toBe(303);
+  });
+});
+
+describe('the console', () => {
+  test('is not shown under a name that is not its own, so that no page of elsewhere can read it', async () => {
+    const { url } = await startConsole();
+    // The client of the platform sets the header itself.
+    const [response] = (await once(request(url, { headers: { host: 'rebound.example' } }).end(), 'response')) as [
+      IncomingMessage,
+    ];
+    const body = await text(response);
+    expect({ status: response.statusCode, body }).toEqual({
+      status: 403,
+      body: 'this console is not known by that name\n',
+    });
+  });
+
+  test('lets pages load nothing but its own style, script and pictures', async () => {
+    const { browser } = await startConsole();
+    const { get } = await browser('nobody', null);
+    const policy = (await get('/sign-in')).headers.get('content-security-policy');
+    expect(policy).toMatch(/^default-src 'none';/);
+    expect(policy).not.toMatch(/unsafe|\*|https?:/);
+  });
+
+  test('does not listen where other machines can connect, without TLS', async () => {
+    await expect(startConsole({ address: { host: '0.0.0.0' } })).rejects.toThrow('without TLS');
+  });
+});

@@ -1,6 +1,7 @@
 /** The stylesheet, the script and the icon, read once and named by what is in them, so that browsers may keep them for ever. */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { readRegularFile } from '../model/read-file.ts';
 
 export interface Asset {
   /** `/assets/console-1f3a….css` */
@@ -16,7 +17,7 @@ const types = {
 } as const;
 
 function asset(name: string, kind: keyof typeof types, isNamedByContent: boolean): Asset {
-  const bytes = readFileSync(new URL(`./assets/${name}.${kind}`, import.meta.url));
+  const { bytes } = readRegularFile(fileURLToPath(new URL(`./assets/${name}.${kind}`, import.meta.url)));
   const mark = isNamedByContent ? `-${createHash('sha256').update(bytes).digest('hex').slice(0, 12)}` : '';
   return { path: `/assets/${name}${mark}.${kind}`, type: types[kind], bytes };
 }

@@ -1,5 +1,6 @@
 /** Pages are made of templates that escape every value they are given; nothing else in this room makes markup. */
 import { html as template, type SafeHtml } from '@remix-run/html-template';
+import { counted } from '../model/counted.ts';
 import { parseInstant, type Timestamp } from '../model/time.ts';
 
 export type Html = SafeHtml;
@@ -44,15 +45,9 @@ const units = [
 export function ageWords(ms: number): string {
   for (const [unit, size] of units) {
     const count = Math.floor(Math.abs(ms) / size);
-    if (count >= 1) return `${count} ${unit}${count === 1 ? '' : 's'} ${ms < 0 ? 'ahead' : 'ago'}`;
+    if (count >= 1) return `${counted(count, unit)} ${ms < 0 ? 'ahead' : 'ago'}`;
   }
   return 'just now';
-}
-
-const grouped = new Intl.NumberFormat('en-US');
-
-export function countText(count: number | bigint): string {
-  return grouped.format(count);
 }
 
 export interface Column<Row> {

@@ -2,7 +2,6 @@
  * The console over HTTP: who may ask, what they may ask for, and how a page gets to them. What stands on a page is in
  * pages/; who may see it is in the table of routes. Section "The console" of docs/architecture.md.
  */
-import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import cookie from '@fastify/cookie';
@@ -13,6 +12,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { FileError, OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { isLoopback } from '../model/loopback.ts';
+import { readRegularFile } from '../model/read-file.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import { loadAssets } from './assets.ts';
 import { problemTag } from './html.ts';
@@ -289,7 +289,7 @@ function checkAddress(address: ConsoleAddress): void {
 function pemOf({ certificate, key }: { readonly certificate: string; readonly key: string }) {
   const read = (file: string): Buffer => {
     try {
-      return readFileSync(file);
+      return readRegularFile(file).bytes;
     } catch (error) {
       throw explainFileError(error, 'read', file) ?? error;
     }

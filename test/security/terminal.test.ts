@@ -96,6 +96,15 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['verify', bad, 'refusing'],
   ],
   backup: [['backup', hostile]],
+  audit: [['audit'], ['audit', '--person', hostile]],
+  people: [
+    ['people', 'list'],
+    ['people', 'disable', hostile],
+  ],
+  serve: [
+    ['serve', '--listen', hostile],
+    ['serve', '--behind-proxy', hostile],
+  ],
   forget: [
     ['forget', hostile],
     ['forget', '2', '--dry-run'],

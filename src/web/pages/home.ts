@@ -1,13 +1,13 @@
 /** The first page: how fresh everything is, what is wrong and what to do, what runs, and which batches wait for the reader. */
 import { openStatus } from '../../mirror/open-status.ts';
 import type { MirrorStatus } from '../../mirror/status.ts';
-import { counted } from '../../model/counted.ts';
+import { counted, grouped } from '../../model/counted.ts';
 import { FileError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { resourceNames } from '../../model/resources.ts';
 import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../../worker/open-status.ts';
 import { type StatusProblem, statusProblems } from '../../worker/status-problems.ts';
-import { ageTag, countText, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { ageTag, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { page, type Reply, type Visit } from '../route.ts';
 import { runState } from './runs.ts';
@@ -56,7 +56,7 @@ function freshnessTag({ resources }: MirrorStatus, { freshness }: WorkerStatus, 
         const open = open_problems.length;
         return html`<li class="card">
           <h3>${name}</h3>
-          <div class="big">${countText(live)}</div>
+          <div class="big">${grouped(live)}</div>
           <div>${stateTag(state, isFresh ? 'good' : 'bad')} ${ageTag(fresh_as_of, clock.now())}</div>
           <p class="soft">
             ${
@@ -82,7 +82,7 @@ function runsTag({ runs, running }: MirrorStatus, { link }: Visit): Html {
         { head: 'Began', cell: ({ started_at }) => timeTag(started_at) },
         { head: 'Run', cell: ({ run }) => html`<a href="${link(`/runs/${run}`)}">${run}</a>` },
         { head: 'Outcome', cell: ({ status }) => runState(status) },
-        { head: 'Requests', cell: ({ requests }) => countText(requests), isNumber: true },
+        { head: 'Requests', cell: ({ requests }) => grouped(requests), isNumber: true },
       ],
       runs,
       'Nothing was read yet.',

@@ -1,9 +1,10 @@
 /** What the syncs did: the list of runs, and one of them while it goes on and after. */
+import { grouped } from '../../model/counted.ts';
 import { actorText } from '../../model/actor.ts';
 import { withReleases } from '../../model/releases.ts';
 import { openMirrorStoreForReading } from '../../mirror/store/mirror-store.ts';
 import type { ResourceReport, RunReport, RunStatus } from '../../store/mirror-types.ts';
-import { countText, html, type Html, stateTag, tableTag, timeTag } from '../html.ts';
+import { html, type Html, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { page, type Reply, type Visit } from '../route.ts';
 
@@ -39,7 +40,7 @@ export async function runsPage({ query, link }: Visit, { settings }: ConsolePort
         { head: 'Run', cell: ({ run }) => html`<a href="${link(`/runs/${run}`)}">${run}</a>` },
         { head: 'By', cell: ({ actor }) => (actor === null ? null : actorText(actor)) },
         { head: 'Outcome', cell: ({ status }) => runState(status) },
-        { head: 'Requests', cell: ({ requests }) => countText(requests), isNumber: true },
+        { head: 'Requests', cell: ({ requests }) => grouped(requests), isNumber: true },
       ],
       shown,
       'There is no such run.',

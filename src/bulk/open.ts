@@ -1,10 +1,46 @@
-/** What bulk reads of the mirror that the settings name. */
+/** What planning and sending are opened with, as the settings say: on the command line and in the console alike. */
 import { existsSync } from 'node:fs';
+import type { Client } from '../api/client.ts';
+import { openApi } from '../api/open.ts';
+import { openJournal } from '../journal/open.ts';
+import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { Settings, Surroundings } from '../settings/settings.ts';
 import { type JournalMemory, openJournalMemory as openMemory } from './journal-memory.ts';
+import type { PlanPorts } from './plan.ts';
 import { openUserDirectory, type UserDirectory } from './user-directory.ts';
+
+export interface BulkPorts extends PlanPorts {
+  readonly client: Client;
+  /** Null where there is no mirror, and in a rehearsal. */
+  readonly memory: JournalMemory | null;
+}
+
+/**
+ * The journal, the server and the mirror, ready to plan and to send.
+ * @param rehearsal the journal is one for this run alone, of which the mirror must know nothing
+ */
+export async function openBulkPorts(
+  { settings, log, clock, signal }: Surroundings,
+  actor: Actor,
+  releases: Releases,
+  rehearsal = false,
+): Promise<BulkPorts> {
+  const client = openApi({ settings, log, clock }, releases);
+  const { maxRow, maxTotal, maxDay, maxRows, againWithinMs } = settings.bulk;
+  return {
+    journal: await openJournal(settings, actor, clock, releases),
+    client,
+    directory: openDirectory(settings, releases),
+    memory: rehearsal ? null : openJournalMemory(settings, clock, releases),
+    clock,
+    signal,
+    concurrency: settings.api.concurrency,
+    pageSize: settings.api.pageSize,
+    rules: { caps: { maxRow, maxTotal, maxDay, maxRows }, againWithinMs },
+  };
+}
 
 /** The mirror, to find users in; null where there is none. */
 export function openDirectory(settings: Settings, releases: Releases): UserDirectory | null {
@@ -14,7 +50,7 @@ export function openDirectory(settings: Settings, releases: Releases): UserDirec
 }
 
 /** What the mirror remembers of the journal; null where there is no mirror. */
-export function openJournalMemory(settings: Settings, clock: Clock, releases: Releases): JournalMemory | null {
+function openJournalMemory(settings: Settings, clock: Clock, releases: Releases): JournalMemory | null {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;
   return releases.add(openMemory(mirror, clock));

@@ -3,8 +3,10 @@ import { Big } from 'big.js';
 import type { Head } from '../journal/chain.ts';
 import type { Batch, BatchState, Intent, Journal, JournalProblem, RowChange } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
+import { counted } from '../model/counted.ts';
 import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
-import { type Counts, countsOf } from './intent.ts';
+import type { Action } from './action.ts';
+import { countNames, type Counts, countsOf } from './intent.ts';
 
 export interface BatchReport {
   readonly batch: string;
@@ -98,6 +100,36 @@ export async function recordOf(journal: Pick<Journal, 'people' | 'head'>, { batc
 /** What a person types to approve money: where some is added and some taken, the net alone says little. */
 export function typedTotal({ net, gross, users }: Pick<BatchReport, 'net' | 'gross' | 'users'>): string {
   return new Big(net).abs().eq(gross) ? net : `${net} / ${gross} / ${users}`;
+}
+
+/** What somebody types to send the batch, and what that does, in words: `send 2 rows with a net total of 5.50 to https://…`. */
+export async function consentQuestion(
+  journal: ReportJournal,
+  batch: Batch,
+  action: Pick<Action, 'typed'>,
+  address: string,
+): Promise<{ readonly doing: string; readonly typed: string }> {
+  const report = await reportOf(journal, batch);
+  const { net, gross, users, counts } = report;
+  const left = counts.invalid === 0 ? '' : ` (${counts.invalid} invalid are left out)`;
+  const total = typedTotal(report);
+  const typed = action.typed === 'net' ? total : String(counts.planned);
+  const both = total === net ? ` with a net total of ${net}` : ` (net ${net}, ${gross} moved up and down, ${counted(users, 'user')})`;
+  return { doing: `send ${counted(counts.planned, 'row')}${left}${action.typed === 'net' ? both : ''} to ${address}`, typed };
+}
+
+/** `3 planned, 1 invalid`; what there is none of is left out. */
+export function countWords({ counts }: Pick<BatchReport, 'counts'>): string {
+  const words = countNames.filter((name) => counts[name] > 0).map((name) => `${number.format(counts[name])} ${name}`);
+  return words.join(', ') || 'no rows';
+}
+
+const number = new Intl.NumberFormat('en-US');
+
+/** `0.00, gross 1000.00, 2 users`; where all go one way, the gross says nothing more. */
+export function totalWords(net: string, gross: string, users: number): string {
+  const both = net.replace('-', '') === gross ? net : `${net}, gross ${gross}`;
+  return `${both}, ${counted(users, 'user')}`;
 }
 
 /** A batch whose process died is stopped, whatever it wrote last. */

@@ -17,8 +17,9 @@ import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
 import { type BatchRecord, type BatchReport, recordOf, reportOf } from './report.ts';
+import { ownCells } from './review.ts';
 import { limits } from './sheet/limits.ts';
-import { ownCells, type Table, type TableCell, tableFormats, type TableWriter } from './table.ts';
+import { type Table, type TableCell, tableFormats, type TableWriter } from '../model/table.ts';
 
 /** Besides the columns of the file. */
 export const ourColumns: readonly string[] = [

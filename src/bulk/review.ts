@@ -5,7 +5,7 @@
 import type { Big } from 'big.js';
 import type { Batch, Intent, Journal } from '../journal/port.ts';
 import { changeBetween, moneyText } from '../model/money.ts';
-import { ownCells, type Table, type TableCell } from './table.ts';
+import type { Table, TableCell } from '../model/table.ts';
 
 /** As `--json` has it; the shape is part of the contract with scripts. */
 export interface ReviewRow {
@@ -44,6 +44,15 @@ export function reviewRow(intent: Intent): ReviewRow {
   };
 }
 
+const longestWords = 40;
+
+/** The first parameters in their order, as `add 5.00 Refund`. */
+export function parameterWords(parameters: Readonly<Record<string, unknown>>): string {
+  const words = Object.values(parameters).filter((value) => typeof value === 'string' || typeof value === 'number');
+  const text = words.join(' ').replaceAll(/\p{Cc}+/gu, ' ');
+  return text.length > longestWords ? `${text.slice(0, longestWords - 1)}…` : text;
+}
+
 /** Rows that deserve a look, the largest changes first. */
 export async function notedRows(journal: Pick<Journal, 'notedIntents'>, batch: string): Promise<ReviewRow[]> {
   const sized: { readonly row: ReviewRow; readonly size: Big | null }[] = [];
@@ -68,6 +77,11 @@ const reviewColumns = [
   '_state',
   '_problem',
 ] as const;
+
+/** The cells of a row of the file, one for each of its columns. */
+export function ownCells(cells: readonly string[], columns: readonly string[]): TableCell[] {
+  return columns.map((_, at) => cells[at] ?? null);
+}
 
 /** The plan as a sheet: rows that deserve a look on top, the others below them in the order of the file. */
 export function reviewTable(

@@ -12,12 +12,23 @@ import {
   KeyRefusedError,
   OperatorError,
   OutcomeUnknownError,
+  UsageError,
 } from '../model/errors.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import type { Action } from './action.ts';
-import { claimRows, type Consent } from './claim.ts';
+import {
+  type Again,
+  approvedBefore,
+  checkClaimable,
+  checkFile,
+  checkServer,
+  claimRows,
+  type Consent,
+  type Rules,
+} from './claim.ts';
 import { countNameOf, isOpen } from './intent.ts';
 import { checkMemory } from './journal-memory.ts';
+import type { LiveClient } from './live-users.ts';
 import type { BatchReport } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
@@ -60,6 +71,41 @@ export async function sendBatch(
     const stop = await new Run({ ...ports, batch: claimed, action, options }).all();
     return ended(ports, batch, stop);
   });
+}
+
+interface SendableChecks {
+  /** Where the batch's file is now; null where nobody can say. */
+  readonly file: string | null;
+  readonly again: Again;
+  readonly acceptJournal: boolean;
+}
+
+/**
+ * Throws where a batch that nobody has sent yet must not go out. All of it is looked at again when the rows are claimed;
+ * here, so that nobody is asked to type a total for what is refused then.
+ */
+export async function checkSendable(
+  ports: Pick<SendingPorts, 'journal' | 'memory' | 'clock' | 'signal'> & { readonly client: LiveClient; readonly rules: Rules },
+  batch: Batch,
+  { file, again, acceptJournal }: SendableChecks,
+): Promise<void> {
+  const { journal, client, rules, clock, signal } = ports;
+  await checkFree(journal, batch);
+  if (batch.state !== 'planned') throw approvedBefore(batch.batch);
+  const { planned = 0 } = await journal.counts(batch.batch);
+  if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
+  checkFile(batch, file);
+  await checkServer(batch, client, signal);
+  await checkMemory(ports, acceptJournal);
+  await checkClaimable(journal, batch, { ...rules, again }, clock);
+}
+
+/** Throws LockHeldError where another process is at the batch. */
+async function checkFree(journal: Journal, { batch }: Batch): Promise<void> {
+  if ((await journal.lockOwner(batch)) === undefined) return;
+  // Says who it is; the lock is not kept while somebody is asked.
+  await journal.acquireLock(batch);
+  await journal.releaseLock(batch);
 }
 
 /** Looks for every row of the batch on the server and records what is found; sends nothing. */

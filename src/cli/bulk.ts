@@ -1,7 +1,7 @@
 /** `bulk`: many changes from a file, planned, approved, sent once and accounted for. */
 import { Argument, type Command, Option } from 'commander';
 import { actionNames, actionOf } from '../bulk/actions.ts';
-import { tableFormats } from '../bulk/table.ts';
+import { tableFormats } from '../model/table.ts';
 import {
   addAgainFlags,
   addPagerFlag,

@@ -4,6 +4,7 @@ import type { CliContext } from './context.ts';
 import { printNote } from './output.ts';
 import { screenOf } from './sieve.ts';
 import { InterruptedError, UsageError } from '../model/errors.ts';
+import { isSameTotal } from '../model/money.ts';
 import { harmless } from '../model/terminal-text.ts';
 
 export interface Terminal {
@@ -63,14 +64,8 @@ export async function promptForConsent(context: CliContext, question: Question, 
   );
   context.signal.throwIfAborted();
   if (isCancel(response)) throw new InterruptedError('SIGINT');
-  const yesSaid = typeof response === 'string' ? plainest(response) === plainest(typed ?? '') : response;
+  const yesSaid = typeof response === 'string' ? isSameTotal(response, typed ?? '') : response;
   if (!yesSaid) throw new UsageError('it was not confirmed; nothing was done');
-}
-
-/** `8666.4` says the same as `8666.40`, and spaces around numbers say nothing. */
-function plainest(typed: string): string {
-  const parts = typed.split('/').map((part) => part.trim().replace(/^(-?\d+)(?:\.0*|(\.\d*[1-9])0*)$/, '$1$2'));
-  return parts.join('/');
 }
 
 /** ` (profile staging)`; nothing where there are no profiles. */

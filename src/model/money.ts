@@ -81,3 +81,13 @@ export interface Caps {
 
 /** For what takes rows back: it can be no more than what went out under the bounds. */
 export const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxDay: undefined, maxRows: undefined };
+
+/** Whether what somebody typed is that total: `8666.4` says the same as `8666.40`, and spaces around numbers say nothing. */
+export function isSameTotal(typed: string, total: string): boolean {
+  const plainest = (text: string): string =>
+    text
+      .split('/')
+      .map((part) => part.trim().replace(/^(-?\d+)(?:\.0*|(\.\d*[1-9])0*)$/, '$1$2'))
+      .join('/');
+  return plainest(typed) === plainest(total);
+}

@@ -1,7 +1,7 @@
 /** `bulk status`, `results` and `resolve`: what became of a batch, and a person's word on it. */
 import { resolve } from 'node:path';
 import { counted } from '../../model/counted.ts';
-import type { TableFormat } from '../../bulk/table.ts';
+import type { TableFormat } from '../../model/table.ts';
 import { openStates } from '../../bulk/intent.ts';
 import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
@@ -17,7 +17,7 @@ import { withJournal } from './world.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { type BatchReport, recordOf, reportOf } from '../../bulk/report.ts';
 import { writeResults } from '../../bulk/results.ts';
-import { tableWriter } from './table-file.ts';
+import { tableWriter } from '../../data/table-file.ts';
 import * as words from './words.ts';
 import { totalLines } from './words.ts';
 

@@ -23,7 +23,7 @@ import { type BulkPorts, openBulk } from './world.ts';
 import { checkNotRepeated, termsOf } from '../../bulk/claim.ts';
 import { usersOfRows } from '../../bulk/find-users.ts';
 import { openDirectory } from '../../bulk/open.ts';
-import { reportOf } from '../../bulk/report.ts';
+import { countWords, reportOf } from '../../bulk/report.ts';
 import * as words from './words.ts';
 import { openJournalForReading } from '../../journal/open.ts';
 import { type Releases, withReleases } from '../../model/releases.ts';
@@ -66,7 +66,7 @@ export async function runRehearsal(
       const lines = [
         '',
         ...words.totalLines(context, report),
-        `rows      ${count.toLocaleString('en')}: ${words.countWords(report)}`,
+        `rows      ${count.toLocaleString('en')}: ${countWords(report)}`,
         ...words.problemLines(context, report),
         '',
         reported,

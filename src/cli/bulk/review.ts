@@ -1,7 +1,7 @@
 /** Every row of a batch: on the terminal through the pager, in `--json`, and as a sheet. */
 import { existsSync } from 'node:fs';
 import { extname, resolve } from 'node:path';
-import { type TableFormat, tableFormats } from '../../bulk/table.ts';
+import { type TableFormat, tableFormats } from '../../model/table.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import type { CliContext } from '../context.ts';
@@ -9,7 +9,7 @@ import { printNote, printWarning } from '../output.ts';
 import { refuseOwnFiles } from '../own-files.ts';
 import { tableRoom, writePaged } from '../pager.ts';
 import { notedRows, type ReviewRow, reviewRow, reviewTable } from '../../bulk/review.ts';
-import { tableWriter } from './table-file.ts';
+import { tableWriter } from '../../data/table-file.ts';
 import { lookLines, rowLines } from './words.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 

@@ -2,7 +2,7 @@
 import { counted } from '../../model/counted.ts';
 import type { Action } from '../../bulk/action.ts';
 import { UsageError } from '../../model/errors.ts';
-import type { Batch, Journal } from '../../journal/port.ts';
+import type { Batch } from '../../journal/port.ts';
 import { promptForConsent, noteProfile } from '../consent.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
@@ -11,10 +11,9 @@ import { notePlan, planFile } from './plan.ts';
 import { type BulkPorts, fileOf, openBulk } from './world.ts';
 import { realSleep } from '../../api/transmission.ts';
 import { actionOf } from '../../bulk/actions.ts';
-import { approvedBefore, batchOf, checkClaimable, checkFile, checkServer, type Consent } from '../../bulk/claim.ts';
-import { checkMemory } from '../../bulk/journal-memory.ts';
-import { type BatchReport, reportOf, typedTotal } from '../../bulk/report.ts';
-import { endError, reconcileBatch, sendBatch } from '../../bulk/send-batch.ts';
+import { batchOf, checkServer, type Consent } from '../../bulk/claim.ts';
+import { type BatchReport, consentQuestion, reportOf } from '../../bulk/report.ts';
+import { checkSendable, endError, reconcileBatch, sendBatch } from '../../bulk/send-batch.ts';
 import { openBulkWatch } from './progress.ts';
 import { reportLines } from './words.ts';
 import { withReleases } from '../../model/releases.ts';
@@ -85,27 +84,12 @@ async function apply(
   action: Action,
   flags: SendFlags,
 ): Promise<void> {
-  const { journal, client, rules, clock } = ports;
-  await checkFree(journal, batch);
-  if (batch.state !== 'planned') throw approvedBefore(batch.batch);
-  const { planned = 0 } = await journal.counts(batch.batch);
-  if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
-  checkFile(batch, fileOf(context, batch));
-  await checkServer(batch, client, context.signal);
+  const { rules } = ports;
   const again = againOf(flags);
-  // Looked at again when the rows are claimed; here, so that nobody is asked for what is refused then.
-  await checkMemory(ports, flags.acceptJournal === true);
-  await checkClaimable(journal, batch, { ...rules, again }, clock);
+  const isAccepted = flags.acceptJournal === true;
+  await checkSendable(ports, batch, { file: fileOf(context, batch), again, acceptJournal: isAccepted });
   const approved = await approve(context, ports, batch, action, flags);
   await sendAndReport(context, ports, batch, action, flags, { ...rules, again, approved });
-}
-
-/** Throws LockHeldError where another process is at the batch. */
-async function checkFree(journal: Journal, { batch }: Batch): Promise<void> {
-  if ((await journal.lockOwner(batch)) === undefined) return;
-  // Says who it is; the lock is not kept while somebody is asked.
-  await journal.acquireLock(batch);
-  await journal.releaseLock(batch);
 }
 
 /** Throws a UsageError where nobody approves. Gives how it was approved. */
@@ -128,22 +112,9 @@ async function approve(
       advice: `Look at the plan, then run \`admin-mirror bulk apply ${batch.batch} --approve ${batch.hash}\`.`,
     });
   }
-  const { planned = 0, invalid = 0 } = await journal.counts(batch.batch);
-  const left = invalid === 0 ? '' : ` (${invalid} invalid are left out)`;
-  const rows = counted(planned, 'row');
-  const [typed, total] = action.typed === 'net' ? await netWords(journal, batch) : [String(planned), ''];
-  const doing = `send ${rows}${left}${total} to ${client.address}`;
-  await promptForConsent(context, { doing, typed }, false);
-  return `by typing ${typed}`;
-}
-
-/** What is typed, and what it is, in words. */
-async function netWords(journal: Journal, batch: Batch): Promise<[typed: string, words: string]> {
-  const report = await reportOf(journal, batch);
-  const { net, gross, users } = report;
-  const typed = typedTotal(report);
-  if (typed === net) return [typed, ` with a net total of ${net}`];
-  return [typed, ` (net ${net}, ${gross} moved up and down, ${counted(users, 'user')})`];
+  const question = await consentQuestion(journal, batch, action, client.address);
+  await promptForConsent(context, question, false);
+  return `by typing ${question.typed}`;
 }
 
 /** @param consent null where nothing is to be sent, and every row is only looked for */

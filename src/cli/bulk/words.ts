@@ -1,7 +1,6 @@
 /** A batch in words: what a person reads where a script reads `--json`. */
-import { countNames } from '../../bulk/intent.ts';
-import type { BatchRecord, BatchReport, TypeTotal } from '../../bulk/report.ts';
-import { reviewRow, type ReviewRow } from '../../bulk/review.ts';
+import { type BatchRecord, type BatchReport, countWords, totalWords, type TypeTotal } from '../../bulk/report.ts';
+import { parameterWords, reviewRow, type ReviewRow } from '../../bulk/review.ts';
 import { asyncTableText } from '../../data/text-table.ts';
 import type { Intent } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
@@ -15,12 +14,6 @@ const number = new Intl.NumberFormat('en-US');
 
 /** Rows, problems and warnings that a screen shows; all of them are in the results. */
 const mostLines = 25;
-
-/** `3 planned, 1 invalid`; what there is none of is left out. */
-export function countWords({ counts }: BatchReport): string {
-  const words = countNames.filter((name) => counts[name] > 0).map((name) => `${number.format(counts[name])} ${name}`);
-  return words.join(', ') || 'no rows';
-}
 
 export function reportLines(context: CliContext, report: BatchReport): string[] {
   const { batch, action, file, rows, state } = report;
@@ -50,12 +43,6 @@ export function totalLines(context: CliContext, report: BatchReport): string[] {
             'made twice: look at the users on the server before you send more',
         ]),
   ];
-}
-
-/** `0.00, gross 1000.00, 2 users`; where all go one way, the gross says nothing more. */
-function totalWords(net: string, gross: string, users: number): string {
-  const both = net.replace('-', '') === gross ? net : `${net}, gross ${gross}`;
-  return `${both}, ${counted(users, 'user')}`;
 }
 
 /** The batch in one line, among others. */
@@ -144,7 +131,7 @@ export function rowLines(rows: AsyncIterable<Intent>, room?: number): AsyncGener
 async function* cellsOf(rows: AsyncIterable<Intent>): AsyncGenerator<Row> {
   for await (const intent of rows) {
     const { row, user_id: user, username, email, before, after, state, notes, problem } = reviewRow(intent);
-    const what = intent.parameters === null ? '' : wordsOf(intent.parameters);
+    const what = intent.parameters === null ? '' : parameterWords(intent.parameters);
     const note = [...notes, ...(problem === null ? [] : [problem])].join('; ');
     yield [row, user ?? intent.subject, username, email, what, before, after, state.replace('_', ' '), note];
   }
@@ -168,13 +155,4 @@ async function* taken<T>(all: AsyncIterable<T>, most: number): AsyncGenerator<T>
     count += 1;
     if (count === most) return;
   }
-}
-
-const longestWords = 40;
-
-/** The first parameters in their order, as `add 5.00 Refund`. */
-function wordsOf(parameters: Readonly<Record<string, unknown>>): string {
-  const words = Object.values(parameters).filter((value) => typeof value === 'string' || typeof value === 'number');
-  const text = words.join(' ').replaceAll(/\p{Cc}+/gu, ' ');
-  return text.length > longestWords ? `${text.slice(0, longestWords - 1)}…` : text;
 }

@@ -1,52 +1,31 @@
 /** What the parts of `bulk` are opened with. */
 import { resolve } from 'node:path';
-import type { Client } from '../../api/client.ts';
-import type { JournalMemory } from '../../bulk/journal-memory.ts';
-import type { PlanPorts } from '../../bulk/plan.ts';
+import { type BulkPorts as Ports, openBulkPorts } from '../../bulk/open.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
-import { systemClock } from '../../model/time.ts';
-import type { CliContext } from '../context.ts';
-import { openDirectory, openJournalMemory } from '../../bulk/open.ts';
-import { openLog } from '../logger.ts';
-import { openJournal, openJournalForReading } from '../../journal/open.ts';
-import { openApi } from '../../api/open.ts';
+import { openJournalForReading } from '../../journal/open.ts';
 import { type Releases, withReleases } from '../../model/releases.ts';
+import { systemClock } from '../../model/time.ts';
 import type { Surroundings } from '../../settings/settings.ts';
+import type { CliContext } from '../context.ts';
+import { openLog } from '../logger.ts';
 
-export interface BulkPorts extends PlanPorts {
-  readonly client: Client;
-  /** Null where there is no mirror, and in a rehearsal. */
-  readonly memory: JournalMemory | null;
+export interface BulkPorts extends Ports {
   readonly surroundings: Surroundings;
   /** From now on, the lines of the log are about that batch. */
   readonly about: (batch: string) => void;
 }
 
-/**
- * The journal, the server and the mirror, ready to plan and to send.
- * @param rehearsal the journal is one for this run alone, of which the mirror must know nothing
- */
+/** @param rehearsal the journal is one for this run alone, of which the mirror must know nothing */
 export async function openBulk(context: CliContext, releases: Releases, rehearsal = false): Promise<BulkPorts> {
-  const settings = context.settings();
   let batch: string | undefined;
   const log = await openLog(context, () => ({ batch }));
-  const surroundings = { settings, log, clock: systemClock, signal: context.signal };
-  const client = openApi(surroundings, releases);
-  const { maxRow, maxTotal, maxDay, maxRows, againWithinMs } = settings.bulk;
+  const surroundings = { settings: context.settings(), log, clock: systemClock, signal: context.signal };
   return {
+    ...(await openBulkPorts(surroundings, context.actor(), releases, rehearsal)),
     surroundings,
     about: (name) => {
       batch = name;
     },
-    journal: await openJournal(settings, context.actor(), systemClock, releases),
-    client,
-    directory: openDirectory(settings, releases),
-    memory: rehearsal ? null : openJournalMemory(settings, systemClock, releases),
-    clock: systemClock,
-    signal: context.signal,
-    concurrency: settings.api.concurrency,
-    pageSize: settings.api.pageSize,
-    rules: { caps: { maxRow, maxTotal, maxDay, maxRows }, againWithinMs },
   };
 }
 

@@ -19,8 +19,3 @@ export interface TableWriter {
   readonly format: TableFormat;
   readonly chunks: (table: Table) => AsyncIterable<Uint8Array>;
 }
-
-/** The cells of a row of the file, one for each of its columns. */
-export function ownCells(cells: readonly string[], columns: readonly string[]): TableCell[] {
-  return columns.map((_, at) => cells[at] ?? null);
-}

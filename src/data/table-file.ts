@@ -1,9 +1,9 @@
 /** Tables of `bulk` as files: CSV that every spreadsheet program reads as UTF-8, and Excel workbooks. */
-import type { Table, TableCell, TableFormat, TableWriter } from '../../bulk/table.ts';
-import { fileChunks } from '../../data/export.ts';
-import { rowsSource } from '../../data/source.ts';
-import { guardedText } from '../../store/files/csv.ts';
-import type { Cell, Row } from '../../store/reading-types.ts';
+import type { Table, TableCell, TableFormat, TableWriter } from '../model/table.ts';
+import { fileChunks } from './export.ts';
+import { rowsSource } from './source.ts';
+import { guardedText } from '../store/files/csv.ts';
+import type { Cell, Row } from '../store/reading-types.ts';
 
 /** Columns whose text is a number where it looks like one, so that a workbook can sum them. */
 const numeric = new Set(['user_id', 'amount', 'expected_balance', '_balance_before', '_balance_after', '_change']);

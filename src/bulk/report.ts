@@ -114,8 +114,14 @@ export async function consentQuestion(
   const left = counts.invalid === 0 ? '' : ` (${counts.invalid} invalid are left out)`;
   const total = typedTotal(report);
   const typed = action.typed === 'net' ? total : String(counts.planned);
-  const both = total === net ? ` with a net total of ${net}` : ` (net ${net}, ${gross} moved up and down, ${counted(users, 'user')})`;
-  return { doing: `send ${counted(counts.planned, 'row')}${left}${action.typed === 'net' ? both : ''} to ${address}`, typed };
+  const both =
+    total === net
+      ? ` with a net total of ${net}`
+      : ` (net ${net}, ${gross} moved up and down, ${counted(users, 'user')})`;
+  return {
+    doing: `send ${counted(counts.planned, 'row')}${left}${action.typed === 'net' ? both : ''} to ${address}`,
+    typed,
+  };
 }
 
 /** `3 planned, 1 invalid`; what there is none of is left out. */

@@ -85,7 +85,10 @@ interface SendableChecks {
  * here, so that nobody is asked to type a total for what is refused then.
  */
 export async function checkSendable(
-  ports: Pick<SendingPorts, 'journal' | 'memory' | 'clock' | 'signal'> & { readonly client: LiveClient; readonly rules: Rules },
+  ports: Pick<SendingPorts, 'journal' | 'memory' | 'clock' | 'signal'> & {
+    readonly client: LiveClient;
+    readonly rules: Rules;
+  },
   batch: Batch,
   { file, again, acceptJournal }: SendableChecks,
 ): Promise<void> {

@@ -1,9 +1,6 @@
 /** `schedule` without flags: the worker, from the settings to its end. Each job is a child process of its own. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { createInterface } from 'node:readline';
 import { jobVariable } from '../model/actor.ts';
 import { FileError, OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
@@ -16,11 +13,11 @@ import { allSettings, isSecret } from '../settings/table.ts';
 import { openWorker, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
 import type { Watch } from '../worker/watch.ts';
-import type { CommandEnd, RunCommand, Worker, WorkerEvent } from '../worker/worker.ts';
+import type { RunCommand, Worker, WorkerEvent } from '../worker/worker.ts';
+import { commandRunner } from '../worker/command.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { bugText } from './output.ts';
-import { commandFile } from '../model/version.ts';
 import { pasteable } from './pasteable.ts';
 
 /** Writes each event of the worker to the log. */
@@ -84,136 +81,6 @@ function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, fin
   else log.error(fields, `${job} ended as ${outcome}${problem === null ? '' : `: ${problem}`}`);
 }
 
-/** The worker itself ends within ten seconds. */
-const usualPatienceMs = 9 * secondMs;
-
-interface ChildOptions {
-  readonly folder: string;
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  /** `pipe`: the caller reads what it prints; `inherit`: it prints where this process does. */
-  readonly output: 'pipe' | 'inherit';
-  readonly signal: AbortSignal;
-  /** How long it may take to stop in order, ms. */
-  readonly patienceMs?: number;
-}
-
-/**
- * Starts `admin-mirror` with these arguments. Once the signal is aborted the process gets a signal of its own, and
- * is ended when it has not stopped in time. Where this process is killed, it stops in order.
- */
-export function startChild(
-  argv: readonly string[],
-  { folder, environment, output, signal, patienceMs = usualPatienceMs }: ChildOptions,
-): ChildProcess {
-  const child = spawn(process.execPath, [commandFile, ...argv], {
-    cwd: folder,
-    env: environment,
-    // The channel says nothing. It breaks when this process is killed, and the child stops by itself.
-    stdio: ['ignore', output, output, 'ipc'],
-    // In a process group of its own: Ctrl+C reaches it once, through us. A second signal would end it at once.
-    detached: true,
-  });
-  let impatient: NodeJS.Timeout | undefined;
-  const stop = (): void => {
-    const { reason } = signal as { readonly reason: unknown };
-    child.kill(reason instanceof OperatorError && reason.exitCode === 130 ? 'SIGINT' : 'SIGTERM');
-    impatient = setTimeout(endGroup, patienceMs, child);
-  };
-  if (signal.aborted) stop();
-  else signal.addEventListener('abort', stop, { once: true });
-  // A second signal ends this process at once, and them.
-  if (children.size === 0) process.on('exit', endAll);
-  children.add(child);
-  const settle = (): void => {
-    clearTimeout(impatient);
-    signal.removeEventListener('abort', stop);
-    children.delete(child);
-    if (children.size === 0) process.off('exit', endAll);
-  };
-  child.once('close', settle).once('error', settle);
-  return child;
-}
-
-/** Those that run now. */
-const children = new Set<ChildProcess>();
-
-function endAll(): void {
-  for (const child of children) endGroup(child);
-}
-
-function endGroup({ pid }: ChildProcess): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch {
-    // It has ended by itself.
-  }
-}
-
-/** A report is a few KiB; what is longer is none. */
-const longestResponse = 1 << 20;
-
-interface CommandPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
-  /** Given to every command before its own arguments. */
-  readonly globalFlags: () => readonly string[];
-  readonly log: Log;
-}
-
-/** Runs each command as a child process, with --json. */
-function commandRunner({ folder, environment, globalFlags, log }: CommandPorts): RunCommand {
-  return async (commandLine, { job, run }, signal): Promise<CommandEnd> => {
-    const argv = [...globalFlags(), ...commandLine, '--json'];
-    const child = startChild(argv, {
-      folder,
-      environment: { ...environment, [jobVariable]: job },
-      output: 'pipe',
-      signal,
-    });
-    const complaints: string[] = [];
-    let response = '';
-    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      if (response.length <= longestResponse) response += text;
-    });
-    const lines = child.stderr === null ? undefined : createInterface({ input: child.stderr });
-    lines?.on('line', (line) => {
-      if (line.trim() === '') return;
-      const reported = reportedIn(line);
-      if (reported === undefined) complaints.push(line);
-      log[reported?.level ?? 'warn']({ job, job_run: run, ...reported?.fields }, reported?.message ?? line);
-    });
-    const [code, endedBy] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-    const report = parsed(response);
-    return { exitCode: code, report: report ?? null, problem: problemOf(complaints, code, endedBy) };
-  };
-}
-
-const levels: readonly string[] = ['debug', 'info', 'warn', 'error'] satisfies (keyof Log)[];
-
-/** A line of the command's own log; undefined where it is one for people. */
-function reportedIn(line: string) {
-  const reported = parsed(line);
-  if (typeof reported !== 'object' || reported === null) return undefined;
-  const { level, msg, time: _time, ...fields } = reported as Readonly<Record<string, unknown>>;
-  if (typeof level !== 'string' || typeof msg !== 'string') return undefined;
-  return { level: (levels.includes(level) ? level : 'error') as keyof Log, message: msg, fields };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** What the command called an error, without the advice for a person. */
-function problemOf(complaints: readonly string[], code: number | null, endedBy: NodeJS.Signals | null): string | null {
-  if (code === 0) return null;
-  const error = complaints.findLast((line) => line.startsWith('error: '));
-  if (error !== undefined) return error.slice('error: '.length);
-  return endedBy === null ? (complaints.at(-1) ?? null) : `it was ended by ${endedBy}`;
-}
-
 /**
  * Keeps a copy of the config file beside the mirror, and gives its path: a file that is being edited, or was broken since,
  * neither stops tonight's jobs nor changes half of them. SIGHUP brings a new one into force. Throws a FileError.
@@ -259,7 +126,9 @@ export async function work(context: CliContext): Promise<void> {
   const reading = context.reading();
   const flags = givenFlags(reading);
   let config: readonly string[] = [];
-  const runCommand = commandRunner({ folder, environment, log, globalFlags: () => [...flags, ...config] });
+  const run = commandRunner({ folder, environment, log, globalFlags: () => [...flags, ...config] });
+  const runCommand: RunCommand = (commandLine, { job, run: jobRun }, signal) =>
+    run(commandLine, { variables: { [jobVariable]: job }, fields: { job, job_run: jobRun } }, signal);
   const toLog = workerLog(log);
   const emit = (event: WorkerEvent): void => {
     // Before it has started, the copy may be that of another worker.

@@ -21,7 +21,8 @@ import { outcomeOf } from '../worker/worker.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { paint, printJson, printLine, printNote } from './output.ts';
-import { givenFlags, startChild, withoutSecrets, work } from './schedule-work.ts';
+import { startChild } from '../worker/command.ts';
+import { givenFlags, withoutSecrets, work } from './schedule-work.ts';
 
 interface Flags {
   readonly once?: string;

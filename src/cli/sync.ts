@@ -1,6 +1,7 @@
 /** `sync`: brings the mirror up to date. */
 import { existsSync } from 'node:fs';
 import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
+import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import type { DayRange } from '../model/era.ts';
@@ -57,9 +58,9 @@ export function define(program: Command, context: CliContext): void {
 /** Runs a sync, and prints what became of it. Throws why it is not complete. */
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const settings = context.settings();
-  const run = runId(systemClock);
+  const { run = runId(systemClock), account } = startedFor(context.environment);
   const log = await openLog(context, () => ({ run }));
-  const request = { ...requestOf(context, resources, flags), run, actor: context.actor() };
+  const request = { ...requestOf(context, resources, flags), run, actor: { ...context.actor(), account } };
   const { report, error } = await withReleases(async (releases) => {
     const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
     const surroundings = { settings, log, clock: systemClock, signal: context.signal };

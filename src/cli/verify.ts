@@ -1,5 +1,6 @@
 /** `verify`: whether the mirror holds what the server has. Changes no record of either. */
 import { Argument, type Command } from 'commander';
+import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/counted.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
@@ -37,7 +38,7 @@ export function define(program: Command, context: CliContext): void {
 
 async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const settings = context.settings();
-  const run = runId(systemClock);
+  const { run = runId(systemClock) } = startedFor(context.environment);
   const log = await openLog(context, () => ({ run }));
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {

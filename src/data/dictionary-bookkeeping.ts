@@ -55,6 +55,7 @@ export const bookkeeping: readonly TableEntry[] = [
       column('server_total INTEGER?', 'records that the server had; null where it could not be counted'),
       column('fresh_as_of TEXT?', 'every row was seen on the server at or after this time'),
       column('problem TEXT?', 'why it is not complete'),
+      column('expected INTEGER?', 'records that the run set out to read, as far as it knew; null before that is known'),
     ],
     example:
       'SELECT resource, sum(inserted) AS inserted, sum(updated) AS updated, sum(deleted) AS deleted FROM mirror_run_resources GROUP BY resource',

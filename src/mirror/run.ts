@@ -4,7 +4,7 @@ import type { Actor } from '../model/actor.ts';
 import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
-import type { Clock } from '../model/time.ts';
+import { type Clock, secondMs } from '../model/time.ts';
 import { syncLock } from './store/run-table.ts';
 import { type FreeSpace, freeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore, RunReport, RunStatus } from '../store/mirror-types.ts';
@@ -96,6 +96,7 @@ function watchDisk(ports: BoundedPorts, { maxLogBytes }: SyncRequest, run: strin
   const stop = (reason: OperatorError): void => stopping.abort(reason);
   const lookAtSpace = watchSpace(store, ports.freeSpace ?? freeSpace, stop);
   let resource: ResourceName = 'users';
+  const note = progressNotes(ports, run);
   const emit = (text: string): void => progress({ kind: 'notice', resource, text });
   const lookAtLog = watchLog({ store, run, emit, stop }, maxLogBytes ?? Infinity);
   return {
@@ -103,10 +104,23 @@ function watchDisk(ports: BoundedPorts, { maxLogBytes }: SyncRequest, run: strin
     signal: AbortSignal.any([ports.signal, stopping.signal]),
     progress: (event) => {
       progress(event);
+      note(event);
       resource = event.resource;
       if (event.kind === 'expected') lookAtSpace(event.resource, event.records);
       if (event.kind === 'page') lookAtLog();
     },
+  };
+}
+
+/** Puts on record how far the run is: what it expects at once, requests once a second, as a write for each page would cost. */
+function progressNotes({ store, source, clock }: BoundedPorts, run: string): SyncProgress {
+  const notedAt = new Map<ResourceName, number>();
+  return ({ resource, ...event }) => {
+    const isDue = clock.now() - (notedAt.get(resource) ?? -Infinity) >= secondMs;
+    if (event.kind !== 'expected' && !(event.kind === 'page' && isDue)) return;
+    notedAt.set(resource, clock.now());
+    const requests = source.requests(resource);
+    store.noteProgress(run, resource, event.kind === 'expected' ? { requests, expected: event.records } : { requests });
   };
 }
 

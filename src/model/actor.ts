@@ -18,6 +18,22 @@ export interface Actor {
 /** The variable by which the worker says to a command whose job it is: no setting, so that no file and no flag says it. */
 export const jobVariable = '_ADMIN_MIRROR_JOB';
 
+/**
+ * The variables by which the console says to a sync or a comparison in whose name it is run, and what the run is called. They
+ * only mark the record of the run: nothing that asks for two people, and no step of the journal, goes by them.
+ */
+export const accountVariable = '_ADMIN_MIRROR_ACCOUNT';
+export const runVariable = '_ADMIN_MIRROR_RUN';
+
+/** What the console has said; undefined where a person or a job runs the command. */
+export function startedFor(environment: Readonly<Record<string, string | undefined>>): {
+  readonly account: string | null;
+  readonly run: string | undefined;
+} {
+  const { [accountVariable]: account = '', [runVariable]: run = '' } = environment;
+  return { account: account === '' ? null : account, run: run === '' ? undefined : run };
+}
+
 /** Whoever runs this process. */
 export function actorOf(environment: Readonly<Record<string, string | undefined>>): Actor {
   const { SUDO_USER: sudoUser, [jobVariable]: job } = environment;

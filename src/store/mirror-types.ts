@@ -118,6 +118,23 @@ export interface RunReport {
   readonly resources: Partial<Record<ResourceName, ResourceReport>>;
 }
 
+/** One run whole, while it goes on and after. */
+export interface RunDetail extends RunReport {
+  /** `sync`. */
+  readonly command: string;
+  readonly problem: string | null;
+  /** Records that it set out to read of each resource, as far as it knows. */
+  readonly expected: Partial<Record<ResourceName, number>>;
+  /** What it met that is worth telling, the oldest first. */
+  readonly events: readonly MirrorEvent[];
+}
+
+/** How far a run is with a resource: requests sent, and the records that it will read where that is known anew. */
+export interface RunProgressNote {
+  readonly requests: number;
+  readonly expected?: number;
+}
+
 /** What is put on record of a run when it ends. */
 export interface RunEnd extends Pick<RunReport, 'status' | 'requests' | 'retries' | 'answers'> {
   readonly problem: string | null;
@@ -158,7 +175,10 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   beginRun(run: string, command: string, resources: readonly ResourceName[], actor?: Actor): void;
   finishResource(run: string, resource: ResourceName, report: Omit<ResourceReport, keyof PageCounts>): void;
   finishRun(run: string, end: RunEnd): void;
+  /** Notes how far the run is with the resource, for others to see. */
+  noteProgress(run: string, resource: ResourceName, progress: RunProgressNote): void;
   runs(limit: number): RunReport[];
+  run(run: string): RunDetail | undefined;
 
   windows(resource: ResourceName): Window[];
   /** Puts new windows in the place of those between the first one's `from` and the last one's `to`, in one step. */

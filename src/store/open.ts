@@ -10,12 +10,15 @@ import { typeColumns } from './typed-columns.ts';
 /** Whoever ran it, as JSON; null of runs of before. */
 const actors: readonly string[] = ['ALTER TABLE mirror_runs ADD COLUMN actor TEXT'];
 
+/** What a run will read, as far as it knows, so that others can see how far it is. */
+const progress: readonly string[] = ['ALTER TABLE mirror_run_resources ADD COLUMN expected INTEGER'];
+
 /** What a mirror file is. */
 export const mirrorKind: FileKind = {
   name: 'mirror',
   // "amir"
   applicationId: 0x61_6d_69_72,
-  migrations: [firstSchema, kernelLocks('mirror_locks'), typeColumns, actors],
+  migrations: [firstSchema, kernelLocks('mirror_locks'), typeColumns, actors, progress],
   migrationTable: 'mirror_migrations',
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',

@@ -42,6 +42,7 @@ export interface Tables {
     server_total: number | null;
     fresh_as_of: string | null;
     problem: string | null;
+    expected: number | null;
   };
   mirror_windows: {
     resource: string;

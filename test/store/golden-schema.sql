@@ -162,7 +162,7 @@ CREATE TABLE mirror_run_resources (
   live INTEGER,
   server_total INTEGER,
   fresh_as_of TEXT,
-  problem TEXT,
+  problem TEXT, expected INTEGER,
   PRIMARY KEY (run, resource)
 ) STRICT, WITHOUT ROWID;
 

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { startChild } from '../../src/cli/schedule-work.ts';
+import { startChild } from '../../src/worker/command.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { openWorkerStoreForReading } from '../../src/worker/store/sqlite.ts';

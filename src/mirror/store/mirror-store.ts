@@ -24,7 +24,7 @@ import { ownedRows, rankedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
 import { pageUpsert, twinGuard } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
-import { addCounts, insertRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
+import { addCounts, eventOf, insertRun, readRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, Runner } from '../../store/tables.ts';
 import { suppressionsIn } from './suppressions.ts';
@@ -142,7 +142,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       for (const index of late ?? []) step(() => database.exec(index));
     },
     finishRun: (run, end) => step(() => updateRun(runner, run, { ...end, finished_at: now() })),
+    noteProgress: (run, resource, progress) => step(() => updateRunResource(runner, run, resource, progress)),
     runs: (limit) => readRuns(runner, limit),
+    run: (run) => readRun(runner, run),
 
     windows: (resource) => readWindows(runner, resource),
     replaceWindows: (resource, windows) => step(() => replaceWindows(runner, resource, windows)),
@@ -276,13 +278,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
             .orderBy('event', 'desc')
             .limit(limit),
         )
-        .map(({ at, resource, kind, subject, detail }) => ({
-          at: at as Timestamp,
-          resource: resource as ResourceName | null,
-          kind,
-          subject,
-          detail,
-        })),
+        .map(eventOf),
 
     pruneRuns: (before, runs) => step(() => pruneRuns(database, before, runs)),
     pruneEvents: (before, events) => step(() => pruneEvents(database, before, events)),

@@ -1,10 +1,18 @@
 /** The tables of runs: what each sync asked, received and changed. */
-import { sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
-import type { PageCounts, ResourceReport, RunEnd, RunReport } from '../../store/mirror-types.ts';
-import { build, type Runner } from '../../store/tables.ts';
+import type {
+  MirrorEvent,
+  PageCounts,
+  ResourceReport,
+  RunDetail,
+  RunEnd,
+  RunProgressNote,
+  RunReport,
+} from '../../store/mirror-types.ts';
+import { build, type Runner, type Tables } from '../../store/tables.ts';
 
 /** The lock that every writer of the mirror takes. */
 export const syncLock = 'sync';
@@ -60,7 +68,7 @@ export function updateRunResource(
   runner: Runner,
   run: string,
   resource: ResourceName,
-  report: Omit<ResourceReport, keyof PageCounts>,
+  report: Omit<ResourceReport, keyof PageCounts> | RunProgressNote,
 ): void {
   runner.run(
     build.updateTable('mirror_run_resources').set(report).where('run', '=', run).where('resource', '=', resource),
@@ -86,7 +94,36 @@ export function readRuns(runner: Runner, limit: number): RunReport[] {
       .orderBy(sql`rowid`, 'desc')
       .limit(limit),
   );
-  return runs.map((row) => ({
+  return runs.map((row) => reportOf(runner, row));
+}
+
+/** One run with all that is on record of it; undefined where there is none of that name. */
+export function readRun(runner: Runner, run: string): RunDetail | undefined {
+  const row = runner.first(build.selectFrom('mirror_runs').selectAll().where('run', '=', run));
+  if (row === undefined) return undefined;
+  const expected = runner.all(
+    build.selectFrom('mirror_run_resources').select(['resource', 'expected']).where('run', '=', run),
+  );
+  const events = runner.all(build.selectFrom('mirror_events').selectAll().where('run', '=', run).orderBy('event'));
+  return {
+    ...reportOf(runner, row),
+    command: row.command,
+    problem: row.problem,
+    expected: Object.fromEntries(
+      expected.flatMap(({ resource, expected: records }) => (records === null ? [] : [[resource, records]])),
+    ),
+    events: events.map(eventOf),
+  };
+}
+
+export function eventOf({ at, resource, kind, subject, detail }: Omit<EventRow, 'run' | 'event'>): MirrorEvent {
+  return { at: at as Timestamp, resource: resource as ResourceName | null, kind, subject, detail };
+}
+
+type EventRow = Selectable<Tables['mirror_events']>;
+
+function reportOf(runner: Runner, row: Selectable<Tables['mirror_runs']>): RunReport {
+  return {
     run: row.run,
     status: row.status,
     started_at: row.started_at as Timestamp,
@@ -96,14 +133,14 @@ export function readRuns(runner: Runner, limit: number): RunReport[] {
     retries: row.retries,
     answers: JSON.parse(row.answers) as Record<string, number>,
     resources: readResources(runner, row.run),
-  }));
+  };
 }
 
 function readResources(runner: Runner, run: string): Partial<Record<ResourceName, ResourceReport>> {
   const rows = new Map(
     runner
       .all(build.selectFrom('mirror_run_resources').selectAll().where('run', '=', run))
-      .map(({ run: _run, resource, ...report }) => [resource, report]),
+      .map(({ run: _run, expected: _expected, resource, ...report }) => [resource, report]),
   );
   const reports: Partial<Record<ResourceName, ResourceReport>> = {};
   // In the order of the reference, whatever order the table has.

@@ -3,6 +3,7 @@
  * alerts are open. Every method that changes something is one durable step: it is on the disk when its promise is kept, or
  * has not happened. All of them throw a FileError where the store cannot be read or written.
  */
+import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
 import type { LockOwner } from '../../store/lock.ts';
 
@@ -31,7 +32,7 @@ export type RunOutcome =
   /** It did not run: no worker was running at its time, and the job does not catch up. */
   | 'missed';
 
-/** Why a run was begun. `caught_up`: its time had passed unnoticed. `by_hand`: `schedule --once`. */
+/** Why a run was begun. `caught_up`: its time had passed unnoticed. `by_hand`: `schedule --once`, or in the console. */
 export type RunCause = 'scheduled' | 'caught_up' | 'by_hand';
 
 export interface NewJobRun {
@@ -44,6 +45,8 @@ export interface NewJobRun {
   readonly attempt: number;
   /** As a person would type it. */
   readonly command: string;
+  /** Who began it by hand in the console; not there of any other. */
+  readonly actor?: Actor;
 }
 
 export interface JobRunEnd {
@@ -155,13 +158,14 @@ export interface WorkerStore {
   endRun(run: string, end: JobRunEnd): Promise<JobRun>;
   /** Records that an occurrence came to nothing, and as dealt with. */
   recordSkip(
-    occurrence: Omit<NewJobRun, 'cause' | 'attempt'> & { readonly occurrence: number },
+    occurrence: Omit<NewJobRun, 'cause' | 'attempt' | 'actor'> & { readonly occurrence: number },
     end: JobRunEnd,
   ): Promise<void>;
   /** Runs left running by a process that died become `killed`; gives them. */
   endLeftRuns(): Promise<JobRun[]>;
   /** Newest first; of one job, or of all. */
   runs(limit: number, job?: string): Promise<JobRun[]>;
+  run(run: string): Promise<JobRun | undefined>;
 
   alerts(): Promise<AlertBook>;
   /** Puts the book in the place of what is on record. */

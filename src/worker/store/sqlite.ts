@@ -78,12 +78,15 @@ const openAlertsSchema: readonly string[] = [
   'ALTER TABLE worker_alerts DROP COLUMN is_over',
 ];
 
+/** Who began a run by hand in the console, as JSON. */
+const actorsSchema: readonly string[] = ['ALTER TABLE worker_runs ADD COLUMN actor TEXT'];
+
 /** What a worker's file is. */
 export const workerKind: FileKind = {
   name: "worker's file",
   // "awrk"
   applicationId: 0x61_77_72_6b,
-  migrations: [firstSchema, remindersSchema, openAlertsSchema, kernelLocks('worker_locks')],
+  migrations: [firstSchema, remindersSchema, openAlertsSchema, kernelLocks('worker_locks'), actorsSchema],
   migrationTable: 'worker_migrations',
   lockTable: 'worker_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror; it lies beside the mirror',

@@ -1,5 +1,6 @@
 /** The worker's store over whatever database holds it, in statements that SQLite and PostgreSQL both understand. */
 import { type Dialect, type Generated, Kysely, type Selectable } from 'kysely';
+import type { Actor } from '../../model/actor.ts';
 import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../model/time.ts';
 import type { LockOwner } from '../../store/lock.ts';
 import type { Alert, JobRun, JobRunEnd, Message, NewJobRun, RunCause, RunOutcome, WorkerStore } from './port.ts';
@@ -45,6 +46,8 @@ export interface WorkerTables {
     readonly problem: string | null;
     /** JSON text. */
     readonly report: string | null;
+    /** JSON text. */
+    readonly actor: string | null;
   };
   readonly worker_alerts: Omit<Alert, 'exitCode' | 'sentAt'> & {
     readonly exit_code: number | null;
@@ -197,6 +200,11 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
         const all = db.selectFrom('worker_runs').selectAll().orderBy('number', 'desc').limit(limit);
         return (await (job === undefined ? all : all.where('job', '=', job)).execute()).map(runOf);
       }),
+    run: (run) =>
+      explained(async () => {
+        const row = await db.selectFrom('worker_runs').selectAll().where('run', '=', run).executeTakeFirst();
+        return row === undefined ? undefined : runOf(row);
+      }),
 
     alerts: () =>
       explained(async () => ({
@@ -232,7 +240,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
 
 type RunRow = Selectable<WorkerTables['worker_runs']>;
 
-function runOf({ number: _number, occurrence, started_at, finished_at, exit_code, report, ...run }: RunRow): JobRun {
+function runOf({ number: _number, occurrence, started_at, finished_at, exit_code, report, actor, ...run }: RunRow): JobRun {
   return {
     ...run,
     occurrence: parseInstant(occurrence) ?? null,
@@ -240,14 +248,15 @@ function runOf({ number: _number, occurrence, started_at, finished_at, exit_code
     finishedAt: finished_at,
     exitCode: exit_code,
     report: report === null ? null : (JSON.parse(report) as unknown),
+    ...(actor !== null && { actor: JSON.parse(actor) as Actor }),
   };
 }
 
-async function beginRow(connection: Connection, { occurrence, ...run }: NewJobRun, at: Timestamp): Promise<void> {
+async function beginRow(connection: Connection, { occurrence, actor, ...run }: NewJobRun, at: Timestamp): Promise<void> {
   const time = occurrence === null ? null : timestampOf(occurrence);
   await connection
     .insertInto('worker_runs')
-    .values({ ...run, occurrence: time, started_at: at })
+    .values({ ...run, actor: actor === undefined ? null : JSON.stringify(actor), occurrence: time, started_at: at })
     .execute();
   if (time !== null) {
     const jobs = connection.updateTable('worker_jobs').set({ handled_until: time });

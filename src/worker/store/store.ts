@@ -240,7 +240,16 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
 
 type RunRow = Selectable<WorkerTables['worker_runs']>;
 
-function runOf({ number: _number, occurrence, started_at, finished_at, exit_code, report, actor, ...run }: RunRow): JobRun {
+function runOf({
+  number: _number,
+  occurrence,
+  started_at,
+  finished_at,
+  exit_code,
+  report,
+  actor,
+  ...run
+}: RunRow): JobRun {
   return {
     ...run,
     occurrence: parseInstant(occurrence) ?? null,
@@ -252,7 +261,11 @@ function runOf({ number: _number, occurrence, started_at, finished_at, exit_code
   };
 }
 
-async function beginRow(connection: Connection, { occurrence, actor, ...run }: NewJobRun, at: Timestamp): Promise<void> {
+async function beginRow(
+  connection: Connection,
+  { occurrence, actor, ...run }: NewJobRun,
+  at: Timestamp,
+): Promise<void> {
   const time = occurrence === null ? null : timestampOf(occurrence);
   await connection
     .insertInto('worker_runs')

@@ -1,7 +1,7 @@
 // Installs the packages where they are missing or older than the lock file. Runs on any Node from 20 on, before
 // anything else is there, so it is plain JavaScript without imports of ours.
 import { spawnSync } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -14,19 +14,31 @@ function modified(path) {
   }
 }
 
-// npm writes this file last, so it stands for a finished install.
-if (modified('node_modules/.package-lock.json') < modified('package-lock.json')) {
-  process.stderr.write('installing packages (npm ci) …\n');
-  const install = spawnSync('npm', ['ci', '--loglevel=error', '--no-fund', '--no-audit'], {
-    cwd: root,
-    encoding: 'utf8',
-  });
-  if (install.status !== 0) {
-    process.stderr.write(`${install.stdout ?? ''}${install.stderr ?? ''}${install.error?.message ?? ''}\n`);
-    process.stderr.write('npm ci failed: the packages could not be installed. Is the registry reachable?\n');
-    process.exit(1);
-  }
+// npm writes its file last, so it stands for a finished install.
+function install(folder, what) {
+  if (modified(`${folder}node_modules/.package-lock.json`) >= modified(`${folder}package-lock.json`)) return;
+  process.stderr.write(`installing ${what} (npm ci) …\n`);
+  run(
+    'npm',
+    ['ci', '--loglevel=error', '--no-fund', '--no-audit'],
+    folder,
+    {},
+    'npm ci failed: the packages could not be installed. Is the registry reachable?',
+  );
 }
+
+function run(command, args, folder, environment, problem) {
+  const done = spawnSync(command, args, {
+    cwd: `${root}/${folder}`,
+    encoding: 'utf8',
+    env: { ...process.env, ...environment },
+  });
+  if (done.status === 0) return;
+  process.stderr.write(`${done.stdout ?? ''}${done.stderr ?? ''}${done.error?.message ?? ''}\n${problem}\n`);
+  process.exit(1);
+}
+
+install('', 'packages');
 
 // The lock pins a Node by its hash for Linux and Windows; elsewhere the one of the machine has to do.
 const [major, minor] = process.versions.node.split('.').map(Number);
@@ -37,4 +49,28 @@ if (!bringsItsOwn && (major < 22 || (major === 22 && minor < 18))) {
       'by its hash here, so none was installed. Install Node 24 (https://nodejs.org) and run this again.\n',
   );
   process.exit(2);
+}
+
+// What only the whole tests need: a browser of its own, which its package carries packed.
+if (process.argv.includes('--browser')) {
+  const folder = 'test/browser/';
+  install(folder, 'the browser of the tests');
+  const unpacked = `${root}/${folder}node_modules/.cache/chromium`;
+  if (!existsSync(`${unpacked}/done`)) {
+    rmSync(unpacked, { recursive: true, force: true });
+    mkdirSync(unpacked, { recursive: true });
+    // The package unpacks to the temporary folder, and its libraries only where it takes the machine for one of Lambda.
+    const environment = { TMPDIR: unpacked, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs24.x' };
+    const node = bringsItsOwn ? `${root}/node_modules/.bin/node` : process.execPath;
+    const unpack = "await (await import('@sparticuz/chromium')).default.executablePath()";
+    const args = ['--input-type=module', '-e', unpack];
+    run(node, args, folder, environment, 'the browser of the tests could not be unpacked');
+    // Pages look the same on every machine: with the fonts of the package, and no others.
+    writeFileSync(
+      `${unpacked}/fonts.conf`,
+      `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>${unpacked}/fonts</dir>` +
+        `<cachedir>${unpacked}/fonts-cache</cachedir></fontconfig>`,
+    );
+    writeFileSync(`${unpacked}/done`, '');
+  }
 }

@@ -13,7 +13,7 @@ if (existsSync('/dev/shm')) process.env['TMPDIR'] ??= '/dev/shm';
 
 /** Files of the tests that say of themselves that they have this tag. */
 function filesWithTag(tag: string): string[] {
-  return globSync('test/**/*.test.ts', { cwd: root }).filter((file) =>
+  return globSync('test/**/*.test.ts', { cwd: root, exclude: ['**/node_modules'] }).filter((file) =>
     readFileSync(`${root}${file}`, 'utf8').startsWith(`// @module-tag ${tag}\n`),
   );
 }
@@ -21,7 +21,7 @@ function filesWithTag(tag: string): string[] {
 const include = ['test/**/*.test.ts'];
 const ownProcess = filesWithTag('own-process');
 // Not even loaded in the fast part.
-const exclude = isFull ? [] : filesWithTag('full');
+const exclude = ['**/node_modules/**', ...(isFull ? [] : filesWithTag('full'))];
 
 export default defineConfig({
   root,

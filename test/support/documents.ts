@@ -90,7 +90,7 @@ export function codeSpansOf(path: string): string[] {
 /** The files of a folder of the project, and of the folders in it, by their paths from the project's folder. */
 export function filesUnder(folder: string): string[] {
   return readdirSync(join(projectFolder, folder), { recursive: true, withFileTypes: true })
-    .filter((each) => each.isFile())
+    .filter((each) => each.isFile() && !each.parentPath.includes('node_modules'))
     .map((each) => join(each.parentPath, each.name).slice(projectFolder.length).replace(/^\//, ''));
 }
 

@@ -71,7 +71,7 @@ export async function ownPage(visit: Visit, ports: ConsolePorts, problem: Html |
         { head: 'Since', cell: ({ createdAt }) => timeTag(createdAt) },
         { head: 'Last request', cell: ({ seenAt }) => timeTag(seenAt) },
         { head: 'From', cell: ({ address }) => address },
-        { head: '', cell: ({ id }) => (id === caller?.session.id ? 'this one' : null) },
+        { head: 'Browser', cell: ({ id }) => (id === caller?.session.id ? 'this one' : 'another') },
       ],
       sessions,
     )}

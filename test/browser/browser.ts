@@ -1,0 +1,81 @@
+/**
+ * A real browser on the pages of a console: the system's Chromium, or the one that the packages of this folder carry. It
+ * reaches this machine alone, and whatever goes wrong on a page is collected. `npm run test:full` installs it.
+ */
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, onTestFinished } from 'vitest';
+
+const unpacked = fileURLToPath(new URL('node_modules/.cache/chromium/', import.meta.url));
+const ofTheSystem = '/usr/bin/chromium';
+
+function executable(): string {
+  if (existsSync(ofTheSystem)) return ofTheSystem;
+  if (existsSync(`${unpacked}chromium`)) return `${unpacked}chromium`;
+  throw new Error('there is no browser here: run `node .ci/set-up.mjs --browser` once');
+}
+
+/** Sizes of the screens that every page is looked at on. */
+export const screens = { phone: { width: 360, height: 740 }, laptop: { width: 1_280, height: 800 } } as const;
+
+export interface BrowserTry extends BrowserContextOptions {
+  /** `name=value`; nobody is signed in without. */
+  readonly cookie?: string;
+}
+
+/** What a page did that it should not have done. */
+export interface Watched {
+  readonly page: Page;
+  /** Errors on its console, exceptions, violations of the policy, and requests that left the console's address. */
+  readonly problems: string[];
+}
+
+/** One browser for the tests of a file. Each tab is somebody's own, with cookies of its own, and closed with its test. */
+export function useBrowser() {
+  let browser: Browser | undefined;
+  beforeAll(async () => {
+    browser = await chromium.launch({
+      executablePath: executable(),
+      // Which of them tests run as root need, and those that keep it from looking for news of its own.
+      args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'],
+      // Its own fonts, so that pictures are the same everywhere; its own libraries, where the system has none.
+      env: { ...process.env, FONTCONFIG_FILE: `${unpacked}fonts.conf`, LD_LIBRARY_PATH: `${unpacked}al2023/lib` },
+    });
+  });
+  afterAll(() => browser?.close());
+
+  return async (url: string, { cookie, ...options }: BrowserTry = {}): Promise<Watched> => {
+    if (browser === undefined) throw new Error('the browser has not started');
+    const context = await browser.newContext({ viewport: screens.laptop, baseURL: url, ...options });
+    onTestFinished(() => context.close());
+    context.setDefaultTimeout(50_000);
+    const problems: string[] = [];
+    const origin = new URL(url).origin;
+    await context.route(
+      (asked) => asked.origin !== origin && asked.protocol.startsWith('http'),
+      (route) => {
+        problems.push(`a request to ${route.request().url()}`);
+        return route.abort();
+      },
+    );
+    if (cookie !== undefined) {
+      const at = cookie.indexOf('=');
+      // As a secure one: this machine's own address counts as such.
+      const { hostname } = new URL(url);
+      const fields = { httpOnly: true, secure: true, sameSite: 'Strict' } as const;
+      await context.addCookies([
+        { name: cookie.slice(0, at), value: cookie.slice(at + 1), url: `https://${hostname}/`, ...fields },
+      ]);
+    }
+    const page = await context.newPage();
+    page.on('console', (message) => {
+      if (message.type() === 'error' || message.type() === 'warning') problems.push(`console: ${message.text()}`);
+    });
+    page.on('pageerror', (error) => problems.push(`exception: ${error.message}`));
+    page.on('requestfailed', (request) => {
+      problems.push(`failed: ${request.url()} ${request.failure()?.errorText ?? ''}`);
+    });
+    return { page, problems };
+  };
+}

@@ -1,0 +1,145 @@
+// @module-tag full
+import axe from 'axe-core';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
+import { roles } from '../../src/model/account.ts';
+import { screens, useBrowser } from './browser.ts';
+import { hostileWorld, pages } from './world.ts';
+
+const open = useBrowser();
+
+/** The address of the page, with something that is there in the place of each parameter. */
+function addressOf(path: string, samples: Readonly<Record<string, string>>): string {
+  return path.replaceAll(/:(\w+)/g, (_, name: string) => {
+    const sample = samples[name];
+    if (sample === undefined) throw new Error(`${path}: say in test/browser/world.ts what :${name} is`);
+    return encodeURIComponent(sample);
+  });
+}
+
+/** A page of the table for somebody with every role. */
+async function shown(path: string, more: Parameters<typeof open>[1] = {}) {
+  const world = await hostileWorld({ isFirst: path.startsWith('/first/') });
+  const { cookie, get } = await world.browser('everybody', [...roles]);
+  const address = addressOf(path, world.samples);
+  const type = (await get(address)).headers.get('content-type') ?? '';
+  if (!type.startsWith('text/html')) return null;
+  const watched = await open(world.url, { cookie, ...more });
+  const response = await watched.page.goto(address);
+  return { ...watched, ...world, status: response?.status(), address };
+}
+
+interface Inspected {
+  readonly hostile?: unknown;
+}
+
+/** What axe-core finds wrong, each with the elements it found it on. */
+async function findingsOf(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(async () => {
+    const { violations } = await (globalThis as unknown as { readonly axe: typeof axe }).axe.run();
+    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`);
+  });
+  return found.map((each) => each.slice(0, 500));
+}
+
+/** What of the page is wider than the screen. */
+function wideOf(page: Page): Promise<string[]> {
+  return page.evaluate(() => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    if (scrollWidth <= clientWidth) return [];
+    const wide = [...document.querySelectorAll('body *')].filter(
+      (each) => each.closest('.scroll') === null && each.getBoundingClientRect().right > clientWidth + 1,
+    );
+    return [`${scrollWidth} of ${clientWidth}`, ...wide.slice(0, 5).map((each) => each.outerHTML.slice(0, 200))];
+  });
+}
+
+/** Scripts and styles that stand in the markup itself. */
+function inlineOf(page: Page): Promise<string[]> {
+  return page.evaluate(() => {
+    const handlers = [...document.querySelectorAll('*')].filter((each) =>
+      each.getAttributeNames().some((name) => name.startsWith('on') || name === 'style'),
+    );
+    const inline = [...document.querySelectorAll('script:not([src]), style, iframe, object, embed, base')];
+    return [...handlers, ...inline].map((each) => each.outerHTML.slice(0, 200));
+  });
+}
+
+describe.each(pages.map(({ path }) => path))('the page %s', (path) => {
+  test('has no finding of axe-core in light and dark, fits a phone, runs no script that stands in a name, and loads nothing from elsewhere', async () => {
+    const found = await shown(path);
+    if (found === null) return;
+    const { page, problems } = found;
+    for (const [screen, size] of Object.entries(screens)) {
+      await page.setViewportSize(size);
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme });
+        const seen = { screen, colorScheme };
+        expect({ ...seen, findings: await findingsOf(page) }).toEqual({ ...seen, findings: [] });
+      }
+      expect({ screen, wide: await wideOf(page) }).toEqual({ screen, wide: [] });
+    }
+    expect(await inlineOf(page)).toEqual([]);
+    await page.mouse.move(200, 300);
+    for (const link of await page.locator('a, button, input').all())
+      await link.hover({ force: true, timeout: 500 }).catch(() => {});
+    expect(await page.evaluate(() => (globalThis as Inspected).hostile)).toBeUndefined();
+    expect(problems).toEqual([]);
+  });
+
+  test('is used whole by keyboard: each stop in the order of the page, seen, and the first leads to the content', async () => {
+    const found = await shown(path);
+    if (found === null) return;
+    const { page } = found;
+    const stops = await stopsOf(page);
+    expect(stops[0]?.text).toBe('Skip to the content');
+    expect(stops.filter(({ isSeen }) => !isSeen)).toEqual([]);
+    const expected = await page.evaluate(
+      () =>
+        document.querySelectorAll(
+          'a[href], button, input:not([type=hidden]), select, textarea, [tabindex="0"], summary',
+        ).length,
+    );
+    expect(stops.length).toBe(expected);
+    expect(stops.map(({ at }) => at)).toEqual(stops.map(({ at }) => at).toSorted((a, b) => a - b));
+  });
+});
+
+interface Stop {
+  readonly at: number;
+  readonly text: string;
+  /** Has an outline, and is on the screen. */
+  readonly isSeen: boolean;
+}
+
+/** Everything that Tab leads to, until it leaves the page or comes round. */
+async function stopsOf(page: Page): Promise<Stop[]> {
+  const stops: Stop[] = [];
+  // A page may begin in a field: the way round begins where the last stop was left.
+  const isOnPage = () => page.evaluate(() => document.activeElement !== document.body);
+  while (await isOnPage()) await page.keyboard.press('Tab');
+  for (;;) {
+    await page.keyboard.press('Tab');
+    const stop = await page.evaluate((): Stop | null => {
+      const on = document.activeElement;
+      if (on === null || on === document.body) return null;
+      const { outlineStyle, outlineWidth } = getComputedStyle(on);
+      const { width, height, right, bottom } = on.getBoundingClientRect();
+      return {
+        at: [...document.querySelectorAll('*')].indexOf(on),
+        text: on.textContent.trim().slice(0, 80),
+        isSeen:
+          outlineStyle !== 'none' &&
+          Number.parseFloat(outlineWidth) >= 2 &&
+          width * height > 0 &&
+          right > 0 &&
+          bottom > 0,
+      };
+    });
+    // A field for a day has several stops of its own.
+    if (stop?.at === stops.at(-1)?.at && stop !== null) continue;
+    if (stop === null || stops.some(({ at }) => at === stop.at)) return stops;
+    stops.push(stop);
+  }
+}

@@ -1,4 +1,5 @@
 /** Every action by name. */
+import type { Batch } from '../journal/port.ts';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Action } from './action.ts';
@@ -18,4 +19,12 @@ export function actionOf(name: string): Action {
   const found = actions.find((each) => each.name === name);
   if (found !== undefined) return found;
   throw new UsageError(`there is no action "${name}"`, { advice: suggestion(name, actionNames) });
+}
+
+/** The action of the batch. Throws a UsageError where the batch asks for something else than requests to the server. */
+export function actionOfBatch({ batch, action }: Pick<Batch, 'batch' | 'action'>): Action {
+  if (action !== 'deletions') return actionOf(action);
+  throw new UsageError(`${batch} asks for rows to be removed from the mirror, and sends nothing`, {
+    advice: 'Once it is approved, `admin-mirror sync --allow-deletions` removes them.',
+  });
 }

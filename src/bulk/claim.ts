@@ -11,14 +11,10 @@ import { explainFileError } from '../model/file-error.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { type Caps, noCaps } from '../model/money.ts';
+import { type Again, checkApproved } from './approval.ts';
 import { batchCapProblem, capAdvice } from './caps.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import { limits } from './sheet/limits.ts';
-
-export interface Again {
-  /** Why what was sent before shall be sent again; null where nobody said so. */
-  readonly reason: string | null;
-}
 
 export interface Rules {
   readonly caps: Caps;
@@ -41,7 +37,7 @@ export async function claimRows(journal: Journal, batch: string, consent: Consen
     checkClaim(view, found, consent, { reason });
     const notes: ClaimNote[] = [];
     if (reason !== null) notes.push({ kind: 'again', note: reason });
-    if (consent.approved !== null) notes.push({ kind: 'approved', note: consent.approved });
+    if (consent.approved !== null) notes.push({ kind: 'consented', note: consent.approved });
     return notes;
   });
 }
@@ -56,6 +52,7 @@ export async function checkClaimable(
   const reason = consent.again.reason ?? batch.againReason;
   const view = await journal.claimView(batch, await journal.claimable(batch.batch), termsOf(consent, clock));
   checkClaim(view, batch, consent, { reason });
+  await checkApproved(journal, batch, { reason });
 }
 
 export function approvedBefore(batch: string): UsageError {

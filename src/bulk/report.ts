@@ -6,6 +6,7 @@ import type { Actor } from '../model/actor.ts';
 import { counted } from '../model/counted.ts';
 import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
+import { type ApprovalReport, approvalOf } from './approval.ts';
 import { countNames, type Counts, countsOf } from './intent.ts';
 
 export interface BatchReport {
@@ -32,15 +33,19 @@ export interface BatchReport {
   readonly discrepancies: number;
   readonly problems: readonly JournalProblem[];
   readonly warnings: readonly string[];
+  /** Null where no policy is about it. */
+  readonly approval: ApprovalReport | null;
 }
 
-type ReportJournal = Pick<Journal, 'counts' | 'changes' | 'lockOwner'>;
+type ReportJournal = Pick<Journal, 'counts' | 'changes' | 'lockOwner' | 'approval'>;
 
 export async function reportOf(journal: ReportJournal, batch: Batch): Promise<BatchReport> {
   const { action, file, hash, rows, net, problems, behind } = batch;
   const warnings =
     behind === null ? batch.warnings : [`this journal is older than the server: ${behind}`, ...batch.warnings];
-  const counts = countsOf(await journal.counts(batch.batch));
+  // A request to remove rows of the mirror has no rows of its own.
+  const requested = { [batch.state === 'done' ? 'applied' : 'planned']: rows };
+  const counts = countsOf(action === 'deletions' ? requested : await journal.counts(batch.batch));
   return {
     batch: batch.batch,
     action,
@@ -53,6 +58,7 @@ export async function reportOf(journal: ReportJournal, batch: Batch): Promise<Ba
     ...(await totalsOf(journal.changes(batch.batch))),
     problems,
     warnings,
+    approval: await approvalOf(journal, batch),
   };
 }
 
@@ -86,6 +92,7 @@ async function totalsOf(
 /** Who had a hand in a batch, and how far the journal had come when that was said. */
 export interface BatchRecord {
   readonly planned_by: readonly Actor[];
+  readonly submitted_by: readonly Actor[];
   readonly approved_by: readonly Actor[];
   readonly sent_by: readonly Actor[];
   /** The newest step of the journal's chain: whoever keeps it can show later that no step up to it was changed. */
@@ -93,8 +100,14 @@ export interface BatchRecord {
 }
 
 export async function recordOf(journal: Pick<Journal, 'people' | 'head'>, { batch }: Batch): Promise<BatchRecord> {
-  const { planned, approved, sent } = await journal.people(batch);
-  return { planned_by: planned, approved_by: approved, sent_by: sent, head: (await journal.head()) ?? null };
+  const { planned, submitted, approved, sent } = await journal.people(batch);
+  return {
+    planned_by: planned,
+    submitted_by: submitted,
+    approved_by: approved,
+    sent_by: sent,
+    head: (await journal.head()) ?? null,
+  };
 }
 
 /** What a person types to approve money: where some is added and some taken, the net alone says little. */

@@ -16,8 +16,8 @@ import {
 } from '../model/errors.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import type { Action } from './action.ts';
+import type { Again } from './approval.ts';
 import {
-  type Again,
   approvedBefore,
   checkClaimable,
   checkFile,

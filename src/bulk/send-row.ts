@@ -14,7 +14,7 @@ import {
   WriteOutcomeUnknown,
 } from '../api/errors.ts';
 import type { AnswerKind, Intent, IntentFields, IntentState } from '../journal/port.ts';
-import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
+import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { parseInstant, timestampOf } from '../model/time.ts';
 import type { Observation, WriteRequest } from './action.ts';
 import { journalBehind } from './claim.ts';
@@ -45,18 +45,25 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   const early = await beforeSending(sending, planned, seen);
   if (early !== undefined) return early;
   const request = action.request(target);
-  const begun = await move(sending, planned, 'planned', 'sending', {
-    sentAt: timestampOf(sending.clock.now()),
-    body: request.body,
-    seenBefore: seen,
-    before: action.shown(seen),
-    after: null,
-    answerKind: null,
-    httpStatus: null,
-    answer: null,
-    evidence: null,
-    problem: null,
-  });
+  let begun: boolean;
+  try {
+    begun = await move(sending, planned, 'planned', 'sending', {
+      sentAt: timestampOf(sending.clock.now()),
+      body: request.body,
+      seenBefore: seen,
+      before: action.shown(seen),
+      after: null,
+      answerKind: null,
+      httpStatus: null,
+      answer: null,
+      evidence: null,
+      problem: null,
+    });
+  } catch (error) {
+    // An approval that the batch was claimed with holds no longer.
+    if (error instanceof UsageError) return { state: 'planned', stop: error };
+    throw error;
+  }
   if (!begun) return block(sending, planned, 'another write for the same user is open');
   try {
     sending.memory?.remember(await memoryOf(sending));

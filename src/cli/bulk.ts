@@ -13,6 +13,7 @@ import {
   type SendFlags,
   toCount,
 } from './bulk/flags.ts';
+import { type ApproveFlags, type DenyFlags, runApprove, runDeny, runSubmit, type SubmitFlags } from './bulk/approve.ts';
 import type { ReviewFlags } from './bulk/review.ts';
 import type { CliContext } from './context.ts';
 import {
@@ -36,6 +37,7 @@ export function define(program: Command, context: CliContext): void {
         'Nothing is ever sent a second time by itself.',
     );
   defineMaking(bulk, context);
+  defineApproving(bulk, context);
   defineSending(bulk, context);
   defineLooking(bulk, context);
 }
@@ -74,6 +76,33 @@ Examples:
     "SELECT id AS user_id, 'warning' AS type, 'bx bx-time' AS icon, 'Top up soon' AS message FROM users WHERE balance < 1"`,
     )
     .action(async (action: string, flags: SelectFlags) => runSelect(context, action, flags));
+}
+
+function defineApproving(bulk: Command, context: CliContext): void {
+  const as = 'your account; the password is asked for, or is the one line of standard input';
+  const submit = bulk
+    .command('submit')
+    .description('Hand a planned batch over for approval by another person; send nothing.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .option('--note <text>', 'words for whoever approves it')
+    .action(async (batch: string, flags: SubmitFlags) => runSubmit(context, batch, flags));
+  addAgainFlags(submit);
+  bulk
+    .command('approve')
+    .description(
+      'Approve a batch that another person made, as an account with the role approver, by its password; send nothing.',
+    )
+    .argument('<batch>', 'as `bulk plan` names it')
+    .option('--as <name>', as)
+    .option('--hash <hash>', 'approve nothing but this: approval.hash of `bulk status --json`')
+    .action(async (batch: string, flags: ApproveFlags) => runApprove(context, batch, flags));
+  bulk
+    .command('deny')
+    .description('Deny a batch that waits for approval or has it: earlier approvals of it hold no longer.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .option('--as <name>', as)
+    .requiredOption('--reason <text>', 'why; it stays on record')
+    .action(async (batch: string, flags: DenyFlags) => runDeny(context, batch, flags));
 }
 
 function defineSending(bulk: Command, context: CliContext): void {

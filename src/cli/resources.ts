@@ -147,6 +147,7 @@ async function openRecord(
   // Of a password, not even that it is long.
   const shown = JSON.stringify('password' in body ? { ...body, password: '****' } : body);
   const write = { operation: name, user, body: shown, fingerprint: fingerprintOfWrite(name, user, body) };
+  await journal.checkWrite(write);
   // Nothing keeps a person from doing it twice by hand, but nobody does it unknowingly.
   const before =
     (await openWrite(journal, write)) ??

@@ -4,7 +4,7 @@
  * gone, the chain still holds, and no guess of the text can be confirmed. Section "The chain" of docs/architecture.md.
  */
 import { hash, randomBytes } from 'node:crypto';
-import type { Kysely } from 'kysely';
+import type { Kysely, UpdateObject } from 'kysely';
 import type { Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { JournalTables } from './tables.ts';
@@ -123,6 +123,17 @@ export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): st
     members += `${members === '' ? '' : ','}"${name}":${JSON.stringify(value)}`;
   }
   return saltedDigest(salt, `{${members}}`);
+}
+
+/** Changes the record of the batch; gives its seal as it is then. */
+export async function setBatch(
+  connection: Kysely<JournalTables>,
+  batch: string,
+  fields: UpdateObject<JournalTables, 'journal_batches'>,
+): Promise<string> {
+  const changed = connection.updateTable('journal_batches').set(fields).where('batch', '=', batch).returningAll();
+  const row = await changed.executeTakeFirstOrThrow();
+  return sealOf(row.salt, row);
 }
 
 /** The text as every database gives it back. */

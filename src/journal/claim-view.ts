@@ -12,12 +12,12 @@ type Connection = Kysely<JournalTables>;
 
 export const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
 /** Claimed, and neither refused nor left out since, so that it was sent, or may be at any moment. */
-const isOutward = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
+export const isOutward = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
 /**
  * Of a write by hand, after which nobody looks: whatever the response said, it may have been made. Not where there was
  * none, or none of the server's own business: a key that was refused, a user who is not there.
  */
-const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
+export const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
   or (http_status is not null and http_status not in (401, 403, 404)))`;
 
 export function claimable(connection: Connection, batch: string): Promise<ClaimedRow[]> {

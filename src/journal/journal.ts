@@ -5,17 +5,55 @@
 import { randomUUID } from 'node:crypto';
 import { type Dialect, Kysely, type RawBuilder, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Actor } from '../model/actor.ts';
+import { noTotals, withRow } from '../model/approval.ts';
 import { UsageError } from '../model/errors.ts';
+import { changeOf } from '../model/money.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { LockOwner } from '../store/lock.ts';
 import { auditEntries } from './audit.ts';
-import { appendSteps, headOf, identityOf, newSalt, newSalts, type NewStep, sealOf, storable } from './chain.ts';
+import {
+  type Acting,
+  approvalIn,
+  approvalMissing,
+  approve,
+  checkSending,
+  checkWrite,
+  countingSteps,
+  deny,
+  newApproval,
+  noRules,
+  noteResent,
+  submit,
+  tellPolicy,
+} from './approval.ts';
+import {
+  appendSteps,
+  canonical,
+  headOf,
+  identityOf,
+  newSalt,
+  newSalts,
+  type NewStep,
+  sealOf,
+  setBatch,
+  storable,
+} from './chain.ts';
 import { canBeClaimed, claimable, viewOf } from './claim-view.ts';
 import { takeOutPerson } from './forget.ts';
-import type { BatchPeople, Intent, IntentFields, Journal, NewBatch, NewIntent } from './port.ts';
+import type {
+  Batch,
+  BatchPeople,
+  DeletionRequest,
+  Intent,
+  IntentFields,
+  Journal,
+  JournalRules,
+  NewBatch,
+  NewIntent,
+} from './port.ts';
 import { RowsSeal } from './rows-seal.ts';
 import { verifyChain } from './verify-chain.ts';
-import { batchColumns, batchOf, intentColumns, intentOf, type JournalTables } from './tables.ts';
+import { batchColumns, batchNamed, batchOf, intentColumns, intentOf, type JournalTables } from './tables.ts';
 
 /** What a database that holds a journal does in its own way. Its tables are there, in the newest version. */
 export interface JournalBackend {
@@ -58,6 +96,7 @@ interface OpenJournal {
   readonly db: Connection;
   readonly id: string;
   readonly clock: Clock;
+  readonly rules: JournalRules;
   /** Tells what this connection has locked from what another one has. */
   readonly owner: string;
 }
@@ -66,10 +105,15 @@ interface OpenJournal {
  * Opens the journal that the backend leads to. The caller closes it, which closes the database.
  * @param actor who does what is done with it; null where it is only looked at
  */
-export async function openJournalOver(backend: JournalBackend, actor: Actor | null, clock: Clock): Promise<Journal> {
+export async function openJournalOver(
+  backend: JournalBackend,
+  actor: Actor | null,
+  clock: Clock,
+  rules: JournalRules = noRules,
+): Promise<Journal> {
   const db: Connection = new Kysely<JournalTables>({ dialect: backend.dialect });
   const owner = randomUUID().slice(0, 8);
-  return journalOf({ backend, db, id: await identityOf(db), clock, owner }, actor);
+  return journalOf({ backend, db, id: await identityOf(db), clock, rules, owner }, actor);
 }
 
 /** Does something in one transaction: all of it, or none. Throws where the database is not the one that was opened. */
@@ -87,7 +131,7 @@ export function transactionsOf({ backend, db, id }: Pick<OpenJournal, 'backend' 
 }
 
 function journalOf(open: OpenJournal, actor: Actor | null): Journal {
-  const { backend, db, id, clock, owner } = open;
+  const { backend, db, id, clock, rules, owner } = open;
   const { locks } = backend;
   const now = (): Timestamp => timestampOf(clock.now());
 
@@ -109,6 +153,8 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     return { row: null, data: {}, note: null, ...step, at, actor };
   };
 
+  const acting = (): Acting => ({ rules, now: now(), actor, stepOf });
+
   return {
     id,
     by: (other) => journalOf(open, other),
@@ -117,18 +163,9 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     audit: (filter) => auditEntries(db, filter),
     addBatch: (batch, rows) =>
       step(async (connection) => {
-        const at = now();
-        const row = { ...batchRow(batch, at), salt: newSalt() };
-        await connection.insertInto('journal_batches').values(row).execute();
+        await tellPolicy(connection, acting());
         try {
-          const sealed = await insertIntents(connection, backend, batch, rows);
-          const { action, hash, net, undoOf } = batch;
-          const data = { action, hash, net, undo_of: undoOf, ...sealed };
-          const steps = [stepOf(at, { batch: batch.batch, kind: 'added', data, digest: sealOf(row.salt, row) })];
-          if (batch.againReason !== null) {
-            steps.push(stepOf(at, { batch: batch.batch, kind: 'again', note: batch.againReason }));
-          }
-          await appendSteps(connection, steps);
+          await storeBatch(connection, backend, batch, rows, acting());
         } catch (error) {
           throw backend.isTaken(error) && batch.undoOf !== null ? takenBack(batch.undoOf) : error;
         }
@@ -210,6 +247,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     move: async ({ batch, row, from, to, fields = {}, note }) => {
       try {
         await step(async (connection) => {
+          if (to === 'sending') await checkSending(connection, batch, acting());
           const moved = await connection
             .updateTable('journal_intents')
             .set((eb) => ({
@@ -228,6 +266,10 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
           const data = { from, ...plainFields(fields) };
           const digest = sealOf(moved.salt, moved);
           await appendSteps(connection, [stepOf(now(), { batch, row, kind: to, data, note: note ?? null, digest })]);
+          // From `sending` nothing was done, by the server's word; `blocked` was never sent.
+          if (to === 'planned' && from !== 'sending' && from !== 'blocked') {
+            await noteResent(connection, moved, acting());
+          }
         });
         return true;
       } catch (error) {
@@ -276,6 +318,8 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         const view = await viewOf(connection, backend, found, await claimable(connection, batch), terms);
         const notes = decide(view, found);
         const reason = notes.findLast(({ kind }) => kind === 'again')?.note;
+        const meant: Batch = reason === undefined ? found : { ...found, againReason: reason };
+        const claim = await claimApproved(connection, meant, acting());
         // Also what was claimed before: whoever goes on has looked at what others have claimed since.
         const claimed = await connection
           .updateTable('journal_intents')
@@ -285,9 +329,10 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
           .executeTakeFirst();
         const digest = await setBatch(connection, batch, {
           ...(reason !== undefined && { again_reason: reason }),
+          ...claim.columns,
           ...stateColumns('applying', at),
         });
-        const data = { hash: found.hash, rows: Number(claimed.numUpdatedRows) };
+        const data = { hash: found.hash, rows: Number(claimed.numUpdatedRows), ...claim.data };
         await appendSteps(connection, [
           ...notes.map(({ kind, note }) => stepOf(at, { batch, kind, note })),
           stepOf(at, { batch, kind: 'claimed', data, digest }),
@@ -311,10 +356,39 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
       return new Map(undone.map(({ row, batch: by }) => [row ?? 0, by]));
     },
 
+    approval: async (batch, sending) => {
+      const found = await batchNamed(db, batch);
+      if (found === undefined) return null;
+      const meant = { ...found, againReason: sending?.reason ?? found.againReason };
+      return approvalIn(db, meant, { rules, now: now() }, sending === undefined ? null : actor);
+    },
+    submit: (batch, words) => step((connection) => submit(connection, batch, words, acting())),
+    approve: (batch, hash) => step((connection) => approve(connection, batch, hash, acting())),
+    deny: (batch, reason) => step((connection) => deny(connection, batch, reason, acting())),
+    requestDeletions: (request) =>
+      step(async (connection) => {
+        await tellPolicy(connection, acting());
+        return deletionsRequested(connection, backend, request, acting());
+      }),
+    claimDeletions: (batch) =>
+      step(async (connection) => {
+        const found = await batchNamed(connection, batch);
+        if (found === undefined || found.state !== 'planned') throw new Error(`${batch} is no request that is open`);
+        const at = now();
+        const { columns, data } = await claimApproved(connection, found, acting());
+        const digest = await setBatch(connection, batch, { ...columns, ...stateColumns('done', at), applied_at: at });
+        const claimed = { hash: found.hash, rows: found.rows, ...data };
+        await appendSteps(connection, [stepOf(at, { batch, kind: 'claimed', data: claimed, digest })]);
+      }),
+
+    checkWrite: async (write) => checkWrite(db, write, acting()),
     beginWrite: (write) =>
       step(async (connection) => {
+        await tellPolicy(connection, acting());
+        await checkWrite(connection, write, acting());
         const at = now();
-        const begun = { ...write, at, state: 'sending' as const, salt: newSalt() };
+        const by = actor === null ? null : canonical({ ...actor });
+        const begun = { ...write, at, state: 'sending' as const, actor: by, salt: newSalt() };
         const row = await connection
           .insertInto('journal_writes')
           .values(begun)
@@ -369,6 +443,79 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
   };
 }
 
+/** Stores the batch with its rows, and what is in force for it. @param before what counts beside the rows */
+async function storeBatch(
+  connection: Connection,
+  backend: JournalBackend,
+  batch: NewBatch,
+  rows: Iterable<NewIntent>,
+  { rules, now: at, stepOf }: Acting,
+  before = noTotals,
+): Promise<void> {
+  const row = { ...batchRow(batch, at), salt: newSalt() };
+  await connection.insertInto('journal_batches').values(row).execute();
+  const isCounted = newApproval(rules, batch, before) !== null;
+  let totals = before;
+  const onRow = (each: NewIntent): void => {
+    if (isCounted && each.state === 'planned') totals = withRow(totals, changeOf(each));
+  };
+  const sealed = await insertIntents(connection, backend, batch, rows, onRow);
+  const approval = newApproval(rules, batch, totals);
+  const digest =
+    approval === null
+      ? sealOf(row.salt, row)
+      : await setBatch(connection, batch.batch, { approval: JSON.stringify(approval) });
+  const { action, hash, net, undoOf } = batch;
+  const data = { action, hash, net, undo_of: undoOf, ...sealed };
+  const steps = [stepOf(at, { batch: batch.batch, kind: 'added', data, digest })];
+  if (batch.againReason !== null) {
+    steps.push(stepOf(at, { batch: batch.batch, kind: 'again', note: batch.againReason }));
+  }
+  await appendSteps(connection, steps);
+}
+
+/** What a claim records of the approvals that it rests on. Throws a UsageError where one is missing. */
+async function claimApproved(connection: Connection, batch: Batch, acting: Acting) {
+  const found = await approvalIn(connection, batch, acting, acting.actor);
+  if (found === null) return { columns: {}, data: {} };
+  if (found.missing > 0) throw approvalMissing(batch, found);
+  const { hash, needed } = found;
+  const approval = JSON.stringify({ ...batch.approval, claimed: { hash, needed } });
+  return { columns: { approval }, data: { needed, approvals: countingSteps(found) } };
+}
+
+/** The open request for these rows, made and handed over where there is none. */
+async function deletionsRequested(
+  connection: Connection,
+  backend: JournalBackend,
+  { server, resource, rows, hash }: DeletionRequest,
+  acting: Acting,
+) {
+  const requests = connection
+    .selectFrom('journal_batches')
+    .select(['batch', 'state'])
+    .where('action', '=', 'deletions');
+  const same = await requests.where('hash', '=', hash).execute();
+  let name = same.find(({ state }) => state === 'planned')?.batch;
+  if (name === undefined) {
+    name = `deletions-${resource}-${hash.slice(0, 8)}${same.length === 0 ? '' : `-${same.length + 1}`}`;
+    const nothing = { file: null, fileBytes: null, fileHash: null, undoOf: null, againReason: null, columns: [] };
+    const request = { ...nothing, batch: name, action: 'deletions', hash, rowsDigest: hash, rows, server };
+    const totals = { ...noTotals, rows };
+    await storeBatch(connection, backend, { ...request, net: '0.00', problems: [], warnings: [] }, [], acting, totals);
+  }
+  const found = async () => {
+    const batch = await batchNamed(connection, name);
+    return batch === undefined ? null : approvalIn(connection, batch, acting, acting.actor);
+  };
+  const before = await found();
+  if (before === null) return null;
+  if (before.missing === 0 || before.state === 'waiting') return { batch: name, approval: before };
+  await submit(connection, name, { note: null, again: null }, acting);
+  const after = await found();
+  return after === null ? null : { batch: name, approval: after };
+}
+
 function takenBack(batch: string): UsageError {
   return new UsageError(`rows of batch ${batch} are being taken back by another batch at this moment`, {
     advice: 'See which one with `admin-mirror bulk status`.',
@@ -385,12 +532,6 @@ async function* inChunks<T extends { readonly row: number }>(
     after = rows.length < chunk ? undefined : rows.at(-1)?.row;
   }
   return undefined;
-}
-
-async function batchNamed(connection: Connection, name: string) {
-  const rows = connection.selectFrom('journal_batches').select(batchColumns).where('batch', '=', name);
-  const found = await rows.executeTakeFirst();
-  return found === undefined ? undefined : batchOf(found);
 }
 
 function batchRow(batch: NewBatch, at: Timestamp) {
@@ -414,17 +555,6 @@ function batchRow(batch: NewBatch, at: Timestamp) {
     again_reason: batch.againReason,
     created_at: at,
   };
-}
-
-/** Gives the seal of the batch as it is then. */
-async function setBatch(
-  connection: Connection,
-  batch: string,
-  fields: UpdateObject<JournalTables, 'journal_batches'>,
-): Promise<string> {
-  const changed = connection.updateTable('journal_batches').set(fields).where('batch', '=', batch).returningAll();
-  const row = await changed.executeTakeFirstOrThrow();
-  return sealOf(row.salt, row);
 }
 
 function stateColumns(
@@ -465,13 +595,19 @@ async function peopleOf(connection: Connection, batch: string): Promise<BatchPeo
   const steps = connection.selectFrom('journal_steps').where('batch', '=', batch);
   const rows = await steps
     .select((eb) => ['kind', 'actor', eb.fn.min('step').as('first')])
-    .where('kind', 'in', ['added', 'approved', 'sending'])
+    .where('kind', 'in', ['added', 'submitted', 'approved', 'consented', 'sending'])
     .groupBy(['kind', 'actor'])
     .orderBy('first')
     .execute();
   const of = (wanted: string): Actor[] =>
     rows.flatMap(({ kind, actor }) => (kind === wanted ? [JSON.parse(actor) as Actor] : []));
-  return { planned: of('added'), approved: of('approved'), sent: of('sending') };
+  const [approved, consented] = [of('approved'), of('consented')];
+  return {
+    planned: of('added'),
+    submitted: of('submitted'),
+    approved: approved.length > 0 ? approved : consented,
+    sent: of('sending'),
+  };
 }
 
 type PlannedColumn = (typeof plannedColumns)[number][0];
@@ -510,6 +646,7 @@ async function insertIntents(
   { members }: Pick<JournalBackend, 'members'>,
   { batch, undoOf }: NewBatch,
   intents: Iterable<NewIntent>,
+  onRow: (intent: NewIntent) => void,
 ): Promise<{ readonly rows: number; readonly seal: string }> {
   const columns = [...plannedColumns, ['salt', 'text'], ['digest', 'text']] as const;
   const names = sql.join(columns.map(([name]) => sql.ref(name)));
@@ -530,6 +667,7 @@ async function insertIntents(
   // Rows go as JSON, a thousand at once: binding each of their values takes longer than storing them.
   let waiting: NewIntent[] = [];
   for (const each of intents) {
+    onRow(each);
     if (waiting.push(each) < chunk) continue;
     await store(waiting);
     waiting = [];

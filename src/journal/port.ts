@@ -4,6 +4,8 @@
  * docs/architecture.md.
  */
 import type { Actor } from '../model/actor.ts';
+import type { ApprovalPolicies, ApprovalPolicy, PlanTotals } from '../model/approval.ts';
+import type { Caps } from '../model/money.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { ForgetJournal } from '../store/forget-types.ts';
 import type { LockOwner } from '../store/lock.ts';
@@ -86,7 +88,72 @@ export interface NewBatch {
   readonly againReason: string | null;
 }
 
+/** What the journal goes by, of the settings. */
+export interface JournalRules {
+  readonly approval: ApprovalPolicies;
+  /** The bounds in force; null where nothing is said of them, so that those of the plan hold. */
+  readonly caps: Caps | null;
+}
+
+/** What was in force when a batch was planned, and what has made it more than was planned since. */
+export interface BatchApproval {
+  readonly policy: ApprovalPolicy;
+  /** Rows that are sent again count once more. */
+  readonly totals: PlanTotals;
+  readonly caps: Caps | null;
+  /** Rows that a person said shall be sent again, each as often as that was said. */
+  readonly resent: readonly number[];
+  /** What was found when its rows were claimed last. */
+  readonly claimed: { readonly hash: string; readonly needed: number } | null;
+}
+
+/**
+ * `not_needed`: no threshold is passed; `not_submitted`: nobody has handed it over; `waiting`: approvals are missing;
+ * `approved`; `denied`; `expired`: it waited, or its approvals held, for longer than the policy lets them.
+ */
+export type ApprovalState = 'not_needed' | 'not_submitted' | 'waiting' | 'approved' | 'denied' | 'expired';
+
+export interface GivenApproval {
+  readonly step: number;
+  readonly by: Actor;
+  readonly at: Timestamp;
+  readonly until: Timestamp;
+  /** Why it does not count, in words; null where it does. */
+  readonly problem: string | null;
+}
+
+/** How it stands with the approval of a batch at one moment. */
+export interface Approval {
+  readonly state: ApprovalState;
+  /** How many people must approve. */
+  readonly needed: number;
+  readonly missing: number;
+  /** Why, in words. */
+  readonly reasons: readonly string[];
+  /** What is approved: the plan, and whatever makes it more than was planned. */
+  readonly hash: string;
+  readonly submitted: { readonly by: Actor; readonly at: Timestamp; readonly note: string | null } | null;
+  /** Of each account the last one since the last denial. */
+  readonly given: readonly GivenApproval[];
+  readonly denied: { readonly by: Actor; readonly at: Timestamp; readonly reason: string | null } | null;
+  /** Accounts that can approve it now. */
+  readonly approvers: readonly string[];
+  /** Until when it is approved, or can be; null where it is neither. */
+  readonly until: Timestamp | null;
+}
+
+/** Rows that shall go from the mirror although its brake holds them. */
+export interface DeletionRequest {
+  readonly server: PlannedServer;
+  readonly resource: string;
+  readonly rows: number;
+  /** The same where the same rows of the same server would go. */
+  readonly hash: string;
+}
+
 export interface Batch extends NewBatch {
+  /** Null where no policy was in force when it was planned. */
+  readonly approval: BatchApproval | null;
   readonly state: BatchState;
   readonly createdAt: Timestamp;
   /** When its sending was first approved. */
@@ -188,6 +255,8 @@ interface JournalStep {
 /** Who had a hand in a batch. */
 export interface BatchPeople {
   readonly planned: readonly Actor[];
+  readonly submitted: readonly Actor[];
+  /** The accounts that approved it; where none did, whoever consented to its sending. */
   readonly approved: readonly Actor[];
   readonly sent: readonly Actor[];
 }
@@ -241,9 +310,9 @@ export type RowChange = Pick<
   'state' | 'subject' | 'plannedBefore' | 'plannedAfter' | 'before' | 'after' | 'discrepancy'
 >;
 
-/** For the record of steps: `approved`, `again`. */
+/** For the record of steps. */
 export interface ClaimNote {
-  readonly kind: string;
+  readonly kind: 'consented' | 'again';
   readonly note: string;
 }
 
@@ -344,6 +413,7 @@ export interface Journal extends ForgetJournal {
   /**
    * The one way to a send: in one transaction over the whole journal, `decide` looks at what there is, and the planned and
    * blocked rows of the batch are claimed. Nothing is changed where `decide` throws. No row becomes `sending` without it.
+   * Throws a UsageError where an approval is missing: so does `move` to `sending`, at that moment.
    */
   claim(
     batch: string,
@@ -357,7 +427,32 @@ export interface Journal extends ForgetJournal {
   /** The rows of the batch that another one takes back, or may, and which. */
   undoneRows(batch: string): Promise<ReadonlyMap<number, string>>;
 
-  /** A write outside of any batch, before its first byte; gives its number. */
+  /**
+   * How it stands with the approval of the batch; null where no policy is about it.
+   * @param sending as whoever acts would send it, with a reason to send again what was sent before, or none; left out, as
+   *   whoever made it
+   */
+  approval(batch: string, sending?: { readonly reason: string | null }): Promise<Approval | null>;
+  /**
+   * Hands the batch over for approval. Each of these throws a UsageError where it may not be done.
+   * @param again why what was sent before shall be sent again; null where that is not to change
+   */
+  submit(batch: string, words: { readonly note: string | null; readonly again: string | null }): Promise<void>;
+  /** The acting account approves what has that hash. Whoever calls it has seen the account's password. */
+  approve(batch: string, hash: string): Promise<void>;
+  /** The acting account denies what the batch is now: earlier approvals of it hold no longer. */
+  deny(batch: string, reason: string): Promise<void>;
+  /**
+   * Whether the rows may go from the mirror; where a person must approve that, a batch of the action `deletions` waits for it.
+   * Null where no policy is about it.
+   */
+  requestDeletions(request: DeletionRequest): Promise<{ readonly batch: string; readonly approval: Approval } | null>;
+  /** Uses the approval up, before the first row goes. Throws a UsageError where it does not hold. */
+  claimDeletions(batch: string): Promise<void>;
+
+  /** Throws what `beginWrite` would, before anybody is asked. */
+  checkWrite(write: NewWrite): Promise<void>;
+  /** A write outside of any batch, before its first byte; gives its number. Throws a UsageError where it needs approval. */
   beginWrite(write: NewWrite): Promise<number>;
   endWrite(write: number, end: WriteEnd): Promise<void>;
   /** Newest first. */

@@ -165,12 +165,21 @@ const sessions: readonly string[] = [
 ) STRICT, WITHOUT ROWID`,
 ];
 
+/** What was in force for a batch, and who sent what by hand. */
+const approval: readonly string[] = [
+  'ALTER TABLE journal_batches ADD COLUMN approval TEXT',
+  'ALTER TABLE journal_writes ADD COLUMN actor TEXT',
+  // Batches of one plan share its approvals.
+  'CREATE INDEX journal_batches_hash ON journal_batches (hash)',
+  "CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy'",
+];
+
 /** What a journal file is. */
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks'), chainSteps, people, sessions],
+  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks'), chainSteps, people, sessions, approval],
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',

@@ -13,7 +13,8 @@ import { openForReading, openForWriting } from '../store/file-kind.ts';
 import { sqliteDialect } from '../store/kysely-sqlite.ts';
 import { type JournalBackend, openJournalOver } from './journal.ts';
 import { batchLocks } from './lock.ts';
-import type { Journal } from './port.ts';
+import { noRules } from './approval.ts';
+import type { Journal, JournalRules } from './port.ts';
 import { journalKind } from './schema.ts';
 
 const pragmas = [
@@ -29,14 +30,24 @@ const pragmas = [
 /**
  * Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it.
  * @param actor who does what is done with it
+ * @param rules what needs approval, and the bounds in force
  */
-export async function openJournal(file: string, actor: Actor, clock: Clock = systemClock): Promise<Journal> {
-  return openOver(openBackend(file, clock), (backend) => openJournalOver(backend, actor, clock));
+export async function openJournal(
+  file: string,
+  actor: Actor,
+  clock: Clock = systemClock,
+  rules: JournalRules = noRules,
+): Promise<Journal> {
+  return openOver(openBackend(file, clock), (backend) => openJournalOver(backend, actor, clock, rules));
 }
 
 /** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
-export async function openJournalForReading(file: string, clock: Clock = systemClock): Promise<Journal> {
-  return openOver(openBackendForReading(file, clock), (backend) => openJournalOver(backend, null, clock));
+export async function openJournalForReading(
+  file: string,
+  clock: Clock = systemClock,
+  rules: JournalRules = noRules,
+): Promise<Journal> {
+  return openOver(openBackendForReading(file, clock), (backend) => openJournalOver(backend, null, clock, rules));
 }
 
 /** The journal's file, made with mode 0600 where there is none. Throws `FileError`. The caller closes it. */

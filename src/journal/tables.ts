@@ -1,5 +1,5 @@
 /** The journal's tables as Kysely sees them: the same in every database that it may be in. */
-import type { Generated } from 'kysely';
+import type { Generated, Kysely } from 'kysely';
 import type { Account, AccountState, SignInMethod } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
@@ -29,6 +29,8 @@ export interface JournalTables {
     applied_at: Timestamp | null;
     finished_at: Timestamp | null;
     behind: string | null;
+    /** JSON; null where no policy was in force when it was planned. */
+    approval: string | null;
     salt: string;
   };
   journal_intents: {
@@ -102,6 +104,8 @@ export interface JournalTables {
     answer: string | null;
     problem: string | null;
     fingerprint: string | null;
+    /** JSON; null of a write from before it was kept. */
+    actor: string | null;
     salt: string;
   };
   /** One row, made with the journal. */
@@ -165,18 +169,22 @@ export const batchColumns = [
   'applied_at as appliedAt',
   'finished_at as finishedAt',
   'behind',
+  'approval',
 ] as const;
 
-type BatchJson = 'columns' | 'problems' | 'warnings' | 'server';
+type BatchJson = 'columns' | 'problems' | 'warnings' | 'server' | 'approval';
 
-export function batchOf(row: Omit<Batch, BatchJson> & Readonly<Record<BatchJson, string>>): Batch {
-  const { columns, problems, warnings, server } = row;
+export function batchOf(
+  row: Omit<Batch, BatchJson> & Readonly<Record<Exclude<BatchJson, 'approval'>, string>> & { approval: string | null },
+): Batch {
+  const { columns, problems, warnings, server, approval } = row;
   return {
     ...row,
     columns: JSON.parse(columns) as Batch['columns'],
     problems: JSON.parse(problems) as Batch['problems'],
     warnings: JSON.parse(warnings) as Batch['warnings'],
     server: JSON.parse(server) as Batch['server'],
+    approval: approval === null ? null : (JSON.parse(approval) as Batch['approval']),
   };
 }
 
@@ -213,6 +221,12 @@ export const intentColumns = [
   'discrepancy',
   'notes',
 ] as const;
+
+export async function batchNamed(connection: Kysely<JournalTables>, name: string): Promise<Batch | undefined> {
+  const rows = connection.selectFrom('journal_batches').select(batchColumns).where('batch', '=', name);
+  const found = await rows.executeTakeFirst();
+  return found === undefined ? undefined : batchOf(found);
+}
 
 type IntentJson = 'parameters' | 'cells' | 'seenBefore' | 'notes';
 

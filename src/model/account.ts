@@ -45,3 +45,15 @@ export function isSamePerson({ name, osUsers }: Pick<Account, 'name' | 'osUsers'
   const system = [actor.name, actor.sudoUser, actor.uid === null ? null : String(actor.uid)];
   return (osUsers ?? []).some((each) => system.includes(each));
 }
+
+/**
+ * Whether two that did something are one person: the same account, or accounts of the system that have a name in common or
+ * are bound to one account. In doubt they are: what one person may do alone is counted.
+ */
+export function isOnePerson(a: Actor, b: Actor, accounts: readonly Pick<Account, 'name' | 'osUsers'>[]): boolean {
+  if (a.account !== null && b.account !== null) return a.account === b.account;
+  const namesOf = ({ name, sudoUser }: Actor): readonly string[] => (sudoUser === null ? [name] : [name, sudoUser]);
+  const other = namesOf(b);
+  if (a.account === null && b.account === null && namesOf(a).some((each) => other.includes(each))) return true;
+  return accounts.some((each) => isSamePerson(each, a) && isSamePerson(each, b));
+}

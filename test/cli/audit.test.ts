@@ -30,7 +30,7 @@ describe('audit', () => {
     const { steps } = JSON.parse(json.stdout) as { readonly steps: readonly Readonly<Record<string, unknown>>[] };
     expect(steps.map(({ kind }) => kind)).toEqual([
       'added',
-      'approved',
+      'consented',
       'claimed',
       'sending',
       'acknowledged',

@@ -43,6 +43,7 @@ describe('bulk plan', () => {
       applied_gross: '0.00',
       applied_users: 0,
       discrepancies: 0,
+      approval: null,
       problems: [{ row: 3, column: 'user_id', problem: 'there is no user 77777' }],
       warnings: expect.any(Array) as string[],
       look_at: expect.any(Array) as number[],

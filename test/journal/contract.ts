@@ -344,7 +344,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       const { journal } = opened;
       await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 7), newIntent(4, 8), newIntent(5, 9)]);
       await journal.addBatch(newBatch({ batch: 'two', againReason: 'April, too' }), [newIntent(2, 10)]);
-      await journal.claim('one', always, () => [{ kind: 'approved', note: 'by typing 5.00' }]);
+      await journal.claim('one', always, () => [{ kind: 'consented', note: 'by typing 5.00' }]);
       await send(journal, 2);
       await journal.move({ batch: 'one', row: 3, from: 'planned', to: 'blocked' });
       await journal.takeUp('one');
@@ -446,7 +446,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       const bob = { ...anna, name: 'bob' };
       await journal.addBatch(newBatch(), [newIntent(2, 42), newIntent(3, 7)]);
       await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 8)]);
-      await journal.by(bob).claim('one', always, () => [{ kind: 'approved', note: 'by typing 5.00' }]);
+      await journal.by(bob).claim('one', always, () => [{ kind: 'consented', note: 'by typing 5.00' }]);
       await journal.by(bob).move({ batch: 'one', row: 2, from: 'planned', to: 'sending' });
       const fields = { evidence: 'token', recordId: '77' } as const;
       await journal.by(bob).move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
@@ -454,7 +454,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       const found = await entries(journal, { user: 42 });
       expect(found.map(({ kind, actor, row }) => [kind, actor.name, row])).toEqual([
         ['added', 'anna', null],
-        ['approved', 'bob', null],
+        ['consented', 'bob', null],
         ['claimed', 'bob', null],
         ['sending', 'bob', 2],
         ['unknown', 'bob', 2],

@@ -18,7 +18,7 @@ CREATE TABLE journal_batches (
   created_at TEXT NOT NULL,
   applied_at TEXT,
   finished_at TEXT
-, behind TEXT, salt TEXT NOT NULL DEFAULT '') STRICT, WITHOUT ROWID;
+, behind TEXT, salt TEXT NOT NULL DEFAULT '', approval TEXT) STRICT, WITHOUT ROWID;
 
 CREATE TABLE journal_intents (
   batch TEXT NOT NULL REFERENCES journal_batches (batch),
@@ -67,7 +67,7 @@ CREATE TABLE journal_writes (
   http_status INTEGER,
   answer TEXT,
   problem TEXT
-, fingerprint TEXT, salt TEXT NOT NULL DEFAULT '') STRICT;
+, fingerprint TEXT, salt TEXT NOT NULL DEFAULT '', actor TEXT) STRICT;
 
 CREATE TABLE journal_locks (
   batch TEXT PRIMARY KEY,
@@ -143,3 +143,7 @@ CREATE TABLE people_sessions (
   seen_at TEXT NOT NULL,
   ends_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX journal_batches_hash ON journal_batches (hash);
+
+CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy';

@@ -31,7 +31,7 @@ async function usedJournal(steps: number): Promise<{ readonly journal: Journal; 
       ...intents,
       newIntent(rowsOf + 2, 1, { state: 'invalid', problem: 'no such user', token: null }),
     ]);
-    await journal.claim(batch, always, () => [{ kind: 'approved', note: 'by typing 5.00' }]);
+    await journal.claim(batch, always, () => [{ kind: 'consented', note: 'by typing 5.00' }]);
     for (const row of rows) {
       const move = (from: IntentState, to: IntentState, fields = {}, note?: string) =>
         journal.move({ batch, row, from, to, fields, ...(note === undefined ? {} : { note }) });

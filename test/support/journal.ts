@@ -1,8 +1,9 @@
 /** A real journal in a folder of its own, and rows for it. */
 import { onTestFinished } from 'vitest';
 import type { Actor } from '../../src/model/actor.ts';
-import type { Clock } from '../../src/model/time.ts';
-import type { Journal, NewBatch, NewIntent } from '../../src/journal/port.ts';
+import type { ApprovalPolicy } from '../../src/model/approval.ts';
+import { type Clock, hourMs } from '../../src/model/time.ts';
+import type { Journal, JournalRules, NewBatch, NewIntent } from '../../src/journal/port.ts';
 import { openJournal } from '../../src/journal/sqlite.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -17,11 +18,18 @@ export const anna: Actor = {
   account: null,
 };
 
+/** A policy of the config file; it always asks for approval where it names no threshold. */
+export function policyOf(fields: Partial<ApprovalPolicy> = {}): ApprovalPolicy {
+  const none = { rowAmount: undefined, net: undefined, gross: undefined, rows: undefined, alonePerDay: undefined };
+  return { ...none, approvers: 1, goodForMs: 72 * hourMs, ...fields };
+}
+
 export async function newJournal(
   clock: Clock = { now: () => sandboxNow },
   file = `${temporaryFolder()}/journal.db`,
+  rules?: JournalRules,
 ): Promise<{ readonly journal: Journal; readonly file: string }> {
-  const journal = await openJournal(file, anna, clock);
+  const journal = await openJournal(file, anna, clock, rules);
   onTestFinished(() => journal.close());
   return { journal, file };
 }

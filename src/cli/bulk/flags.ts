@@ -1,7 +1,7 @@
 /** Flags that several parts of `bulk` share. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { DecimalMark } from '../../bulk/sheet/amount.ts';
-import type { Again } from '../../bulk/claim.ts';
+import type { Again } from '../../bulk/approval.ts';
 import { UsageError } from '../../model/errors.ts';
 import { parseDuration } from '../../model/time.ts';
 

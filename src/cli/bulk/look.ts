@@ -52,7 +52,12 @@ export async function runStatus(context: CliContext, name: string | undefined, f
     const record = await recordOf(there, batch);
     const whole = flags.rows === true ? await wholePlan(there, batch) : {};
     if (context.json()) return printJson(context, { ...report, ...record, ...whole });
-    const lines = [...words.reportLines(context, report), `hash      ${report.hash}`, ...words.peopleLines(record)];
+    const lines = [
+      ...words.reportLines(context, report),
+      `hash      ${report.hash}`,
+      ...words.peopleLines(record),
+      ...words.approvalLines(report),
+    ];
     for (const line of [...lines, ...words.problemLines(context, report), ...(await openLines(there, batch))]) {
       printLine(context, line);
     }

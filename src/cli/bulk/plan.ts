@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { Action } from '../../bulk/action.ts';
-import { actionOf } from '../../bulk/actions.ts';
+import { actionOf, actionOfBatch } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { moneyText } from '../../model/money.ts';
 import { newBatchId, planBatch, type PlanPorts, type PlanSource } from '../../bulk/plan.ts';
@@ -14,7 +14,7 @@ import { shown } from '../../bulk/sheet/cell.ts';
 import { readSheet } from '../../bulk/sheet/sheet.ts';
 import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
 import { printRows, type ReviewFile, reviewFile, type ReviewFlags, wholePlan } from './review.ts';
-import { firstRows, lookLines, planLines } from './words.ts';
+import { firstRows, lookLines, nextWords, planLines } from './words.ts';
 import { type BulkPorts, openBulk } from './world.ts';
 import { onTerminal } from '../consent.ts';
 import type { CliContext } from '../context.ts';
@@ -125,7 +125,7 @@ export async function runUndo(context: CliContext, name: string, flags: ReviewFl
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const undone = await batchOf(ports.journal, name);
-    const action = actionOf(undone.action);
+    const action = actionOfBatch(undone);
     const rows: ReadRows = await undoRows(ports.journal, undone, action);
     const source: PlanSource = { file: null, undoOf: undone.batch, again: { reason: null } };
     await showPlan(context, ports, await planNamed(ports, action, rows, source), flags, sheet);
@@ -172,10 +172,4 @@ async function planWords(context: CliContext, journal: Journal, batch: Batch) {
     look: async () => lookLines(context, await notedRows(journal, batch.batch)),
     below: async () => planLines(context, report, await typeTotals(journal.parameters(batch.batch))),
   };
-}
-
-function nextWords({ batch, counts }: BatchReport): string {
-  if (counts.planned === 0) return 'Nothing was sent, and there is nothing to send.';
-  if (counts.invalid === 0) return `Nothing was sent. To send it: admin-mirror bulk apply ${batch}`;
-  return `Nothing was sent. Correct the file and plan it again; or send the valid rows alone: admin-mirror bulk apply ${batch}`;
 }

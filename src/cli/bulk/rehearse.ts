@@ -113,7 +113,8 @@ async function stage(
       ...settings,
       api: { ...settings.api, baseUrl: sandbox.url, key: new Secret(sandbox.key), requestsPerSecond: undefined },
       store: { ...settings.store, journal: join(folder, 'journal.db') },
-      bulk: { ...settings.bulk, concurrency },
+      // Nothing leaves the machine.
+      bulk: { ...settings.bulk, concurrency, approval: {} },
     },
     users: users.length,
     freshAsOf: directory.freshAsOf,

@@ -10,7 +10,8 @@ import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
 import { notePlan, planFile } from './plan.ts';
 import { type BulkPorts, fileOf, openBulk } from './world.ts';
 import { realSleep } from '../../api/transmission.ts';
-import { actionOf } from '../../bulk/actions.ts';
+import { actionOfBatch } from '../../bulk/actions.ts';
+import { checkApprovedOrSubmit } from '../../bulk/approval.ts';
 import { batchOf, checkServer, type Consent } from '../../bulk/claim.ts';
 import { type BatchReport, consentQuestion, reportOf } from '../../bulk/report.ts';
 import { checkSendable, endError, reconcileBatch, sendBatch } from '../../bulk/send-batch.ts';
@@ -40,6 +41,12 @@ export async function runRun(
           advice: 'Correct them in the file, and run it again.',
         },
       );
+    }
+    try {
+      await checkApprovedOrSubmit(ports.journal, batch, againOf(flags));
+    } catch (error) {
+      if (context.json()) printJson(context, await reportOf(ports.journal, batch));
+      throw error;
     }
     await apply(context, ports, batch, action, flags);
   });
@@ -73,7 +80,7 @@ async function withBatch(
     const ports = await openBulk(context, releases);
     const batch = await batchOf(ports.journal, name);
     ports.about(batch.batch);
-    await work(ports, batch, actionOf(batch.action));
+    await work(ports, batch, actionOfBatch(batch));
   });
 }
 

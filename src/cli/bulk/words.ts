@@ -2,10 +2,11 @@
 import { type BatchRecord, type BatchReport, countWords, totalWords, type TypeTotal } from '../../bulk/report.ts';
 import { parameterWords, reviewRow, type ReviewRow } from '../../bulk/review.ts';
 import { asyncTableText } from '../../data/text-table.ts';
-import type { Intent } from '../../journal/port.ts';
-import { actorText } from '../../model/actor.ts';
+import type { ApprovalState, Intent } from '../../journal/port.ts';
+import { type Actor, actorText } from '../../model/actor.ts';
 import { counted } from '../../model/counted.ts';
 import { onOneLine } from '../../model/terminal-text.ts';
+import type { Timestamp } from '../../model/time.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
 import { paint } from '../output.ts';
@@ -45,21 +46,25 @@ export function totalLines(context: CliContext, report: BatchReport): string[] {
   ];
 }
 
-/** The batch in one line, among others. */
 /** `planned   by anna@office`: a line for each part that somebody had. */
-export function peopleLines({ planned_by, approved_by, sent_by }: BatchRecord): string[] {
-  const parts = { planned: planned_by, approved: approved_by, sent: sent_by };
+export function peopleLines({ planned_by, submitted_by, approved_by, sent_by }: BatchRecord): string[] {
+  const parts = { planned: planned_by, submitted: submitted_by, approved: approved_by, sent: sent_by };
   return Object.entries(parts).flatMap(([what, actors]) =>
     actors.length === 0 ? [] : [`${what.padEnd(10)}by ${actors.map((each) => onOneLine(actorText(each))).join(', ')}`],
   );
 }
 
+/** The batch in one line, among others. */
 export function batchLine(report: BatchReport): string {
-  const { batch, state, action, file, net, discrepancies } = report;
+  const { batch, state, action, file, net, discrepancies, approval } = report;
   const total = state === 'planned' ? `net ${net}` : `applied net ${report.applied_net} (planned ${net})`;
   const differs = discrepancies === 0 ? '' : `, ${discrepancies} differs`;
   const from = file === null ? '' : `  ${file}`;
-  return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  ${total}  ${countWords(report)}${differs}${from}`;
+  const waits =
+    approval === null || approval.missing === 0
+      ? ''
+      : `, approval: ${approvalStates[approval.state]} ${approval.missing} of ${approval.needed}`;
+  return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  ${total}  ${countWords(report)}${waits}${differs}${from}`;
 }
 
 /** What there is to say below the rows of a plan. */
@@ -68,8 +73,61 @@ export function planLines(context: CliContext, report: BatchReport, totals: read
     ...reportLines(context, report),
     ...totals.map(({ type, rows: count, amount }) => `          ${type.padEnd(8)} ${counted(count, 'row')}, ${amount}`),
     `hash      ${report.hash}`,
+    ...approvalLines(report),
     ...problemLines(context, report),
   ];
+}
+
+/** How it stands with the approval: what is needed, who is waited for, who approved or denied it, until when. */
+export function approvalLines({ approval }: Pick<BatchReport, 'approval'>): string[] {
+  if (approval === null) return [];
+  const { state, needed, missing, reasons, submitted, approvals, denied, approvers, until } = approval;
+  const by = (actor: Actor, at: Timestamp): string => `by ${onOneLine(actorText(actor))} on ${minuteOf(at)}`;
+  const note = (text: string | null): string => (text === null ? '' : `: ${onOneLine(text)}`);
+  const isOpen = state === 'waiting';
+  const who = approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve`;
+  const good = until === null ? '' : `, good until ${minuteOf(until)}`;
+  return [
+    `approval  ${approvalStates[state]}${isOpen ? ` ${missing} of ${needed} (${who})` : ''}${good}`,
+    ...reasons.map((reason) => `          because ${reason}`),
+    ...(submitted === null ? [] : [`          submitted ${by(submitted.by, submitted.at)}${note(submitted.note)}`]),
+    ...approvals.map((each) => {
+      const counts = each.problem === null ? '' : `, which does not count: ${each.problem}`;
+      return `          approved ${by(each.by, each.at)}${counts}`;
+    }),
+    ...(denied === null ? [] : [`          denied ${by(denied.by, denied.at)}${note(denied.reason)}`]),
+  ];
+}
+
+const approvalStates: Readonly<Record<ApprovalState, string>> = {
+  not_needed: 'not needed',
+  not_submitted: 'needed, and not asked for yet',
+  waiting: 'waits for',
+  approved: 'approved',
+  denied: 'denied',
+  expired: 'expired',
+};
+
+function minuteOf(at: Timestamp): string {
+  return `${at.slice(0, 16).replace('T', ' ')} UTC`;
+}
+
+/** What to do with a batch that was not sent. */
+export function nextWords({ batch, action, state, counts, approval }: BatchReport): string {
+  if (action === 'deletions') {
+    return approval !== null && approval.missing > 0
+      ? `No row was removed. It waits for approval: admin-mirror bulk approve ${batch}`
+      : 'No row was removed yet. To remove them: admin-mirror sync --allow-deletions';
+  }
+  const send = `admin-mirror bulk ${state === 'planned' ? 'apply' : 'resume'} ${batch}`;
+  if (counts.planned + counts.blocked === 0) return 'Nothing was sent, and there is nothing to send.';
+  if (approval !== null && approval.missing > 0) {
+    return approval.state === 'waiting'
+      ? `Nothing was sent. Another person looks at it first: admin-mirror bulk approve ${batch}`
+      : `Nothing was sent. Another person must approve it: admin-mirror bulk submit ${batch}`;
+  }
+  if (counts.invalid === 0) return `Nothing was sent. To send it: ${send}`;
+  return `Nothing was sent. Correct the file and plan it again; or send the valid rows alone: ${send}`;
 }
 
 /** Rows with the same note that are named one by one. */

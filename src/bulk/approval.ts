@@ -1,0 +1,124 @@
+/**
+ * Four eyes: a batch is handed over, and somebody else approves or denies it. The command line and the console call these; the
+ * journal itself sees to it that nothing goes out without. Section "Approval" of docs/architecture.md.
+ */
+import { approvalMissing, checkOpen } from '../journal/approval.ts';
+import type { Approval, ApprovalState, Batch, Journal } from '../journal/port.ts';
+import type { Account } from '../model/account.ts';
+import type { Actor } from '../model/actor.ts';
+import { UsageError } from '../model/errors.ts';
+import type { Timestamp } from '../model/time.ts';
+
+/** As `--json` prints it; the shape is part of the contract with scripts. */
+export interface ApprovalReport {
+  readonly state: ApprovalState;
+  /** How many people must approve, and how many still. */
+  readonly needed: number;
+  readonly missing: number;
+  readonly reasons: readonly string[];
+  /** What is approved: the plan, and whatever makes it more than was planned. */
+  readonly hash: string;
+  readonly submitted: { readonly by: Actor; readonly at: Timestamp; readonly note: string | null } | null;
+  readonly approvals: readonly {
+    readonly by: Actor;
+    readonly at: Timestamp;
+    readonly until: Timestamp;
+    /** Why it does not count; null where it does. */
+    readonly problem: string | null;
+  }[];
+  readonly denied: { readonly by: Actor; readonly at: Timestamp; readonly reason: string | null } | null;
+  /** Accounts that can approve it now. */
+  readonly approvers: readonly string[];
+  /** Until when it is approved, or waits. */
+  readonly until: Timestamp | null;
+}
+
+/** What is needed, who is waited for, who approved or denied, until when; null where no policy is about the batch. */
+export async function approvalOf(
+  journal: Pick<Journal, 'approval'>,
+  { batch }: Pick<Batch, 'batch'>,
+): Promise<ApprovalReport | null> {
+  const found = await journal.approval(batch);
+  if (found === null) return null;
+  const { given, ...rest } = found;
+  return { ...rest, approvals: given.map(({ by, at, until, problem }) => ({ by, at, until, problem })) };
+}
+
+/** Why what was sent before shall be sent again; null where nobody said so. */
+export interface Again {
+  readonly reason: string | null;
+}
+
+export interface SubmitWords {
+  readonly note: string | null;
+  readonly again: Again;
+}
+
+/** Hands the batch over for approval. Throws a UsageError where it needs none, has it, or waits for it already. */
+export async function submitBatch(
+  journal: Pick<Journal, 'submit' | 'counts'>,
+  { batch, action }: Batch,
+  { note, again }: SubmitWords,
+): Promise<void> {
+  const { planned = 0, blocked = 0 } = await journal.counts(batch);
+  if (planned + blocked === 0 && action !== 'deletions') {
+    throw new UsageError(`batch ${batch} has no row that is still to be sent`);
+  }
+  const words = note?.trim() ?? '';
+  await journal.submit(batch, { note: words === '' ? null : words, again: again.reason });
+}
+
+export interface ApprovePorts {
+  readonly journal: Pick<Journal, 'approval' | 'by'>;
+  /** The account of the system that it is done under. */
+  readonly actor: Actor;
+  /** Gives the account whose password somebody has just given. */
+  readonly signIn: () => Promise<Account>;
+}
+
+/**
+ * Approves what has that hash: what the person has looked at. Throws a UsageError where the account may not, or there is
+ * nothing to approve; that is told before a password is asked for.
+ */
+export async function approveBatch(ports: ApprovePorts, batch: Batch, hash: string): Promise<void> {
+  checkOpen(batch, await ports.journal.approval(batch.batch));
+  await (await signedIn(ports)).approve(batch.batch, hash);
+}
+
+/** Denies the batch as it is now. Throws a UsageError as `approveBatch` does. */
+export async function denyBatch(ports: ApprovePorts, batch: Batch, reason: string): Promise<void> {
+  const words = reason.trim();
+  if (words === '')
+    throw new UsageError('a reason is needed', { advice: 'Say why: --reason "…". It stays on record.' });
+  checkOpen(batch, await ports.journal.approval(batch.batch));
+  await (await signedIn(ports)).deny(batch.batch, words);
+}
+
+async function signedIn({ journal, actor, signIn }: ApprovePorts): Promise<Journal> {
+  const { name } = await signIn();
+  return journal.by({ ...actor, account: name });
+}
+
+/**
+ * Throws a UsageError where the batch must not go out yet, with what is needed. The transactions that claim and send look
+ * again; here, so that nobody is asked for nothing.
+ */
+export async function checkApproved(journal: Pick<Journal, 'approval'>, batch: Batch, again: Again): Promise<void> {
+  const found = await journal.approval(batch.batch, again);
+  if (found !== null && found.missing > 0) throw approvalMissing(batch, found);
+}
+
+/** The same, after the batch was handed over if it was not yet. */
+export async function checkApprovedOrSubmit(
+  journal: Pick<Journal, 'approval' | 'submit' | 'counts'>,
+  batch: Batch,
+  again: Again,
+): Promise<void> {
+  const found: Approval | null = await journal.approval(batch.batch, again);
+  if (found === null || found.missing === 0) return;
+  // What somebody has said no to is not handed over again by itself.
+  if (found.state === 'not_submitted' || found.state === 'expired') {
+    await submitBatch(journal, batch, { note: null, again });
+  }
+  await checkApproved(journal, batch, again);
+}

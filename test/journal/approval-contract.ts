@@ -1,0 +1,327 @@
+/** What every journal does about approvals, whatever database holds it. */
+import { describe, expect, test } from 'vitest';
+import type { IntentState, Journal, JournalRules } from '../../src/journal/port.ts';
+import type { Actor } from '../../src/model/actor.ts';
+import type { ApprovalPolicies } from '../../src/model/approval.ts';
+import { type Caps, noCaps } from '../../src/model/money.ts';
+import { hourMs, timestampOf } from '../../src/model/time.ts';
+import type { People } from '../../src/people/port.ts';
+import { anna, newBatch, newIntent, policyOf } from '../support/journal.ts';
+import { newAccount } from '../support/people.ts';
+
+interface Opened {
+  readonly journal: Journal;
+  /** Another connection, under other rules. */
+  readonly again: (rules: JournalRules) => Promise<Journal>;
+  readonly people: People;
+  readonly tamper: (statement: string) => Promise<void>;
+  /** Moves the clock of all of them on. */
+  readonly pass: (ms: number) => void;
+}
+export type OpenApprovals = (rules: JournalRules) => Promise<Opened>;
+
+const bob: Actor = { ...anna, name: 'bob' };
+const as = (account: string): Actor => ({ ...anna, name: 'mirror', host: 'web', account });
+const terms = { repeatsSince: timestampOf(0), daySince: timestampOf(0) };
+const rulesOf = (approval: ApprovalPolicies, caps: Caps | null = null): JournalRules => ({ approval, caps });
+const always = rulesOf({ balance: policyOf() });
+const words = { note: null, again: null };
+
+const claim = (journal: Journal, batch = 'one', again?: string): Promise<void> =>
+  journal.claim(batch, terms, () => (again === undefined ? [] : [{ kind: 'again', note: again }]));
+const sendRow = (journal: Journal, row = 2, batch = 'one', to: IntentState = 'sending'): Promise<boolean> =>
+  journal.move({ batch, row, from: 'planned', to });
+
+async function hashOf(journal: Journal, batch = 'one'): Promise<string> {
+  return (await journal.approval(batch))?.hash ?? '';
+}
+
+async function approve(journal: Journal, account: string, batch = 'one'): Promise<void> {
+  await journal.by(as(account)).approve(batch, await hashOf(journal, batch));
+}
+
+/** @param open a journal of the kind that is tested, and the accounts in it */
+export function approvalContract(open: OpenApprovals): void {
+  /** A batch of two rows that anna planned and handed over, and the approvers bert, carla, and ann, who is anna. */
+  async function submitted(rules = always): Promise<Opened> {
+    const opened = await open(rules);
+    const { journal, people } = opened;
+    await addAccounts(people);
+    await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
+    await journal.submit('one', words);
+    return opened;
+  }
+
+  async function addAccounts(people: People): Promise<void> {
+    for (const [name, ...osUsers] of [['bert'], ['carla'], ['ann', 'anna']]) {
+      await people.add(newAccount(name ?? '', { roles: ['approver', 'maker'], osUsers, password: 'hash' }));
+    }
+    await people.add(newAccount('max'));
+  }
+
+  describe('a batch that needs approval', () => {
+    test('is neither claimed nor sent without it, whatever the program thinks, and is with it', async () => {
+      const { journal } = await submitted();
+      await expect(claim(journal)).rejects.toThrow(/waits for 1 approval \(bert, carla can approve\)/);
+      await expect(sendRow(journal)).rejects.toThrow(/claimed/);
+      expect(await journal.approval('one')).toMatchObject({
+        state: 'waiting',
+        missing: 1,
+        approvers: ['bert', 'carla'],
+      });
+      await approve(journal, 'bert');
+      expect(await journal.approval('one')).toMatchObject({ state: 'approved', missing: 0 });
+      await claim(journal);
+      expect(await sendRow(journal)).toBe(true);
+      expect(await journal.people('one')).toMatchObject({ submitted: [anna], approved: [as('bert')] });
+      expect((await journal.verifyChain()).problems).toEqual([]);
+    });
+
+    test('needs as many people as the policy says; nobody counts twice', async () => {
+      const { journal } = await submitted(rulesOf({ balance: policyOf({ approvers: 2 }) }));
+      await approve(journal, 'bert');
+      await expect(approve(journal, 'bert')).rejects.toThrow(/bert has approved batch one already/);
+      await expect(claim(journal)).rejects.toThrow(/waits for one more of 2 approvals \(carla can approve\)/);
+      await approve(journal, 'carla');
+      await claim(journal);
+      expect(await sendRow(journal)).toBe(true);
+    });
+
+    test.each([
+      ['who made it on the command line', 'ann', /ann made, changed or submitted batch one/],
+      ['who is no approver', 'max', /max is not an active approver/],
+      ['whom nobody knows', 'zoe', /zoe is not an active approver/],
+    ])('is not approved by somebody %s', async (_, account, problem) => {
+      const { journal } = await submitted();
+      await expect(approve(journal, account)).rejects.toThrow(problem);
+      await expect(claim(journal)).rejects.toThrow(/waits for 1 approval/);
+    });
+
+    test('is approved by nobody who handed it over, or gave the reason to send it again', async () => {
+      const { journal, pass } = await submitted();
+      await approve(journal, 'bert');
+      pass(73 * hourMs);
+      await journal.by(as('bert')).submit('one', words);
+      await expect(approve(journal, 'bert')).rejects.toThrow(/bert made, changed or submitted/);
+      await approve(journal, 'carla');
+      await claim(journal);
+    });
+
+    test('is not approved as something else than was looked at', async () => {
+      const { journal } = await submitted();
+      await expect(journal.by(as('bert')).approve('one', 'h1')).rejects.toThrow(/is not what you looked at any more/);
+    });
+
+    test.each([
+      ['has expired', async ({ pass }: Opened) => pass(72 * hourMs)],
+      ['was denied', async ({ journal }: Opened) => journal.by(as('carla')).deny('one', 'too much')],
+      ['is of an account that was disabled', async ({ people }: Opened) => people.setState('bert', 'disabled')],
+      [
+        'is of an account that is no approver any more',
+        async ({ people }: Opened) => people.changeRoles('bert', { add: [], remove: ['approver'] }),
+      ],
+      [
+        'turns out to be of the person who made it',
+        async ({ people }: Opened) => people.setOsUsers('bert', ['bert', 'anna']),
+      ],
+    ])('goes out neither by a claim nor row by row once its approval %s', async (_, happens) => {
+      const opened = await submitted();
+      const { journal } = opened;
+      await approve(journal, 'bert');
+      await claim(journal);
+      expect(await sendRow(journal)).toBe(true);
+      await happens(opened);
+      const problem = /waits for 1 approval|approval of batch one has expired|was denied by carla: too much/;
+      await expect(sendRow(journal, 3)).rejects.toThrow(problem);
+      await expect(claim(journal)).rejects.toThrow(problem);
+      expect((await journal.intent('one', 3))?.state).toBe('planned');
+    });
+
+    test('is denied until it is handed over again', async () => {
+      const { journal } = await submitted();
+      await journal.by(as('carla')).deny('one', 'too much');
+      expect(await journal.approval('one')).toMatchObject({ state: 'denied', denied: { reason: 'too much' } });
+      await expect(approve(journal, 'bert')).rejects.toThrow(/was denied by carla: too much/);
+      await journal.submit('one', { note: 'as agreed with carla', again: null });
+      await approve(journal, 'bert');
+      await claim(journal);
+    });
+
+    test.each([
+      ['a reason to send it again', async ({ journal }: Opened) => claim(journal, 'one', 'the same bonus')],
+      [
+        'a bound that is raised',
+        async ({ again }: Opened) => claim(await again(rulesOf({}, { ...noCaps, maxRows: 11 }))),
+      ],
+    ])('needs another approval for %s', async (_, widen) => {
+      const opened = await submitted(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
+      await approve(opened.journal, 'bert');
+      await expect(widen(opened)).rejects.toThrow(/must be approved by another person/);
+      await claim(opened.journal);
+    });
+
+    test('keeps its approval where a bound is lowered', async () => {
+      const { journal, again } = await submitted(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
+      await approve(journal, 'bert');
+      await claim(await again(rulesOf({}, { ...noCaps, maxRows: 9 })));
+      expect((await journal.batch('one'))?.state).toBe('applying');
+    });
+
+    test('needs another approval for a row that a person wants to be sent again', async () => {
+      const { journal } = await submitted();
+      await approve(journal, 'bert');
+      await claim(journal);
+      await sendRow(journal);
+      await journal.move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
+      await journal.by(bob).move({ batch: 'one', row: 2, from: 'unknown', to: 'planned' });
+      await expect(sendRow(journal)).rejects.toThrow(/has become another since its rows were claimed/);
+      await expect(claim(journal)).rejects.toThrow(/must be approved by another person/);
+      await journal.submit('one', words);
+      await approve(journal, 'bert');
+      await claim(journal);
+      expect(await sendRow(journal)).toBe(true);
+      expect((await journal.verifyChain()).problems).toEqual([]);
+    });
+
+    test('keeps no approval that was written past the program unseen', async () => {
+      const { journal, tamper } = await submitted();
+      await approve(journal, 'bert');
+      await tamper("UPDATE journal_batches SET approval = NULL WHERE batch = 'one'");
+      expect((await journal.verifyChain()).problems).toEqual(['batch one was altered']);
+    });
+  });
+
+  describe('the identical plan, planned again', () => {
+    async function twice(rules = always): Promise<Opened> {
+      const opened = await submitted(rules);
+      await opened.journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 7), newIntent(3, 8)]);
+      return opened;
+    }
+
+    test('keeps the approval while it is good, once: what was sent by it is used up', async () => {
+      const { journal } = await twice();
+      await approve(journal, 'bert');
+      await claim(journal, 'two');
+      expect(await sendRow(journal, 2, 'two')).toBe(true);
+      await expect(claim(journal)).rejects.toThrow(/waits for 1 approval/);
+      expect((await journal.approval('one'))?.given[0]?.problem).toMatch(/another batch with the same plan/);
+    });
+
+    test('is denied with it', async () => {
+      const { journal } = await twice();
+      await approve(journal, 'bert');
+      await journal.by(as('carla')).deny('two', 'no');
+      await expect(claim(journal)).rejects.toThrow(/was denied by carla/);
+    });
+
+    test('is approved by nobody who planned it', async () => {
+      const { journal } = await submitted();
+      await journal.by(as('bert')).addBatch(newBatch({ batch: 'two' }), [newIntent(2, 7), newIntent(3, 8)]);
+      await approve(journal, 'bert');
+      await expect(claim(journal, 'two')).rejects.toThrow(/must be approved by another person/);
+      await claim(journal);
+    });
+  });
+
+  describe('what one person sends alone', () => {
+    const alone = rulesOf({ balance: policyOf({ alonePerDay: '10.00' as never }) });
+
+    test('is counted over claims and writes by hand of a day, by person', async () => {
+      const { journal, pass } = await submitted(alone);
+      await claim(journal);
+      const write = {
+        operation: 'users.update-balance',
+        user: 9,
+        body: '{"type":"add","amount":0.01}',
+        fingerprint: null,
+      };
+      await expect(journal.beginWrite(write)).rejects.toThrow(/one person would have sent 10.01 in all alone/);
+      await expect(journal.by({ ...bob, sudoUser: 'anna' }).beginWrite(write)).rejects.toThrow(/alone within 24 hours/);
+      await expect(journal.by(as('ann')).beginWrite(write)).rejects.toThrow(/alone within 24 hours/);
+      await journal.by(bob).beginWrite(write);
+      await journal.addBatch(newBatch({ batch: 'two', hash: 'h2' }), [newIntent(2, 9)]);
+      await expect(claim(journal, 'two')).rejects.toThrow(/would have sent 15 in all alone/);
+      await journal.submit('two', words);
+      await approve(journal, 'bert', 'two');
+      await claim(journal, 'two');
+      pass(24 * hourMs + 1);
+      await journal.beginWrite(write);
+    });
+  });
+
+  describe('the policy', () => {
+    const told = async (journal: Journal): Promise<(string | null)[]> =>
+      (await Array.fromAsync(journal.audit({}))).filter(({ kind }) => kind === 'policy').map(({ note }) => note);
+
+    test('is told to the chain when it changes, and touches later batches only', async () => {
+      const { journal, again } = await submitted();
+      const free = await again(rulesOf({}));
+      await free.addBatch(newBatch({ batch: 'two', hash: 'h2' }), [newIntent(2, 9)]);
+      await free.addBatch(newBatch({ batch: 'three', hash: 'h3' }), [newIntent(2, 10)]);
+      await journal.addBatch(newBatch({ batch: 'four', hash: 'h4' }), [newIntent(2, 11)]);
+      expect(await told(journal)).toEqual([
+        'balance: approvers 1, good_for 3d',
+        'nothing needs approval',
+        'balance: approvers 1, good_for 3d',
+      ]);
+      await claim(journal, 'two');
+      await expect(claim(free)).rejects.toThrow(/waits for 1 approval/);
+      await expect(claim(free, 'four')).rejects.toThrow(/must be approved/);
+    });
+
+    test('that is none leaves no step', async () => {
+      const { journal } = await open(rulesOf({}));
+      await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+      expect(await told(journal)).toEqual([]);
+      expect(await journal.approval('one')).toBeNull();
+      await expect(journal.submit('one', words)).rejects.toThrow(/needs no approval/);
+      await claim(journal);
+    });
+
+    test('counts a write by hand as a batch of one row', async () => {
+      const { journal } = await open(rulesOf({ balance: policyOf({ net: '5' as never }), delete: policyOf() }));
+      const write = (operation: string, body: object) =>
+        journal.beginWrite({ operation, user: 7, body: JSON.stringify(body), fingerprint: null });
+      await write('users.update-balance', { type: 'add', amount: 5 });
+      await write('users.update', { first_name: 'Zoe' });
+      await expect(write('users.update-balance', { type: 'add', amount: 5.01 })).rejects.toThrow(/net total is 5.01/);
+      await expect(write('users.update-balance', { type: 'set', amount: 1 })).rejects.toThrow(
+        /nobody can say beforehand/,
+      );
+      await expect(write('users.delete', {})).rejects.toThrow(/always needs approval/);
+      expect(await journal.writes(9)).toHaveLength(2);
+    });
+  });
+
+  describe('rows that the brake of the mirror holds', () => {
+    const under = rulesOf({ deletions: policyOf({ rows: 100 }) });
+    const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
+    const request = { server, resource: 'coupons', rows: 101, hash: 'abcdefghijkl' };
+
+    test('go once another person has approved the request for just these, and once', async () => {
+      const { journal, people } = await open(under);
+      await addAccounts(people);
+      const first = await journal.requestDeletions(request);
+      expect(first).toMatchObject({ batch: 'deletions-coupons-abcdefgh', approval: { state: 'waiting', missing: 1 } });
+      expect((await journal.requestDeletions(request))?.batch).toBe(first?.batch);
+      const name = first?.batch ?? '';
+      await expect(journal.claimDeletions(name)).rejects.toThrow(/waits for 1 approval/);
+      await approve(journal, 'bert', name);
+      const other = await journal.requestDeletions({ ...request, rows: 102, hash: 'bcdefghijklm' });
+      expect(other?.approval.missing).toBe(1);
+      expect((await journal.requestDeletions(request))?.approval.missing).toBe(0);
+      await journal.claimDeletions(name);
+      const next = await journal.requestDeletions(request);
+      expect([next?.batch, next?.approval.missing]).toEqual(['deletions-coupons-abcdefgh-2', 1]);
+      expect((await journal.verifyChain()).problems).toEqual([]);
+    });
+
+    test('go without where they are no more than the policy lets go', async () => {
+      const { journal } = await open(under);
+      const found = await journal.requestDeletions({ ...request, rows: 100 });
+      expect(found?.approval.state).toBe('not_needed');
+      await journal.claimDeletions(found?.batch ?? '');
+      expect(await (await open(rulesOf({}))).journal.requestDeletions(request)).toBeNull();
+    });
+  });
+}

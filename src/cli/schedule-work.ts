@@ -101,13 +101,19 @@ function keepConfig(reading: SettingsReading): string {
 }
 
 /** The flags of every command that this one was given, as they are given on. */
-export function givenFlags(reading: SettingsReading): string[] {
+function givenFlags(reading: SettingsReading): string[] {
   return reading.readings.flatMap(({ setting, value, origin }) => {
     const flag = /^flag (--[\w-]+)$/.exec(origin)?.[1];
     if (flag === undefined || setting.key === 'config') return [];
     // `--quiet` and `--verbose` stand for a value, and so does a switch.
     return setting.flag?.includes('<') === true ? [flag, String(value)] : [flag];
   });
+}
+
+/** The same with the config file, where a flag names it. */
+export function passedFlags(reading: SettingsReading): string[] {
+  const config = reading.readings.find(({ setting }) => setting.key === 'config');
+  return [...givenFlags(reading), ...(config?.origin === 'flag --config' ? ['--config', String(config.value)] : [])];
 }
 
 const secretNames = allSettings.filter(isSecret).map(({ env }) => env);

@@ -22,7 +22,7 @@ import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { paint, printJson, printLine, printNote } from './output.ts';
 import { startChild } from '../worker/command.ts';
-import { givenFlags, withoutSecrets, work } from './schedule-work.ts';
+import { passedFlags, withoutSecrets, work } from './schedule-work.ts';
 
 interface Flags {
   readonly once?: string;
@@ -135,13 +135,7 @@ async function runOnce(context: CliContext, job: Job): Promise<void> {
     await store.beginRun({ run, job: job.name, cause: 'by_hand', occurrence: null, attempt: 1, command });
     printNote(context, `${job.name}: ${command}`);
     const reading = context.reading();
-    const config = reading.readings.find(({ setting }) => setting.key === 'config');
-    const argv = [
-      ...givenFlags(reading),
-      ...(config?.origin === 'flag --config' ? ['--config', String(config.value)] : []),
-      ...job.commandLine,
-      ...(context.json() ? ['--json'] : []),
-    ];
+    const argv = [...passedFlags(reading), ...job.commandLine, ...(context.json() ? ['--json'] : [])];
     const marked = { ...environment, [jobVariable]: job.name };
     const child = startChild(argv, { folder, environment: marked, output: 'inherit', signal });
     const [exitCode] = (await once(child, 'close')) as [number | null];

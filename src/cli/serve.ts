@@ -13,6 +13,7 @@ import type { ConsoleAddress } from '../web/server.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { printJson, printLine } from './output.ts';
+import { passedFlags } from './schedule-work.ts';
 
 interface Flags {
   readonly listen?: string;
@@ -40,8 +41,9 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   const actor = actorOf(context.environment);
   const surroundings = { settings, log, clock: systemClock, signal: context.signal };
   await withReleases(async (releases) => {
-    const { redact } = context;
-    const { url, first } = await openConsole(surroundings, { address, actor, redact }, releases);
+    const { redact, folder, environment } = context;
+    const commands = { folder, environment, globalFlags: () => passedFlags(context.reading()) };
+    const { url, first } = await openConsole(surroundings, { address, actor, redact, commands }, releases);
     announce(context, address.behindProxy?.href.replace(/\/$/, '') ?? url, first);
     if (!context.signal.aborted) await once(context.signal, 'abort');
   });

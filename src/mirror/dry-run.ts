@@ -3,6 +3,7 @@ import type { ResourceName } from '../model/resources.ts';
 import type { Clock } from '../model/time.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';
 import { storedCapabilities } from './capability-record.ts';
+import { coverageOf } from '../model/era.ts';
 import { pagesOf, type Reason } from './plan.ts';
 import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';
 import { Surplus } from './surplus.ts';
@@ -59,4 +60,25 @@ function planResource(
     ...[...byReason].map(([reason, sum]) => ({ reason, ...sum })),
     { reason: 'count, and the windows that differ if it does', windows: null, requests: 1 },
   ];
+}
+
+/**
+ * Requests that a comparison of each resource takes, where nothing differs: a count for each window and for the list, or with
+ * `deep` the pages of every record. Null where the resource was never read, so that there is nothing to compare.
+ */
+export function planVerify(
+  store: MirrorStore,
+  resources: readonly ResourceName[],
+  deep: boolean,
+): Readonly<Partial<Record<ResourceName, number | null>>> {
+  return Object.fromEntries(
+    resources.map((resource) => {
+      const pageSize = storedCapabilities(store, resource)?.capabilities.pageSize;
+      const windows = store.windows(resource);
+      if (pageSize === undefined || windows.length === 0) return [resource, null];
+      if (!deep) return [resource, 1 + windows.filter((window) => coverageOf(window) === 'days').length];
+      const pages = windows.map((window) => pagesOf(store.accountedCount(resource, window), pageSize));
+      return [resource, pages.reduce((sum, each) => sum + each, 2)];
+    }),
+  );
 }

@@ -13,7 +13,7 @@ import type { Settings, Surroundings } from '../settings/settings.ts';
 import type { FreeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { type Clock, dayMs, hourMs, systemClock } from '../model/time.ts';
-import { planRun, type RunPlan } from './dry-run.ts';
+import { planRun, planVerify, type RunPlan } from './dry-run.ts';
 import type { ForgetPorts } from './forget.ts';
 import { openForgetStore } from './store/forget-store.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -171,6 +171,15 @@ export function openPlan(
     ...settings.sync,
     requestsPerRun: request.requestsPerRun,
   });
+}
+
+/** The requests that a comparison takes at the least. Throws a FileError where there is no mirror. */
+export function openVerifyPlan(
+  settings: Settings,
+  { resources, deep }: Pick<VerifyRequest, 'resources' | 'deep'>,
+  releases: Releases,
+): ReturnType<typeof planVerify> {
+  return planVerify(releases.add(openMirrorStoreForReading(settings.store.mirror)), resources, deep);
 }
 
 /** Puts what was measured on record in the mirror; gives the resources that are to be read whole again for it. */

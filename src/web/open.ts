@@ -6,11 +6,15 @@ import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
 import { openPeople } from '../people/open.ts';
 import type { Surroundings } from '../settings/settings.ts';
+import { openByHand } from '../worker/open.ts';
+import { openWholeStatus } from '../worker/open.ts';
 import { FirstAccount } from './first-account.ts';
 import type { ConsolePorts } from './ports.ts';
 import { type ConsoleAddress, listenFor } from './server.ts';
 
 interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
+  /** How commands of this program are started. */
+  readonly commands: Parameters<typeof openByHand>[1];
   readonly address: ConsoleAddress;
   readonly actor: Actor;
 }
@@ -25,7 +29,7 @@ interface OpenedConsole {
 /** Opens it, and listens. Throws a UsageError or a FileError. */
 export async function openConsole(
   { settings, log, clock, signal }: Surroundings,
-  { address, actor, redact }: ConsoleOptions,
+  { address, actor, redact, commands }: ConsoleOptions,
   releases: Releases,
 ): Promise<OpenedConsole> {
   const people = await openPeople(settings, actor, clock, releases);
@@ -35,7 +39,10 @@ export async function openConsole(
   const { profile, api } = settings;
   const serverName = [profile, api.baseUrl].filter((each) => each !== undefined).join(' · ');
   const { sessions } = people;
+  const surroundings = { settings, log, clock, signal };
   const ports = {
+    byHand: openByHand(surroundings, commands, releases),
+    status: openWholeStatus(settings, clock),
     settings,
     clock,
     log,

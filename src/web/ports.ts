@@ -4,6 +4,8 @@ import type { Settings } from '../settings/settings.ts';
 import type { Log } from '../model/log.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Clock } from '../model/time.ts';
+import type { ByHand } from '../worker/by-hand.ts';
+import type { WholeStatus } from '../worker/open.ts';
 import type { Journal } from '../journal/port.ts';
 import type { People } from '../people/port.ts';
 import type { Sessions } from '../people/sessions.ts';
@@ -23,6 +25,10 @@ export interface ConsolePorts {
   readonly people: People;
   readonly sessions: Sessions;
   readonly journal: Journal;
+  /** Syncs and comparisons that people start. */
+  readonly byHand: ByHand;
+  /** The state of everything for the first page, read once for all who ask within a second. */
+  readonly status: () => Promise<WholeStatus>;
   /** How the first admin is made; null where there is one. */
   readonly first: FirstAccount | null;
   /** Null where nobody signs in by another service. */

@@ -25,6 +25,8 @@ export interface Visit {
   readonly address: string;
   /** Whether the caller has the role. */
   readonly may: (role: Role) => boolean;
+  /** Whether the caller may use the route with this method and path of the table; it may be left out as it changes something. */
+  readonly offers: (method: Route['method'], path: string) => boolean;
   /** The path as a browser asks for it: behind a proxy there may be a folder before it. */
   readonly link: (path: string, query?: Readonly<Record<string, string | number | null | undefined>>) => string;
   /** Aborted when the browser has gone, or the console stops. */

@@ -13,10 +13,11 @@ import {
   signInPage,
   signOut,
 } from './pages/sign-in.ts';
-import { runsPage } from './pages/runs.ts';
+import { newRunPage, runEvents, runPage, runsPage, startRun, stopRun } from './pages/runs.ts';
 import type { Route } from './route.ts';
 
 const auditors: readonly Role[] = ['approver', 'operator', 'admin'];
+const operators: readonly Role[] = ['operator', 'admin'];
 const admins: readonly Role[] = ['admin'];
 
 export const routes: readonly Route[] = [
@@ -32,6 +33,11 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: '/', access: 'signed-in', handle: homePage },
 
   { method: 'GET', path: '/runs', access: 'signed-in', handle: runsPage },
+  { method: 'POST', path: '/runs', access: operators, handle: startRun, changes: true },
+  { method: 'GET', path: '/runs/new', access: operators, handle: newRunPage },
+  { method: 'GET', path: '/runs/:run', access: 'signed-in', handle: runPage },
+  { method: 'GET', path: '/runs/:run/events', access: 'signed-in', handle: runEvents },
+  { method: 'POST', path: '/runs/:run/stop', access: operators, handle: stopRun, changes: true },
 
   { method: 'GET', path: '/audit', access: auditors, handle: auditPage },
   { method: 'GET', path: '/audit/verify', access: auditors, handle: chainPage },

@@ -167,6 +167,11 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
       caller,
       address: request.ip,
       may: (role) => caller?.account.roles.includes(role) ?? false,
+      offers: (method, path) =>
+        routes.some(
+          (route) =>
+            route.method === method && route.path === path && isAllowed(route.access, caller?.account.roles ?? null),
+        ),
       link: (path, query = {}) => `${base}${path}${queryText(query)}`,
       signal: AbortSignal.any([gone.signal, ports.signal]),
       uploads: () => uploadsOf(request),

@@ -15,7 +15,7 @@ export type JobStatus = Readonly<ReturnType<typeof jobStatus>>;
 /** What there is to show of the worker of this mirror, whether one runs or not. Throws a FileError. */
 export async function openWorkerStatus(settings: Settings, clock: Clock, releases: Releases) {
   const { store: files, jobs, worker: limits } = settings;
-  const store = await openStore(files.mirror, clock, releases);
+  const store = await openWorkerStoreToLook(settings, clock, releases);
   const health = releases.add(openHealthStore(files, clock));
   const now = clock.now();
   const worker = (await store?.scheduler()) ?? null;
@@ -53,7 +53,11 @@ export function workerFileOf(mirror: string): string {
 }
 
 /** Undefined where no worker has run for this mirror: then nothing of a database is loaded either. */
-async function openStore(mirror: string, clock: Clock, releases: Releases): Promise<WorkerStore | undefined> {
+export async function openWorkerStoreToLook(
+  { store: { mirror } }: Settings,
+  clock: Clock,
+  releases: Releases,
+): Promise<WorkerStore | undefined> {
   const file = workerFileOf(mirror);
   if (!existsSync(file)) return undefined;
   const { openWorkerStoreForReading } = await import('./store/sqlite.ts');

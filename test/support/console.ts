@@ -1,6 +1,7 @@
 /** A console over a sandbox's mirror, opened as `serve` opens it, and people who are signed in to it. */
 import { onTestFinished } from 'vitest';
 import type { Role } from '../../src/model/account.ts';
+import { InterruptedError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { Releases } from '../../src/model/releases.ts';
 import type { Clock } from '../../src/model/time.ts';
@@ -22,6 +23,12 @@ interface ConsoleTry {
   readonly isFirst?: boolean;
 }
 
+/** What a command needs of the tests' own environment. */
+function processEnvironment(): Record<string, string> {
+  const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '', TMPDIR } = process.env;
+  return { PATH, HOME, NODE_COMPILE_CACHE, ...(TMPDIR === undefined ? {} : { TMPDIR }) };
+}
+
 /** Opens it with an admin called root, unless it is the first start. Everything is closed with the test. */
 export async function startConsole(tried: ConsoleTry = {}) {
   const { sandbox, folder, file } = await mirroredFolder(tried.sandbox);
@@ -36,7 +43,12 @@ export async function startConsole(tried: ConsoleTry = {}) {
   const address = { host: '127.0.0.1', port: 0, tls: null, behindProxy: null, isReadOnly: false, ...tried.address };
   const { url, first } = await openConsole(
     { settings, clock, log: silentLog, signal: stopping.signal },
-    { address, actor: operator, redact: (text) => text },
+    {
+      address,
+      actor: operator,
+      redact: (text) => text,
+      commands: { folder, environment: { ...processEnvironment(), ...environment }, globalFlags: () => [] },
+    },
     releases,
   );
 
@@ -57,5 +69,10 @@ export async function startConsole(tried: ConsoleTry = {}) {
         ask(path, headers, { method: 'POST', body: new URLSearchParams(form) }),
     };
   }
-  return { sandbox, folder, file, settings, people, url, first, browser };
+  /** Ends it, as SIGTERM does. */
+  const close = (): Promise<void> => {
+    stopping.abort(new InterruptedError('SIGTERM'));
+    return releases.close();
+  };
+  return { sandbox, folder, file, settings, clock, people, url, first, browser, close };
 }

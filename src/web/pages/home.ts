@@ -1,37 +1,24 @@
 /** The first page: how fresh everything is, what is wrong and what to do, what runs, and which batches wait for the reader. */
-import { openStatus } from '../../mirror/open-status.ts';
 import type { MirrorStatus } from '../../mirror/status.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { FileError } from '../../model/errors.ts';
-import { withReleases } from '../../model/releases.ts';
 import { resourceNames } from '../../model/resources.ts';
-import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../../worker/open-status.ts';
-import { type StatusProblem, statusProblems } from '../../worker/status-problems.ts';
+import type { JobStatus, WorkerStatus } from '../../worker/open-status.ts';
+import type { StatusProblem } from '../../worker/status-problems.ts';
 import { ageTag, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { page, type Reply, type Visit } from '../route.ts';
-import { runState } from './runs.ts';
+import { runState, startLinks } from './runs.ts';
 
 export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { settings, clock } = ports;
-  const worker = await withReleases((releases) => openWorkerStatus(settings, clock, releases));
-  const mirror = await statusOrWhy(ports);
-  if (mirror instanceof FileError) {
-    return page('Home', problemTag(mirror.message, mirror.advice));
-  }
-  const problems = statusProblems(mirror, worker);
-  const body = html`${problems.length === 0 ? goodTag(mirror) : problemTags(problems)}
-  ${freshnessTag(mirror, worker, ports)} ${runsTag(mirror, visit)} ${jobsTag(worker)}`;
-  return page('Home', body, { refresh: 60 });
-}
-
-async function statusOrWhy({ settings }: ConsolePorts): Promise<MirrorStatus | FileError> {
-  try {
-    return await withReleases((releases) => openStatus(settings, releases));
-  } catch (error) {
-    if (error instanceof FileError) return error;
-    throw error;
-  }
+  const status = await ports.status();
+  const { mirror, worker } = status;
+  const body =
+    'problems' in status
+      ? html`${status.problems.length === 0 ? goodTag(status.mirror) : problemTags(status.problems, visit)}
+        ${freshnessTag(status.mirror, worker, ports)} ${runsTag(status.mirror, worker, visit)}`
+      : html`${problemTag(status.mirror.message, status.mirror.advice)} ${startLinks(visit)}`;
+  return page('Home', html`${body} ${jobsTag(worker, visit)}`, { refresh: mirror instanceof FileError ? 10 : 60 });
 }
 
 function goodTag({ runs: [last] }: MirrorStatus): Html {
@@ -40,9 +27,19 @@ function goodTag({ runs: [last] }: MirrorStatus): Html {
   </p>`;
 }
 
-function problemTags(problems: readonly StatusProblem[]): Html {
+/** Each with what to do: the command of the terminal, and the page of the console that does the same. */
+function problemTags(problems: readonly StatusProblem[], visit: Visit): Html {
   return html`<h2>What is wrong</h2>
-    ${problems.map(({ problem, next }) => problemTag(problem, next))}`;
+    ${problems.map((each) => html`${problemTag(each.problem, each.next)} ${stepTag(each, visit)}`)}`;
+}
+
+function stepTag({ kind }: StatusProblem, { offers, link }: Visit): Html | null {
+  if (kind === 'alert') return html`<p><a href="${link('/runs')}">See the runs of the jobs</a></p>`;
+  if (kind === 'batch_unknown') {
+    return offers('GET', '/batches') ? html`<p><a href="${link('/batches')}">Go to the batches</a></p>` : null;
+  }
+  if (!offers('POST', '/runs')) return null;
+  return html`<p><a class="button" href="${link('/runs/new', { what: 'sync' })}">Sync…</a></p>`;
 }
 
 /** A card a resource; the bound in words, since a time alone says little. */
@@ -71,11 +68,25 @@ function freshnessTag({ resources }: MirrorStatus, { freshness }: WorkerStatus, 
     </ul>`;
 }
 
-function runsTag({ runs, running }: MirrorStatus, { link }: Visit): Html {
-  const now =
-    running === null ? null : html`<p>A sync is running since ${timeTag(running.acquiredAt)}, on ${running.host}.</p>`;
-  return html`<h2>Last runs</h2>
-    ${now}
+function runsTag({ runs, running }: MirrorStatus, { jobs }: WorkerStatus, visit: Visit): Html {
+  const { link } = visit;
+  const next = jobs.filter(({ next_at }) => next_at !== null).sort(byNext)[0];
+  return html`<h2>Runs</h2>
+    ${
+      running === null
+        ? null
+        : html`<p>
+            ${stateTag('running', 'wait')} <a href="${link(`/runs/${running.run}`)}">${running.command}</a> since
+            ${timeTag(running.acquiredAt)}, on ${running.host}.
+          </p>`
+    }
+    <p>
+      ${
+        next === undefined
+          ? 'No run is due: no worker runs, or it has no job whose time comes.'
+          : html`Next: ${next.job}, ${timeTag(next.next_at)}.`
+      }
+    </p>
     ${tableTag(
       'Last runs',
       [
@@ -86,10 +97,15 @@ function runsTag({ runs, running }: MirrorStatus, { link }: Visit): Html {
       ],
       runs,
       'Nothing was read yet.',
-    )}`;
+    )}
+    ${startLinks(visit)}`;
 }
 
-function jobsTag({ worker, jobs }: WorkerStatus): Html {
+function byNext(a: JobStatus, b: JobStatus): number {
+  return (a.next_at ?? '').localeCompare(b.next_at ?? '');
+}
+
+function jobsTag({ worker, jobs }: WorkerStatus, { link }: Visit): Html {
   if (worker === null && jobs.length === 0) return html``;
   const owner =
     worker === null
@@ -101,7 +117,7 @@ function jobsTag({ worker, jobs }: WorkerStatus): Html {
       'Jobs of the worker',
       [
         { head: 'Job', cell: ({ job }) => job },
-        { head: 'Last', cell: ({ last, running_since }) => lastOf(last, running_since) },
+        { head: 'Last', cell: ({ last, running_since }) => lastOf(last, running_since, link) },
         { head: 'Ended', cell: ({ last }) => timeTag(last?.finished_at ?? null) },
         { head: 'Next', cell: ({ next_at }) => timeTag(next_at) },
         { head: 'Problem', cell: ({ last }) => last?.problem ?? null },
@@ -110,8 +126,9 @@ function jobsTag({ worker, jobs }: WorkerStatus): Html {
     )}`;
 }
 
-function lastOf(last: JobStatus['last'], runningSince: JobStatus['running_since']): Html {
+function lastOf(last: JobStatus['last'], runningSince: JobStatus['running_since'], link: Visit['link']): Html {
   if (runningSince !== null) return html`${stateTag('running', 'wait')} since ${timeTag(runningSince)}`;
   if (last === null) return html`<span class="none">has not run yet</span>`;
-  return stateTag(last.outcome ?? 'running', last.outcome === 'complete' ? 'good' : 'bad');
+  const state = stateTag(last.outcome ?? 'running', last.outcome === 'complete' ? 'good' : 'bad');
+  return html`<a href="${link(`/runs/${last.run}`)}">${state}</a>`;
 }

@@ -1,49 +1,473 @@
-/** What the syncs did: the list of runs, and one of them while it goes on and after. */
-import { grouped } from '../../model/counted.ts';
-import { actorText } from '../../model/actor.ts';
+/** What syncs and comparisons did: the list of runs, one of them while it goes on and after, and how one is started. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { openRun, openRuns, openWriter } from '../../mirror/open-status.ts';
+import { openPlan, openVerifyPlan } from '../../mirror/open.ts';
+import type { RunProgress } from '../../mirror/run-progress.ts';
+import { type Actor, actorText } from '../../model/actor.ts';
+import { counted, grouped } from '../../model/counted.ts';
+import { FileError, LockHeldError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
-import { openMirrorStoreForReading } from '../../mirror/store/mirror-store.ts';
-import type { ResourceReport, RunReport, RunStatus } from '../../store/mirror-types.ts';
-import { html, type Html, stateTag, tableTag, timeTag } from '../html.ts';
+import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';
+import { durationText, secondMs } from '../../model/time.ts';
+import type { LockOwner } from '../../store/lock.ts';
+import type { MirrorEvent, ResourceReport, RunDetail, RunReport, RunStatus } from '../../store/mirror-types.ts';
+import { isStartable, type Startable } from '../../worker/by-hand.ts';
+import { openJobRun, openJobRuns } from '../../worker/open.ts';
+import type { JobRun } from '../../worker/store/port.ts';
+import { html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
-import { page, type Reply, type Visit } from '../route.ts';
+import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { verdictTag } from './findings.ts';
 
 const shownRuns = 200;
+
+/** What is to be started, in words. */
+const startWords: Readonly<Record<Startable, { readonly name: string; readonly what: string }>> = {
+  sync: {
+    name: 'Sync',
+    what: 'Reads what is new, the last days again, and as many older records as the budget of requests allows.',
+  },
+  quick: { name: 'Quick sync', what: 'Reads only what can have been added, and compares the counts.' },
+  verify: {
+    name: 'Verify',
+    what: 'Counts the records of each window on the server, and compares those where the numbers differ.',
+  },
+  deep: { name: 'Deep verify', what: 'Compares every record with the server, field by field.' },
+};
 
 export function runState(status: RunStatus | ResourceReport['status']): Html {
   const kinds = { complete: 'good', running: 'wait' } as const;
   return stateTag(status, status in kinds ? kinds[status as keyof typeof kinds] : 'bad');
 }
 
-export async function runsPage({ query, link }: Visit, { settings }: ConsolePorts): Promise<Reply> {
-  const wanted = query.get('status') ?? '';
-  const runs = await withReleases((releases) =>
-    releases.add(openMirrorStoreForReading(settings.store.mirror)).runs(shownRuns),
+/** The outcome of a job, or of what was started by hand; a comparison that ran well may have found differences. */
+function jobState({ outcome, exitCode }: Pick<JobRun, 'outcome' | 'exitCode'>): Html {
+  if (outcome === null) return stateTag('running', 'wait');
+  if (exitCode === 6) return stateTag('different', 'bad');
+  return stateTag(outcome.replaceAll('_', ' '), outcome === 'complete' ? 'good' : 'bad');
+}
+
+export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { query, link } = visit;
+  const { settings, clock } = ports;
+  const [wanted, by] = [query.get('status') ?? '', (query.get('by') ?? '').trim()];
+  const syncs = await syncsOrWhy(ports);
+  const jobs = await withReleases((releases) => openJobRuns(settings, shownRuns, clock, releases));
+  const isBy = (words: string) => words.toLowerCase().includes(by.toLowerCase());
+  const shown =
+    'problem' in syncs
+      ? []
+      : syncs.runs.filter((run) => (wanted === '' || run.status === wanted) && isBy(whoRan(run.actor)));
+  const states = [...new Set('problem' in syncs ? [] : syncs.runs.map(({ status }) => status))].sort();
+  const shownJobs = jobs.filter(
+    (job) => (wanted === '' || (job.outcome ?? 'running') === wanted) && isBy(whoBegan(job)),
   );
-  const shown = wanted === '' ? runs : runs.filter(({ status }) => status === wanted);
-  const states = [...new Set(runs.map(({ status }) => status))].sort();
-  const body = html`<form method="get" action="${link('/runs')}" class="fields">
+  const outcomes = [...new Set([...states, ...jobs.map(({ outcome }) => outcome ?? 'running')])].sort();
+  const body = html`${'problem' in syncs ? problemTag(syncs.problem, syncs.advice) : null} ${startLinks(visit)}
+    <form method="get" action="${link('/runs')}" class="fields">
       <label
         >Outcome
         <select name="status">
           <option value="">all</option>
-          ${states.map((state) => html`<option ${state === wanted ? html`selected` : null}>${state}</option>`)}
+          ${outcomes.map((state) => html`<option ${state === wanted ? html`selected` : null}>${state}</option>`)}
         </select></label
       >
+      <label>Run by <input name="by" value="${by}" /></label>
       <button>Show</button>
     </form>
+    <h2>Syncs</h2>
     ${tableTag<RunReport>(
-      `The last ${shownRuns} runs, the newest first`,
+      `The last ${shownRuns} syncs, the newest first`,
       [
         { head: 'Began', cell: ({ started_at }) => timeTag(started_at) },
         { head: 'Ended', cell: ({ finished_at }) => timeTag(finished_at) },
         { head: 'Run', cell: ({ run }) => html`<a href="${link(`/runs/${run}`)}">${run}</a>` },
-        { head: 'By', cell: ({ actor }) => (actor === null ? null : actorText(actor)) },
+        { head: 'By', cell: ({ actor }) => whoRan(actor) },
         { head: 'Outcome', cell: ({ status }) => runState(status) },
         { head: 'Requests', cell: ({ requests }) => grouped(requests), isNumber: true },
       ],
       shown,
+      'There is no such sync.',
+    )}
+    <h2>Jobs, comparisons and what was started here</h2>
+    ${tableTag<JobRun>(
+      'Jobs, comparisons and what was started here, the newest first',
+      [
+        { head: 'Began', cell: ({ startedAt }) => timeTag(startedAt) },
+        { head: 'Ended', cell: ({ finishedAt }) => timeTag(finishedAt) },
+        { head: 'Run', cell: ({ run, command }) => html`<a href="${link(`/runs/${run}`)}">${command}</a>` },
+        { head: 'By', cell: whoBegan },
+        { head: 'Outcome', cell: jobState },
+        { head: 'Problem', cell: ({ problem }) => problem },
+      ],
+      shownJobs,
       'There is no such run.',
     )}`;
   return page('Runs', body, { refresh: 30 });
+}
+
+/** A mirror that is not there yet, or cannot be read, is no reason not to show the rest. */
+async function syncsOrWhy({
+  settings,
+}: ConsolePorts): Promise<
+  { readonly runs: readonly RunReport[] } | { readonly problem: string; readonly advice: string | undefined }
+> {
+  try {
+    return { runs: await withReleases((releases) => openRuns(settings, shownRuns, releases)) };
+  } catch (error) {
+    if (error instanceof FileError) return { problem: error.message, advice: error.advice };
+    throw error;
+  }
+}
+
+function whoRan(actor: Actor | null): string {
+  return actor === null ? '' : actorText(actor);
+}
+
+function whoBegan({ actor, job, cause }: JobRun): string {
+  if (actor !== undefined) return actorText(actor);
+  return cause === 'by_hand' ? `job ${job}, by hand` : `job ${job}`;
+}
+
+/** What the caller may start here; nothing where that is nothing. */
+export function startLinks({ offers, link }: Visit): Html | null {
+  if (!offers('POST', '/runs')) return null;
+  return html`<p>
+    ${Object.entries(startWords).map(
+      ([kind, { name }]) =>
+        html`<a class="button ${kind === 'sync' ? '' : 'quiet'}" href="${link('/runs/new', { what: kind })}"
+          >${name}…</a
+        > `,
+    )}
+  </p>`;
+}
+
+/** What is to be started, from the address or the form. Throws a NotFoundError. */
+function requestIn(fields: URLSearchParams): { readonly what: Startable; readonly resources: readonly ResourceName[] } {
+  const what = fields.get('what') ?? '';
+  if (!isStartable(what)) throw notFound('there is no such thing to start');
+  return { what, resources: fields.getAll('resource').filter(isResourceName) };
+}
+
+/** What would be started, and what it would cost: nothing is sent for it. */
+export async function newRunPage({ query, link }: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { settings } = ports;
+  const { what, resources } = requestIn(query);
+  const { name, what: words } = startWords[what];
+  const named = resources.length === 0 ? resourceNames : resources;
+  const plan = await planOf(ports, what, named);
+  const writer = plan === null ? null : await withReleases((releases) => openWriter(settings, releases));
+  const isSync = what === 'sync' || what === 'quick';
+  const body = html`<p>${words}</p>
+    ${writer === null || !isSync ? null : problemTag(`Another run holds the lock: ${ownerWords(writer)}`, 'Wait for it to end, or stop it. Two runs never write the mirror at once.')}
+    <form method="get" action="${link('/runs/new')}" class="fields">
+      <input type="hidden" name="what" value="${what}" />
+      <fieldset>
+        <legend>What to read; everything where nothing is chosen</legend>
+        ${resourceNames.map(
+          (resource) =>
+            html`<label class="choice"
+              ><input
+                type="checkbox"
+                name="resource"
+                value="${resource}"
+                ${resources.includes(resource) ? html`checked` : null}
+              />
+              ${resource}</label
+            >`,
+        )}
+      </fieldset>
+      <button class="quiet">Show the cost</button>
+    </form>
+    <h2>What it costs</h2>
+    ${plan === null ? html`<p>There is no mirror yet: everything is read, as many requests as it takes.</p>` : costTag(plan)}
+    ${
+      what === 'sync'
+        ? html`<p class="soft">
+            Reading old records again may cost ${counted(settings.sync.requestsPerRun, 'request')} of it
+            (<code>sync.requests_per_run</code>).
+          </p>`
+        : null
+    }
+    <form method="post" action="${link('/runs')}">
+      <input type="hidden" name="what" value="${what}" />
+      ${resources.map((resource) => html`<input type="hidden" name="resource" value="${resource}" />`)}
+      <button>Start: ${name}</button> <a class="button quiet" href="${link('/runs')}">Back</a>
+    </form>`;
+  return page(name, body);
+}
+
+interface Cost {
+  readonly resource: string;
+  readonly reason: string;
+  readonly requests: number | null;
+}
+
+/** Null where there is no mirror yet, which only a sync makes. */
+async function planOf(
+  { settings }: ConsolePorts,
+  what: Startable,
+  resources: readonly ResourceName[],
+): Promise<Cost[] | null> {
+  try {
+    if (what === 'verify' || what === 'deep') {
+      const reason = what === 'deep' ? 'the pages of every record' : 'a count for each window';
+      const requests = await withReleases((releases) =>
+        openVerifyPlan(settings, { resources, deep: what === 'deep' }, releases),
+      );
+      return resources.map((resource) => {
+        const known = requests[resource] ?? null;
+        return {
+          resource,
+          reason: known === null ? 'never read: there is nothing to compare' : reason,
+          requests: known,
+        };
+      });
+    }
+    const { requestsPerRun } = settings.sync;
+    const none = { only: null, allowDeletions: false, acceptNewServer: false, requestsPerRun };
+    const request = { ...none, resources, mode: what === 'quick' ? 'quick' : 'default' } as const;
+    const plan = await withReleases((releases) => openPlan(settings, request, releases));
+    return Object.entries(plan.resources).flatMap(([resource, steps]) =>
+      steps.map(({ reason, windows, requests }) => ({
+        resource,
+        reason: windows === null ? reason : `${reason} (${counted(windows, 'window')})`,
+        requests,
+      })),
+    );
+  } catch (error) {
+    if (error instanceof FileError && (what === 'sync' || what === 'quick')) return null;
+    throw error;
+  }
+}
+
+function costTag(costs: readonly Cost[]): Html {
+  const known = costs.reduce((sum, { requests }) => sum + (requests ?? 0), 0);
+  return html`<p class="big">${counted(known, 'request')} known of</p>
+    ${tableTag<Cost>(
+      'Requests by resource and reason',
+      [
+        { head: 'Resource', cell: ({ resource }) => resource },
+        { head: 'Why', cell: ({ reason }) => reason },
+        {
+          head: 'Requests',
+          cell: ({ requests }) => (requests === null ? 'as it takes' : grouped(requests)),
+          isNumber: true,
+        },
+      ],
+      costs,
+    )}
+    <p class="soft">What differs on the server costs more: it is read, too.</p>`;
+}
+
+function ownerWords({ command, pid, host, acquiredAt }: LockOwner): string {
+  return `${command}, process ${pid} on ${host}, since ${acquiredAt}`;
+}
+
+export async function startRun({ form, caller, link }: Visit, ports: ConsolePorts): Promise<Reply> {
+  if (caller === null) throw notFound();
+  const { what, resources } = requestIn(form);
+  try {
+    return redirect(link(`/runs/${await ports.byHand.begin(what, resources, actorOf(caller, ports))}`));
+  } catch (error) {
+    if (!(error instanceof LockHeldError)) throw error;
+    const body = html`${problemTag(`Another run holds the lock: ${error.message}`, error.advice)}
+      <p><a href="${link('/runs')}">See which runs go on</a></p>`;
+    return page('This was not started', body, { status: 409 });
+  }
+}
+
+export async function stopRun({ params, caller, link }: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { run = '' } = params;
+  if (caller === null) throw notFound();
+  ports.byHand.stop(run, actorOf(caller, ports));
+  return redirect(link(`/runs/${run}`));
+}
+
+interface Found {
+  readonly job: JobRun | null;
+  readonly sync: Awaited<ReturnType<typeof openRun>>;
+}
+
+/** What is on record of the run: as a sync, as what a job or a person began, or as both. Throws a NotFoundError. */
+async function findRun({ settings, clock }: ConsolePorts, run: string): Promise<Found> {
+  const job = (await withReleases((releases) => openJobRun(settings, run, clock, releases))) ?? null;
+  let sync: Found['sync'] = null;
+  try {
+    sync = await withReleases((releases) => openRun(settings, run, clock, releases));
+  } catch (error) {
+    // The first sync has only just begun to make the mirror.
+    if (!(error instanceof FileError) || job === null) throw error;
+  }
+  if (job === null && sync === null) throw notFound('there is no such run');
+  return { job, sync };
+}
+
+function isGoingOn({ job, sync }: Found, isOurs: boolean): boolean {
+  if (job !== null) return job.outcome === null && (isOurs || sync?.owner !== null);
+  return sync?.detail.status === 'running' && sync.owner !== null;
+}
+
+export async function runPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { params, link, offers } = visit;
+  const { run = '' } = params;
+  const found = await findRun(ports, run);
+  const { job, sync } = found;
+  const isOurs = ports.byHand.isRunning(run);
+  const goesOn = isGoingOn(found, isOurs);
+  const owner = sync?.owner ?? null;
+  const stopTag = !goesOn
+    ? null
+    : !isOurs
+      ? html`<p class="soft">
+          It was not started by this console. Stop it where it
+          runs${owner === null ? '' : `: process ${owner.pid} on ${owner.host}`}.
+        </p>`
+      : offers('POST', '/runs/:run/stop')
+        ? html`<form method="post" action="${link(`/runs/${run}/stop`)}">
+            <button class="danger">Stop this run</button>
+          </form>`
+        : null;
+  const body = html`${goesOn ? progressTag(visit, ports, found, run) : null} ${stopTag}
+    ${job === null ? null : jobTag(job)} ${sync === null ? null : syncTag(sync.detail, goesOn)}
+    ${job === null ? null : verdictTag(job.report)}
+    <p><a href="${link('/runs')}">All runs</a></p>`;
+  return page(`Run ${run}`, body, goesOn ? { refresh: 5 } : {});
+}
+
+function jobTag(job: JobRun): Html {
+  const { outcome, problem, command, startedAt, finishedAt, exitCode } = job;
+  const isLocked = outcome === 'locked';
+  return html`${problem === null ? null : problemTag(isLocked ? `Another run holds the lock: ${problem}` : problem, isLocked ? 'Wait for it to end, or stop it, and start this one again.' : undefined)}
+    <dl>
+      <dt>Command</dt>
+      <dd><code>${command}</code></dd>
+      <dt>By</dt>
+      <dd>${whoBegan(job)}</dd>
+      <dt>Began</dt>
+      <dd>${timeTag(startedAt)}</dd>
+      <dt>Ended</dt>
+      <dd>${timeTag(finishedAt)}</dd>
+      <dt>Outcome</dt>
+      <dd>${jobState(job)} ${exitCode === null ? null : html`<span class="soft">exit code ${exitCode}</span>`}</dd>
+    </dl>`;
+}
+
+function syncTag(detail: RunDetail, goesOn: boolean): Html {
+  const { status, started_at, finished_at, actor, requests, retries, answers, problem, resources, events } = detail;
+  const isLost = status === 'running' && !goesOn;
+  return html`${problem === null ? null : problemTag(problem)}
+    ${isLost ? problemTag('Its process is gone, and it was not finished.', 'The next sync goes on where it was.') : null}
+    <h2>The sync</h2>
+    <dl>
+      <dt>Outcome</dt>
+      <dd>${isLost ? stateTag('killed', 'bad') : runState(status)}</dd>
+      <dt>By</dt>
+      <dd>${actor === null ? html`<span class="none">nobody noted it</span>` : actorText(actor)}</dd>
+      <dt>Began</dt>
+      <dd>${timeTag(started_at)}</dd>
+      <dt>Ended</dt>
+      <dd>${timeTag(finished_at)}</dd>
+      ${
+        finished_at === null
+          ? null
+          : html`<dt>Requests</dt>
+              <dd>${grouped(requests)}, ${counted(retries, 'retry', 'retries')} among them</dd>
+              <dt>Responses</dt>
+              <dd>${Object.entries(answers).map(([code, count]) => html`${code}: ${grouped(count)} `)}</dd>`
+      }
+    </dl>
+    ${tableTag<[string, ResourceReport]>(
+      'What it did for each resource',
+      [
+        { head: 'Resource', cell: ([name]) => name },
+        { head: 'Outcome', cell: ([, each]) => runState(each.status) },
+        { head: 'Read', cell: ([, each]) => grouped(each.received), isNumber: true },
+        { head: 'New', cell: ([, each]) => grouped(each.inserted), isNumber: true },
+        { head: 'Changed', cell: ([, each]) => grouped(each.updated), isNumber: true },
+        { head: 'Deleted', cell: ([, each]) => grouped(each.deleted), isNumber: true },
+        { head: 'Requests', cell: ([, each]) => grouped(each.requests), isNumber: true },
+        { head: 'Fresh as of', cell: ([, each]) => timeTag(each.fresh_as_of) },
+        { head: 'Problem', cell: ([, each]) => each.problem },
+      ],
+      Object.entries(resources),
+    )}
+    <h2>Events</h2>
+    ${tableTag<MirrorEvent>(
+      'What the run met for the first time',
+      [
+        { head: 'When', cell: ({ at }) => timeTag(at) },
+        { head: 'Resource', cell: ({ resource }) => resource },
+        { head: 'What', cell: ({ kind }) => kind.replaceAll('_', ' ') },
+        { head: 'Of', cell: ({ subject }) => subject },
+        { head: 'Detail', cell: ({ detail: words }) => words },
+      ],
+      events,
+      'It met nothing new.',
+    )}`;
+}
+
+/** What is shown of a run that goes on: the same words in the page and in what follows it. */
+function progressWords({ settings, byHand }: ConsolePorts, { sync }: Found, run: string) {
+  const line = byHand.lastLine(run);
+  const said =
+    line === null
+      ? ''
+      : `${line.message}${typeof line.fields['resource'] === 'string' ? `: ${line.fields['resource']}` : ''}`;
+  if (sync === null) return { records: said === '' ? 'It begins…' : said, requests: '', left: '', share: null };
+  const { records, expected, requests, expectedRequests, leftMs }: RunProgress = sync.progress;
+  return {
+    records:
+      expected === null
+        ? `${grouped(records)} records read`
+        : `${grouped(records)} of ${grouped(expected)} records read`,
+    requests:
+      `${counted(requests, 'request')} sent` +
+      (expectedRequests === null ? '' : `, of about ${grouped(Math.max(requests, expectedRequests))}`) +
+      `; reading old records again may cost ${grouped(settings.sync.requestsPerRun)}`,
+    left:
+      leftMs === null ? '' : `about ${durationText(Math.max(secondMs, Math.ceil(leftMs / secondMs) * secondMs))} left`,
+    share: expected === null || expected === 0 ? null : Math.min(1, records / expected),
+  };
+}
+
+function progressTag({ link }: Visit, ports: ConsolePorts, found: Found, run: string): Html {
+  const { records, requests, left, share } = progressWords(ports, found, run);
+  return html`<section aria-label="Progress" data-events="${link(`/runs/${run}/events`)}">
+    <p>${stateTag('running', 'wait')} <span data-live="records">${records}</span></p>
+    <progress
+      aria-label="Records read"
+      max="1"
+      data-live="share"
+      ${share === null ? null : html`value="${share}"`}
+    ></progress>
+    <p class="soft"><span data-live="requests">${requests}</span></p>
+    <p class="soft"><span data-live="left">${left}</span></p>
+  </section>`;
+}
+
+/** How often a reader hears of a run. */
+const newsMs = secondMs;
+
+export async function runEvents({ params, signal }: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { run = '' } = params;
+  // Not before the response begins: whoever asks for what is not there gets a page that says so.
+  await findRun(ports, run);
+  return { kind: 'events', events: newsOf(run, ports, signal) };
+}
+
+async function* newsOf(run: string, ports: ConsolePorts, signal: AbortSignal): AsyncGenerator {
+  for (;;) {
+    const found = await findRun(ports, run);
+    if (!isGoingOn(found, ports.byHand.isRunning(run))) {
+      yield { done: true };
+      return;
+    }
+    yield progressWords(ports, found, run);
+    try {
+      await wait(newsMs, undefined, { signal });
+    } catch {
+      return;
+    }
+  }
 }

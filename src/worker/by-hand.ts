@@ -1,0 +1,142 @@
+/** What people start in the console: syncs and comparisons, each a command of its own, on record as a run by hand. */
+import { accountVariable, type Actor, actorText, runVariable } from '../model/actor.ts';
+import { InterruptedError, UsageError } from '../model/errors.ts';
+import { commandText } from '../model/job.ts';
+import type { Log } from '../model/log.ts';
+import type { ResourceName } from '../model/resources.ts';
+import { runId } from '../model/run-id.ts';
+import type { Clock } from '../model/time.ts';
+import type { CommandRunner, LogLine } from './command.ts';
+import type { JobRunEnd, WorkerStore } from './store/port.ts';
+import { outcomeOf } from './worker.ts';
+
+/** What can be started, by the name of the console, with the words of the command line. */
+export const startable = {
+  sync: ['sync'],
+  quick: ['sync', '--quick'],
+  verify: ['verify'],
+  deep: ['verify', '--deep'],
+} as const satisfies Readonly<Record<string, readonly [string, ...string[]]>>;
+export type Startable = keyof typeof startable;
+
+export function isStartable(text: string): text is Startable {
+  return Object.hasOwn(startable, text);
+}
+
+interface ByHandPorts {
+  readonly run: CommandRunner;
+  /** Opens the worker's store when the first run begins; it is closed by whoever gave it. */
+  readonly openStore: () => WorkerStore;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Aborted when the console stops. */
+  readonly signal: AbortSignal;
+}
+
+interface Started {
+  readonly stop: AbortController;
+  readonly ended: Promise<void>;
+  /** Who stopped it; null as long as nobody has. */
+  stoppedBy: Actor | null;
+  line: LogLine | null;
+}
+
+/** The runs that this console has started and that have not ended. */
+export class ByHand {
+  readonly #ports: ByHandPorts;
+  readonly #running = new Map<string, Started>();
+  #store: WorkerStore | undefined;
+  #isClosing = false;
+
+  constructor(ports: ByHandPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Starts it, and gives the name of the run. Throws a LockHeldError where this console, or another one, is at the same.
+   * @param resources everything where none is named
+   */
+  async begin(what: Startable, resources: readonly ResourceName[], actor: Actor): Promise<string> {
+    const { clock, signal } = this.#ports;
+    if (signal.aborted) throw new UsageError('the console is stopping', { advice: 'Start it anew, and try again.' });
+    this.#store ??= this.#ports.openStore();
+    const commandLine = [...startable[what], ...resources];
+    const run = runId(clock);
+    const command = commandText(commandLine);
+    // No job has a name with a blank in it.
+    const job = `console ${startable[what][0]}`;
+    await this.#store.beginRun({ run, job, cause: 'by_hand', occurrence: null, attempt: 1, command, actor });
+    const stop = new AbortController();
+    const started = { stop, stoppedBy: null, line: null, ended: Promise.resolve() };
+    this.#running.set(run, { ...started, ended: this.#finish(this.#store, run, commandLine, actor, stop.signal) });
+    return run;
+  }
+
+  /** Whether this console has started the run, and it goes on. */
+  isRunning(run: string): boolean {
+    return this.#running.has(run);
+  }
+
+  /** The last line of its log; null where there is none. */
+  lastLine(run: string): LogLine | null {
+    return this.#running.get(run)?.line ?? null;
+  }
+
+  /** Lets it stop in order. Throws a UsageError where this console does not run it. */
+  stop(run: string, actor: Actor): void {
+    const started = this.#running.get(run);
+    if (started === undefined) {
+      throw new UsageError(`this console does not run ${run}`, {
+        advice: 'It may have ended. What the worker or a person runs is stopped there.',
+      });
+    }
+    this.#ports.log.warn({ run, account: actor.account }, 'the run is stopped in the console');
+    started.stoppedBy = actor;
+    started.stop.abort(new InterruptedError('SIGINT'));
+  }
+
+  /** Stops them all in order, and waits until their ends are on record. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    for (const { stop } of this.#running.values()) stop.abort(new InterruptedError('SIGTERM'));
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+  }
+
+  async #finish(
+    store: WorkerStore,
+    run: string,
+    commandLine: readonly string[],
+    actor: Actor,
+    stop: AbortSignal,
+  ): Promise<void> {
+    const { signal, log } = this.#ports;
+    const use = {
+      variables: { [runVariable]: run, [accountVariable]: actor.account ?? '' },
+      fields: { run, account: actor.account },
+      onLine: (line: LogLine) => {
+        const started = this.#running.get(run);
+        if (started !== undefined) started.line = line;
+      },
+    };
+    let end: JobRunEnd;
+    try {
+      const ended = await this.#ports.run(commandLine, use, AbortSignal.any([signal, stop]));
+      const outcome = outcomeOf(ended.exitCode, { timedOut: false, stopped: signal.aborted || this.#isClosing });
+      const by = this.#running.get(run)?.stoppedBy ?? null;
+      const problem = by === null || ended.exitCode === 0 ? ended.problem : `it was stopped by ${actorText(by)}`;
+      end = { ...ended, outcome, problem };
+    } catch (error) {
+      const problem = `the command could not be run: ${error instanceof Error ? error.message : String(error)}`;
+      end = { outcome: 'failed', exitCode: null, problem, report: null };
+    }
+    try {
+      await store.endRun(run, end);
+    } catch (error) {
+      log.error(
+        { run },
+        `the end of the run is not on record: ${error instanceof Error ? error.message : String(error)}`,
+      );
+    }
+    this.#running.delete(run);
+  }
+}

@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'vitest';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
+import { openWholeStatus } from '../../src/worker/open.ts';
+import { startConsole } from '../support/console.ts';
+import { operator } from '../support/people.ts';
+
+async function textOf(response: Response): Promise<string> {
+  return (await response.text()).replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+}
+
+describe('the first page', () => {
+  test('says that nothing is wrong, how fresh each resource is, and which run is next', async () => {
+    const { browser } = await startConsole();
+    const { get } = await browser('rita', ['reader']);
+    const shown = await textOf(await get('/'));
+    expect(shown).toContain('Nothing is wrong.');
+    expect(shown).toMatch(/users [\d,]+ ✓ fresh enough/);
+    expect(shown).toContain('No run is due');
+  });
+
+  test('says what failed, with what to do as a command and as a button, for those who may', async () => {
+    const { browser, file, clock } = await startConsole();
+    const store = openMirrorStore(file, clock);
+    store.beginRun('broken', 'sync', ['users'], operator);
+    store.finishResource('broken', 'users', {
+      status: 'failed',
+      requests: 1,
+      live: 0,
+      server_total: null,
+      fresh_as_of: null,
+      problem: 'the server is <b>down</b>',
+    });
+    store.finishRun('broken', { status: 'failed', requests: 1, retries: 0, answers: {}, problem: 'down' });
+    store.close();
+    const anna = await browser('anna', ['operator']);
+    const page = await (await anna.get('/')).text();
+    expect(page).toContain('users: the server is &lt;b&gt;down&lt;/b&gt;');
+    expect(page).toContain('admin-mirror doctor');
+    expect(page).toContain('href="/runs/new?what=sync"');
+    expect(page).not.toContain('Nothing is wrong');
+    const rita = await browser('rita', ['reader']);
+    expect(await (await rita.get('/')).text()).not.toContain('/runs/new');
+  });
+
+  test('is read once for all who look at it within a second while a sync goes on', async () => {
+    const { browser, settings, file, clock } = await startConsole();
+    const { get } = await browser('rita', ['reader']);
+    const status = openWholeStatus(settings, clock, () => 0);
+    const idle = status();
+    expect(await idle).toMatchObject({ mirror: { running: null } });
+    const store = openMirrorStore(file, clock);
+    store.acquireLock('sync', 'night', 'sync');
+    store.beginRun('night', 'sync', ['users'], operator);
+    // What was written while nothing ran is seen at once: a page after a click shows what it did.
+    const [first, second] = [status(), status()];
+    expect(first).not.toBe(idle);
+    expect(second).toBe(first);
+    await first;
+    store.noteProgress('night', 'users', { requests: 1 });
+    expect(status()).toBe(first);
+    const pages = await Promise.all(Array.from({ length: 20 }, async () => (await get('/')).text()));
+    expect(pages.every((each) => each.includes('href="/runs/night"'))).toBe(true);
+    store.close();
+  });
+});

@@ -1,0 +1,159 @@
+import { describe, expect, test } from 'vitest';
+import { openMirrorStore, openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
+import { openWorkerStoreForReading } from '../../src/worker/store/sqlite.ts';
+import { startConsole } from '../support/console.ts';
+import { operator } from '../support/people.ts';
+
+type Browser = Awaited<ReturnType<Awaited<ReturnType<typeof startConsole>>['browser']>>;
+
+/** The text of the page, without its markup. */
+async function textOf(response: Response): Promise<string> {
+  return (await response.text()).replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+}
+
+/** Follows the events of the run until it has ended; gives them. */
+async function followed({ get }: Browser, path: string): Promise<unknown[]> {
+  const response = await get(`${path}/events`);
+  expect(response.headers.get('content-type')).toContain('text/event-stream');
+  const text = await response.text();
+  return text
+    .split('\n\n')
+    .flatMap((each) => (each === '' ? [] : [JSON.parse(each.replace(/^data: /, '')) as unknown]));
+}
+
+async function started({ post }: Browser, form: Record<string, string>): Promise<string> {
+  const response = await post('/runs', form);
+  expect(response.status).toBe(303);
+  return response.headers.get('location') ?? '';
+}
+
+describe('a sync that is started in the console', () => {
+  test('shows its cost before, is a run of the account, and is followed to its end', async () => {
+    const { browser, sandbox } = await startConsole({ sandbox: { users: 300 } });
+    const anna = await browser('anna', ['operator']);
+    const before = sandbox.control.requests();
+    const plan = await textOf(await anna.get('/runs/new?what=quick'));
+    expect(plan).toMatch(/\d+ requests? known of/);
+    expect(plan).toContain('count, and the windows that differ if it does');
+    expect(sandbox.control.requests()).toEqual(before);
+
+    const path = await started(anna, { what: 'quick', resource: 'coupons' });
+    expect(await textOf(await anna.get(path))).toContain('Stop this run');
+    expect((await followed(anna, path)).at(-1)).toEqual({ done: true });
+    const shown = await textOf(await anna.get(path));
+    expect(shown).toContain('admin-mirror sync --quick coupons');
+    expect(shown).toContain('account anna');
+    expect(shown).toMatch(/Outcome ✓ complete exit code 0/);
+    // The run of the mirror has the same name, and says who began it.
+    expect(shown).toContain('The sync');
+    const list = await textOf(await anna.get('/runs?by=anna'));
+    expect(list).toContain(path.replace('/runs/', ''));
+    expect(await textOf(await anna.get('/runs?by=nobody-of-that-name'))).toContain('There is no such sync.');
+  });
+
+  test('shows how far it is and what it has sent, and is stopped by a button, in order', async () => {
+    const { browser, sandbox, file } = await startConsole({ sandbox: { users: 300 } });
+    const anna = await browser('anna', ['operator']);
+    sandbox.control.setBehaviour({ latency: 60_000 });
+    const path = await started(anna, { what: 'sync' });
+    const run = path.replace('/runs/', '');
+    await expect
+      .poll(
+        () => {
+          const store = openMirrorStoreForReading(file);
+          const found = store.lockOwner('sync')?.run;
+          store.close();
+          return found;
+        },
+        { timeout: 20_000 },
+      )
+      .toBe(run);
+    expect((await anna.post(`${path}/stop`)).status).toBe(303);
+    expect((await followed(anna, path)).at(-1)).toEqual({ done: true });
+    const shown = await textOf(await anna.get(path));
+    expect(shown).toContain('it was stopped by account anna');
+    expect(shown).toContain('exit code 130');
+    expect((await anna.post(`${path}/stop`)).status).toBe(422);
+  });
+
+  test('that finds the lock held says so, and whose it is', async () => {
+    const { browser, file } = await startConsole();
+    const anna = await browser('anna', ['operator']);
+    const store = openMirrorStore(file);
+    store.acquireLock('sync', 'another', 'sync');
+    expect(await textOf(await anna.get('/runs/new?what=sync'))).toContain(
+      `Another run holds the lock: sync, process ${process.pid}`,
+    );
+    const path = await started(anna, { what: 'sync' });
+    await followed(anna, path);
+    store.releaseLock('sync', 'another');
+    store.close();
+    const shown = await textOf(await anna.get(path));
+    expect(shown).toContain('Another run holds the lock: another sync holds the lock: process');
+    expect(shown).toContain('✗ locked exit code 7');
+  });
+
+  test('ends in order with the console, and that is on record', async () => {
+    const { browser, sandbox, folder, close } = await startConsole({ sandbox: { users: 300 } });
+    const anna = await browser('anna', ['operator']);
+    sandbox.control.setBehaviour({ latency: 60_000 });
+    const run = (await started(anna, { what: 'sync' })).replace('/runs/', '');
+    await close();
+    const store = openWorkerStoreForReading(`${folder}/data/mirror.worker.db`);
+    const found = await store.run(run);
+    await store.close();
+    expect(found).toMatchObject({ outcome: 'stopped', actor: { account: 'anna' } });
+  });
+});
+
+describe('a comparison that is started in the console', () => {
+  test('shows its cost before, and what it has found', async () => {
+    const { browser, sandbox } = await startConsole({ sandbox: { users: 50 } });
+    const anna = await browser('anna', ['operator']);
+    expect(await textOf(await anna.get('/runs/new?what=deep&resource=users'))).toMatch(
+      /users the pages of every record \d+/,
+    );
+    sandbox.control.remove('users', 7);
+    const path = await started(anna, { what: 'deep', resource: 'users' });
+    await followed(anna, path);
+    const shown = await textOf(await anna.get(path));
+    expect(shown).toContain('✗ different exit code 6');
+    expect(shown).toContain('In the mirror only (1): 7');
+  });
+});
+
+describe('a run', () => {
+  test('that another process began shows its progress, and cannot be stopped here', async () => {
+    const { browser, file, clock } = await startConsole();
+    const store = openMirrorStore(file, clock);
+    store.acquireLock('sync', 'night', 'sync');
+    store.beginRun('night', 'sync', ['users'], { ...operator, job: 'nightly' });
+    store.noteProgress('night', 'users', { requests: 3, expected: 1_000 });
+    const reader = await browser('rita', ['reader']);
+    const shown = await textOf(await reader.get('/runs/night'));
+    expect(shown).toContain('0 of 1,000 records read');
+    expect(shown).toContain('3 requests sent, of about 3');
+    expect(shown).toContain('job nightly');
+    expect(shown).toContain(`Stop it where it runs: process ${process.pid}`);
+    expect(shown).not.toContain('Stop this run');
+    store.releaseLock('sync', 'night');
+    store.close();
+    expect(await textOf(await reader.get('/runs/night'))).toContain('✗ killed');
+  });
+
+  test('is found by its outcome; one that is not there is a page that says so', async () => {
+    const { browser } = await startConsole();
+    const { get } = await browser('rita', ['reader']);
+    expect(await textOf(await get('/runs?status=complete'))).toContain('✓ complete');
+    expect(await textOf(await get('/runs?status=failed'))).toContain('There is no such sync.');
+    const none = await get('/runs/nothing');
+    expect([none.status, await textOf(none)]).toEqual([404, expect.stringContaining('there is no such run')]);
+  });
+
+  test('is started by operators alone, and not where the console is read-only', async () => {
+    const { browser } = await startConsole({ address: { isReadOnly: true } });
+    const anna = await browser('anna', ['operator']);
+    expect(await textOf(await anna.get('/runs'))).not.toContain('Sync…');
+    expect((await anna.post('/runs', { what: 'sync' })).status).toBe(404);
+  });
+});

@@ -33,7 +33,7 @@ export interface Capabilities {
   readonly dayShiftMinutes: number | 'unknown';
   /** Whether lists come in the order requested. */
   readonly sorts: 'kept' | 'ignored' | 'unknown';
-  /** The server's clock less ours, ms; undefined where it does not tell it. */
+  /** The server's clock less ours, ms; undefined where it sends none. */
   readonly clockDifferenceMs?: number;
   readonly rateLimit?: RateLimit;
   /** What could not be measured, and why, for `doctor`. */
@@ -53,7 +53,7 @@ interface MeasureOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Records asked for where the first and the last few are all that matters. */
+/** Records requested where the first and the last few are all that matters. */
 const sampleSize = 100;
 /** A server that fails on ranges fails on every one, also where a page that failed is narrowed. */
 const patience = { attempts: 1 };
@@ -73,7 +73,7 @@ export async function measureCapabilities(
   const { known, before, clock = systemClock, pageSize: first = 1_000 } = options;
   const notes: string[] = [];
   const reach = new Reach();
-  // A few records first: they tell how many are too much for one page.
+  // A few records first: they show how many are too much for one page.
   const room = new Room(client.maxBodyBytes);
   const measured: MeasuredClient = {
     ...client,
@@ -274,7 +274,7 @@ function rulesOf({ rangeEnd, dayShiftMinutes }: Capabilities): RangeRules {
   return { end: rangeEnd, shiftMinutes: dayShiftMinutes };
 }
 
-/** Asks for a range; undefined where the server refuses it, or fails. */
+/** Requests a range; undefined where the server refuses it, or fails. */
 async function requestRange(
   survey: Survey,
   from: Day,
@@ -304,7 +304,7 @@ async function requestRange(
   }
 }
 
-/** Asks for a range and, where its records come in order and not all on one page, for its end, too. */
+/** Requests a range and, where its records come in order and not all on one page, for its end, too. */
 async function requestBothEnds(survey: Survey, from: Day, to: Day, format: DateFormat): Promise<RangeResponse[]> {
   const first = await requestRange(survey, from, to, format);
   if (first === undefined) return [];
@@ -314,7 +314,7 @@ async function requestBothEnds(survey: Survey, from: Day, to: Day, format: DateF
 
 interface Proof {
   readonly response: RangeResponse;
-  /** A day with records, the most telling one. */
+  /** A day with records, the one that shows most. */
   readonly day: Day;
 }
 
@@ -339,30 +339,30 @@ async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Pr
     const isSample = probe.kind === 'sample' && from === probe.from;
     const proof = { response, day: isSample ? bestDayOf(response.found, from) : day };
     if (page.total < survey.total) return proof;
-    // All records lie in the range, or ranges are ignored: only one without records tells.
+    // All records lie in the range, or ranges are ignored: only one without records shows which.
     const far = await requestRange(survey, farDay, addDays(farDay, 1), format);
     return far?.page.total === 0 ? proof : undefined;
   }
   return undefined;
 }
 
-/** Asks for single days: which rule the end of a range follows, and when days begin, in one season and the other. */
+/** Requests single days: which rule the end of a range follows, and when days begin, in one season and the other. */
 async function measureRules(
   survey: Survey,
   { response: proof, day }: Proof,
   second: Probe | undefined,
   format: DateFormat,
 ): Promise<RangeRules> {
-  const answers = [proof, ...(await requestBothEnds(survey, day, day, format))];
+  const responses = [proof, ...(await requestBothEnds(survey, day, day, format))];
   // An exclusive end leaves nothing of a day by itself; then the day up to the next midnight shows when it begins.
-  if (answers.every((response) => response.to !== day || response.found.length === 0)) {
-    if (proof.from !== day) answers.push(...(await requestBothEnds(survey, day, addDays(day, 1), format)));
+  if (responses.every((response) => response.to !== day || response.found.length === 0)) {
+    if (proof.from !== day) responses.push(...(await requestBothEnds(survey, day, addDays(day, 1), format)));
     else if (proof.extent === 'first') {
       const last = await requestRange(survey, proof.from, proof.to, format, 'desc');
-      if (last !== undefined) answers.push(last.response);
+      if (last !== undefined) responses.push(last.response);
     }
   }
-  const here = rulesFrom(answers, survey.seen);
+  const here = rulesFrom(responses, survey.seen);
   // Clocks that were seen in one season only may stand differently in the other.
   if (second === undefined || here.end === 'unknown' || here.shiftMinutes === 'unknown') {
     return { end: here.end, shiftMinutes: 'unknown' };
@@ -382,7 +382,7 @@ async function measureShift(
   const found = sample?.response.found ?? [];
   const otherwise = probe.kind === 'day' ? probe.day : probe.otherwise;
   const day = probe.kind === 'day' || found.length === 0 ? otherwise : bestDayOf(found, probe.from);
-  const answers = await requestBothEnds(survey, day, end === 'inclusive' ? day : addDays(day, 1), format);
-  if (answers.length === 0) return 'unknown';
-  return rulesFrom(sample === undefined ? answers : [sample.response, ...answers], survey.seen, end).shiftMinutes;
+  const responses = await requestBothEnds(survey, day, end === 'inclusive' ? day : addDays(day, 1), format);
+  if (responses.length === 0) return 'unknown';
+  return rulesFrom(sample === undefined ? responses : [sample.response, ...responses], survey.seen, end).shiftMinutes;
 }

@@ -103,13 +103,13 @@ export interface Notification {
 
 /** How hard one read is tried, where it differs from the client's own way. */
 export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>> & {
-  /** Asked before each further try; false ends them. */
+  /** Called before each further try; false ends them. */
   readonly mayRetry?: () => boolean;
 };
 
 /**
  * Reads throw KeyRefused, NotFound, RefusedInput, ServerFailed, Unreachable or NotTheApi; lists PageTooLarge, too, and
- * a UsageError for an option that the resource does not have. What writes throw is told at `write`. All throw the
+ * a UsageError for an option that the resource does not have. What writes throw: see `write`. All throw the
  * signal's reason where it is aborted before anything that matters was sent.
  */
 export interface Client {
@@ -158,7 +158,7 @@ export interface Client {
   ): Promise<Response>;
   /** What was sent so far. */
   readonly counters: Readonly<Counters>;
-  /** The server's rate limit as far as responses have told it. */
+  /** The server's rate limit as far as responses have shown it. */
   rateLimit(): RateLimit | undefined;
   /** Largest body that is read. */
   readonly maxBodyBytes: number;
@@ -176,7 +176,7 @@ const largestBody = 16 * 1_048_576;
 /** Of all bodies that are under way at once. */
 const largestBodies = 128 * 1_048_576;
 
-/** The client's retry limits; fewer tries or a shorter deadline where one read asks for it. */
+/** The client's retry limits; fewer tries or a shorter deadline where one read sets them. */
 function limitsOf(options: ClientOptions): RetryLimits {
   return {
     ...defaultRetryLimits,

@@ -8,14 +8,14 @@ import type { ResourceName } from '../model/resources.ts';
 import { ageOf, contentTypeOf, type HttpResponse, serverTimeOf } from './http.ts';
 import { isTooDeep, parseExactly } from './exact-json.ts';
 
-/** A 2xx that holds no response. A read is tried again; a write's outcome is unknown. */
+/** A 2xx that is no usable response. A read is tried again; a write's outcome is unknown. */
 export class UnreadableResponse extends Error {
   override readonly name = 'UnreadableResponse';
   /** True where a web page came: probably not from the API. */
   readonly html: boolean;
   /** What the server said where it refused under a status of success, else undefined. */
   readonly refusal: readonly string[] | undefined;
-  /** True where it is an answer to another question. */
+  /** True where it is the response to another request. */
   readonly mistaken: boolean;
   /** True where it shows the records of another list. */
   readonly foreign: boolean;
@@ -49,8 +49,8 @@ export function isHtml(response: Pick<HttpResponse, 'body' | 'headers'>): boolea
  * not JSON, or a refusal under a status of success.
  */
 export function bodyOf(response: HttpResponse): unknown {
-  if (response.body === '') throw new UnreadableResponse('the answer is empty');
-  if (isHtml(response)) throw new UnreadableResponse('the answer is a web page', { html: true });
+  if (response.body === '') throw new UnreadableResponse('the response is empty');
+  if (isHtml(response)) throw new UnreadableResponse('the response is a web page', { html: true });
   let body: unknown;
   try {
     body = parseExactly(response.body);
@@ -58,7 +58,7 @@ export function bodyOf(response: HttpResponse): unknown {
     // Out of room for its own calls.
     if (error instanceof RangeError) throw tooDeep();
     // The parser's own message quotes the body, which may hold anything.
-    throw new UnreadableResponse('the answer is not whole, or not JSON');
+    throw new UnreadableResponse('the response is not whole, or not JSON');
   }
   if (isTooDeep(body)) throw tooDeep();
   if (isRefusal(body)) {
@@ -68,7 +68,7 @@ export function bodyOf(response: HttpResponse): unknown {
 }
 
 function tooDeep(): UnreadableResponse {
-  return new UnreadableResponse('the answer is nested more than 1,000 levels deep');
+  return new UnreadableResponse('the response is nested more than 1,000 levels deep');
 }
 
 /** `{"success": false, …}`, under whatever status. */
@@ -109,7 +109,7 @@ export function shortLine(text: string): string {
     .trim();
 }
 
-/** The same of a response whose body may be anything: what is neither shape, nor a web page, is told as it stands. */
+/** The same of a response whose body may be anything: what is neither shape, nor a web page, is given as it stands. */
 export function problemsOf(response: Pick<HttpResponse, 'body' | 'headers'>): string[] {
   if (response.body === '' || isHtml(response)) return [];
   const asItStands = [shortLine(response.body)];
@@ -136,7 +136,7 @@ export interface Unreadable {
 /** The envelope's numbers, and when it came. */
 export interface ListPage {
   readonly page: number;
-  /** As the server says, which may be less than what was asked for. */
+  /** As the server says, which may be less than what was requested. */
   readonly perPage: number;
   /** Never below 1. */
   readonly lastPage: number;
@@ -176,7 +176,7 @@ function isNumbered(data: unknown): data is Record<string, unknown> {
 
 /**
  * The response as a page of the resource's list. Throws an UnreadableResponse for whatever is no envelope, for an envelope of
- * another page than the one asked for - servers answer a page they do not like with their first - and for the records of
+ * another page than the one requested - servers give their first page for one they do not like - and for the records of
  * another list.
  */
 export function pageOf(response: HttpResponse, requested: number, resource: ResourceName): Page {
@@ -185,16 +185,16 @@ export function pageOf(response: HttpResponse, requested: number, resource: Reso
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const refusal = problemsIn(body);
-    if (refusal.length > 0) throw new UnreadableResponse('the answer is no list', { refusal });
-    throw new UnreadableResponse(`the answer is no list: ${issue?.path.join('.') || 'its body'} is not as documented`);
+    if (refusal.length > 0) throw new UnreadableResponse('the response is no list', { refusal });
+    throw new UnreadableResponse(`the response is no list: ${issue?.path.join('.') || 'its body'} is not as documented`);
   }
   const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;
   const data: readonly unknown[] = Object.values(parsed.data.data);
   if (page !== requested) {
-    throw new UnreadableResponse(`page ${requested} was asked for and page ${page} came`, { mistaken: true });
+    throw new UnreadableResponse(`page ${requested} was requested and page ${page} came`, { mistaken: true });
   }
   if (!data.every(isRecord))
-    throw new UnreadableResponse('the answer is no list: data holds something that is no record');
+    throw new UnreadableResponse('the response is no list: data holds something that is no record');
   const foreign = foreignList(data, resource);
   if (foreign !== undefined) throw new UnreadableResponse(foreign, { foreign: true });
   return {

@@ -12,7 +12,7 @@ import {
 } from '../model/errors.ts';
 
 /**
- * What the server answered, as it came. Errors keep it out of sight of whoever prints or logs them: it may hold
+ * What the server sent, as it came. Errors keep it out of sight of whoever prints or logs them: it may hold
  * anything, even the key.
  */
 export interface Response {
@@ -29,6 +29,11 @@ interface ApiErrorOptions extends ErrorOptions {
   readonly smallerMayHelp?: boolean;
 }
 
+/** Sets `response` where neither printing nor logging the error looks. */
+function hide(error: Error, { response }: ApiErrorOptions): void {
+  Object.defineProperty(error, 'response', { value: response });
+}
+
 /** A read that failed, every try of it. */
 class ReadFailed extends UnreachableError {
   readonly smallerMayHelp: boolean;
@@ -43,31 +48,23 @@ class ReadFailed extends UnreachableError {
 export class KeyRefused extends KeyRefusedError {
   override readonly name = 'KeyRefused';
   readonly status: number;
-  readonly #response: Response | undefined;
+  declare readonly response: Response | undefined;
 
   constructor(message: string, status: number, options: ApiErrorOptions = {}) {
     super(message, options);
     this.status = status;
-    this.#response = options.response;
-  }
-
-  get response(): Response | undefined {
-    return this.#response;
+    hide(this, options);
   }
 }
 
 /** 404: no such record. */
 export class NotFound extends UsageError {
   override readonly name = 'NotFound';
-  readonly #response: Response | undefined;
+  declare readonly response: Response | undefined;
 
   constructor(message: string, options: ApiErrorOptions = {}) {
     super(message, options);
-    this.#response = options.response;
-  }
-
-  get response(): Response | undefined {
-    return this.#response;
+    hide(this, options);
   }
 }
 
@@ -77,17 +74,13 @@ export class RefusedInput extends UsageError {
   readonly status: number;
   /** As the server words them, `field: message`. */
   readonly problems: readonly string[];
-  readonly #response: Response | undefined;
+  declare readonly response: Response | undefined;
 
   constructor(message: string, status: number, problems: readonly string[], options: ApiErrorOptions = {}) {
     super(message, options);
     this.status = status;
     this.problems = problems;
-    this.#response = options.response;
-  }
-
-  get response(): Response | undefined {
-    return this.#response;
+    hide(this, options);
   }
 }
 
@@ -96,9 +89,9 @@ export class ServerFailed extends ReadFailed {
   override readonly name = 'ServerFailed';
   /** Of the last try. */
   readonly status: number;
-  /** How long the server asked to wait, ms. */
+  /** How long the server says to wait, ms. */
   readonly waitMs: number | undefined;
-  readonly #response: Response | undefined;
+  declare readonly response: Response | undefined;
 
   constructor(
     message: string,
@@ -108,11 +101,7 @@ export class ServerFailed extends ReadFailed {
     super(message, options);
     this.status = status;
     this.waitMs = options.waitMs;
-    this.#response = options.response;
-  }
-
-  get response(): Response | undefined {
-    return this.#response;
+    hide(this, options);
   }
 }
 
@@ -121,17 +110,17 @@ export class Unreachable extends ReadFailed {
   override readonly name = 'Unreachable';
 }
 
-/** Something answers at the address, and it is not this API: a web page, or a redirect. */
+/** Something responds at the address, and it is not this API: a web page, or a redirect. */
 export class NotTheApi extends ReadFailed {
   override readonly name = 'NotTheApi';
 }
 
-/** A list shows the records of another one, also when it was asked for once more. */
+/** A list shows the records of another one, also when it was requested once more. */
 export class ForeignRecords extends IncompleteError {
   override readonly name = 'ForeignRecords';
 }
 
-/** The body is over the bound: the caller may ask for smaller pages. */
+/** The body is over the bound: the caller may request smaller pages. */
 export class PageTooLarge extends ReadFailed {
   override readonly name = 'PageTooLarge';
 }
@@ -144,14 +133,10 @@ export function isPageFailure(error: unknown): error is ReadFailed {
 /** A write was sent and its response was lost, or says nothing of what happened. */
 export class WriteOutcomeUnknown extends OutcomeUnknownError {
   override readonly name = 'WriteOutcomeUnknown';
-  readonly #response: Response | undefined;
+  declare readonly response: Response | undefined;
 
   constructor(message: string, options: ApiErrorOptions = {}) {
     super(message, options);
-    this.#response = options.response;
-  }
-
-  get response(): Response | undefined {
-    return this.#response;
+    hide(this, options);
   }
 }

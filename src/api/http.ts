@@ -87,7 +87,7 @@ async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Pr
   // Undone one after the other, the last that was applied first. Nothing may be wrapped around nothing: a 204.
   for (const coding of body.length === 0 ? [] : codings.reverse()) {
     const decode = decoders[coding.trim()];
-    if (decode === undefined) throw new Error(`the answer is encoded as ${coding.trim().slice(0, 20)}`);
+    if (decode === undefined) throw new Error(`the response is encoded as ${coding.trim().slice(0, 20)}`);
     plain = await decode(plain, { maxOutputLength: most });
   }
   const text = utf8.decode(plain);
@@ -101,7 +101,7 @@ function decodingErrorOf(error: unknown, most: number, circumstances: Circumstan
 }
 
 export interface HttpOptions {
-  /** May hold a path, which is put before every path asked for. */
+  /** May hold a path, which is put before every path requested. */
   readonly baseUrl: string;
   readonly key: string;
   readonly userAgent: string;
@@ -177,7 +177,7 @@ export function openHttp(options: HttpOptions): Http {
     authorization: `Bearer ${options.key}`,
     accept: 'application/json',
     'content-type': 'application/json',
-    // Something in front may keep answers; what it kept is older than it seems.
+    // Something in front may keep responses; what it kept is older than it seems.
     'cache-control': 'no-cache',
     'user-agent': options.userAgent,
   };
@@ -196,7 +196,7 @@ export function openHttp(options: HttpOptions): Http {
   };
 }
 
-/** Runs one exchange as undici's handler, which alone tells whether the request had begun to be sent. */
+/** Runs one exchange as undici's handler, which alone knows whether the request had begun to be sent. */
 function exchange(
   pool: Dispatcher,
   message: Dispatcher.DispatchOptions,
@@ -291,7 +291,7 @@ export function ageOf(headers: HttpHeaders): number | undefined {
 
 /**
  * How long `Retry-After` asks to wait from `now`, in ms: seconds, or an HTTP date, which is read by the server's own
- * clock where it tells it. Undefined where there is no such header, or none that makes sense.
+ * clock where it sends it. Undefined where there is no such header, or none that makes sense.
  */
 export function retryAfterOf(headers: HttpHeaders, now: number): number | undefined {
   const seconds = numberOf(headers, 'retry-after');

@@ -1,5 +1,5 @@
 /**
- * What a list is requested, checked against the resource's descriptor and written as a query string with exactly the
+ * The parameters of a list request, checked against the resource's descriptor and written as a query string with exactly the
  * document's names. Section "Lists" of docs/api.md.
  */
 import { UsageError } from '../model/errors.ts';

@@ -15,7 +15,7 @@ export interface Places {
 
 /** How pages of a list are read, whatever is made of their records. */
 export interface PageReading<P extends ListPage> {
-  /** Asks for one page of the list, in pages of that size; of its records those at the places alone are kept. */
+  /** Requests one page of the list, in pages of that size; of its records those at the places alone are kept. */
   readonly requestOne: (page: number, size: number, patience?: Patience, places?: Places) => Promise<P>;
   /** How many records are on it. */
   readonly count: (page: P) => number;
@@ -23,7 +23,7 @@ export interface PageReading<P extends ListPage> {
   readonly join: (page: P, parts: readonly P[]) => P;
 }
 
-/** Asks for one page of a list in pages of that size. */
+/** Requests one page of a list in pages of that size. */
 export type RequestPage = (page: number, size: number, patience?: Patience) => Promise<Page>;
 
 /** Reading pages as their records. */
@@ -44,9 +44,9 @@ export type InParts<P> = P & { readonly parts?: readonly P[] };
 /** Failures that narrowing may cost in a list, so that one of which much cannot be read does not cost without end. */
 const mostFailures = 200;
 
-/** What is known of a list's pages from those that were asked for. */
+/** What is known of a list's pages from those that were requested. */
 export class Reach {
-  /** Records on the largest page to ask for. */
+  /** Records on the largest page to request. */
   size = Infinity;
   /** Records on a page that failed for its size. */
   fails = Infinity;
@@ -60,7 +60,7 @@ const once = { attempts: 1 };
 const twice = { attempts: 2 };
 
 /**
- * The page, in parts where the host cannot make it whole. Throws what `ask` throws where the list itself does not come:
+ * The page, in parts where the host cannot make it whole. Throws what `requestOne` throws where the list itself does not come:
  * then smaller pages are of no use either.
  */
 export async function readPage<P extends ListPage>(
@@ -104,7 +104,7 @@ class NarrowedPage<P extends ListPage> {
   readonly #reach: Reach;
   readonly #number: number;
   readonly #size: number;
-  /** How the whole page failed; undefined where it was not asked for. */
+  /** How the whole page failed; undefined where it was not requested. */
   readonly #failure: Error | undefined;
   readonly #parts: P[] = [];
   readonly #unreadable: Unreadable[] = [];
@@ -140,7 +140,7 @@ class NarrowedPage<P extends ListPage> {
     };
   }
 
-  /** Asks for a small page of the same list, which shows that the failure is not of the list itself. Throws it else. */
+  /** Requests a small page of the same list, which shows that the failure is not of the list itself. Throws it else. */
   async #findSomePage(failure: Error): Promise<void> {
     // The first record may be one that cannot be read; behind the page is another, or the end of the list.
     for (const number of [1, this.#number * this.#size + 1]) {
@@ -191,9 +191,9 @@ class NarrowedPage<P extends ListPage> {
       if (isWhole) await this.#learn(number, size, smaller, before);
       return;
     }
-    // Offsets count in what the server gives: with another size than asked for, places mean nothing.
+    // Offsets count in what the server gives: with another size than requested, places mean nothing.
     if (page.perPage !== size) {
-      const problem = `pages of ${size} records were asked for, and of ${page.perPage} came`;
+      const problem = `pages of ${size} records were requested, and pages of ${page.perPage} came`;
       throw this.#failure ?? new ServerFailed(problem, success);
     }
     this.#last = page;

@@ -40,7 +40,7 @@ export async function* walkPages(
       log.warn({ resource, before: total, now: page.total }, 'the number of records changed: some may be missing');
     }
     total = page.total;
-    // Whatever was asked for, offsets count in what the server gives.
+    // Whatever was requested, offsets count in what the server gives.
     size = page.perPage;
     yield { ...page, records: page.records.filter((record) => isNew(record['id'], seen)) };
     if (number >= page.lastPage || (page.records.length === 0 && page.unreadable === undefined)) break;

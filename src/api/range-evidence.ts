@@ -1,5 +1,5 @@
 /**
- * What answers to date ranges prove (pure): every rule that a server may follow is tried on them, and what all remaining
+ * What responses to date ranges prove (pure): every rule that a server may follow is tried on them, and what all remaining
  * rules agree on is known. Section "Capabilities" of docs/architecture.md.
  */
 import { addDays, type Day, dayMs, dayOf, hourMs, minuteMs, secondMs, startOfDay } from '../model/time.ts';
@@ -64,9 +64,9 @@ function missingFrom({ extent, found }: RangeResponse, seen: readonly Observatio
   return seen.filter(({ id, at }) => !ids.has(id) && at > above && at < below);
 }
 
-/** Whether a rule explains all answers: what was found is in the range, and what is missing is not. */
-function explainer(answers: readonly RangeResponse[], seen: readonly Observation[]): (rule: Rule) => boolean {
-  const evidence = answers.map((response) => ({ response, missing: missingFrom(response, seen) }));
+/** Whether a rule explains all responses: what was found is in the range, and what is missing is not. */
+function explainer(responses: readonly RangeResponse[], seen: readonly Observation[]): (rule: Rule) => boolean {
+  const evidence = responses.map((response) => ({ response, missing: missingFrom(response, seen) }));
   return (rule) =>
     evidence.every(({ response, missing }) => {
       const inside = insideOf(rule, response);
@@ -80,11 +80,11 @@ function explainer(answers: readonly RangeResponse[], seen: readonly Observation
  * @param end where it is known already, only rules with this end are tried
  */
 export function rulesFrom(
-  answers: readonly RangeResponse[],
+  responses: readonly RangeResponse[],
   seen: readonly Observation[],
   end: RangeEnd = 'unknown',
 ): RangeRules {
-  const explains = explainer(answers, seen);
+  const explains = explainer(responses, seen);
   const left = rules.filter((rule) => (end === 'unknown' || rule.end === end) && explains(rule));
   return {
     end: onlyOne(left.map(({ end }) => end)),
@@ -95,10 +95,10 @@ export function rulesFrom(
 /** Whether known rules explain the responses, too. */
 export function agrees(
   { end, shiftMinutes }: RangeRules,
-  answers: readonly RangeResponse[],
+  responses: readonly RangeResponse[],
   seen: readonly Observation[],
 ) {
-  const explains = explainer(answers, seen);
+  const explains = explainer(responses, seen);
   return rules.some(
     (rule) =>
       (end === 'unknown' || rule.end === end) &&
@@ -113,7 +113,7 @@ function onlyOne<T>(values: readonly T[]): T | 'unknown' {
 }
 
 /**
- * What to ask first. A `day` is asked about by itself; a `sample` is a range of days, of whose records the most telling
+ * What to request first. A `day` is requested by itself; a `sample` is a range of days, of whose records the best
  * day is then chosen. Nothing may have been created in it: that proves nothing, and the day `otherwise` holds records.
  */
 export type Probe =
@@ -154,7 +154,7 @@ function isIn(season: Season, day: Day): boolean {
   return season.months.some((month) => month === day.slice(5, 7));
 }
 
-/** What to ask about, for one season or for both; empty where no creation time was seen. */
+/** Which days to request, for one season or for both; empty where no creation time was seen. */
 export function planProbes(known: Known): Probe[] {
   const times = known.seen.map(({ at }) => at).sort((a, b) => a - b);
   const [oldest] = times;
@@ -195,21 +195,21 @@ function sampleIn(season: Season, known: Known, density: number, oldest: number,
   return undefined;
 }
 
-/** The most telling day of a sample: one whose midnights both lie among its records. */
+/** The best day of a sample: one whose midnights both lie among its records. */
 export function bestDayOf(sample: readonly Observation[], from: Day): Day {
   const times = sample.map(({ at }) => at).sort((a, b) => a - b);
   const whole = [...new Set(times.map(dayOf))].slice(1, -1);
   return bestOf(whole, times) ?? from;
 }
 
-/** The day whose midnights have records closest on both sides, among those with records at telling times. */
+/** The day whose midnights have records closest on both sides, among those with records at the times below. */
 function bestOf(days: readonly Day[], times: readonly number[]): Day | undefined {
   const costs = days.map((day) => ({ day, cost: bareness(times, day) + dayMs * missingTimes(times, day) }));
   return costs.sort((a, b) => a.cost - b.cost)[0]?.day;
 }
 
 /**
- * Hours of a day between which a record tells much. One around noon is on the same day wherever clocks are at most
+ * Hours of a day between which a record shows much. One around noon is on the same day wherever clocks are at most
  * eleven hours from UTC, so that the day is not found empty; an early one is not on the next day anywhere, so that a
  * day that is found empty by itself proves an exclusive end.
  */

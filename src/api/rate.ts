@@ -142,7 +142,7 @@ class Pace {
     this.#taken += 1;
     if (sentAt > this.#refusedAt) this.#isProbing = false;
     if (resetInMs !== undefined) this.#windowEnd = now + resetInMs;
-    // Responses overtake each other; what the request sent last was told counts. Those under way may not be in it.
+    // Responses overtake each other; the response to the request sent last counts. Those under way may not be in it.
     if (remaining !== undefined && sentAt >= this.#leftAsOf) {
       this.#left = remaining - underWay;
       this.#leftAsOf = sentAt;

@@ -98,7 +98,7 @@ function lostError(error: TransportError, { request }: RequestName, tries: strin
     return new PageTooLarge(text, {
       cause: error,
       smallerMayHelp: true,
-      advice: 'Ask for smaller pages (--paginate, api.page_size).',
+      advice: 'Request smaller pages (--paginate, api.page_size).',
     });
   }
   const advice =
@@ -113,7 +113,7 @@ function unreadableError(error: UnreadableResponse, response: HttpResponse, name
   if (error.html) return webPageError(name, tries);
   if (error.foreign) {
     return new ForeignRecords(`${name.request}: ${error.message}${tries}`, {
-      advice: 'Nothing of it was kept. A route or a cache of the server is wrong: tell whoever runs it.',
+      advice: 'Nothing of it was kept. A route or a cache of the server is wrong: report it to whoever runs it.',
     });
   }
   const { refusal = [] } = error;

@@ -41,9 +41,9 @@ export function bodyScrubber(key: string): (body: string, method: HttpMethod, st
   };
 }
 
-/** The response to a write without those words, and without a password that a sentence of it tells. */
+/** The response to a write without those words, and without a password that a sentence of it gives. */
 export function scrubbedOf(body: string, words: readonly string[]): string {
-  // What it tells under the name of a password, it may tell in its other words as well.
+  // What it gives under the name of a password, it may repeat elsewhere.
   const hide = hiderOf([...words, ...passwordsTold(body)]);
   return withoutPasswords(hide(withPlainLetters(body)));
 }

@@ -53,7 +53,7 @@ export function redirectError(response: HttpResponse, { request, redact }: Reque
 
 /** The error for a web page in place of a response. */
 export function webPageError({ request }: RequestName, tries: string): NotTheApi {
-  return new NotTheApi(`${request} was answered with a web page instead of JSON${tries}`, {
+  return new NotTheApi(`${request} returned a web page instead of JSON${tries}`, {
     advice: addressAdvice,
     smallerMayHelp: true,
   });

@@ -16,8 +16,8 @@ export type Failure =
     }
   | { readonly kind: 'transport'; readonly fault: TransportFault }
   /**
-   * A 2xx that holds no response: HTML, nothing, truncated JSON, a refusal in disguise, another page. `doubtful` where it
-   * shows another list: once more tells an accident of a cache from a server that always does.
+   * A 2xx that is no usable response: HTML, nothing, truncated JSON, a refusal in disguise, another page. `doubtful` where it
+   * shows another list: one retry tells an accident of a cache from a server that always does.
    */
   | { readonly kind: 'unreadable'; readonly doubtful?: boolean | undefined };
 
@@ -73,7 +73,7 @@ function mayHelp(failure: Failure, attempt: number): boolean {
   }
 }
 
-/** A refusal for its rate is no failed try: the request was not looked at, and waiting is all that is asked. */
+/** A refusal for its rate is no failed try: the request was not looked at, and waiting is all that is needed. */
 export function counts(failure: Failure): boolean {
   return !(failure.kind === 'status' && failure.status === 429);
 }

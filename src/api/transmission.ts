@@ -14,7 +14,7 @@ export interface Counters {
   requests: number;
   /** Tries after the first. */
   retries: number;
-  /** Answers by status. */
+  /** Responses by status. */
   readonly byStatus: Record<number, number>;
 }
 
@@ -46,7 +46,7 @@ export const realSleep: Sleep = async (ms, signal) => {
   }
 };
 
-/** A query longer than this tells nobody anything. */
+/** A query longer than this helps nobody. */
 const longestName = 300;
 
 /** The request as an error or a log line names it. */
@@ -57,7 +57,7 @@ export function nameOf(line: Line, message: Message): string {
 
 /**
  * The path as a log keeps it: what a list is filtered by may be the email or the name of a person, so of filters only
- * numbers are told.
+ * numbers are logged.
  */
 function veiledPath(path: string): string {
   return path.replaceAll(/((?:filter|search)[^=&]*)=(?!-?\d{1,19}(?:&|$))[^&]*/gi, '$1=…');
@@ -96,7 +96,7 @@ export async function transmit(line: Line, message: Message, signal?: AbortSigna
     counters.byStatus[response.status] = (counters.byStatus[response.status] ?? 0) + 1;
     admitted.leave({ kind: 'response', status: response.status, headers: response.headers });
     const { status, milliseconds, bytes } = response;
-    log.debug({ ...fields, status, ms: Math.round(milliseconds), bytes }, 'answered');
+    log.debug({ ...fields, status, ms: Math.round(milliseconds), bytes }, 'response');
     return response;
   } catch (error) {
     const timedOut = error instanceof TransportError && error.fault === 'timeout';

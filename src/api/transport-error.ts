@@ -28,7 +28,7 @@ export interface Circumstances {
 }
 
 const words: Readonly<Record<string, string>> = {
-  HTTPParserError: 'the answer is not HTTP',
+  HTTPParserError: 'the response is not HTTP',
   ECONNREFUSED: 'the connection was refused',
   ENOTFOUND: 'the host name is not known',
   EAI_AGAIN: 'the host name could not be looked up',
@@ -37,9 +37,9 @@ const words: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'the connection was not taken in time',
   ECONNRESET: 'the connection was reset',
   EPIPE: 'the connection was closed',
-  UND_ERR_SOCKET: 'the connection was closed before the answer was whole',
-  UND_ERR_HEADERS_TIMEOUT: 'no answer came in time',
-  UND_ERR_BODY_TIMEOUT: 'the answer stopped in its middle',
+  UND_ERR_SOCKET: 'the connection was closed before the response was whole',
+  UND_ERR_HEADERS_TIMEOUT: 'no response came in time',
+  UND_ERR_BODY_TIMEOUT: 'the response stopped in its middle',
   CERT_HAS_EXPIRED: "the server's certificate has expired",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed",
   SELF_SIGNED_CERT_IN_CHAIN: "the server's certificate chain is self-signed",
@@ -72,10 +72,10 @@ export function transportErrorOf(
 }
 
 export function wasTimeout(ms: number, { sent }: Circumstances): TransportError {
-  const text = `${sent ? 'the answer was not whole' : 'no connection stood'} after ${ms / secondMs} s`;
+  const text = `${sent ? 'the response was not whole' : 'no connection stood'} after ${ms / secondMs} s`;
   return new TransportError(text, sent ? 'timeout' : 'connect', sent);
 }
 
 export function tooLarge(bytes: number, { sent }: Circumstances): TransportError {
-  return new TransportError(`the answer is larger than ${Math.floor(bytes / 1_048_576)} MiB`, 'too-large', sent);
+  return new TransportError(`the response is larger than ${Math.floor(bytes / 1_048_576)} MiB`, 'too-large', sent);
 }

@@ -30,12 +30,12 @@ export async function write(line: Line, message: Message, signal?: AbortSignal):
   let response: HttpResponse;
   try {
     const sent = await transmit(line, message, signal);
-    // A server may send back the password that it was given, or tell the one that it made.
+    // A server may send back the password that it was given, or send the one that it made.
     response = { ...sent, body: scrubbedOf(sent.body, secrets) };
   } catch (error) {
     if (!(error instanceof TransportError)) throw error;
     if (error.sent) {
-      throw new WriteOutcomeUnknown(`${name.request} was sent and its answer was lost: ${error.message}`, {
+      throw new WriteOutcomeUnknown(`${name.request} was sent and its response was lost: ${error.message}`, {
         cause: error,
         advice: readBack,
       });
@@ -74,7 +74,7 @@ function judged(response: HttpResponse, name: RequestName, now: number): Respons
   if (notNow) throw refusalOf(response, name, '; nothing was done', waitMs);
   if (isRedirect(status) || status >= 500 || doubtful.has(status)) {
     const words = wordsOf(response, name.redact);
-    throw new WriteOutcomeUnknown(`${name.request} was answered with ${status}${words}`, {
+    throw new WriteOutcomeUnknown(`${name.request} returned ${status}${words}`, {
       response: responseOf(response),
       advice: readBack,
     });
@@ -97,7 +97,7 @@ function succeeded(response: HttpResponse, { request, redact }: RequestName): Re
         advice: "The words are the server's own. Correct what was sent.",
       });
     }
-    throw new WriteOutcomeUnknown(`${request} was answered with ${response.status}, but ${error.message}`, {
+    throw new WriteOutcomeUnknown(`${request} returned ${response.status}, but ${error.message}`, {
       ...options,
       advice: readBack,
     });

@@ -3,7 +3,7 @@ import { counted } from '../model/counted.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
 
 /**
- * `pages of 500 (1000 were asked for), sorts kept, date ranges in …`.
+ * `pages of 500 (1000 were requested), sorts kept, date ranges in …`.
  * @param requested records on a page that are requested, where that shall be told
  */
 export function capabilityWords(status: CapabilityStatus, requested?: number): string {
@@ -17,7 +17,7 @@ export function capabilityWords(status: CapabilityStatus, requested?: number): s
 }
 
 export function sizeWords({ page_size: size }: CapabilityStatus, requested = size): string {
-  return size < requested ? `pages of ${size} (${requested} were asked for)` : `pages of ${size}`;
+  return size < requested ? `pages of ${size} (${requested} were requested)` : `pages of ${size}`;
 }
 
 function rangeWords({ ranges, range_end: end, day_shift_minutes: shift }: CapabilityStatus): string {

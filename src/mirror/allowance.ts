@@ -16,11 +16,11 @@ const margin = 1.3;
 /** For what is sent beside pages: who the server is, what it can do, sums. */
 const extra = 50;
 
-/** What asks for leave before each request; retries of it among them. */
+/** What each request passes first; retries of it among them. */
 export interface RequestGate {
-  /** Takes leave for one request. Throws a SpentError where there is none left. */
+  /** Counts one request. Throws a SpentError where there is none left. */
   take(resource: ResourceName | null): void;
-  /** Takes leave for one more try, where there is any left. */
+  /** Counts one more try, where there is any left. */
   mayRetry(resource: ResourceName | null): boolean;
 }
 

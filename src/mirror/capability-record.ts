@@ -23,7 +23,7 @@ export function storedCapabilities(
 
 /**
  * Puts the measured on record. Where what was read by the rules of before may lack records, every window is to be read
- * again; tells whether that is so.
+ * again; returns whether that is so.
  */
 export function recordCapabilities(
   store: Pick<MirrorStore, 'capability' | 'recordCapability' | 'windows' | 'resetWindows'>,

@@ -5,10 +5,10 @@
 import { minuteMs, secondMs, timestampOf, type Timestamp } from '../model/time.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';
 
-/** `Date` headers are cut to seconds, and answers take some time. */
+/** `Date` headers are cut to seconds, and responses take some time. */
 const noiseMs = 2 * secondMs;
 
-/** From here on the difference is told. */
+/** From here on the difference is reported. */
 const reportedMs = 2 * minuteMs;
 
 /**

@@ -1,6 +1,6 @@
 /**
  * Watches the mirror's log while a run writes. A reader of an older state keeps the log from being begun anew, and then
- * every page makes it longer: that is told, and bounded. Section "The mirror file" of docs/architecture.md.
+ * every page makes it longer: that is reported, and bounded. Section "The mirror file" of docs/architecture.md.
  */
 import { bytesText } from '../model/bytes.ts';
 import { IncompleteError, type OperatorError } from '../model/errors.ts';
@@ -11,17 +11,16 @@ import type { MirrorStore } from '../store/mirror-types.ts';
 interface LogWatchPorts {
   readonly store: Pick<MirrorStore, 'logBytes' | 'checkpoint' | 'recordEvent'>;
   readonly run: string;
-  /** Tells the operator. */
   readonly emit: (text: string) => void;
   /** Ends the run in order. */
   readonly stop: (reason: IncompleteError) => void;
 }
 
-/** It is told of first at this part of the limit, and at each doubling from there. */
+/** It is reported first at this part of the limit, and at each doubling from there. */
 const firstPart = 16;
 
 /** A function to be called after each step that writes; looking at the size of a file is all that it mostly does. */
-export function watchLog({ store, run, emit: tell, stop }: LogWatchPorts, limit: number): () => void {
+export function watchLog({ store, run, emit, stop }: LogWatchPorts, limit: number): () => void {
   const first = limit / firstPart;
   let next = first;
   let stopped = false;
@@ -36,7 +35,7 @@ export function watchLog({ store, run, emit: tell, stop }: LogWatchPorts, limit:
     const text = `the mirror's log has grown to ${bytesText(bytes)}, because another process reads an older state of the mirror and keeps the log from being folded in`;
     // Once a run: it stays in the mirror for who looks later.
     store.recordEvent(run, { resource: null, kind: 'log_held', subject: `${run} ${bytesText(bytes)}`, detail: text });
-    tell(text);
+    emit(text);
     if (bytes < limit) return;
     stopped = true;
     stop(
@@ -55,7 +54,7 @@ const usualBytes = 1_500;
 const enoughRecords = 1_000;
 
 /**
- * A function to be told how many records of a resource are going to be read. Where those that are new to the mirror have
+ * A function to be called with how many records of a resource are going to be read. Where those that are new to the mirror have
  * no room, `stop` is called, once.
  */
 export function watchSpace(

@@ -1,4 +1,4 @@
-/** What the next sync would do and what it would cost, told from the mirror alone: no request is sent. */
+/** What the next sync would do and what it would cost, from the mirror alone: no request is sent. */
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock } from '../model/time.ts';
 import type { MirrorStore } from '../store/mirror-types.ts';

@@ -13,21 +13,21 @@ import { expectedProbes, searchMissing, type Findings } from './rank-probe.ts';
 
 export interface SearchPorts {
   readonly store: Pick<MirrorStore, 'rankedRows' | 'liveCount' | 'accountedCount' | 'unseenIds'>;
-  /** Asks for one page of the window, of the page size. */
+  /** Requests one page of the window, of the page size. */
   readonly read: (page: number) => Promise<MirrorPage>;
   readonly pageSize: number;
 }
 
-/** The window's rows that the search did not find; `undecided` where only a walk can tell what it has lost. */
+/** The window's rows that the search did not find; `undecided` where only a walk can show what it has lost. */
 type Searched =
   | { readonly kind: 'found'; readonly lost: readonly RecordKey[] }
   | { readonly kind: 'undecided'; readonly problem: string };
 
-/** Fewer pages are read whole, which tells more. */
+/** Fewer pages are read whole, which shows more. */
 const fewPages = 4;
 /** A walk brings the rows up to date as well, so a search must be cheaper by far. */
 const worthwhileShare = 0.5;
-/** Pages asked for at the same time. */
+/** Pages requested at the same time. */
 const pagesAtOnce = 8;
 
 /** Whether to search a window of which the server counts fewer records than it did. */
@@ -65,7 +65,7 @@ export async function findDeletions(
 
 /**
  * The windows that lack records of the whole list, found by the places of a few of them; undefined where only counting
- * each window can tell, or costs less.
+ * each window can show it, or costs less.
  * @param total what the server counts in the list
  */
 export async function findLosses(
@@ -99,21 +99,21 @@ async function search(ports: SearchPorts, window: Window, reach: DayRange, total
     return { kind: 'contradiction', problem: 'it has ids that are too large to be put in order' };
   }
   const steps = searchMissing(rows, { total, pageSize });
-  // Where more is missing than the counts told, a search can cost more than reading everything.
+  // Where more is missing than the counts show, a search can cost more than reading everything.
   let left = Math.ceil(total / pageSize);
   let step = steps.next();
   while (step.done !== true) {
     left -= step.value.length;
     if (left < 0) return { kind: 'contradiction', problem: 'it takes more requests than reading it' };
-    const answers: (readonly RecordKey[])[] = [];
+    const found: (readonly RecordKey[])[] = [];
     for (let at = 0; at < step.value.length; at += pagesAtOnce) {
       const pages = await readSome(read, step.value.slice(at, at + pagesAtOnce));
       if (pages.some((page) => page.total !== total || page.perPage !== pageSize)) {
         return { kind: 'contradiction', problem: 'records came or went meanwhile' };
       }
-      answers.push(...pages.map(({ ids }) => ids));
+      found.push(...pages.map(({ ids }) => ids));
     }
-    step = steps.next(answers);
+    step = steps.next(found);
   }
   return step.value;
 }

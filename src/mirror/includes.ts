@@ -19,9 +19,9 @@ interface IncludePorts {
 }
 
 interface IncludedReading {
-  /** Asks for the related records with each page, for as long as the server gives them. */
+  /** Requests the related records with each page, for as long as the server gives them. */
   readonly source: Source;
-  /** The resource's end with what became of its related records. */
+  /** The resource's end with the problem of its related records. */
   readonly endWith: (end: ResourceEnd) => ResourceEnd;
 }
 
@@ -82,7 +82,7 @@ async function refusalOf({ source, resource, signal }: IncludePorts, wanted: rea
     return await source.includeProblem(resource, wanted, signal);
   } catch (error) {
     signal.throwIfAborted();
-    // What else is wrong with the server is told by the reading itself.
+    // What else is wrong with the server is reported by the reading itself.
     if (error instanceof OperatorError) return error.message;
     throw error;
   }

@@ -18,7 +18,7 @@ export interface Keep {
   readonly historyKeepMs?: number;
   /** How long ago a run may have begun; for ever where it is not given. */
   readonly runsKeepMs?: number;
-  /** How long ago an event may have been told; for ever where it is not given. */
+  /** How long ago an event may be from; for ever where it is not given. */
   readonly eventsKeepMs?: number;
 }
 
@@ -48,6 +48,6 @@ export async function maintain(
   await prune(keep.runsKeepMs, recordsAStep, (before, rows) => store.pruneRuns(before, rows));
   await prune(keep.eventsKeepMs, recordsAStep, (before, rows) => store.pruneEvents(before, rows));
   if (!signal.aborted) store.optimize();
-  // Who was told to stop shall not be waited for.
+  // A stop shall not wait for readers.
   store.checkpoint(!signal.aborted);
 }

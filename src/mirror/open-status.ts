@@ -10,7 +10,7 @@ import { runProgress } from './run-progress.ts';
 import { syncLock } from './store/run-table.ts';
 import { openMirrorStoreForReading } from './store/mirror-store.ts';
 
-/** What the mirror says of itself. Throws a FileError where there is none. */
+/** The status of the mirror. Throws a FileError where there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
   return mirrorStatus(releases.add(openMirrorStoreForReading(settings.store.mirror)));
 }

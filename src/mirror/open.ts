@@ -40,7 +40,7 @@ interface EngineOptions {
   readonly client: Client;
   /** The mirror. */
   readonly file: string;
-  /** Records asked for on a page at the most. */
+  /** Records requested on a page at the most. */
   readonly pageSize: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -59,7 +59,7 @@ interface SyncEngineOptions extends EngineOptions {
   readonly historyIgnore: readonly string[];
   /** What stands between the engine and the file. */
   readonly overStore?: (store: MirrorStore) => MirrorStore;
-  /** As the system says, unless told. */
+  /** As the system says where it is left out. */
   readonly freeSpace?: FreeSpace;
 }
 
@@ -86,7 +86,7 @@ export function openVerifyEngine(options: EngineOptions): Engine<VerifyRequest, 
   return { run: (request) => verify(ports, request), close: () => store.close() };
 }
 
-/** Runs a sync with the settings; what of the request the settings say is not asked for. */
+/** Runs a sync with the settings; the request leaves out what the settings say. */
 type RunSync = (
   request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
   progress: SyncProgress,
@@ -154,7 +154,7 @@ function noteDifferences(
   } catch (error) {
     // A mirror that cannot be written to, or that a sync is writing, can be compared all the same.
     if (!(error instanceof OperatorError)) throw error;
-    log.warn({}, `the next sync is not told what differs: ${error.message}; \`sync --full\` compares everything`);
+    log.warn({}, `the next sync does not know what differs: ${error.message}; \`sync --full\` compares everything`);
   }
 }
 

@@ -10,7 +10,7 @@ export type Reason =
   | 'rows are not as they were read'
   | 'open: records may still be added'
   | 'read whole in each run'
-  | 'asked for'
+  | 'requested'
   | 'holds emails that no longer wait'
   | 'least recently read';
 
@@ -49,7 +49,7 @@ function duty(window: Window, input: PlanInput): Reason | undefined {
   const isSearched = window.state === 'unsettled' && input.searchedAt?.(window) !== undefined;
   if (window.state !== 'settled' && !isSearched) return 'left unfinished';
   if (input.altered.has(window.from)) return 'rows are not as they were read';
-  if (input.only !== null || input.mode === 'full') return 'asked for';
+  if (input.only !== null || input.mode === 'full') return 'requested';
   if (input.isOpen(window)) return 'open: records may still be added';
   return input.whole ? 'read whole in each run' : undefined;
 }

@@ -1,4 +1,4 @@
-/** What a sync tells while it goes on; whoever draws it decides how. */
+/** What a sync reports while it goes on; whoever draws it decides how. */
 import type { ResourceName } from '../model/resources.ts';
 
 export type SyncEvent =

@@ -38,7 +38,7 @@ class LocalOrder {
 
   /** The rank of the record; undefined where the mirror has none of that id. */
   rankOf(id: RecordKey): number | undefined {
-    // What a double cannot tell apart is in no order that is known.
+    // What a double cannot distinguish is in no order that is known.
     if (typeof id === 'bigint') return undefined;
     const place = this.#placeOf(id);
     return this.#sorted[place] === id ? this.#ranks[place] : undefined;
@@ -92,7 +92,7 @@ class LocalOrder {
   }
 }
 
-/** What was asked of the server's list, and has not changed since. */
+/** The server's list, as it stands for the whole search. */
 interface ServerList {
   readonly total: number;
   readonly pageSize: number;
@@ -101,13 +101,13 @@ interface ServerList {
 export type Findings =
   /** Every id of the mirror that cannot be on the server if it lists the others in the order of the mirror. */
   | { readonly kind: 'missing'; readonly ids: readonly number[] }
-  /** The server shows what the mirror does not know, or lists it in another order: only reading everything can tell. */
+  /** The server shows what the mirror does not know, or lists it in another order: only reading everything shows it. */
   | { readonly kind: 'contradiction'; readonly problem: string };
 
-/** Gives the pages to ask for next, takes the ids on each of them in their order, and ends with what was found. */
+/** Gives the pages to request next, takes the ids on each of them in their order, and ends with what was found. */
 type RankSearch = Generator<readonly number[], Findings, readonly (readonly RecordKey[])[]>;
 
-/** Pages not asked for yet, both ends among them, and the ranks that must hold their records. */
+/** Pages not requested yet, both ends among them, and the ranks that must hold their records. */
 interface Gap extends RankRange {
   readonly firstPage: number;
   readonly lastPage: number;
@@ -132,12 +132,12 @@ export function* searchMissing(rows: RankedRows, list: ServerList): RankSearch {
   let gaps: Gap[] = [{ firstPage: 1, lastPage, from: 0, to: order.size }];
   let pages = [...new Set([1, lastPage])].filter((page) => page > 0 && page <= lastPage);
   for (;;) {
-    const answers = pages.length === 0 ? [] : yield pages;
+    const responses = pages.length === 0 ? [] : yield pages;
     for (const [index, page] of pages.entries()) {
       const at = gaps.findIndex((gap) => gap.firstPage <= page && page <= gap.lastPage);
       const gap = gaps[at];
       if (gap === undefined) throw new Error(`page ${page} is in no gap`);
-      const cut = cutGap(order, list, gap, page, answers[index] ?? []);
+      const cut = cutGap(order, list, gap, page, responses[index] ?? []);
       if (typeof cut === 'string') return { kind: 'contradiction', problem: cut };
       missing.push(...cut.missing);
       gaps.splice(at, 1, ...cut.gaps);
@@ -207,12 +207,12 @@ function placeOf(
     const { to } = order.gather(order.tiesOf(last, gap), shown, 'first');
     return { from, to };
   }
-  // A page of one moment has no neighbours to tell it from: there the order must be the mirror's own.
+  // A page of one moment has no neighbours of another moment: there the order must be the mirror's own.
   const rising = ranks.every((rank, index) => index === 0 || (ranks[index - 1] ?? rank) < rank);
   return rising ? { from: first, to: last + 1 } : `records of one moment are not in the order of the mirror`;
 }
 
-/** About how many pages the search asks for: the first, the last, and a halving for each record that is missing. */
+/** About how many pages the search requests: the first, the last, and a halving for each record that is missing. */
 export function expectedProbes(missing: number, pages: number): number {
   return 2 + missing * Math.log2(Math.max(2, pages / missing));
 }

@@ -13,13 +13,13 @@ import { idsOn, type MirrorPage } from './page.ts';
 import { ContradictionError } from './contradiction.ts';
 import type { Look } from './server-contact.ts';
 
-/** Rows that may go at once without being asked for: the larger of a number and a share. */
+/** Rows that may go at once without --allow-deletions: the larger of a number and a share. */
 const brakeRows = 50;
 const brakeShare = 0.2;
 /** A window of no more rows may lose all of them. */
 const fewRows = 10;
 
-/** Records that are asked for before a control record is, and how long that may take. */
+/** Records that are requested before a control record is, and how long that may take. */
 const batchSize = 20;
 const batchMs = 30_000;
 /** Times that a record is requested until a control record is shown in the same minute. */
@@ -30,9 +30,9 @@ interface RemovalPorts {
   readonly resource: ResourceName;
   readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'knownRecords' | 'unseenIds'>;
   readonly clock: Clock;
-  /** Asks the server for a record by itself. */
+  /** Requests a record by itself. */
   readonly look: (resource: ResourceName, id: RecordKey) => Promise<Look>;
-  /** The first page of the records of these days, asked for as walks ask. */
+  /** The first page of the records of these days, requested as walks do. */
   readonly readDays: (days: DayRange) => Promise<MirrorPage>;
   readonly allowDeletions: boolean;
   /** Rows that may go at once, where the operator says how many (`sync.brake`). */
@@ -81,7 +81,7 @@ export class Removal {
 
   /**
    * Removes the suspected rows that the server proves to have no longer, and settles their windows. Throws what keeps the
-   * server from being asked; the windows not dealt with stay as they are.
+   * server from being reached; the windows not dealt with stay as they are.
    * @param trusting whether the capabilities come from an earlier run: what they rule out is then a ContradictionError
    */
   async decide(suspicions: readonly Suspicion[], trusting: boolean): Promise<void> {
@@ -142,7 +142,7 @@ export class Removal {
     for (const { leave } of cases) leave(detail);
   }
 
-  /** Asks for each suspect, and for a control record between them, and deals with each window once all is known. */
+  /** Requests each suspect, and for a control record between them, and deals with each window once all is known. */
   async #requestOne(open: Set<Case>, suspects: ReadonlySet<RecordKey>): Promise<void> {
     const { clock, look, resource } = this.#ports;
     const queue = [...open].flatMap((each) => each.ids.map((id) => ({ each, id, tried: 0 })));
@@ -192,7 +192,7 @@ export class Removal {
     return controlsOf(this.#ports.store, resource, resource === this.#ports.resource ? suspects : new Set());
   }
 
-  /** Whether a record that is known to live is shown, asked for as the suspects are. */
+  /** Whether a record that is known to live is shown, requested as the suspects are. */
   async #showsControl(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
     const { resource, look, allowDeletions } = this.#ports;
     let controls = this.#controls(resource, suspects).map(({ id }) => ({ resource, id }));
@@ -209,7 +209,7 @@ export class Removal {
     return false;
   }
 
-  /** Whether days on which records are known to have been created show one, asked for as walks ask. */
+  /** Whether days on which records are known to have been created show one, requested as walks do. */
   async #showsDays(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
     const { resource, allowDeletions } = this.#ports;
     const [control] = this.#controls(resource, suspects);

@@ -45,7 +45,7 @@ export interface ResourceEnd {
 /** Small, and changed without a trace in their creation dates: read whole in each run. */
 const wholeResources: ReadonlySet<ResourceName> = new Set(['packages', 'coupons']);
 
-/** New records of one run that are no surprise, whatever the mirror holds. */
+/** New records of one run that are not odd, whatever the mirror holds. */
 const oddGrowth = 10_000;
 
 /** A merged window is left room to grow without being cut again. */
@@ -162,7 +162,7 @@ async function readResource(
   const known = (windows: readonly Window[]) => windows.reduce((sum, window) => sum + surplus.shownIn(window), 0);
   // What was never counted holds what the other windows do not.
   const rest = unknown.length === 0 ? 0 : Math.max(0, (await visitor.total(null)) - known(store.windows(resource)));
-  // Totals may be wrong, those of now and those that windows were once told: there are no more than the list shows now.
+  // Totals may be wrong, those of now and those that windows once had: there are no more than the list shows now.
   const isOdd = known(read) + rest > 2 * store.liveCount(resource) + oddGrowth;
   const mostRecords = isOdd ? await visitor.shownInList() : Infinity;
   ports.progress({ kind: 'expected', resource, records: Math.min(known(read) + rest, mostRecords) });
@@ -208,12 +208,12 @@ async function readResource(
 function keepReadablePage({ source, store, resource, run }: ResourcePorts, capabilities: Capabilities): void {
   const pageSize = source.readablePage(resource);
   if (pageSize >= capabilities.pageSize) return;
-  const detail = `pages of ${capabilities.pageSize} records fail; they are asked for with ${pageSize} from now on`;
+  const detail = `pages of ${capabilities.pageSize} records fail; they are requested with ${pageSize} from now on`;
   store.recordEvent(run, { resource, kind: 'page_size_lowered', subject: String(pageSize), detail });
   recordCapabilities(store, resource, { ...capabilities, pageSize });
 }
 
-/** Forgets the pages of windows that are to be compared row by row, and tells of rows that were changed outside of a sync. */
+/** Forgets the pages of windows that are to be compared row by row, and reports rows that were changed outside of a sync. */
 function distrustPages({ store, run, resource, progress, options }: ResourcePorts, steps: readonly Step[]): void {
   for (const { window, reason } of steps) {
     const isAltered = reason === 'rows are not as they were read';
@@ -326,7 +326,7 @@ function forgetFutureReading({ store, clock, run }: SetBackPorts, resource: Reso
   const future = store.windows(resource).find(({ freshAsOf }) => freshAsOf !== null && freshAsOf > now);
   if (future === undefined) return;
   const detail = `it is ${now}, and ${future.from}..${future.to} was read at ${future.freshAsOf}; all is read again`;
-  // In this order a stop in between tells it twice rather than never.
+  // In this order a stop in between reports it twice rather than never.
   store.recordEvent(run, { resource, kind: 'clock_set_back', subject: run, detail });
   forgetReading(store, resource);
 }

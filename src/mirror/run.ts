@@ -31,7 +31,7 @@ interface SyncPorts {
     readonly retries: number;
     readonly byStatus: Readonly<Record<number, number>>;
   };
-  /** As the system says, unless told. */
+  /** As the system says where it is left out. */
   readonly freeSpace?: FreeSpace;
 }
 
@@ -124,7 +124,7 @@ function progressNotes({ store, source, clock }: BoundedPorts, run: string): Syn
   };
 }
 
-/** Makes sure of the server; gives what keeps it from being asked, with which the run ends before it has begun. */
+/** Makes sure of the server; gives what keeps it from being reached, with which the run ends before it has begun. */
 async function meetServer(ports: SyncPorts, request: SyncRequest, run: string): Promise<OperatorError | null> {
   const { source, store, signal } = ports;
   try {
@@ -136,7 +136,7 @@ async function meetServer(ports: SyncPorts, request: SyncRequest, run: string): 
   }
 }
 
-/** @param lost why the server cannot be asked for anything; null where it can */
+/** @param lost why the server cannot be reached; null where it can */
 async function syncAll(
   ports: BoundedPorts,
   request: SyncRequest,
@@ -150,7 +150,7 @@ async function syncAll(
     request.resources.map(async (resource) => {
       const end = await syncWithIncludes({ ...ports, run, resource, limit, options: request }, lost).catch(
         (error: unknown) => {
-          // A stop is the run's own end; what is in the mirror by now is told like any other.
+          // A stop is the run's own end; what is in the mirror by now is reported like any other.
           if (!ports.signal.aborted) throw error;
           return { status: 'partial', serverTotal: null, problem: stopWords(ports.signal), error: null } as const;
         },
@@ -191,7 +191,7 @@ function statusOf(ends: readonly ResourceEnd[], signal: AbortSignal): RunStatus 
   return ends.every(({ status }) => status === 'failed') ? 'failed' : 'partial';
 }
 
-/** The error that the run ends with: one kind of failure for everything asked is that failure, anything else is a part. */
+/** The error that the run ends with: one kind of failure for all resources is that failure, anything else is a part. */
 function errorOf(ends: readonly ResourceEnd[], signal: AbortSignal): OperatorError | null {
   if (signal.aborted) return signal.reason instanceof OperatorError ? signal.reason : null;
   if (ends.every(({ status }) => status === 'complete')) return null;

@@ -34,7 +34,7 @@ export function knownServer(store: Pick<MirrorStore, 'capability'>): KnownServer
 /**
  * Makes sure of the server and puts it on record. Throws an OtherServerError where it may be another one, or an older
  * state of the same, unless that is `accepted`: then nothing that was read of the old one counts as read. Throws, too,
- * what keeps the server from being asked at all.
+ * what keeps the server from being reached at all.
  */
 export async function checkServer(ports: ServerCheckPorts, accepted: boolean): Promise<void> {
   const { contact, store, signal } = ports;
@@ -88,13 +88,13 @@ function knownRecordsOf({ store }: ServerCheckPorts, order: 'newest' | 'oldest',
   );
 }
 
-/** Asks for some of the newest records, the newest first, until one is there; where none is, for the oldest. */
+/** Requests some of the newest records, the newest first, until one is there; where none is, for the oldest. */
 async function remainsOf(ports: ServerCheckPorts, newest: readonly KnownRecord[]): Promise<Remains> {
   const sights: Sight[] = [];
   for (const knownRecord of probesOf(newest)) {
     // One after the other: the first is there, as a rule.
     const sight = await sightOf(ports, knownRecord);
-    // A resource whose records cannot be asked for one by one tells nothing: the others must do.
+    // A resource whose records cannot be requested one by one proves nothing: the others must do.
     if (sight === 'unknown') {
       const others = newest.filter(({ resource }) => resource !== knownRecord.resource);
       return remainsOf(ports, others);
@@ -127,15 +127,15 @@ function refusal(address: string, reasons: readonly string[]): OtherServerError 
   );
 }
 
-/** What is kept of the server; no credential, and nothing that tells of a person but an id. */
+/** What is kept of the server; no credential, and nothing of a person but an id. */
 export interface KnownServer {
   readonly address: string;
   readonly key_mark: string;
-  /** Null where the server did not tell whose key it is. */
+  /** Null where the server did not say whose key it is. */
   readonly owner: Pick<Owner, 'id' | 'marks'> | null;
 }
 
-/** What became of the records that the mirror knows. */
+/** What is left of the records that the mirror knows. */
 type Remains =
   /** One of the newest is there, as it was created. */
   | 'kept'
@@ -143,14 +143,14 @@ type Remains =
   | 'restored'
   /** None of the newest is there, nor is the oldest. */
   | 'gone'
-  /** The mirror knows too little, or the server does not let itself be asked. */
+  /** The mirror knows too little, or the server shows no single records. */
   | 'unclear';
 
 interface Evidence {
   /** Null at the first contact. */
   readonly known: KnownServer | null;
   readonly address: string;
-  /** Null where it is not known, or was not asked because nothing looks odd. */
+  /** Null where it is not known, or was not requested because nothing looks odd. */
   readonly owner: Owner | null;
   readonly remains: Remains;
 }
@@ -183,21 +183,21 @@ export function isSameOwner(known: Pick<Owner, 'id' | 'marks'>, now: Pick<Owner,
 
 /** Places among the newest records of all resources that are requested, one after the other, until one is found. */
 const probed = [1, 2, 4, 8];
-/** So many of the newest may all have been deleted; where there are fewer, nobody could tell that from a restored backup. */
+/** So many of the newest may all have been deleted; where there are fewer, that looks the same as a restored backup. */
 const knownRecordCount = 8;
 
-/** The newest known records of all, those that are to be asked for, in order. */
+/** The newest known records of all, those that are to be requested, in order. */
 export function probesOf<L extends { readonly createdAt: string }>(knownRecords: readonly L[]): L[] {
   const newest = [...knownRecords].sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
   return probed.flatMap((place) => newest[place - 1] ?? []);
 }
 
-/** A known record on the server: as it was, a record of the same id created at another time, none, or not to be asked for. */
+/** A known record on the server: as it was, a record of the same id created at another time, none, or not to be found out. */
 type Sight = 'same' | 'other' | 'absent' | 'unknown';
 
 /**
  * What the known records show.
- * @param newest what was seen of those asked for
+ * @param newest what was seen of those requested
  * @param count how many there are
  * @param oldest what was seen of the oldest record
  */

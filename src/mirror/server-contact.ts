@@ -1,4 +1,4 @@
-/** What tells one server from another, asked over the client: where it is, whose key it takes, single records. */
+/** What distinguishes one server from another, over the client: where it is, whose key it takes, single records. */
 import type { Client } from '../api/client.ts';
 import { recordIn } from '../api/envelope.ts';
 import {
@@ -24,11 +24,11 @@ export interface Owner {
   readonly marks: Readonly<Record<string, string>>;
 }
 
-/** What the server answers about one record. */
+/** What the server shows of one record. */
 export type Look =
   | { readonly kind: 'found'; readonly createdAt: unknown }
   | { readonly kind: 'absent' }
-  /** It cannot be asked about a single record of this resource, or not with this key. */
+  /** Single records of this resource cannot be requested, or not with this key. */
   | { readonly kind: 'unknown' };
 
 export interface ServerContact {
@@ -36,21 +36,21 @@ export interface ServerContact {
   readonly address: string;
   /** Another one where the key is another. */
   readonly keyMark: string;
-  /** The user behind the key; null where the server does not tell. */
+  /** The user behind the key; null where the server does not say. */
   owner(signal: AbortSignal): Promise<Owner | null>;
   /** Whether all of its lists show nothing, as the server's own do while it is set up anew. */
   showsNothing(signal: AbortSignal): Promise<boolean>;
-  /** Asks for one record. Throws where the server cannot be reached, or refuses the key altogether. */
+  /** Requests one record. Throws where the server cannot be reached, or refuses the key altogether. */
   look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
 }
 
-/** The part of the client that the engine asks. */
+/** The part of the client that the engine uses. */
 export type RequestedClient = Pick<
   Client,
   'list' | 'listAs' | 'getUser' | 'auth' | 'address' | 'keyMark' | 'rateLimit' | 'maxBodyBytes'
 >;
 
-/** A server that does not tell whose key it is must not hold anybody up. */
+/** A server that does not say whose key it is must not hold anybody up. */
 const ownerPatience = { attempts: 2 };
 
 /** @param client what looks at records counts for no resource */
@@ -84,7 +84,7 @@ export function apiContact(client: RequestedClient): ServerContact {
   };
 }
 
-/** Asks for one record by itself: a user by its own page, others by the filter on their id. */
+/** Requests one record by itself: a user by its own page, others by the filter on their id. */
 export async function lookAtRecord(
   client: Pick<Client, 'list' | 'getUser'>,
   resource: ResourceName,
@@ -128,7 +128,7 @@ async function lookInList(
   return total === 0 ? { kind: 'absent' } : lookAt(records[0], id);
 }
 
-/** Where another record comes than the one asked for, filters are not kept to, and nothing is known. */
+/** Where another record comes than the one requested, filters are not kept to, and nothing is known. */
 function lookAt(record: ServedRecord | undefined, id: RecordKey): Look {
   if (record === undefined || recordKey(record) !== id) return { kind: 'unknown' };
   return { kind: 'found', createdAt: record['created_at'] };

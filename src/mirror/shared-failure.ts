@@ -1,4 +1,4 @@
-/** The failure that everything asked for has in common, and by which a command ends rather than by an incomplete response. */
+/** The failure that all resources have in common, by which a command ends rather than as incomplete. */
 import { KeyRefusedError, type OperatorError, UnreachableError } from '../model/errors.ts';
 
 interface End {

@@ -1,4 +1,4 @@
-/** What the sync engine requests of the server, over the client; every request of the engine goes through here. */
+/** What the sync engine reads of the server, over the client; every request of the engine goes through here. */
 import type { RecordKey } from '../model/records.ts';
 import { type Capabilities, measureCapabilities } from '../api/capabilities.ts';
 import { coverageOf, type DayRange, eraEnd, eraStart, outsideStart } from '../model/era.ts';
@@ -27,16 +27,16 @@ export interface PageRequest {
 }
 
 export interface Source {
-  /** The server itself rather than its lists; what is asked there counts for no resource. */
+  /** The server itself rather than its lists; requests there count for no resource. */
   readonly contact: ServerContact;
-  /** What was asked about the resource so far; a response that took several tries counts once. */
+  /** Requests for the resource so far; one that took several tries counts once. */
   requests(resource: ResourceName): number;
   /**
    * Finds out how the server reads what the reference leaves open.
-   * @param before what was found out before, for what a list that shows nothing cannot tell
+   * @param before what was found out before, for what a list that shows nothing cannot show
    */
   measure(resource: ResourceName, signal: AbortSignal, before?: Capabilities): Promise<Capabilities>;
-  /** By how much the server's clock was ahead of this machine's at the last page; below 0 behind, 0 where it does not tell. */
+  /** By how much the server's clock was ahead of this machine's at the last page; below 0 behind, 0 where it sends no time. */
   serverAheadMs(): number;
   /** Records beyond which pages of the resource were seen to fail; Infinity where none did. */
   readablePage(resource: ResourceName): number;
@@ -63,9 +63,9 @@ export interface Source {
   ): Promise<number>;
   /** The days of the oldest and the newest record, as far as the server's order can be relied on. */
   extent(resource: ResourceName, capabilities: Capabilities, signal: AbortSignal): Promise<Extent>;
-  /** Asks for one record by itself. Throws where the response fails. */
+  /** Requests one record by itself. Throws where the response fails. */
   look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
-  /** The same source, which takes leave for each request that it sends. */
+  /** The same source, which passes the gate with each request that it sends. */
   within(gate: RequestGate): Source;
 }
 
@@ -83,7 +83,7 @@ interface SourceParts {
   readonly ahead: { ms: number };
 }
 
-/** The client, taking leave at the gate before each request, for the resource or for none. */
+/** The client, passing the gate with each request, for the resource or for none. */
 function gated(
   client: RequestedClient,
   gate: RequestGate | undefined,
@@ -106,14 +106,14 @@ function gated(
 }
 
 function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
-  const { client, pageSize, clock, requested: asked, ahead } = parts;
+  const { client, pageSize, clock, requested, ahead } = parts;
   const resources = gated(client, gate, (resource) => resource);
-  const count = (resource: ResourceName): void => void asked.set(resource, (asked.get(resource) ?? 0) + 1);
+  const count = (resource: ResourceName): void => void requested.set(resource, (requested.get(resource) ?? 0) + 1);
   const noteTime = ({ serverTime, milliseconds }: Pick<ListPage, 'serverTime' | 'milliseconds'>): void => {
     // The header is cut to whole seconds, and was written halfway through the wait.
     if (serverTime !== undefined) ahead.ms = Math.round(serverTime + 500 - (clock.now() - milliseconds / 2));
   };
-  // Everything the engine asks about a resource goes through these, so that it is counted.
+  // Every request of the engine for a resource goes through these, so that it is counted.
   const list: Client['list'] = async (resource, options, signal, patience) => {
     count(resource);
     const page = await resources.list(resource, options, signal, patience);
@@ -178,7 +178,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     contact: apiContact(gated(client, gate, () => null)),
     within: (given) => sourceOver(parts, given),
     serverAheadMs: () => ahead.ms,
-    requests: (resource) => asked.get(resource) ?? 0,
+    requests: (resource) => requested.get(resource) ?? 0,
     measure: (resource, signal, before) => {
       reaches.delete(resource);
       const measured = { list, rateLimit: () => client.rateLimit(), maxBodyBytes: client.maxBodyBytes };
@@ -228,7 +228,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         return totalOn(range, await list(resource, requested, signal, patience));
       } catch (error) {
         if (!isPageFailure(error)) throw error;
-        // It may be the first record that cannot be read: one further on, or the end of the list, tells the same.
+        // It may be the first record that cannot be read: one further on, or the end of the list, shows the same.
         const further = { ...requested, page: capabilities.pageSize + 1 };
         const page = await list(resource, further, signal, { attempts: 2 }).catch(() => undefined);
         if (page === undefined) throw error;
@@ -253,7 +253,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
  */
 function checkRange(range: DayRange | null, createdAt: readonly unknown[]): void {
   if (range === null || !createdAt.some(rangeBreaker(range))) return;
-  throw new ContradictionError(`the server answered with records created outside of ${range.from}..${range.to}`, {
+  throw new ContradictionError(`the server sent records created outside of ${range.from}..${range.to}`, {
     advice: 'Measure its rules again with `admin-mirror doctor --probe`, then sync.',
   });
 }
@@ -274,9 +274,9 @@ function including(include: readonly string[]): { include?: readonly string[] } 
 }
 
 /**
- * The two days to send for the half-open window, both as the server reads them; null where no range can ask for it. A
+ * The two days to send for the half-open window, both as the server reads them; null where no range shows it. A
  * server may take the second day as its midnight or as the whole day, and count days in its own time zone: where that
- * was not measured, a day more is asked for at either side. What lies outside the window is left alone.
+ * was not measured, a day more is requested at either side. What lies outside the window is left alone.
  */
 export function requestedRange(window: DayRange, capabilities: Capabilities): DayRange | null {
   if (coverageOf(window) !== 'days') return null;
@@ -296,8 +296,8 @@ export function reachOf(range: DayRange): DayRange {
 }
 
 /**
- * Tells records that show that the server cannot have kept to the range: created days outside of it, whatever the rule.
- * Compares text, which timestamps in ISO 8601 allow: this is asked of every record that is read.
+ * Finds records that show that the server cannot have kept to the range: created days outside of it, whatever the rule.
+ * Compares text, which timestamps in ISO 8601 allow: it runs for every record that is read.
  */
 export function rangeBreaker(range: DayRange): (createdAt: unknown) => boolean {
   const from = range.from > eraStart ? addDays(range.from, -1) : outsideStart;

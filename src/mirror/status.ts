@@ -1,4 +1,4 @@
-/** What the mirror says of itself: how fresh, how far, what went wrong. Asks no server. */
+/** The status of the mirror: how fresh, how far, what went wrong. Sends no request. */
 import type { Capabilities } from '../api/capabilities.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { earliest, type Timestamp } from '../model/time.ts';
@@ -25,7 +25,7 @@ export interface CapabilityStatus {
 
 interface ServerStatus {
   readonly address: string;
-  /** The id of the user that the key belongs to; null where the server does not tell. */
+  /** The id of the user that the key belongs to; null where the server does not say. */
   readonly key_owner: string | null;
 }
 
@@ -110,7 +110,7 @@ export function capabilityStatus(
   return stored === undefined ? null : describeCapabilities(stored.capabilities, stored.measuredAt);
 }
 
-/** Capabilities in the words of the responses of `status` and `doctor`. */
+/** Capabilities as `status` and `doctor` show them. */
 export function describeCapabilities(capabilities: Capabilities, measuredAt: Timestamp): CapabilityStatus {
   const { pageSize, ranges, rangeEnd, dayShiftMinutes, sorts, clockDifferenceMs, rateLimit, notes } = capabilities;
   return {

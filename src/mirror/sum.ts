@@ -19,7 +19,7 @@ interface DifferencePorts {
   readonly capabilities: Capabilities;
   /** Records that the server counts in the days. */
   readonly count: (days: DayRange) => Promise<number>;
-  /** Windows that lack records, by their places in the whole list; undefined where it cannot be told. */
+  /** Windows that lack records, by their places in the whole list; undefined where it is not known. */
   readonly locate: () => Promise<readonly Window[] | undefined>;
   /** Requests that may be sent. */
   readonly left: () => number;
@@ -116,13 +116,13 @@ async function findDifferences(ports: DifferencePorts, windows: readonly Window[
       const off = open.map((half) => half.counted - stretch.expected(half.from, half.to));
       if (off.every((each) => each === counted - stretch.expected(0, all))) continue;
     } else if (all === 1) open.push({ from: 0, to: 1, counted, requested: true });
-    // One after another: each count tells where the next is worth asking.
+    // One after another: each count shows where the next one is worth a request.
     for (let part = open.pop(); part !== undefined; part = open.pop()) {
-      const { from, to, counted: count, requested: asked } = part;
+      const { from, to, counted: count, requested } = part;
       if (count === stretch.expected(from, to)) continue;
       const [window] = stretch.windows.slice(from, to);
       if (to - from === 1 && window !== undefined) {
-        note(window, asked ? count : await ports.count(window));
+        note(window, requested ? count : await ports.count(window));
         continue;
       }
       const middle = Math.floor((from + to) / 2);
@@ -154,7 +154,7 @@ interface Sum {
   readonly missing: boolean;
 }
 
-/** A server that is written to all the time changes between two looks; after this many the difference is told. */
+/** A server that is written to all the time changes between two looks; after this many the difference is reported. */
 const rounds = 3;
 
 interface SumPorts {
@@ -176,7 +176,7 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
   const { visitor, store, resource, surplus } = ports;
   let total = await visitor.total(null);
   let live = store.accountedCount(resource);
-  // What cannot be read is told where it is; it is no reason to read anything again.
+  // What cannot be read is reported where it is; it is no reason to read anything again.
   const isReported = (): boolean => live <= total && live + surplus.unreadableIn(store.windows(resource)) >= total;
   /** Whether two looks, with everything that differs read between them, have shown the same, in this run or before. */
   let isStill = surplus.isKnown(total - live, total, store.windows(resource));

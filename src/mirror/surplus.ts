@@ -135,7 +135,7 @@ export class Surplus {
 
   /**
    * Whether it is known why the list counts more, or fewer, than are held, so that there is nothing to search: it was so
-   * before, or the windows' own make up for it. A total that is smaller than what is held and stands still is capped: it
+   * before, or the windows' own explain it. A total that is smaller than what is held and stands still is capped: it
    * says nothing of what has come or gone.
    */
   isKnown(surplus: number, total: number, windows: readonly DayRange[]): boolean {

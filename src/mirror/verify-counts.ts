@@ -16,7 +16,7 @@ interface Bounds {
 /** No clock on earth is further from UTC. */
 const largestShiftMs = 14 * hourMs;
 
-/** @param range as it is asked for, which is wider than the window where the server's rules are not known */
+/** @param range as it is requested, which is wider than the window where the server's rules are not known */
 export function countedStretches(range: DayRange, capabilities: Capabilities): Bounds {
   const { rangeEnd, dayShiftMinutes } = capabilities;
   const [earliest, latest] =
@@ -46,7 +46,7 @@ interface WindowCount {
   readonly mirror: readonly [number, number];
 }
 
-/** A window whose records are not as many here as there, as `verify --json` tells it. */
+/** A window whose records are not as many here as there, as `verify --json` shows it. */
 export interface DifferingCount {
   readonly from: Day;
   readonly to: Day;

@@ -8,7 +8,7 @@ export interface Difference {
   readonly fields: readonly string[];
 }
 
-/** Ids only: a mirror that has nothing in common with the server must still be told about in bounded memory. */
+/** Ids only: a mirror that has nothing in common with the server must still be reported in bounded memory. */
 export class Findings {
   /** On the server only. */
   readonly missing = new Set<RecordKey>();

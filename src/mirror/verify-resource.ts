@@ -24,7 +24,7 @@ import { compareWindow, type ComparePorts } from './verify-window.ts';
 export interface ResourceVerdict {
   readonly status: 'equal' | 'different' | 'incomplete';
   readonly live: number;
-  /** Null where the server could not be asked. */
+  /** Null where the server could not be reached. */
   readonly server_total: number | null;
   readonly fresh_as_of: Timestamp | null;
   /** Windows that were compared, by their numbers of records, or by the records themselves. */
@@ -56,7 +56,7 @@ type VerifyResourcePorts = Omit<ComparePorts, 'capabilities'> & {
 
 type Ports = VerifyResourcePorts & Pick<ComparePorts, 'capabilities'>;
 
-/** What is known so far, so that a comparison that is broken off tells what it has found. */
+/** What is known so far, so that a comparison that is broken off reports what it has found. */
 class Course {
   readonly findings = new Findings();
   readonly counts: DifferingCount[] = [];
@@ -66,7 +66,7 @@ class Course {
   windows = 0;
   rough = 0;
   total: number | null = null;
-  /** The sums differ, and no records that were compared tell why. */
+  /** The sums differ, and no records that were compared show why. */
   unexplained = false;
   /** A window showed nothing, and neither did the list show any record that is known to live. */
   isSilent = false;
@@ -107,7 +107,7 @@ async function compareCounts(ports: Ports, windows: readonly Window[], course: C
     differing.map(({ window }) => window),
     course,
   );
-  // A sync that goes on beside changes the number of rows: the server is asked anew where the sums differ.
+  // A sync that goes on beside changes the number of rows: the total is requested again where the sums differ.
   const accounted = () => store.accountedCount(resource);
   const explained = () => accounted() + course.findings.missing.size - course.findings.extra.size;
   if (course.total !== explained()) course.total = await serverTotal(ports);

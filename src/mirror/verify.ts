@@ -65,7 +65,7 @@ export async function verify(ports: VerifyPorts, request: VerifyRequest): Promis
       return end;
     }),
   );
-  // Nothing that a damaged mirror says of the server is worth telling.
+  // Nothing that a damaged mirror says of the server is worth reporting.
   const damage = ends.map(({ error }) => error).find((error) => error instanceof FileError);
   if (damage !== undefined) throw damage;
   const verdicts = ends.map(({ verdict }) => verdict);

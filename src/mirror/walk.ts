@@ -10,12 +10,12 @@ import { countOf, wordsOf } from '../api/narrow.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
 import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 
-/** What a walk asks for and where it puts what it gets. */
+/** What a walk requests and where it puts what it gets. */
 export interface WalkPorts {
   readonly clock: Clock;
-  /** Records that are asked for on a page. */
+  /** Records that are requested on a page. */
   readonly pageSize: number;
-  /** What the server counted in the window when it was last asked; null where it never was. */
+  /** What the server counted in the window when it was last counted; null where it never was. */
   readonly expected: number | null;
   /** By how much totals are too large, as far as is known, below 0 too small; 0 where they are right. */
   readonly surplus: number;
@@ -23,7 +23,7 @@ export interface WalkPorts {
   readonly past: number;
   /** Whether the server keeps to the order requested. */
   readonly isOrdered: boolean;
-  /** Asks for one page of the window. */
+  /** Requests one page of the window. */
   readonly read: (page: number) => Promise<MirrorPage>;
   /** Keeps a page's records and the window's progress in one step. */
   readonly record: (page: MirrorPage, seen: ReadonlySet<RecordKey>) => RecordedPage;
@@ -39,7 +39,7 @@ interface RecordedPage {
   readonly twins: readonly RecordKey[];
 }
 
-/** What skips a list that held still have shown together. */
+/** What passes over a list that held still have shown together. */
 interface Shown {
   readonly seen: ReadonlySet<RecordKey>;
   readonly startedAt: Timestamp;
@@ -127,7 +127,7 @@ class Pass {
   #constant = true;
   /** Whether a record came on a page that had come on another. */
   #crossing = false;
-  /** Whether no page told a smaller total than the one before it. */
+  /** Whether no page had a smaller total than the one before it. */
   #growing = true;
   readonly #end: End;
 
@@ -138,7 +138,7 @@ class Pass {
     this.#end = end;
   }
 
-  /** Whether every page told the same total. */
+  /** Whether every page had the same total. */
   get constant(): boolean {
     return this.#constant;
   }
@@ -173,7 +173,7 @@ class Pass {
   }
 
   #noteAge(reported: number | undefined): void {
-    // Ages are told in whole seconds, without the part of one that is left.
+    // Ages come in whole seconds, without the part of one that is left.
     const ageMs = reported === undefined ? 0 : reported + secondMs;
     const givenAt = this.#ports.clock.now() - ageMs;
     this.#age = Math.max(this.#age, ageMs);
@@ -229,7 +229,7 @@ class Pass {
   /**
    * Whether the total only grew, by nothing but records added at the end, each of which was seen. Counting all alike
    * would not do: a record added in the middle pushes another one past the reader, one that was deleted after it was
-   * seen stands in for one that was missed, and the two make up for each other.
+   * seen stands in for one that was missed, and the two cancel out.
    */
   #grewAtTheEnd(): boolean {
     return this.#growing && this.#added === this.#total - (this.#edge?.total ?? 0);
@@ -245,7 +245,7 @@ const aims = 3;
 
 /**
  * Walks the window once. Its end is not sought by reading page 1 of many: a record deleted from that before the last page
- * is read would pull another one onto it, and with one added meanwhile the total would not tell.
+ * is read would pull another one onto it, and with one added meanwhile the total would not show it.
  * @param most records beyond which the window is too large to be walked and should be cut
  * @param before where an earlier pass of this run has found the end
  */
@@ -275,7 +275,7 @@ async function walkOnce(ports: WalkPorts, most: number, before?: End): Promise<V
 }
 
 /**
- * The last page that shows records, which a total that is too large or too small does not tell. One request more where
+ * The last page that shows records, which a wrong total does not show. One request more where
  * the page is full, and about log2 of the pages where the total is wrong.
  * @param page the last one by the total
  * @param most records beyond which the list is not looked through any further
@@ -304,7 +304,7 @@ export async function lastShown(
   let first = page;
   const steps = shown === undefined ? [1, 8, 512] : [];
   while ((shown?.page ?? 0) + 1 < empty) {
-    // A total is a little too large, or beyond all measure: a few steps back tell which, and then sizes are halved.
+    // A total is a little too large, or beyond all measure: a few steps back show which, and then sizes are halved.
     const back: number | undefined = steps.shift();
     const least = Math.max(1, shown?.page ?? 0);
     const half = empty > 4 * least ? Math.floor(Math.sqrt(least * empty)) : Math.floor((least + empty) / 2);

@@ -9,7 +9,7 @@ import { type PageRequest, requestedRange } from './source.ts';
 import type { WalkPorts } from './walk.ts';
 import type { VisitPorts } from './window-visitor.ts';
 
-/** Where a page stands: two requests of one key ask for the same. */
+/** Where a page stands: two requests of one key are the same. */
 function keyOf({ page, paginate, range }: PageRequest): string {
   return [range?.from ?? '', range?.to ?? '', paginate, page].join(' ');
 }
@@ -29,7 +29,7 @@ export class PageMemory {
   readonly #pages = new Map<string, RememberedPage>();
   #same: SamePages = noPages;
   #readTwice = false;
-  /** Records asked for on a page. */
+  /** Records requested on a page. */
   #paginate: number | undefined;
 
   constructor(known: readonly RememberedPage[]) {
@@ -71,7 +71,7 @@ export class PageMemory {
     return pages + 1;
   }
 
-  /** The pages that came again since this was asked last. */
+  /** The pages that came again since the last call. */
   takeSame(): SamePages {
     const same = this.#same;
     this.#same = noPages;
@@ -144,13 +144,13 @@ export class WindowPages {
     if (same.pages > 0) store.recordSamePages(run, resource, same);
   }
 
-  /** Puts on record, once, that a cache in front of the server answers in its place. */
+  /** Puts on record, once, that a cache in front of the server responds in its place. */
   #reportStale(page: MirrorPage): void {
     const ageMs = Math.max(...(page.parts ?? [page]).map((part) => part.ageMs ?? 0));
     if (ageMs === 0 || this.#reportedStale) return;
     this.#reportedStale = true;
     const { store, run, resource, source } = this.#ports;
-    const detail = `a cache in front of the server gave a page that was ${ageMs / secondMs} s old, though asked not to`;
+    const detail = `a cache in front of the server gave a page that was ${ageMs / secondMs} s old, against the request`;
     store.recordEvent(run, { resource, kind: 'stale_page', subject: source.contact.address, detail });
   }
 

@@ -48,11 +48,11 @@ export interface VisitPorts {
 
 interface Waiting {
   readonly window: Window;
-  /** What the server counts in it now, where that was asked. */
+  /** What the server counts in it now, where that was requested. */
   readonly counted: number | undefined;
 }
 
-/** Windows that may fail one after another before it is asked whether the server gives the list at all. */
+/** Windows that may fail one after another before a request shows whether the server gives the list at all. */
 const failuresInARow = 3;
 
 /** Whether the next window can only fail in the same way. */
@@ -71,11 +71,11 @@ export class WindowVisitor {
   #failures = 0;
   /** The first days of windows whose requests failed. */
   readonly #failed = new Set<Day>();
-  /** Whether the server has answered to a range of days in this run. */
+  /** Whether the server has accepted a range of days in this run. */
   #rangesWork = false;
   /** Windows that were read whole and lack rows. */
   #suspicions: Suspicion[] = [];
-  /** How the server failed on a range of days, while it has answered to none. */
+  /** How the server failed on a range of days, while it has accepted none. */
   #rangeFailure: OperatorError | undefined;
 
   constructor(ports: VisitPorts) {
@@ -86,7 +86,7 @@ export class WindowVisitor {
 
   /**
    * Visits the windows and what they are cut into, side by side. Throws what ends the resource: a refused key, a lost server.
-   * @param counted what the server counts in them now, where that was asked: of some, only the deletions are searched
+   * @param counted what the server counts in them now, where that was requested: of some, only the deletions are searched
    */
   async visitAll(
     windows: readonly Window[],
@@ -163,7 +163,7 @@ export class WindowVisitor {
   #doubtRanges(): void {
     const failure = this.#rangeFailure;
     if (failure === undefined || !this.#ports.trusting) return;
-    throw new ContradictionError(`the server answers to no range of days: ${failure.message}`, { cause: failure });
+    throw new ContradictionError(`the server accepts no range of days: ${failure.message}`, { cause: failure });
   }
 
   #wait(windows: readonly Waiting[]): void {
@@ -215,7 +215,7 @@ export class WindowVisitor {
     const ends = isHopeless(error);
     if (ends && !isPageFailure(error)) return true;
     if (!ends && this.#failures < failuresInARow) return false;
-    // No range has come yet: the server may have ranges no longer, which measuring tells at less cost.
+    // No range has come yet: the server may have ranges no longer, which measuring shows at less cost.
     if (trusting && this.#rangeFailure !== undefined) return true;
     try {
       await source.total(resource, null, capabilities, this.#signal);
@@ -252,7 +252,7 @@ export class WindowVisitor {
     return false;
   }
 
-  /** The windows that lack records of the list, of which the server counts so many in all; undefined where none can tell. */
+  /** The windows that lack records of the list, of which the server counts so many in all; undefined where that is not known. */
   async locateLosses(windows: readonly Window[], total: number): Promise<Window[] | undefined> {
     const { store, source, resource, capabilities } = this.#ports;
     const { pageSize } = capabilities;
@@ -349,7 +349,7 @@ export class WindowVisitor {
     ];
   }
 
-  /** Everything was read but for some records: they are told and stay as they are, and the others are brought up to date. */
+  /** Everything was read but for some records: they are reported and stay as they are, and the others are brought up to date. */
   #recordDamaged(window: Window, verdict: Extract<Verdict, { kind: 'damaged' }>): void {
     const { store, run, resource, surplus, clock } = this.#ports;
     const { seen, unreadable, problem, total } = verdict;

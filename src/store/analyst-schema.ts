@@ -1,10 +1,9 @@
 /**
- * Views and indices for those who ask the mirror. What each index gains and costs was measured: docs/reports.md, "How quick
- * they are". A report needs none of the views; they are for questions typed by hand.
+ * Views and indices for queries of the mirror. What each index gains and costs was measured: docs/reports.md, "How quick
+ * they are". A report needs none of the views; they are for queries typed by hand.
  */
 import type { ResourceName } from '../model/resources.ts';
 
-/** Day of the calendar, UTC, that a timestamp of the API lies on. */
 const createdOn = 'substr(created_at, 1, 10)';
 
 /** Whole days from a timestamp to now; in words that every SQLite knows which can read the file. */

@@ -14,7 +14,7 @@ import { type Clock, systemClock, timestampOf } from '../model/time.ts';
 export interface FileKind {
   /** `mirror`, as messages call it. */
   readonly name: string;
-  /** Kept in `PRAGMA application_id`: tells it from other SQLite files. */
+  /** Kept in `PRAGMA application_id`: distinguishes it from other SQLite files. */
   readonly applicationId: number;
   /**
    * By version, from 1 on: statements, or a function of its own. Foreign keys are not looked at meanwhile, and no statement of
@@ -56,7 +56,6 @@ export function versionOf(kind: FileKind, database: Database, file: string): num
   return version;
 }
 
-/** Brings the file to this program's version, one transaction a step. */
 function migrate(kind: FileKind, database: Database, file: string, clock: Clock): void {
   if (versionOf(kind, database, file) === kind.migrations.length) return;
   // A table that is replaced would take what refers to it with it, and views that name it would stop the renaming.
@@ -175,9 +174,9 @@ function damageIn(kind: FileKind, file: string, error: unknown): FileError | und
   return new FileError(`the ${kind.name} ${file} is damaged (${error.code})`, { advice: kind.damaged, cause: error });
 }
 
-/** Has whatever is done over the connection tell damage as a FileError: a page may be met by any statement, at any time. */
+/** Reports damage as a FileError, whatever is done over the connection: any statement may meet a broken page. */
 function explainDamage(kind: FileKind, database: Database, file: string): void {
-  const telling =
+  const explaining =
     <Given extends unknown[], T>(doing: (...given: Given) => T) =>
     (...given: Given): T => {
       try {
@@ -187,23 +186,23 @@ function explainDamage(kind: FileKind, database: Database, file: string): void {
       }
     };
   const prepare = database.prepare.bind(database);
-  const prepareTelling = (sql: string): Statement => {
+  const prepareExplaining = (sql: string): Statement => {
     const statement = prepare(sql);
     const iterate = statement.iterate.bind(statement);
     return Object.assign(statement, {
-      run: telling(statement.run.bind(statement)),
-      get: telling(statement.get.bind(statement)),
-      all: telling(statement.all.bind(statement)),
-      iterate: telling((...given: unknown[]) => {
+      run: explaining(statement.run.bind(statement)),
+      get: explaining(statement.get.bind(statement)),
+      all: explaining(statement.all.bind(statement)),
+      iterate: explaining((...given: unknown[]) => {
         const rows = iterate(...given);
-        return Object.assign(rows, { next: telling(rows.next.bind(rows)) });
+        return Object.assign(rows, { next: explaining(rows.next.bind(rows)) });
       }),
     });
   };
   Object.assign(database, {
-    prepare: telling(prepareTelling),
-    exec: telling(database.exec.bind(database)),
-    pragma: telling(database.pragma.bind(database)),
+    prepare: explaining(prepareExplaining),
+    exec: explaining(database.exec.bind(database)),
+    pragma: explaining(database.pragma.bind(database)),
   });
 }
 

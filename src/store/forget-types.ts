@@ -8,7 +8,7 @@ import type { MirrorStore } from './mirror-types.ts';
 /** Rows that something was done to, by table; a table with none is left out. */
 export type TableCounts = Readonly<Record<string, number>>;
 
-/** Someone of the users, with every text that tells who it is. Never printed, logged or stored. */
+/** Someone of the users, with every text that identifies them. Never printed, logged or stored. */
 export interface Person {
   readonly id: number;
   /** The person's own addresses, now and before. */
@@ -27,7 +27,7 @@ export interface Forgotten {
 export interface ForgetStore extends Pick<MirrorStore, 'acquireLock' | 'releaseLock' | 'close'> {
   /** Ids of the users with that email or user name: those of now, or where there are none, those of the history. */
   idsOf(name: string): number[];
-  /** Whether anything in the mirror tells of that user. */
+  /** Whether anything in the mirror is about that user. */
   knows(id: number): boolean;
   person(id: number): Person;
   /** Removes everything about the person and keeps the ids from coming back, in one step. */
@@ -46,6 +46,6 @@ export interface ForgetStore extends Pick<MirrorStore, 'acquireLock' | 'releaseL
 
 /** A journal of writes that can take the text about a person out of itself; amounts and outcomes stay. */
 export interface ForgetJournal {
-  /** Takes out what tells who the person is, and leaves no byte of it in the files; counts rows by table. */
+  /** Takes out what identifies the person, and leaves no byte of it in the files; counts rows by table. */
   forget(person: Person): Promise<TableCounts>;
 }

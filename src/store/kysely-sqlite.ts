@@ -60,7 +60,7 @@ class WritingDriver extends SqliteDriver {
     }
   }
 
-  /** SQLite has ended it by itself where the disk was full: that error is the one to tell. */
+  /** SQLite has ended it by itself where the disk was full: that error is the one to report. */
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
     if (this.#database.inTransaction) await super.rollbackTransaction(connection);
   }

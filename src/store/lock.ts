@@ -14,7 +14,6 @@ import { LockHeldError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 
-/** Who has a lock. */
 export interface LockOwner {
   readonly run: string;
   /** What it is doing: `sync`, `forget`. */

@@ -3,10 +3,10 @@ import { isObject } from './related-record.ts';
 
 const word = '[\\p{L}\\p{N}_]';
 
-/** Stands where a text told of someone who was forgotten. */
-export const takenOut = '(taken out: it told of someone who was forgotten)';
+/** Stands in the place of a text about someone who was forgotten. */
+export const takenOut = '(taken out: it was about someone who was forgotten)';
 
-/** A function that tells whether a text holds one of these, whatever the case. */
+/** A function that says whether a text holds one of these, whatever the case. */
 export function mentionsOf(texts: readonly string[]): (text: unknown) => boolean {
   const spellings = texts.flatMap((text) => [
     text,
@@ -20,7 +20,7 @@ export function mentionsOf(texts: readonly string[]): (text: unknown) => boolean
   return (text) => typeof text === 'string' && pattern.test(text);
 }
 
-/** A function that tells whether one of these addresses stands in a field such as a receiver. */
+/** A function that says whether one of these addresses stands in a field such as a receiver. */
 export function addressesIn(addresses: readonly string[]): (field: unknown) => boolean {
   const wanted = new Set(addresses.map((address) => address.toLowerCase()));
   // Also as `Name <address>`, and one of several.

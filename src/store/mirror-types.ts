@@ -69,7 +69,7 @@ export interface RememberedPage {
   readonly lastCreatedAt: string | null;
 }
 
-/** What became of a page's records. */
+/** How a page's records were written. */
 interface PageOutcome {
   readonly inserted: number;
   readonly updated: number;
@@ -201,7 +201,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   ): void;
   /** Forgets the pages of the window, whose rows are about to be written outside of a walk. */
   forgetPages(window: Window): void;
-  /** Windows whose rows are not as their last walk left them, or that `compareAgain` was told of. */
+  /** Windows whose rows are not as their last walk left them, or that `compareAgain` named. */
   alteredWindows(resource: ResourceName): Window[];
   /** From now on the windows of these days are among `alteredWindows`, until they were read. */
   compareAgain(resource: ResourceName, days: DayRange): void;
@@ -246,7 +246,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
 
   /** Removes up to so many runs that began before the time, but for one that goes on; gives how many there were. */
   pruneRuns(before: Timestamp, runs: number): number;
-  /** Removes up to so many events that were told before the time; what tells how records depart from the reference stays. */
+  /** Removes up to so many events from before the time; what shows how records depart from the reference stays. */
   pruneEvents(before: Timestamp, events: number): number;
   /** Lets the database note how large its tables have become, by which it chooses its ways. */
   optimize(): void;
@@ -256,7 +256,7 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   logBytes(): number;
   /**
    * Folds the log into the file and begins it anew. Where a reader of an older state holds it back, as much is folded as
-   * can be, the log stays as long as it is, and the response is `held`.
+   * can be, the log stays as long as it is, and the result is `held`.
    * @param wait whether to give readers some seconds to end
    */
   checkpoint(wait: boolean): 'folded' | 'held';

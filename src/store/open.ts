@@ -38,7 +38,7 @@ const pragmas = [
   'foreign_keys = ON',
   // KiB; windows are written one stretch of ids after another, so a larger cache than this was not found to help.
   'cache_size = -8000',
-  // A log that one long transaction or reader has blown up is cut back to this where it begins anew.
+  // A log that one long transaction or reader has enlarged is cut back to this where it begins anew.
   'journal_size_limit = 64000000',
 ];
 

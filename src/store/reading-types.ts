@@ -39,7 +39,7 @@ export interface Selection {
   readonly where?: string;
   /** The operator's own SQL order; without it, rows come by the range column where there is one. */
   readonly order?: string;
-  /** The relation, which is a resource's table, as the mirror knew it then; what the condition asks of others, too. */
+  /** The relation, which is a resource's table, as the mirror knew it then; and so is any other that the condition names. */
   readonly asOf?: Timestamp;
 }
 
@@ -56,7 +56,7 @@ export interface StatementPart {
   readonly asOf?: Timestamp;
 }
 
-/** What can be told of a statement without running it. */
+/** What is known of a statement without running it. */
 export interface StatementFacts {
   readonly columns: readonly string[];
   /** Without the colon, each once. */
@@ -65,7 +65,7 @@ export interface StatementFacts {
 
 /** How far back the history of a resource reaches. */
 export interface HistoryReach {
-  /** Every state from then on can be told; null where nothing was ever read. */
+  /** Every state from then on is known; null where nothing was ever read. */
   readonly beginsAt: Timestamp | null;
   /** When the resource had been read whole for the first time; null where it never was. */
   readonly wholeAt: Timestamp | null;

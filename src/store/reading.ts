@@ -1,4 +1,4 @@
-/** Reading a mirror file: snapshots on connections of their own that cannot write. Fills src/store/reading-types.ts. */
+/** Reading a mirror file: snapshots on connections of their own that cannot write. */
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
@@ -201,7 +201,7 @@ function take(rows: IterableIterator<Row>, size: number): Row[] {
   return batch;
 }
 
-/** Ranges read each page once, in order: 16 MB of cache for every thread's connection would hold what nobody asks for again. */
+/** Ranges read each page once, in order: 16 MB of cache for every thread's connection would hold what is never read again. */
 function keepFewPages(database: Database): void {
   database.pragma('cache_size = -2000');
 }

@@ -27,7 +27,7 @@ export function relationTableSql({ resource, table, parentColumn }: RelationTabl
 
 /** The statements that put the view with these keys in the place of the one before. */
 export function flatViewSql({ table, view, parentColumn }: RelationTable, keys: readonly RelatedKey[]): string {
-  // SQLite tells column names apart without regard to case.
+  // SQLite ignores the case of column names.
   const taken = new Set([parentColumn.toLowerCase()]);
   const columns = keys.slice(0, mostFlatKeys).map((key) => `${valueSql(key)} AS ${quoteName(freeName(key, taken))}`);
   return `DROP VIEW IF EXISTS ${quoteName(view)};

@@ -9,7 +9,7 @@ import { build, type Runner } from './tables.ts';
 import { keyOf, keysJson, type RecordKey } from '../model/records.ts';
 import { quoteName } from './schema.ts';
 
-/** Something about a relation that the operator should hear of. */
+/** Something about a relation that the operator should know. */
 export interface RelationDrift {
   readonly kind: 'relation_absent' | 'relation_keys';
   readonly subject: string;

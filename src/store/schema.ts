@@ -164,7 +164,7 @@ const bookkeeping = [
   since TEXT NOT NULL,
   PRIMARY KEY (resource, relation)
 ) STRICT, WITHOUT ROWID`,
-  // Ids alone, and of the creation time no more than the day that a window needs: nothing here tells who it was.
+  // Ids alone, and of the creation time no more than the day that a window needs: nothing here identifies the person.
   `CREATE TABLE mirror_suppressions (
   resource TEXT NOT NULL,
   id INTEGER NOT NULL,

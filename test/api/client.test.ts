@@ -179,7 +179,7 @@ describe('a read', () => {
   test('that gets other words than a list reports them', async () => {
     const server = await startPlainServer((_, response) => json(response, 200, { message: 'Be right back.' }));
     const error = await failureOf(clientOf(server.url).list('users'));
-    expect(error.message).toContain('the answer is no list: Be right back., tried 4 times');
+    expect(error.message).toContain('the response is no list: Be right back., tried 4 times');
   });
 
   test('that fails to the end says how often and for how long it was tried', async () => {

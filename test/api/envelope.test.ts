@@ -49,7 +49,7 @@ describe('a page', () => {
   });
 
   test('must be the one that was requested', () => {
-    expect(() => page(envelopeOf([], 1), 4)).toThrow('page 4 was asked for and page 1 came');
+    expect(() => page(envelopeOf([], 1), 4)).toThrow('page 4 was requested and page 1 came');
   });
 
   test('is distinguished from whatever else a server sends with 200', () => {

@@ -96,7 +96,7 @@ describe('doctor', () => {
     onTestFinished(() => void sandbox.control.setChaos('calm'));
     const { code, of } = await doctor(temporaryFolder(), server());
     expect(code).toBe(0);
-    expect(of('users list')).toMatch(/^warn: pages of 50 \(1000 were asked for\), sorts ignored, no date ranges/);
+    expect(of('users list')).toMatch(/^warn: pages of 50 \(1000 were requested\), sorts ignored, no date ranges/);
   });
 
   test('a list that the key may not see is a warning, and ends with 3 where it is every one', async () => {
@@ -232,7 +232,7 @@ describe('what the mirror has on record of the server', () => {
     sandbox.control.setBehaviour({ page_max: 50 });
     const { code, of } = await doctor(folder, server(), ['--probe']);
     expect(code).toBe(0);
-    expect(of('users list')).toMatch(/^ok: pages of 50 \(1000 were asked for\), .*measured now\)$/);
+    expect(of('users list')).toMatch(/^ok: pages of 50 \(1000 were requested\), .*measured now\)$/);
     expect(of('capabilities')).toBe('ok: measured, and put on record for users, packages, emails, coupons');
     const after = await statusOf(folder);
     expect(after.resources.users.capabilities?.page_size).toBe(50);

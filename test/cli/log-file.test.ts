@@ -137,7 +137,7 @@ describe('every line of', () => {
     const { run, requests } = JSON.parse(made.stdout) as { run: string; requests: number };
     expect(new Set(made.lines.map((line) => line['run']))).toEqual(new Set([run]));
     expect(made.lines.at(-1)).toMatchObject({ level: 'info', msg: 'ended', status: 'complete' });
-    const sent = made.lines.filter(({ msg }) => msg === 'answered');
+    const sent = made.lines.filter(({ msg }) => msg === 'response');
     expect(sent).toHaveLength(requests);
     // The refused request is there, and so is its second try.
     expect(sent.map((line) => [line['status'], line['attempt']]).slice(0, 2)).toEqual([

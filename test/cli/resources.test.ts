@@ -286,7 +286,7 @@ describe('a write', () => {
     const argv = ['users', 'update-balance', '7', '--type', 'add', '--amount', '5', '--yes'];
     const { code, stderr } = await invoke(sandbox, argv);
     expect(code).toBe(8);
-    expect(stderr).toMatch(/answer was lost[^]*Read the user back before you send it again/);
+    expect(stderr).toMatch(/response was lost[^]*Read the user back before you send it again/);
     expect(sandbox.control.ledger()).toHaveLength(1);
   });
 

@@ -53,7 +53,7 @@ describe('verify', () => {
     store.releaseLock('sync', 'another');
     store.close();
     expect(busy.code).toBe(6);
-    expect(busy.stderr).toMatch(/the next sync is not told what differs: .*`.*sync --full` compares everything/);
+    expect(busy.stderr).toMatch(/the next sync does not know what differs: .*`.*sync --full` compares everything/);
   });
 
   test('ends with 6 and names what differs, twenty ids of each at most, and since when it may', async () => {

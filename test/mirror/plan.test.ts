@@ -75,8 +75,8 @@ describe('a run reads', () => {
   test('the windows that hold days of the range requested, and no others', () => {
     const only = { from: '2026-01-15' as Day, to: '2026-02-02' as Day };
     expect(plan({ only, mode: 'quick' })).toEqual([
-      ['2026-01-01', 'asked for'],
-      ['2026-02-01', 'asked for'],
+      ['2026-01-01', 'requested'],
+      ['2026-02-01', 'requested'],
     ]);
   });
 });

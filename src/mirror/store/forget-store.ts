@@ -87,7 +87,7 @@ function personRemoval(database: Database, runner: Runner, person: Person, at: T
   }
 
   function suppress(resource: ResourceName, id: number, day: string | null): void {
-    // Forgotten twice: what was known of it stays, since the rows that could tell it anew are gone.
+    // Forgotten twice: what was known of it stays, since the rows that could show it again are gone.
     const { changes } = database
       .prepare(
         `INSERT INTO mirror_suppressions (resource, id, user_id, since, seen_day) VALUES (?, ?, ?, ?, ?)

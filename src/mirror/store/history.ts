@@ -39,7 +39,7 @@ export function significantChange(resource: Resource, ignore: readonly string[])
     ].join(' OR ');
 }
 
-/** By what people tell a record from others, besides its id. */
+/** By what people know a record, besides its id. */
 const names: Readonly<Record<ResourceName, readonly string[]>> = {
   users: ['username', 'email'],
   packages: ['name'],
@@ -92,7 +92,7 @@ export function recordHistory(database: Database, ignore: readonly string[], now
 
 /**
  * A function that takes back the deletion of a record that came again, the same one, while the same run went on: it was
- * never gone. Its version goes, or becomes one that an update ended. Tells whether it did.
+ * never gone. Its version goes, or becomes one that an update ended. Returns whether it did.
  */
 export function deletionUndoer(
   database: Database,
@@ -139,7 +139,7 @@ export function deletionUndoer(
 
 /**
  * A function that puts back the row that another record under its id has replaced since the time, where it turns out that
- * both came: the first stays, and was never gone. Tells whether there was one.
+ * both came: the first stays, and was never gone. Returns whether there was one.
  */
 export function reuseUndoer(database: Database, name: ResourceName): (id: RecordKey, since: Timestamp) => boolean {
   const history = historyTableOf(name);
@@ -163,7 +163,7 @@ export function reuseUndoer(database: Database, name: ResourceName): (id: Record
   };
 }
 
-/** From now on the history of these resources can tell what was, where it does not already reach further back. */
+/** From now on the history of these resources shows what was, where it does not already reach further back. */
 export function beginHistory(runner: Runner, resources: readonly ResourceName[], at: Timestamp): void {
   if (resources.length === 0) return;
   runner.run(
@@ -185,7 +185,7 @@ export function historyPruner(
       return [name, database.prepare<[string, number]>(`DELETE FROM ${table} WHERE rowid IN (${old})`)] as const;
     }),
   );
-  // A state before the end of a version that is gone can no longer be told.
+  // A state before the end of a version that is gone is no longer known.
   const raise = database.prepare<[string, string]>(
     'UPDATE mirror_history SET begins_at = max(begins_at, ?) WHERE resource = ?',
   );

@@ -5,10 +5,7 @@ import type { Timestamp } from '../../model/time.ts';
 import type { MirrorStore } from '../../store/mirror-types.ts';
 import { busyMs } from '../../store/file-kind.ts';
 
-/**
- * What tells how records depart from the reference is told once for each field and asked for for as long as the field is
- * there, so it does not age.
- */
+/** Schema drift is reported once for each field and is true for as long as the field is there, so it does not age. */
 const lasting = [
   'unknown_field',
   'missing_field',
@@ -29,7 +26,7 @@ export function pruneEvents(database: Database, before: Timestamp, events: numbe
   return database.prepare(`DELETE FROM mirror_events WHERE event IN (${old})`).run(before, events).changes;
 }
 
-/** @param reported runs what touches the file, and tells its failure to the operator */
+/** @param reported runs what touches the file, and reports its failure to the operator */
 export function maintenanceOf(
   database: Database,
   file: string,

@@ -77,7 +77,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
           owned: ownedRows(database, name),
           ranked: rankedRows(database, resource),
-          landmarks: knownRecordsIn(database, name),
+          knownRecords: knownRecordsIn(database, name),
           forgetPages: pageForgetter(database, name),
           sums: rowSums(database, name),
           undoReuse: reuseUndoer(database, name),
@@ -92,7 +92,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     `SELECT "id", "created_at" AS "createdAt" FROM emails WHERE "is_sent" = 0`,
   );
   unsentEmails.safeIntegers();
-  // A drift that every record shows is one event: the table is not asked again for what this process has written.
+  // A drift that every record shows is one event: the table is not read again for what this process has written.
   const reported = new Set<string>();
 
   function writerOf(resource: ResourceName) {
@@ -266,7 +266,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       step(() =>
         runner.run(build.deleteFrom('mirror_capabilities').where('name', '=', name).where('resource', '=', resource)),
       ),
-    knownRecords: (resource, order, count) => writerOf(resource).landmarks(order, count),
+    knownRecords: (resource, order, count) => writerOf(resource).knownRecords(order, count),
     recordEvent: (run, event) => step(() => writeEvent(run, event)),
     events: (limit, kinds) =>
       runner

@@ -195,7 +195,7 @@ interface UpsertCounts {
   readonly twins: readonly RecordKey[];
 }
 
-/** @param rows tells which rows of the page are meant, in SQL */
+/** @param rows which rows of the page are meant, in SQL */
 function upsertSql(resource: Resource, significant: Differs, rows = 'true'): string {
   const table = quoteName(resource.name);
   const stored = [...resource.fields.map(({ name }) => name), '_extra'];
@@ -267,8 +267,8 @@ export function twinGuard(database: Database): TwinGuard {
 }
 
 /**
- * A function that upserts rows within the transaction at hand and counts what became of them.
- * @param significant tells the changes that move a row's `_changed_at`; any other is written all the same
+ * A function that upserts rows within the transaction at hand and counts what it did with them.
+ * @param significant the changes that move a row's `_changed_at`; any other is written all the same
  */
 export function pageUpsert(
   database: Database,
@@ -288,7 +288,7 @@ export function pageUpsert(
 
   function countKnown(ids: readonly RecordKey[]): number {
     if (ids.length === 0) return 0;
-    // The ids of new records mostly follow each other, and one look tells that none is known.
+    // The ids of new records mostly follow each other, and one look shows that none is known.
     const least = ids.reduce((before, id) => (id < before ? id : before));
     const most = ids.reduce((before, id) => (id > before ? id : before));
     const some = between.get(BigInt(least), BigInt(most));

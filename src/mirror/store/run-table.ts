@@ -1,4 +1,4 @@
-/** The tables of runs: what each sync asked, received and changed. */
+/** The tables of runs: what each sync requested, received and changed. */
 import { type Selectable, sql } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { bytesText } from '../../model/bytes.ts';
 import { FileError } from '../../model/errors.ts';
 
-/** Bytes that this user may still write to the disk of the folder; undefined where that cannot be told. */
+/** Bytes that this user may still write to the disk of the folder; undefined where that is not known. */
 export type FreeSpace = (folder: string) => number | undefined;
 
 /** As the system says; of a folder that is not there yet, that of the nearest one that is. */
@@ -14,14 +14,14 @@ export const freeSpace: FreeSpace = (folder) => {
       const { bavail, bsize } = statfsSync(at);
       return bavail * bsize;
     } catch {
-      // Not there, or its system does not tell.
+      // Not there, or its system does not say.
       if (dirname(at) === at) return undefined;
     }
   }
 };
 
 /** What is smaller is not checked: any disk that works at all has it. */
-const worthRequesting = 32e6;
+const worthChecking = 32e6;
 
 /** Estimates are rough, and a disk without a free byte is of no use to anybody. */
 const margin = 1.1;
@@ -32,7 +32,7 @@ const margin = 1.1;
  */
 export function requireSpace(doing: string, folder: string, bytes: number, free: FreeSpace = freeSpace): void {
   const needed = Math.ceil(bytes * margin);
-  if (needed < worthRequesting) return;
+  if (needed < worthChecking) return;
   const there = free(folder);
   if (there === undefined || there >= needed) return;
   throw new FileError(

@@ -15,7 +15,7 @@ export const ownerAlone = 0o600;
 /**
  * Writes the chunks to the file in place of what was there, and gives the number of bytes. When it fails or is aborted,
  * what was there stays and nothing else is left. Folders that lead to it are made. A new file is for its owner alone
- * whatever the umask, unless told; a replaced one keeps its mode. What is no regular file (`/dev/stdout`, a pipe) is written
+ * whatever the umask, unless `mode` says otherwise; a replaced one keeps its mode. What is no regular file (`/dev/stdout`, a pipe) is written
  * directly. Throws a FileError where the file cannot be written.
  */
 export async function writeDurableFile(
@@ -77,7 +77,6 @@ export async function placeDurableFile(
   });
 }
 
-/** Brings to the disk what was written to the file. */
 export async function syncFile(path: string): Promise<void> {
   await withHandle(await open(path, 'r+'), (handle) => handle.sync());
 }
@@ -126,7 +125,6 @@ async function fill(handle: FileHandle, chunks: AsyncIterable<Uint8Array>, signa
 // Some file systems refuse to sync a folder; the rename is then as durable as they make it.
 const cannotSync = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES']);
 
-/** Brings the names in the folder to the disk. */
 export async function syncFolder(folder: string): Promise<void> {
   try {
     await withHandle(await open(folder, 'r'), (handle) => handle.sync());

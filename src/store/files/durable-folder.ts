@@ -118,7 +118,7 @@ async function writeManifest(folder: string, manifest: FolderManifest): Promise<
   }
 }
 
-/** The manifest of the folder; undefined where there is none, and one of nobody where it is not of this form. */
+/** The manifest of the folder; undefined where there is none, and one without a program where it is not of this form. */
 export function readManifest(folder: string): FolderManifest | undefined {
   let text: string;
   try {

@@ -7,7 +7,7 @@ import { dayMs } from '../../model/time.ts';
 
 const suffix = '.partial';
 
-/** `.users.csv.<host>.<process>.<random>.partial`: tells a later run whose it was. */
+/** `.users.csv.<host>.<process>.<random>.partial`: shows a later run whose it was. */
 export function partialName(target: string): string {
   return `${prefixOf(target)}${process.pid}.${randomBytes(4).toString('hex')}${suffix}`;
 }

@@ -14,7 +14,7 @@ export type {
 } from './api/client.ts';
 export { openClient } from './api/client.ts';
 export type { ApiRecord, Page } from './api/envelope.ts';
-export type { Response as Answer } from './api/errors.ts';
+export type { Response } from './api/errors.ts';
 export {
   KeyRefused,
   NotFound,

@@ -126,7 +126,7 @@ export type ApiRecord = Readonly<Record<string, unknown>>;
 
 /** Records that make each page fail that they are on. */
 export interface Unreadable {
-  /** Their places in the list, from 1; more than one where it was not tried to tell them apart. */
+  /** Their places in the list, from 1; more than one where it was not tried to find the single ones. */
   readonly first: number;
   readonly last: number;
   /** The smallest request that failed, and the server's words. */
@@ -186,7 +186,9 @@ export function pageOf(response: HttpResponse, requested: number, resource: Reso
     const [issue] = parsed.error.issues;
     const refusal = problemsIn(body);
     if (refusal.length > 0) throw new UnreadableResponse('the response is no list', { refusal });
-    throw new UnreadableResponse(`the response is no list: ${issue?.path.join('.') || 'its body'} is not as documented`);
+    throw new UnreadableResponse(
+      `the response is no list: ${issue?.path.join('.') || 'its body'} is not as documented`,
+    );
   }
   const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;
   const data: readonly unknown[] = Object.values(parsed.data.data);

@@ -44,7 +44,7 @@ class ReadFailed extends UnreachableError {
   }
 }
 
-/** 401 or 403. `status` tells which: a 403 may be for this resource alone. */
+/** 401 or 403. `status` says which: a 403 may be for this resource alone. */
 export class KeyRefused extends KeyRefusedError {
   override readonly name = 'KeyRefused';
   readonly status: number;

@@ -290,7 +290,7 @@ export function ageOf(headers: HttpHeaders): number | undefined {
 }
 
 /**
- * How long `Retry-After` asks to wait from `now`, in ms: seconds, or an HTTP date, which is read by the server's own
+ * How long `Retry-After` says to wait from `now`, in ms: seconds, or an HTTP date, which is read by the server's own
  * clock where it sends it. Undefined where there is no such header, or none that makes sense.
  */
 export function retryAfterOf(headers: HttpHeaders, now: number): number | undefined {
@@ -333,7 +333,7 @@ export function rateHeadersOf(headers: HttpHeaders, now: number): RateHeaders {
   };
 }
 
-/** What a refusal asks to wait before the next try, ms: `Retry-After`, else the end of the rate limit's window. */
+/** What a refusal says to wait before the next try, ms: `Retry-After`, else the end of the rate limit's window. */
 export function requestedWaitOf(headers: HttpHeaders, now: number): number | undefined {
   return retryAfterOf(headers, now) ?? resetOf(headers, now);
 }

@@ -162,7 +162,7 @@ class NarrowedPage<P extends ListPage> {
       const number = Math.ceil(left / now);
       const from = Math.max(first, (number - 1) * now);
       await this.#piece(number, now, from, left);
-      // How long the list is, an empty page past its end tells as well.
+      // How long the list is, an empty page past its end shows as well.
       left = Math.min(from, this.#last?.total ?? from);
     }
   }

@@ -30,7 +30,7 @@ export interface Pass {
   leave(outcome: Outcome): void;
 }
 
-/** The server asks to wait for longer than anybody is willing to. */
+/** The server wants a wait that is longer than the bound. */
 export class ClosedForLong extends Error {
   override readonly name = 'ClosedForLong';
   readonly waitMs: number;
@@ -68,7 +68,7 @@ const firstPauseMs = 250;
 const longestPauseMs = 30 * secondMs;
 /** A refusal comes soon after another one where fewer requests than this were taken between them. */
 const soon = 16;
-/** A refusal that asks for no wait at all still means "not now". */
+/** A refusal without a wait still means "not now". */
 const leastWaitMs = 50;
 /** Requests that are late by less than this are not held back once more: timers are late by about a millisecond. */
 const latenessMs = 5;

@@ -1,7 +1,7 @@
 /** Takes keys and passwords out of what somebody may read, and out of responses before anybody does. */
 import {
   hiderOf,
-  passwordsTold,
+  passwordsGiven,
   withoutPasswordFields,
   withoutPasswords,
   withPlainLetters,
@@ -44,7 +44,7 @@ export function bodyScrubber(key: string): (body: string, method: HttpMethod, st
 /** The response to a write without those words, and without a password that a sentence of it gives. */
 export function scrubbedOf(body: string, words: readonly string[]): string {
   // What it gives under the name of a password, it may repeat elsewhere.
-  const hide = hiderOf([...words, ...passwordsTold(body)]);
+  const hide = hiderOf([...words, ...passwordsGiven(body)]);
   return withoutPasswords(hide(withPlainLetters(body)));
 }
 

@@ -85,7 +85,7 @@ export function refusalOf(response: HttpResponse, name: RequestName, tries = '',
       advice: "The words are the server's own. Correct what was sent.",
     });
   }
-  const requested = waitMs === undefined ? '' : `; it asks to wait ${Math.ceil(waitMs / secondMs)} s`;
+  const requested = waitMs === undefined ? '' : `; it says to wait ${Math.ceil(waitMs / secondMs)} s`;
   return new ServerFailed(`${request} failed (${status})${words}${tries}${requested}`, status, {
     ...options,
     waitMs,

@@ -17,7 +17,7 @@ export type Failure =
   | { readonly kind: 'transport'; readonly fault: TransportFault }
   /**
    * A 2xx that is no usable response: HTML, nothing, truncated JSON, a refusal in disguise, another page. `doubtful` where it
-   * shows another list: one retry tells an accident of a cache from a server that always does.
+   * shows another list: one retry distinguishes an accident of a cache from a server that always does.
    */
   | { readonly kind: 'unreadable'; readonly doubtful?: boolean | undefined };
 

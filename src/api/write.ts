@@ -20,7 +20,7 @@ const movedStatuses = new Set([301, 307, 308]);
 
 /**
  * Sends the write once. Gives the response as it came where the server reports success. Throws KeyRefused, NotFound or
- * RefusedInput where it refused; ServerFailed where it asks to come back later, nothing having been done; Unreachable
+ * RefusedInput where it refused; ServerFailed where it wants a retry later, nothing having been done; Unreachable
  * where nothing was sent; WriteOutcomeUnknown where the response was lost or leaves open what happened; and the signal's
  * reason where it was aborted before sending.
  */

@@ -4,7 +4,7 @@ import type { CapabilityStatus } from '../mirror/status.ts';
 
 /**
  * `pages of 500 (1000 were requested), sorts kept, date ranges in …`.
- * @param requested records on a page that are requested, where that shall be told
+ * @param requested records on a page that were requested, where that is to be shown
  */
 export function capabilityWords(status: CapabilityStatus, requested?: number): string {
   return [

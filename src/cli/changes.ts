@@ -25,7 +25,7 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('changes')
     .description(
-      'Show which records came, changed and went between two times, field by field. Asks the mirror file, not the ' +
+      'Show which records came, changed and went between two times, field by field. Reads the mirror file, not the ' +
         'server: a time is when the mirror saw the change. Fields of history.ignore are left out.',
     )
     .addArgument(new Argument('[resource]', 'only this one; all where none is named').choices(resourceNames))
@@ -70,7 +70,7 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
       { format: context.json() ? 'json' : flags.format, room: tableRoom(context, flags.pager) },
       {
         signal: context.signal,
-        // Where no beginning was asked for, none can be missed.
+        // Without --since, no beginning can be missed.
         onWarning: (warning) => flags.since !== undefined && printWarning(context, warning),
       },
     );

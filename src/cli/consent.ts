@@ -10,12 +10,12 @@ import { harmless } from '../model/terminal-text.ts';
 export interface Terminal {
   readonly input: NodeJS.ReadStream;
   readonly output: NodeJS.WriteStream;
-  /** Aborted where the command is stopped, and where Ctrl+D says that there will be no response. */
+  /** Aborted where the command is stopped, and where Ctrl+D ends the input. */
   readonly signal: AbortSignal;
 }
 
-/** Asks by `ask`, whose words must be harmless (src/model/terminal-text.ts). A prompt by itself does not end where its input does: the process would, without a word. */
-export async function onTerminal<T>(context: CliContext, requestOne: (terminal: Terminal) => Promise<T>): Promise<T> {
+/** Shows a prompt, whose words must be harmless (src/model/terminal-text.ts). A prompt alone does not end where its input does: the process would end without a word. */
+export async function onTerminal<T>(context: CliContext, prompt: (terminal: Terminal) => Promise<T>): Promise<T> {
   const { stdin: input, signal } = context;
   const output = screenOf(context.stderr);
   const ended = new AbortController();
@@ -26,7 +26,7 @@ export async function onTerminal<T>(context: CliContext, requestOne: (terminal: 
   emitKeypressEvents(input);
   input.on('keypress', onKey).once('end', end);
   try {
-    return await requestOne({ input, output, signal: AbortSignal.any([signal, ended.signal]) });
+    return await prompt({ input, output, signal: AbortSignal.any([signal, ended.signal]) });
   } finally {
     input.off('keypress', onKey).off('end', end);
   }
@@ -35,14 +35,13 @@ export async function onTerminal<T>(context: CliContext, requestOne: (terminal: 
 interface Question {
   /** What is about to be done, to whom and where: `email user 7 at https://…`. */
   readonly doing: string;
-  /** What must be typed for it; without it, yes or no is asked. */
+  /** What must be typed for it; without it, yes or no. */
   readonly typed?: string;
 }
 
 /**
- * Asks on the terminal; `yes` stands for a response given beforehand. Throws a UsageError where the response is no, or where
- * nobody can be asked, and an InterruptedError where the question is broken off. Where the config file has several servers,
- * it is always said which of them is meant.
+ * Asks on the terminal; `yes` is consent given beforehand. Throws a UsageError where it is refused, or where nobody can
+ * be asked, and an InterruptedError where the prompt is broken off. Names the profile where there are several.
  */
 export async function promptForConsent(context: CliContext, question: Question, yes: boolean): Promise<void> {
   const { typed } = question;
@@ -74,7 +73,7 @@ function profileWords(context: CliContext): string {
   return profile === undefined ? '' : ` (profile ${profile})`;
 }
 
-/** Says of what is done without a question to which of several servers it goes. */
+/** Says to which of several servers something goes that is done without consent. */
 export function noteProfile(context: CliContext, doing: string): void {
   const words = profileWords(context);
   if (words !== '') printNote(context, `${doing}${words}`);

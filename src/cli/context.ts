@@ -41,11 +41,11 @@ export interface CliContext {
   readonly json: () => boolean;
   readonly quiet: () => boolean;
   readonly verbose: () => boolean;
-  /** Whether to colour what goes to the stream (standard output unless told). */
+  /** Whether to colour what goes to the stream (standard output by default). */
   readonly color: (stream?: NodeJS.WriteStream) => boolean;
   /** Records the exit code of a command whose response is already printed; the command goes on. */
   readonly exit: (code: ExitCode) => void;
-  /** To be called before the first write goes to a server: from then on the command ends as that did, whoever reads of it. */
+  /** To be called before the first write goes to a server: from then on the command ends as that did, whatever its output meets. */
   readonly sends: () => void;
   /** Something that must stand in nothing that is printed or logged: a password that was given. */
   readonly keepSecret: (word: string) => void;
@@ -69,7 +69,7 @@ export interface CliWorld {
   readonly onHangUp?: CliContext['onHangUp'];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
-  /** What the process has come to know and must not tell; where it is not given, the command's own. */
+  /** What the process knows and must not show; where it is not given, the command's own. */
   readonly secrets?: SecretWords;
   /** Called before the first write goes to a server. */
   readonly onSend?: () => void;
@@ -155,6 +155,6 @@ function keepKey(secrets: SecretWords, settings: Settings): void {
   try {
     secrets.add(keyOf(settings).key.reveal());
   } catch {
-    // No key that could be told; whoever needs one says what is wrong with it.
+    // No key that could be shown; whoever needs one reports what is wrong with it.
   }
 }

@@ -45,9 +45,7 @@ async function showBulk({ context, sandbox, folder, shell, batch, say }: BulkDem
   write(rows.map((cells) => cells.map((cell) => (cell === '12.00' ? `"${ambiguous}"` : cell))));
   await shell(2, 'bulk', 'plan', 'balance', file);
 
-  say(
-    '\nThe amount is corrected. On the way, the answer to one request is lost, and what it asked for is still to come:',
-  );
+  say('\nThe amount is corrected. On the way, the response to one request is lost, and the change comes later:');
   write(rows);
   control.setBehaviour({ late_commit_ms: hourMs });
   const unlucky = Number(people[7]?.['id']);
@@ -90,7 +88,7 @@ class DemoStoppedError extends OperatorError {
 export function define(program: Command, context: CliContext): void {
   program
     .command('demo')
-    .description('Show the main job against an embedded server with made-up data.')
+    .description('Show the main job against an embedded server with seed data.')
     .action(() => demo(context));
 }
 
@@ -107,7 +105,7 @@ async function demo(context: CliContext): Promise<void> {
       .map((each) => `${grouped(size[each])} ${each}`)
       .join(', ');
     say(context, `The sandbox serves the whole Administration API at ${sandbox.url}, on this machine alone.`);
-    say(context, `Its data is made up: ${counts}.`);
+    say(context, `Its seed data: ${counts}.`);
     await mainJob(context, sandbox, folder);
   } finally {
     await sandbox.close();
@@ -130,10 +128,10 @@ async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): P
   await shell('changes', '--since', between);
   await shell('status');
 
-  heading(context, 'Whether that is true can be asked of the server, record for record');
+  heading(context, 'A comparison with the server, record for record, proves it');
   await shell('verify', '--deep');
 
-  heading(context, 'An analyst asks the mirror, not the server');
+  heading(context, 'An analyst queries the mirror, not the server');
   await shell('query', 'SELECT status, count(*) AS users, round(sum(balance), 2) AS balance FROM users GROUP BY 1');
 
   const place = relative(context.folder, folder);
@@ -253,7 +251,7 @@ function say(context: CliContext, text: string): void {
 
 function farewell(context: CliContext, place: string): void {
   heading(context, 'Done. What to try next');
-  say(context, `The mirror is ${place}/mirror.db. Open it with any SQLite tool, or ask it here:`);
+  say(context, `The mirror is ${place}/mirror.db. Open it with any SQLite tool, or query it here:`);
   say(context, `  npx admin-mirror query "SELECT * FROM mirror_freshness" --db ${place}/mirror.db`);
   say(context, `  npx admin-mirror schema users --db ${place}/mirror.db`);
   say(context, 'A server to play with, that misbehaves as real ones do, in a second terminal:');

@@ -77,7 +77,7 @@ async function examine(context: CliContext, probe: boolean): Promise<Findings> {
 async function examineServer(context: CliContext, settings: Settings, probe: boolean): Promise<Findings> {
   const { baseUrl, timeoutMs } = settings.api;
   if (baseUrl === undefined) {
-    return { checks: [skipped('server', 'there is no base address to ask')], capabilities: {} };
+    return { checks: [skipped('server', 'there is no base address')], capabilities: {} };
   }
   const { signal } = context;
   const key = keyOrNone(settings);

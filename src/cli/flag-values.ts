@@ -1,4 +1,4 @@
-/** Flags that take a duration. */
+/** Values of flags, and standard input. */
 import { InvalidArgumentError } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { momentForms, parseMoment } from '../model/moment.ts';

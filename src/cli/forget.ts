@@ -28,7 +28,7 @@ export function define(program: Command, context: CliContext): void {
     .addHelpText(
       'after',
       `
-What is kept is the id of the user and of each email, so that they can be told when a page brings them again. Exports,
+What is kept is the id of the user and of each email, so that they are known when a page brings them again. Exports,
 snapshots and backups that were made before are not changed.
 
 Examples:

@@ -1,4 +1,4 @@
-/** `init`: asks for the server and the key, tries them, measures the server, writes the config file. */
+/** `init`: prompts for the server and the key, tries them, measures the server, writes the config file. */
 import { type Command, Option } from 'commander';
 import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -22,16 +22,16 @@ import { networkOf } from '../settings/network.ts';
 import { defaultConfigFile, readSettings, type Settings, settingsFrom, valueOf } from '../settings/settings.ts';
 import { checkLists, checkServer } from './doctor/server-checks.ts';
 import {
-  type Answers,
-  askedAnswers,
-  givenAnswers,
+  type InitInput,
+  promptedInput,
+  givenInput,
   type InitFlags,
   keyFileOf,
   keyVariable,
   openQuestions,
   type Questions,
   writeKey,
-} from './init/answers.ts';
+} from './init/input.ts';
 import { sync } from './sync.ts';
 import { withReleases } from '../model/releases.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
@@ -77,9 +77,9 @@ export function define(program: Command, context: CliContext): void {
     .addOption(keyOption('--key-file <file>', 'the file that holds the key; where it is not there, it is written'))
     .addOption(keyOption('--key-env', 'the key stays in the variable ADMIN_MIRROR_API_KEY'))
     .addOption(keyOption('--key-credential <name>', 'the key is a credential that systemd gives to the service'))
-    .option('--yes', 'ask nothing; the key of a new file is read from standard input')
+    .option('--yes', 'no prompts; the key of a new file is read from standard input')
     .option('--replace', 'put this server in the place of another that the config file names')
-    .option('--no-try', 'write it without asking the server')
+    .option('--no-try', 'write it without trying the server')
     .addOption(new Option('--sync', 'read everything for the first time when that is done'))
     .addOption(new Option('--no-sync', 'do not offer it'))
     .action((flags: InitFlags) => init(context, flags));
@@ -109,25 +109,25 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
   const target = targetOf(context);
   const { profile } = target;
   const questions = await questionsOf(context, flags);
-  const asked = { context, flags, profile };
-  let answers: Answers | undefined;
+  const given = { context, flags, profile };
+  let input: InitInput | undefined;
   let checks: readonly Check[] = [];
   for (;;) {
-    answers = questions === undefined ? await givenAnswers(asked) : await askedAnswers(asked, questions, answers);
-    checks = await trial(context, flags, answers);
+    input = questions === undefined ? await givenInput(given) : await promptedInput(given, questions, input);
+    checks = await trial(context, flags, input);
     const failed = checks.find((each) => each.state === 'fail');
     if (failed === undefined) break;
-    const again = questions !== undefined && (await questions.yes('That did not work. Answer anew?', true));
+    const again = questions !== undefined && (await questions.yes('That did not work. Try again?', true));
     if (again) continue;
     printNote(context, 'Nothing was written.');
-    if (context.json()) printJson(context, reportOf(target, answers, checks, false));
+    if (context.json()) printJson(context, reportOf(target, input, checks, false));
     context.exit(failed.exitCode ?? 2);
     return;
   }
-  await allowReplacing(target, answers, flags, questions);
-  const settings = await write(context, target, answers);
-  if (context.json()) printJson(context, reportOf(target, answers, checks, true));
-  else for (const line of endLines(target, answers)) printLine(context, line);
+  await allowReplacing(target, input, flags, questions);
+  const settings = await write(context, target, input);
+  if (context.json()) printJson(context, reportOf(target, input, checks, true));
+  else for (const line of endLines(target, input)) printLine(context, line);
   const wanted = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
   if (!wanted) {
     // The address stands in the file now.
@@ -179,18 +179,18 @@ function addressIn(values: readonly FileValue[] = []): string | undefined {
   return typeof address === 'string' ? address : undefined;
 }
 
-/** undefined: nothing is asked. Throws a UsageError where something is to be asked and nobody is there. */
+/** undefined with --yes. Throws a UsageError where nobody is there to answer. */
 async function questionsOf(context: CliContext, flags: InitFlags): Promise<Questions | undefined> {
   if (flags.yes === true) return undefined;
   if (!context.stdin.isTTY || !context.stderr.isTTY) {
-    throw new UsageError('init asks for the server and its key, and nobody can be asked here', {
+    throw new UsageError('init prompts for the server and its key, and there is no terminal here', {
       advice: 'Add --yes, --base-url URL and one of --key-file FILE, --key-env, --key-credential NAME.',
     });
   }
   return openQuestions(context);
 }
 
-async function trial(context: CliContext, flags: InitFlags, { baseUrl, key }: Answers): Promise<readonly Check[]> {
+async function trial(context: CliContext, flags: InitFlags, { baseUrl, key }: InitInput): Promise<readonly Check[]> {
   if (key !== undefined) context.keepSecret(key.reveal());
   if (flags.try === false) return [];
   if (key === undefined) {
@@ -198,7 +198,7 @@ async function trial(context: CliContext, flags: InitFlags, { baseUrl, key }: An
       advice: 'Set ADMIN_MIRROR_API_KEY for it, or write the config file all the same with --no-try.',
     });
   }
-  printNote(context, `Asking ${baseUrl} …`);
+  printNote(context, `Trying ${baseUrl} …`);
   const checks = await tryServer(context, context.reading().rest, baseUrl, key);
   for (const line of checkLines(context, checks, context.stderr)) printNote(context, line);
   return checks;
@@ -206,7 +206,7 @@ async function trial(context: CliContext, flags: InitFlags, { baseUrl, key }: An
 
 async function allowReplacing(
   { config, other, profile }: Target,
-  { baseUrl }: Answers,
+  { baseUrl }: InitInput,
   flags: InitFlags,
   questions: Questions | undefined,
 ): Promise<void> {
@@ -222,8 +222,8 @@ async function allowReplacing(
 }
 
 /** Writes key and config, both or neither. Gives the settings as the next command will find them, where they are sound. */
-async function write(context: CliContext, target: Target, answers: Answers): Promise<Settings | undefined> {
-  const { baseUrl, source, key, isNew } = answers;
+async function write(context: CliContext, target: Target, input: InitInput): Promise<Settings | undefined> {
+  const { baseUrl, source, key, isNew } = input;
   const { insecureHttp } = context.reading().rest.api;
   const { profile, path } = target;
   const text = withServer(target.text, { profile, baseUrl, keyFile: keyFileOf(source), insecureHttp });
@@ -237,7 +237,7 @@ async function write(context: CliContext, target: Target, answers: Answers): Pro
     takeBack();
     throw error;
   }
-  return settingsNow(context, answers);
+  return settingsNow(context, input);
 }
 
 async function* chunksOf(text: string): AsyncGenerator<Uint8Array> {
@@ -245,7 +245,7 @@ async function* chunksOf(text: string): AsyncGenerator<Uint8Array> {
 }
 
 /** Says where something outranks what was written. */
-function settingsNow(context: CliContext, { baseUrl, key }: Answers): Settings | undefined {
+function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings | undefined {
   const flags = flagValues(context.flags()).filter((each) => each.key !== 'api.base_url');
   const reading = readSettings({ flags, environment: context.environment, folder: context.folder });
   for (const { message, advice } of reading.problems) printWarning(context, `${message}. ${advice ?? ''}`.trim());
@@ -259,7 +259,12 @@ function settingsNow(context: CliContext, { baseUrl, key }: Answers): Settings |
   return { ...settings, api: { ...settings.api, key: key ?? settings.api.key } };
 }
 
-function reportOf({ config, profile }: Target, { baseUrl, source }: Answers, checks: readonly Check[], done: boolean) {
+function reportOf(
+  { config, profile }: Target,
+  { baseUrl, source }: InitInput,
+  checks: readonly Check[],
+  done: boolean,
+) {
   return {
     written: done,
     config,
@@ -270,7 +275,7 @@ function reportOf({ config, profile }: Target, { baseUrl, source }: Answers, che
   };
 }
 
-function endLines({ config, profile, common }: Target, { source, isNew }: Answers): string[] {
+function endLines({ config, profile, common }: Target, { source, isNew }: InitInput): string[] {
   const lines = [`written: ${config}`];
   if (profile !== undefined && common !== undefined) lines.push(`without --profile, the server is ${common} as before`);
   switch (source.kind) {

@@ -25,7 +25,7 @@ interface LogFile {
 }
 
 /**
- * Opens the file to write at its end. Throws a FileError where it cannot be written; what goes wrong later is told once,
+ * Opens the file to write at its end. Throws a FileError where it cannot be written; what goes wrong later is reported once,
  * since a full disk of the log must not end a run.
  */
 function openLogFile(path: string, emit: (problem: string) => void): LogFile {
@@ -122,7 +122,7 @@ function fileTarget(context: CliContext, path: string): DestinationStream {
   return file;
 }
 
-/** Standard error tells a person why the command failed; a log that is apart from it must tell so, too. */
+/** Standard error says why the command failed; a log apart from it must say so, too. */
 function logEnd(context: CliContext, log: Log, error: unknown): void {
   if (!(error instanceof Error)) return;
   if (error instanceof OperatorError) {

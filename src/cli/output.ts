@@ -1,4 +1,4 @@
-/** What all commands print alike: JSON answers, lines, errors, colours. */
+/** What all commands print alike: JSON, lines, errors, colours. */
 import { stringifyExactly } from '../api/exact-json.ts';
 import { inspect } from 'node:util';
 import { OperatorError } from '../model/errors.ts';
@@ -29,7 +29,7 @@ export function printWarning(context: CliContext, line: string): void {
   context.stderr.write(`${paint(context, 'yellow', 'warning:', context.stderr)} ${pasteable(context, line)}\n`);
 }
 
-/** The text in a style where the stream shows colours (standard output unless told), else as it is. */
+/** The text in a style where the stream shows colours (standard output by default), else as it is. */
 export function paint(context: CliContext, style: Style, text: string, stream = context.stdout): string {
   if (!context.color(stream)) return text;
   const [on, off] = inspect.colors[style] ?? [0, 0];

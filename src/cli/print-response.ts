@@ -164,7 +164,7 @@ function recordsIn(body: unknown): ApiRecord[] | undefined {
   return Array.isArray(list) && list.length > 0 && list.every(isRecord) ? list : undefined;
 }
 
-/** A response whose shape is not documented: as it came, or laid out as far as it can be told what it is. */
+/** A response whose shape is not documented: as it came, or laid out as far as its shape is known. */
 export function printResponse(context: CliContext, { body, raw, status }: Response): void {
   if (context.json()) {
     context.stdout.write(harmless(jsonText(raw)));
@@ -184,7 +184,7 @@ export function printResponse(context: CliContext, { body, raw, status }: Respon
   } else if (body !== '') {
     printLine(context, body);
   }
-  printNote(context, `The server answered with ${status}.`);
+  printNote(context, `The server returned ${status}.`);
 }
 
 /** The body as one JSON document: itself where it is JSON, else its text as a string, or null where it is empty. */

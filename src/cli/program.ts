@@ -1,5 +1,5 @@
 /**
- * The command line frame: argv in, exit code out. Loads the module of the command that is asked for, and turns every
+ * The command line frame: argv in, exit code out. Loads the module of the command that is named, and turns every
  * way of going wrong into one message and the exit code that docs/commands.md documents.
  */
 import { Command, CommanderError, Option } from 'commander';
@@ -50,13 +50,13 @@ function bareProgram(): Command {
     if (flag !== null) program.addOption(new Option(flag, meaning));
   }
   return program
-    .option('--json', 'print the answer as one JSON document')
-    .addOption(new Option('--quiet', 'print only the answer and problems').conflicts('verbose'))
+    .option('--json', 'print the result as one JSON document')
+    .addOption(new Option('--quiet', 'print only the result and problems').conflicts('verbose'))
     .option('--verbose', 'print more of what is being done')
     .option('--no-color', 'print without colours, as does NO_COLOR');
 }
 
-/** The names of the commands that the arguments ask for, as far as they can be told before the command is loaded. */
+/** The names of the commands in the arguments, as far as they are known before the command is loaded. */
 function wantedCommands(argv: readonly string[]): string[] {
   // It must neither print nor act: the real parse does.
   const scratch = quiet(bareProgram(), () => {});

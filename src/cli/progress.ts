@@ -22,9 +22,9 @@ export function barOf(share: number): string {
 
 export interface Watch<Event> {
   readonly progress: (event: Event) => void;
-  /** Tells the log how it ended. */
+  /** Logs how it ended. */
   readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
-  /** Ends the drawing, so that the response stands below it. */
+  /** Ends the drawing, so that the result stands below it. */
   close(): Promise<void>;
 }
 
@@ -44,7 +44,7 @@ export function drawnAndLogged<Event>(drawn: Watch<Event>, logged: Watch<Event>)
 }
 
 interface ShareWatch {
-  /** Told how much of the work is done, from 0 to 1. */
+  /** To be called with how much of the work is done, from 0 to 1. */
   readonly progress: (share: number) => void;
   /** Takes the line away. */
   readonly close: () => void;

@@ -32,12 +32,12 @@ export function define(program: Command, context: CliContext): void {
         .choices(queryFormats)
         .default('table'),
     )
-    .option('--timeout <duration>', 'stop when the answer takes longer: 30s, 10m (default: no limit)', toDuration)
+    .option('--timeout <duration>', 'stop when the statement takes longer: 30s, 10m (default: no limit)', toDuration)
     .addOption(new Option('--explain', 'show how the statement would be run, and which tables it reads whole'))
     .addOption(
       new Option('--chart [file]', 'draw the result: in the terminal, or as SVG into the file').conflicts('explain'),
     )
-    .option('--no-pager', 'print long answers at once (default on a terminal: through $PAGER, else less)')
+    .option('--no-pager', 'print long results at once (default on a terminal: through $PAGER, else less)')
     .addHelpText(
       'after',
       `

@@ -33,7 +33,7 @@ export interface ReportFlags {
 }
 
 /**
- * The report to run. Tells on standard error what its numbers rest on, and where an own report stands in the place of a
+ * The report to run. Says on standard error what its numbers rest on, and where an own report stands in the place of a
  * shipped one. Throws a UsageError or FileError where it cannot be run so.
  */
 export async function reportRequest(

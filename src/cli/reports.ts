@@ -1,4 +1,4 @@
-/** `reports`: which saved reports there are, and what each tells and asks. Needs no mirror. */
+/** `reports`: which saved reports there are, and what each shows and needs. Needs no mirror. */
 import type { Command } from 'commander';
 import { resolve } from 'node:path';
 import type { CliContext } from './context.ts';
@@ -60,7 +60,7 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('reports')
     .description(
-      'List the saved reports, or explain one: what it tells, its parameters and columns. `export report:NAME` runs it. ' +
+      'List the saved reports, or explain one: what it shows, its parameters and columns. `export report:NAME` runs it. ' +
         'Those of your own lie in the folder of the setting export.reports.',
     )
     .argument('[name]', 'only this one, in full')

@@ -1,4 +1,4 @@
-/** The flags of the list operations: defined from a resource's descriptor, read into what a list is requested. */
+/** The flags of the list operations: defined from a resource's descriptor, read into the parameters of a list request. */
 import { type Command, Option } from 'commander';
 import type { ListWords } from '../api/list-query.ts';
 import { readInput } from './flag-values.ts';
@@ -83,7 +83,7 @@ function sortOf(text: string): { key: string; direction: string } {
   throw new UsageError(`--sort "${text}" has too many parts`, { advice: 'Write it as --sort key:desc.' });
 }
 
-/** The flags as what a list is requested, not yet checked against the resource. Throws a UsageError. */
+/** The flags as the parameters of a list request, not yet checked against the resource. Throws a UsageError. */
 export function listWordsOf(flags: ListFlags): ListWords {
   const paginate = wholeNumber('--paginate', flags.paginate);
   const page = wholeNumber('--page', flags.page);

@@ -68,7 +68,7 @@ function descriptionOf({ summary, rules }: Operation): string {
   return [`${summary}.`, ...rules.map((rule) => rule.replaceAll('`', ''))].join(' ');
 }
 
-/** Runs the work with a client. What the server answered to a refused request is printed, too, under `--json`. */
+/** Runs the work with a client. The response to a refused request is printed, too, under `--json`. */
 async function withClient(
   context: CliContext,
   work: (client: Client, releases: Releases) => Promise<void>,

@@ -1,4 +1,4 @@
-/** `sandbox`: the Administration API on this machine, with made-up data, until it is stopped. */
+/** `sandbox`: the Administration API on this machine, with seed data, until it is stopped. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
@@ -59,19 +59,19 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('sandbox')
     .description(
-      'Serve the Administration API on this machine, with made-up data, until it is stopped.\n' +
+      'Serve the Administration API on this machine, with seed data, until it is stopped.\n' +
         'The switches of its behaviour can also be read and set while it runs, at /control/behaviour.',
     )
     .option('--port <number>', 'port on 127.0.0.1; 0 takes any free one', wholeNumber('--port'), 0)
-    .option('--key <text>', 'key that it asks for (default: made from the seed)')
+    .option('--key <text>', 'key that it takes (default: made from the seed)')
     .option(
       '--control-key-file <path>',
       'write the key of the control routes, which is another at each start, into this file',
     )
-    .option('--users <number>', 'made-up users', wholeNumber('--users'), 1_000)
-    .option('--packages <number>', 'made-up packages', wholeNumber('--packages'), 40)
-    .option('--emails <number>', 'made-up emails', wholeNumber('--emails'), 3_000)
-    .option('--coupons <number>', 'made-up coupons', wholeNumber('--coupons'), 60)
+    .option('--users <number>', 'users to generate', wholeNumber('--users'), 1_000)
+    .option('--packages <number>', 'packages to generate', wholeNumber('--packages'), 40)
+    .option('--emails <number>', 'emails to generate', wholeNumber('--emails'), 3_000)
+    .option('--coupons <number>', 'coupons to generate', wholeNumber('--coupons'), 60)
     .option('--seed <number>', 'another seed makes other data; the same seed the same', wholeNumber('--seed'), 7)
     .option('--file <path>', 'keep the data in this file, or go on with what is in it (default: in memory)')
     .addOption(new Option('--chaos <preset>', 'how badly it behaves').choices(chaosNames).default('calm'))
@@ -100,7 +100,7 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   const { switches: _, behaviour, controlKeyFile, ...options } = flags;
   const controlKey = randomBytes(16).toString('hex');
   const set = readBehaviour(behaviour ?? {});
-  if (flags.users >= 100_000) printNote(context, `making up ${grouped(flags.users)} users …`);
+  if (flags.users >= 100_000) printNote(context, `generating ${grouped(flags.users)} users …`);
   const sandbox = await openSandbox({ ...options, controlKey, behaviour: set, signal: context.signal });
   try {
     if (controlKeyFile !== undefined) {

@@ -1,4 +1,4 @@
-/** Passwords on the command line: asked for without echo, or one line of standard input. Never a flag, never a variable. */
+/** Passwords on the command line: typed without echo, or one line of standard input. Never a flag, never a variable. */
 import type { CliContext } from './context.ts';
 import { onTerminal, type Terminal } from './consent.ts';
 import { readInput } from './flag-values.ts';

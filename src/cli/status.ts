@@ -17,7 +17,7 @@ import { checkCode, type StatusProblem, statusProblems } from '../worker/status-
 import { withReleases } from '../model/releases.ts';
 import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
-/** Nothing where there is neither a job nor a worker. What is wrong is told apart: src/worker/status-problems.ts. */
+/** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/status-problems.ts. */
 function workerLines({ worker, jobs }: WorkerStatus, timeText: (at: string) => string): string[] {
   if (worker === null && jobs.length === 0) return [];
   const owner =
@@ -48,7 +48,7 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('status')
     .description(
-      'Show how fresh the mirror is, what is wrong and what to do about it, the last runs, the worker and its jobs. Asks ' +
+      'Show how fresh the mirror is, what is wrong and what to do about it, the last runs, the worker and its jobs. Reads ' +
         'files, not the server.',
     )
     .option(
@@ -130,7 +130,7 @@ function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
   }
   lines.push(...driftLines(status));
   const others = status.events.filter((event) => !status.drift.some((each) => isSame(each, event)));
-  if (others.length > 0) lines.push('', 'surprises, newest first');
+  if (others.length > 0) lines.push('', 'events, newest first');
   for (const { at, resource, kind, subject, detail } of others) {
     lines.push(
       `  ${at}  ${resource ?? ''} ${kind} ${onOneLine(subject)}${detail === null ? '' : `: ${onOneLine(detail.slice(0, 100))}`}`,

@@ -18,7 +18,6 @@ import { recordLate } from '../bulk/settle.ts';
 import { openLog } from './logger.ts';
 import { openSyncWatch } from './sync-progress.ts';
 import { openJournal } from '../journal/open.ts';
-
 import { openPlan, openSync } from '../mirror/open.ts';
 import { withReleases } from '../model/releases.ts';
 
@@ -55,7 +54,7 @@ export function define(program: Command, context: CliContext): void {
     });
 }
 
-/** Runs a sync, and prints what became of it. Throws why it is not complete. */
+/** Runs a sync, and prints its report. Throws why it is not complete. */
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const settings = context.settings();
   const { run = runId(systemClock), account } = startedFor(context.environment);

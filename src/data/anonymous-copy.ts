@@ -1,7 +1,7 @@
 /**
- * A copy of the mirror without what tells of people. It is not a copy that is changed but a new file, filled from the
- * mirror table by table with what is known to tell of nobody; everything else is NULL. So nothing else is in the file, down
- * to its free pages. Section "Copies" of docs/architecture.md.
+ * A copy of the mirror without personal data. It is not a copy that is changed but a new file, filled from the mirror
+ * table by table with fields that are known to be about nobody; everything else is NULL, down to the file's free pages.
+ * Section "Copies" of docs/architecture.md.
  */
 import { closeSync, openSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
@@ -30,7 +30,7 @@ const shapes: Readonly<Record<Shape, (value: string) => string>> = {
   label: () => 'true',
 };
 
-/** Fields that are known to tell of nobody, by the shape of what they hold. A field that is not here is not kept. */
+/** Fields that are known to be about nobody, by the shape of what they hold. A field that is not here is not kept. */
 const harmless: Readonly<Record<Exclude<Shape, 'label'>, string>> = {
   id:
     'id user_id category_id order_id package_id price_id payment_id email_id staff_id parent_id group_id coupon_id role_id ' +
@@ -193,7 +193,7 @@ function makeRelation(database: Database, row: RelationRow): CopiedTable {
     name: table,
     columns: {
       record: recordSql(table, kept),
-      // The id, or the place in the list; an id that is not kept still tells two records apart.
+      // The id, or the place in the list; an id that is not kept still keeps two records apart.
       _key: `coalesce(${keptSql('id', 'old."_key"')}, 'row ' || old.rowid)`,
     },
   };

@@ -1,4 +1,4 @@
-/** Who changed what between two times, field by field: the changes of the mirror's rows, told one by one as they came. */
+/** Who changed what between two times, field by field: the changes of the mirror's rows, one by one as they came. */
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import type { QueryFormat } from './formats.ts';
@@ -44,7 +44,7 @@ interface ReportedChange {
 interface ChangesRequest {
   readonly resources: readonly ResourceName[];
   readonly span: ChangeSpan;
-  /** Fields whose changes are not told. */
+  /** Fields whose changes are left out. */
   readonly ignore: readonly string[];
 }
 

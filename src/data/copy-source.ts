@@ -74,7 +74,7 @@ function detach(kind: FileKind, target: string): void {
   const database = new SqliteDatabase(target);
   try {
     database.pragma('journal_mode = DELETE');
-    // Who holds the original does not hold the copy.
+    // The lock of the original is none of the copy.
     database.exec(`DELETE FROM ${kind.lockTable}`);
   } finally {
     database.close();
@@ -102,7 +102,7 @@ export function checkCopy(kind: FileKind, target: string, thoroughness: Thorough
 
 function unsound(kind: FileKind, finding: string): FileError {
   return new FileError(`the copy of the ${kind.name} is not sound: ${finding}`, {
-    advice: `Look at the disk; \`PRAGMA integrity_check\` on the ${kind.name} itself tells whether it is damaged, too.`,
+    advice: `Look at the disk; \`PRAGMA integrity_check\` on the ${kind.name} itself shows whether it is damaged, too.`,
   });
 }
 

@@ -43,7 +43,7 @@ export interface CopySource {
 }
 
 export interface MirrorCopySource extends CopySource {
-  /** A copy without whatever tells of people; its rows are looked at in any case. Throws a FileError. */
+  /** A copy without personal data; its rows are looked at in any case. Throws a FileError. */
   readonly copyAnonymous: (target: string, run: CopyRun, thoroughness: Thoroughness) => Promise<void>;
   /** What a copy holds. */
   readonly contents: (copy: string) => CopyContents;

@@ -102,7 +102,7 @@ export const bookkeeping: readonly TableEntry[] = [
     summary: 'How far back the history of each resource reaches.',
     columns: [
       column('resource TEXT', 'users, packages, emails or coupons'),
-      column('begins_at TEXT', 'every state from then on can be told: the first sync, or what history.keep left'),
+      column('begins_at TEXT', 'every state from then on is known: the first sync, or what history.keep left'),
     ],
     example: 'SELECT resource, begins_at FROM mirror_history',
   },
@@ -110,7 +110,7 @@ export const bookkeeping: readonly TableEntry[] = [
     name: 'mirror_events',
     kind: 'table',
     summary:
-      'Surprises, each told once: unknown or missing fields, changed types, refused deletions, totals that are wrong, a log that is held back.',
+      'Events, each recorded once: unknown or missing fields, changed types, refused deletions, totals that are wrong, a log that is held back.',
     columns: [
       column('event INTEGER', 'primary key'),
       column('at TEXT', 'when it was first seen'),

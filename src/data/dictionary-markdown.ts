@@ -8,10 +8,10 @@ Every table, view and column of the mirror file: its type, its meaning and where
 the same for the file at hand, with what it has besides; \`admin-mirror schema --format markdown\` prints this document.
 
 - **source**: \`document\`, a field of the API's reference, as the server sends it; \`relation\`, of related records, which
-  are mirrored where a setting asks for them; \`mirror\`, kept by admin-mirror itself.
+  are mirrored where a setting names them; \`mirror\`, kept by admin-mirror itself.
 - **type**: what the column is declared as, in a STRICT table. A value of another type is converted where nothing is lost
   (\`"12.50"\` is 12.5); otherwise the column is null, the value stands whole under its name in \`_extra\`, and
-  \`mirror_events\` tells of it once.
+  \`mirror_events\` records it once.
 - **meaning**: what the reference says of a field, and where it gives no more than the name, what that says.
 - **null**: the reference, or the mirror, leaves the column without a value at times. A field that a server does not send
   at all is null in any column.
@@ -97,7 +97,7 @@ export function datasetteMetadata(database: string, tables: readonly InventoryTa
   return {
     title: 'admin-mirror',
     description:
-      'A mirror of what an Administration API holds. The view mirror_freshness tells up to when it is known to be true.',
+      'A mirror of what an Administration API holds. The view mirror_freshness shows up to when it is known to be true.',
     databases: {
       [database]: {
         tables: Object.fromEntries(present.map((table) => [table.name, tableMetadata(table)])),

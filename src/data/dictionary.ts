@@ -134,12 +134,12 @@ function tableEntry(relation: RelationTable): TableEntry {
     kind: 'table',
     summary:
       `What the server sends as ${name} of ${resource}, a row each, in whatever shape it comes. ` +
-      `Read as resources.${resource}.include says; mirror_relations tells whether it still is.`,
+      `Read as resources.${resource}.include says; mirror_relations shows whether it still is.`,
     columns: [
       parentEntry(relation),
       { ...column('id TEXT?', 'of the related record, where it has one; a number as its digits'), source: 'relation' },
       { ...column('record TEXT', 'the related record as it came'), type: 'TEXT (JSON)', source: 'relation' },
-      column('_key TEXT', `tells it from others of the same ${parentColumn}: its id, else # and its place`),
+      column('_key TEXT', `distinguishes it from others of the same ${parentColumn}: its id, else # and its place`),
     ],
     example: `SELECT ${parentColumn}, count(*) AS records FROM ${table} GROUP BY ${parentColumn} ORDER BY records DESC LIMIT 10`,
   };
@@ -249,7 +249,7 @@ export interface TableEntry {
   readonly example: string;
 }
 
-/** Where what a table or view tells comes from: the server's own, where any of it is. */
+/** Where the data of a table or view comes from: the server's own, where any of it is. */
 export function sourceOf({ columns }: { readonly columns: readonly { readonly source: string }[] }): Source {
   const sources = new Set(columns.map(({ source }) => source));
   return (['relation', 'document'] as const).find((source) => sources.has(source)) ?? 'mirror';

@@ -1,5 +1,5 @@
 /**
- * From rows to the bytes of a format, piece by piece. What is to be done is plain data, so that a thread can be told; a
+ * From rows to the bytes of a format, piece by piece. What is to be done is plain data, so that a thread can be sent it; a
  * file is the pieces in their order, with what its format puts around them.
  */
 import type { ResultColumn, Row } from '../store/reading-types.ts';

@@ -22,7 +22,7 @@ export function openReading(settings: Settings, releases: Releases): ReadingStor
 
 /**
  * A process of its own that reads the mirror, for what may take longer than anybody waits: it can be stopped in the midst
- * of a statement. It opens the file that it is told, and there throws a FileError where there is none to read.
+ * of a statement. It opens the file that it is given, and there throws a FileError where there is none to read.
  */
 export function openReadingProcess(releases: Releases): ReadingProcess {
   return releases.add(new ReadingProcess(moduleBeside('../store/reading', import.meta.url)));

@@ -4,7 +4,7 @@ import type { Row } from '../store/reading-types.ts';
 interface ReadingPace {
   /** For the next reading. */
   readonly rows: () => number;
-  /** Tells what a reading gave: its rows, and how much text they are, about. */
+  /** To be called with what a reading gave: its rows, and how much text they are, about. */
   readonly add: (reading: { readonly weight: number; readonly rows: number }) => void;
 }
 
@@ -25,7 +25,7 @@ export function readingPace(most = mostRows): ReadingPace {
   };
 }
 
-/** Characters of the row, about; for formats whose bytes, compressed, do not tell. */
+/** Characters of the row, about; for formats whose bytes, compressed, do not show it. */
 export function weightOf(row: Row): number {
   let weight = 0;
   for (const cell of row) weight += typeof cell === 'string' || cell instanceof Uint8Array ? cell.length : 8;

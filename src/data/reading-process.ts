@@ -62,14 +62,14 @@ function timeIsUp(ms: number): UsageError {
   return new UsageError(
     `reading the mirror took ${durationText(ms)}, which is the limit, and the result was not whole`,
     {
-      advice: 'Raise --timeout, ask for less, or see with `admin-mirror query --explain` which tables are read whole.',
+      advice: 'Raise --timeout, select less, or see with `admin-mirror query --explain` which tables are read whole.',
     },
   );
 }
 
 function lostProcess(how: string): IncompleteError {
   return new IncompleteError(`the process that read the mirror ended before its result was whole (${how})`, {
-    advice: 'The mirror is as it was. If it was the system that ended it, memory was short: ask for less at once.',
+    advice: 'The mirror is as it was. If it was the system that ended it, memory was short: select less at once.',
   });
 }
 
@@ -93,7 +93,7 @@ export class ReadingProcess {
     const closed = Promise.all([once(child, 'close'), once(child, 'disconnect')]);
     this.#closed = closed.then(([[code, signal]]) => [code as number | null, signal as NodeJS.Signals | null]);
     this.#closed.catch(() => {});
-    // Nothing is ever written to it: it tells the process, by being open, that somebody waits for its response.
+    // Nothing is ever written to it: while it is open, the process knows that somebody waits for its response.
     child.stdin.on('error', () => {});
   }
 

@@ -5,7 +5,7 @@ import type { Timestamp } from '../model/time.ts';
 import type { Relation, Selection, Snapshot } from '../store/reading-types.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
 
-/** A table or view as the operator asks for it. */
+/** A table or view as the operator names it. */
 export interface TableRequest {
   readonly relation: string;
   /** By name and in this order; without it all columns of the data. */
@@ -61,7 +61,7 @@ function relationNamed(relations: readonly Relation[], name: string): Relation {
 
 /**
  * What the operator should know of the table as it was then; undefined where there is nothing to say. Throws a UsageError
- * where the mirror cannot tell what was then: the table has no history, or not one that reaches back so far.
+ * where the mirror does not know what was then: the table has no history, or not one that reaches back so far.
  */
 export function checkAsOf(
   snapshot: Pick<Snapshot, 'historyReach'>,

@@ -7,7 +7,7 @@ import { requireSpace } from '../store/files/disk-space.ts';
 import type { CopyContents, CopyRun, MirrorCopySource, Thoroughness } from './copy.ts';
 
 interface SnapshotRequest {
-  /** Whether what tells of people is left out. */
+  /** Whether personal data is left out. */
   readonly isAnonymous: boolean;
   readonly thoroughness: Thoroughness;
 }

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 
-/** Writes all chunks. Ends quietly, without asking for more, where the reader has gone (`| head`). */
+/** Writes all chunks. Ends quietly, without taking more, where the reader has gone (`| head`). */
 export async function writeToStream(
   stream: Writable,
   chunks: AsyncIterable<Uint8Array>,

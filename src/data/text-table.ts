@@ -49,7 +49,7 @@ export function padStart(text: string, columns: number): string {
   return ' '.repeat(Math.max(0, columns - width(text))) + text;
 }
 
-/** What is left of a column where many share a narrow terminal: enough to tell its values apart. */
+/** What is left of a column where many share a narrow terminal: enough to see that its values differ. */
 const narrowest = 10;
 
 /** Between two columns. */

@@ -38,7 +38,7 @@ export function hasRole({ state, roles: own }: Pick<Account, 'state' | 'roles'>,
 
 /**
  * Whether the person of the account did it: as the account, or as one of the accounts of the system that are bound to it, also
- * by sudo, on whatever host. In doubt it was the same person: two pairs of eyes are asked for.
+ * by sudo, on whatever host. In doubt it was the same person: two pairs of eyes are needed.
  */
 export function isSamePerson({ name, osUsers }: Pick<Account, 'name' | 'osUsers'>, actor: Actor): boolean {
   if (actor.account === name) return true;

@@ -35,13 +35,13 @@ export class FileError extends OperatorError {
   override readonly exitCode = 2;
 }
 
-/** The server refused the key: 401, or 403 for everything that was asked. */
+/** The server refused the key: 401, or 403 for everything that was requested. */
 export class KeyRefusedError extends OperatorError {
   override readonly name: string = 'KeyRefusedError';
   override readonly exitCode = 3;
 }
 
-/** The server could not be reached, or every try failed, for everything that was asked. */
+/** The server could not be reached, or every try failed, for everything that was requested. */
 export class UnreachableError extends OperatorError {
   override readonly name: string = 'UnreachableError';
   override readonly exitCode = 4;

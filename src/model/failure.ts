@@ -1,4 +1,4 @@
-/** An error on its way between threads, where it loses its class: what an operator is told of it stays. */
+/** An error on its way between threads, where it loses its class: what an operator sees of it stays. */
 import { type ExitCode, OperatorError } from './errors.ts';
 
 /** Plain data. `operator` is null for a bug. */

@@ -1,4 +1,4 @@
-/** What the operating system and SQLite say of a file, in words that tell the operator what to do. */
+/** What the operating system and SQLite say of a file, in words that say what to do. */
 import { FileError, OperatorError } from './errors.ts';
 import { UnfitFile } from './read-file.ts';
 

@@ -1,4 +1,4 @@
-/** Telling whether a text is still the one that it was, without keeping the text. */
+/** Whether a text is still the one that it was, without keeping the text. */
 import { createHash } from 'node:crypto';
 
 /**

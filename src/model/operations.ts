@@ -29,13 +29,13 @@ export interface Operation {
   readonly path: string;
   readonly summary: string;
   readonly parameters: readonly Parameter[];
-  /** Names of related records that can be asked for with the response (reading one user). */
+  /** Names of related records that can be requested with the response (reading one user). */
   readonly relations: readonly string[];
   /** True where the response is the paginated envelope. */
   readonly paginated: boolean;
   /** Rules that the reference states, in our words. */
   readonly rules: readonly string[];
-  /** Asked before it is sent, because it cannot be taken back or reaches a person. */
+  /** Needs consent before it is sent, because it cannot be taken back or reaches a person. */
   readonly confirm: boolean;
 }
 

@@ -44,7 +44,7 @@ export interface KeptOutRecord {
 
 /** A related record as a row. */
 export interface RelatedRow {
-  /** What tells the row from the parent's others: the record's id, else `#` and its place in the list. */
+  /** What distinguishes the row from the parent's others: the record's id, else `#` and its place in the list. */
   readonly key: string;
   readonly id: string | bigint | number | null;
   readonly record: string;

@@ -28,7 +28,7 @@ export interface ReadFile {
 }
 
 /**
- * All bytes of a regular file, and whose it is. A pipe that nobody writes to never answers, and a device such as /dev/zero
+ * All bytes of a regular file, and whose it is. A pipe that nobody writes to never ends, and a device such as /dev/zero
  * never ends, while a link to one looks like any file. So it is opened without waiting, looked at, and read up to the
  * limit, whatever size it claims: the files of /proc claim none, and others grow.
  * @throws UnfitFile, or what the operating system reports; `explainFileError` and `fileReason` put both into words

@@ -117,7 +117,7 @@ whose time zone days begin, is not documented. admin-mirror measures all three b
     ),
     'In `filter[is_subscribed]`, the sample value for subscribed users is 0; in `filter[is_online]`, 1 is for users online.',
     '### The envelope',
-    'Every list answers with one page of records and where it lies among the others:',
+    'Every list returns one page of records and where it lies among the others:',
     table(
       ['field', 'type', 'notes'],
       envelopeFields.map(({ name, type, note }) => [`\`${name}\``, type, note]),
@@ -127,8 +127,8 @@ whose time zone days begin, is not documented. admin-mirror measures all three b
 
 admin-mirror reads only \`data\`, \`current_page\`, \`per_page\`, \`last_page\` and \`total\`, as numbers or as text, and builds
 every address by itself: the links of some servers lose the other parameters, or begin with \`http://\` behind a proxy that
-speaks https. A page other than the one asked for is an error, because a server may answer with its first page instead.
-Beyond the last page a list is empty. The page size is what the server says, not what was asked for.`,
+speaks https. A page other than the one requested is an error, because a server may send its first page instead.
+Beyond the last page a list is empty. The page size is what the server says, not what was requested.`,
   ].join('\n\n');
 }
 
@@ -141,13 +141,13 @@ function parameterRow(parameter: Parameter): string[] {
 function operationSection(operation: Operation): string {
   const { method, path, summary, parameters, relations, paginated, rules, confirm } = operation;
   const command = `admin-mirror ${operation.resource} ${operation.command}${path.includes('{user}') ? ' <id>' : ''}`;
-  const prompts = confirm ? ' It asks before it sends.' : '';
-  const own = operation.name === 'users.auth' ? ['Answers with the user that the key belongs to.'] : [];
+  const prompts = confirm ? ' It needs consent before it sends.' : '';
+  const own = operation.name === 'users.auth' ? ['Returns the user that the key belongs to.'] : [];
   const withRelations =
     relations.length === 0
       ? []
       : [
-          `Related records come with the user where they are asked for by a parameter of their name:
+          `Related records come with the user where they are requested by a parameter of their name:
 ${code(relations)}.
 Which value the parameter takes is not documented; admin-mirror sends 1.`,
         ];
@@ -167,7 +167,7 @@ Which value the parameter takes is not documented; admin-mirror sends 1.`,
 const operationsOpening = `## Operations
 
 Parameters of writes go in the body, as JSON; \`address[city]\` is the key \`city\` of the object \`address\`. Status codes and
-bodies of answers are documented for lists alone. Whatever else a server sends is handed on as it came.`;
+bodies of responses are documented for lists alone. Whatever else a server sends is handed on as it came.`;
 
 const errors = `## Errors
 
@@ -181,7 +181,7 @@ Neither statuses nor bodies of errors are documented. Two shapes of body are rea
 | 401, 403 | ends: the key is refused; a 403 that is a web page, or that comes where the same list was given before, is tried once more | ends: the key is refused |
 | 404 | ends: no such record | the same |
 | 422 and other 4xx | ends, with the server's words | the same |
-| 429, 503 with \`Retry-After\` | waits as long as it is asked to, and tries again | ends: nothing was done |
+| 429, 503 with \`Retry-After\` | waits as long as the header says, and tries again | ends: nothing was done |
 | 408, 425, 5xx | tries again | ends: it may have been done |
 | 409 | ends, with the server's words | ends: it may have been done; of a deletion the user is read back, and where it is still there, it was refused |
 | a redirect | ends: it is never followed, since the key would go with it | 301, 307, 308 the same; else it may have been done |
@@ -189,9 +189,9 @@ Neither statuses nor bodies of errors are documented. Two shapes of body are rea
 | a broken connection, silence | tries again | ends: it may have been done |
 | 2xx that is empty, cut off or a web page | tries again | ends: it may have been done |
 | 2xx with \`"success": false\` | tries again | ends, with the server's words |
-| a body over 16 MiB | is asked for again in smaller pages | ends: it may have been done |
+| a body over 16 MiB | is requested again in smaller pages | ends: it may have been done |
 
-Bodies are read whatever they come as: compressed with gzip, deflate, br or zstd, though nothing asks for it, and with a byte
+Bodies are read whatever they come as: compressed with gzip, deflate, br or zstd, though nothing requests it, and with a byte
 order mark. \`data\` of a list may be an object whose keys are numbers.
 
 A write is sent once. "It may have been done" ends the command with exit code 8.`;
@@ -199,7 +199,7 @@ A write is sent once. "It may have been done" ends the command with exit code 8.
 const limits = `## Limits
 
 No rate limit is documented. Servers of this kind commonly allow 60 requests a minute and say so in \`X-RateLimit-Limit\`
-and \`X-RateLimit-Remaining\`; a request too many is answered with 429 and \`Retry-After\`, sometimes \`X-RateLimit-Reset\`.
+and \`X-RateLimit-Remaining\`; a request too many gets 429 and \`Retry-After\`, sometimes \`X-RateLimit-Reset\`.
 admin-mirror stays under a limit that is announced, and finds out one that is not.
 
 ## Not documented

@@ -30,7 +30,7 @@ export async function withReleases<T>(work: (releases: Releases) => T | Promise<
   try {
     result = await work(releases);
   } catch (error) {
-    // The work's own failure is the one to tell.
+    // The work's own failure is the one to throw.
     await releases.close().catch(() => {});
     throw error;
   }

@@ -326,7 +326,7 @@ export type SortDirection = (typeof sortDirections)[number];
 /** Records on a page when `paginate` is not given. */
 export const defaultPageSize = 15;
 
-/** Every field of the envelope that list operations answer with, and its type. */
+/** Every field of the envelope that list operations return, and its type. */
 export const envelopeFields = [
   { name: 'status', type: 'boolean', note: '' },
   { name: 'current_page', type: 'integer', note: '' },

@@ -146,12 +146,12 @@ const inWords =
   /(\bpass(?:word|phrase)\b(?:\s+(?:is|was|set|to|now))*\s*(?:[:=]\s*)?(?:<\w{1,6}>)?["'“‘]?)([^\s"'”’<>,;]{6,})/gi;
 
 /**
- * The text without the passwords that it tells under their name: as fields of JSON, and in sentences where what follows
- * looks made up. What has spaces in it is words about a password, as in `"password": "The password is too short."`.
+ * The text without the passwords that it gives under their name: as fields of JSON, and in sentences where what follows
+ * looks generated. What has spaces in it is words about a password, as in `"password": "The password is too short."`.
  */
 export function withoutPasswords(text: string): string {
   return withoutPasswordFields(text).replace(inWords, (whole: string, before: string, word: string) =>
-    looksMadeUp(word) && !word.startsWith(mask) ? `${before}${mask}` : whole,
+    looksGenerated(word) && !word.startsWith(mask) ? `${before}${mask}` : whole,
   );
 }
 
@@ -174,8 +174,8 @@ export function withoutPasswordFields(text: string, isRecord = false): string {
 /** A shorter value may be a word such as `none`, or a number. */
 const shortestReported = 6;
 
-/** The passwords that JSON tells under their name, whether it is whole or not. */
-export function passwordsTold(json: string): string[] {
+/** The passwords that JSON gives under their name, whether it is whole or not. */
+export function passwordsGiven(json: string): string[] {
   return [...passwordFields(withPlainLetters(json), false)].flatMap(({ value }) => {
     if (value.length < shortestReported) return [];
     try {
@@ -187,7 +187,7 @@ export function passwordsTold(json: string): string[] {
 }
 
 /** Two kinds of letters, digits and signs, where a word of a sentence has one and a capital at its beginning. */
-function looksMadeUp(word: string): boolean {
+function looksGenerated(word: string): boolean {
   const inner = word.slice(1).replace(/[.!?)]+$/, '');
   const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^\w\s.:/-]/].filter((kind) => kind.test(inner)).length;
   return kinds >= 2;

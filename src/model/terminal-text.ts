@@ -25,7 +25,7 @@ export function onOneLine(text: string): string {
 
 let word: string | undefined;
 
-/** What makes a style ours: nobody who writes data can know it. A process that styles text for this one is told. */
+/** What makes a style ours: nobody who writes data can know it. A process that styles text for this one gets it. */
 export function styleWord(): string {
   return (word ??= crypto.randomUUID());
 }

@@ -44,9 +44,9 @@ const lists = {
   sorts: choice(['kept', 'ignored', 'random'], 'sorts are kept, ignored (by id), or another order on every request'),
   sort_ties: choice(['stable', 'random'], 'equal sort values come by id, or in another order on every request'),
   unknown_keys: choice(['refuse', 'ignore'], 'filter, sort and include keys that are not known: 400, or left out'),
-  includes_refused: text('include names, separated by commas, that are answered with 400'),
-  includes_ignored: text('include names, separated by commas, that are left out of the answer'),
-  filter_errors: text('filter keys, separated by commas, that are answered with 500'),
+  includes_refused: text('include names, separated by commas, that get 400'),
+  includes_ignored: text('include names, separated by commas, that are left out of the response'),
+  filter_errors: text('filter keys, separated by commas, that get 500'),
   subscribed_filter: choice(['equal', 'inverted'], 'filter[is_subscribed]=0 finds 0, or finds 1'),
 } as const;
 
@@ -54,16 +54,16 @@ const lists = {
 const host = {
   page_breaks_over: count('records beyond which the host fails to make a page; 0: none'),
   page_breaks_bytes: count('bytes beyond which the host fails to make a body; 0: none'),
-  poisoned: text('records that make every answer with them fail, separated by commas: users:17,emails:4'),
+  poisoned: text('records that make every response with them fail, separated by commas: users:17,emails:4'),
   page_breaks_how: choice(
     ['error_500', 'error_502', 'html', 'hang', 'truncated', 'reset_middle', 'empty_body', 'says_so'],
-    'how an answer fails that the host cannot make: as the read fault of that name, or with a message and 200',
+    'how a response fails that the host cannot make: as the read fault of that name, or with a message and 200',
   ),
-  cache_seconds: amount('a cache in front gives the same answer to the same GET for so long, with Age; 0: none'),
+  cache_seconds: amount('a cache in front gives the same response to the same GET for so long, with Age; 0: none'),
   cache_obeys: flag('the cache lets requests with Cache-Control: no-cache pass', true),
   compression: choice(
     ['none', 'gzip', 'br', 'deflate', 'deflate_raw', 'zstd'],
-    'bodies come compressed, though nothing asks for it',
+    'bodies come compressed, though nothing requests it',
   ),
   byte_order_mark: flag('bodies begin with a byte order mark'),
   data_as_object: flag('data of a list is an object whose keys are numbers'),
@@ -78,16 +78,16 @@ const totals = {
   empty_lists: text('resources, separated by commas, whose lists show nothing and count 0'),
   lists_of: text('lists that show the records of another, separated by commas: users:emails'),
   same_ids: text('records that lists show under the id of another, separated by commas: users:17:18 is 17 shown as 18'),
-  missing_users: flag('every single user is answered with 404'),
+  missing_users: flag('every single user gets 404'),
 } as const;
 
 const dates = {
   date_format: choice(['both', 'iso', 'dmy'], 'how the days of a range are read: YYYY-MM-DD, DD-MM-YYYY or both'),
   date_unreadable: choice(
     ['refuse', 'error', 'ignore', 'empty'],
-    'a day that cannot be read: 422, 500, as if not asked, or no record found',
+    'a day that cannot be read: 422, 500, as if not given, or no record found',
   ),
-  date_ranges: choice(['on', 'ignored', 'error'], 'ranges work, are ignored, or are answered with 500'),
+  date_ranges: choice(['on', 'ignored', 'error'], 'ranges work, are ignored, or get 500'),
   date_end: choice(
     ['midnight', 'exclusive', 'day'],
     'a range ends with midnight at the start of its last day, just before it, or with that whole day',
@@ -108,10 +108,10 @@ const shapes = {
 } as const;
 
 const rules = {
-  refusal_status: count('status of {"success": false} answers', 422),
+  refusal_status: count('status of {"success": false} responses', 422),
   transactions: choice(
     ['shown', 'hidden'],
-    'balance transactions come with a user who is asked for with them, or never',
+    'balance transactions come with a user who is requested with them, or never',
   ),
   transactions_delay: amount("seconds of the sandbox's clock before a balance transaction is shown"),
   description_max: count('characters of a balance transaction that are kept of its description; 0: all'),
@@ -132,17 +132,17 @@ const rules = {
     'a change reaches the balance, or is recorded as a transaction and overwritten by another writer',
   ),
   delete_emails_with_user: flag("deleting a user deletes the user's emails"),
-  forbidden: text('resources (packages) or operations (users.delete), separated by commas, answered with 403'),
-  maintenance: flag('everything is answered with 503 and Retry-After'),
+  forbidden: text('resources (packages) or operations (users.delete), separated by commas, that get 403'),
+  maintenance: flag('everything gets 503 and Retry-After'),
 } as const;
 
 const limits = {
-  rate_limit: count('requests a window; more are answered with 429; 0: no limit'),
+  rate_limit: count('requests a window; more get 429; 0: no limit'),
   rate_window: amount("length of the window in seconds of the sandbox's clock", 60),
-  rate_headers: flag('answers carry X-RateLimit-Limit and X-RateLimit-Remaining', true),
+  rate_headers: flag('responses carry X-RateLimit-Limit and X-RateLimit-Remaining', true),
   retry_after: choice(['seconds', 'date', 'none'], 'how Retry-After is written on 429 and 503'),
-  retry_after_seconds: count('the wait that 503 and a drawn 429 ask for', 1),
-  latency: amount('milliseconds before each answer'),
+  retry_after_seconds: count('the wait that 503 and a drawn 429 name', 1),
+  latency: amount('milliseconds before each response'),
   latency_jitter: amount('up to so many milliseconds more'),
 } as const;
 
@@ -152,7 +152,7 @@ const churn = {
   churn_deletes: amount('records that go before each list request, on average'),
   churn_backdated: probability('a record that appears has its created_at in the past'),
   churn_limit: count('changes after which the data is quiet; 0: never'),
-  quiet_days: text('days without new records in the made-up data, as 2025-12-20..2026-01-10; only at the start'),
+  quiet_days: text('days without new records in the seed data, as 2025-12-20..2026-01-10; only at the start'),
   ties: probability('a new record has the created_at of the one before it', 0.02),
 } as const;
 

@@ -1,4 +1,4 @@
-/** When the made-up records were created: more of them lately, on working days and in the evening. */
+/** When the seed records were created: more of them lately, on working days and in the evening. */
 import { UsageError } from '../model/errors.ts';
 import { addDays, type Day, dayMs, dayOf, hourMs, minuteMs, parseDay, startOfDay, timestampOf } from '../model/time.ts';
 import type { Behaviour } from './behaviour.ts';

@@ -1,4 +1,4 @@
-/** Changes of the data that nobody asked for: what other people do to a server while a client reads it. */
+/** Changes of the data at random: what other people do to a server while a client reads it. */
 import type { ResourceName } from '../model/resources.ts';
 import { dayMs, timestampOf } from '../model/time.ts';
 import { type Behaviour, defaultBehaviour } from './behaviour.ts';
@@ -12,7 +12,7 @@ export type Chaos = (typeof chaosNames)[number];
 /** What each is for, as the command line's help says it. */
 export const chaosMeanings: Readonly<Record<Chaos, string>> = {
   calm: 'no faults, quiet data, everything by the reference',
-  rough: 'a few of every hundred answers fail in some way, values change their form; the data stays quiet',
+  rough: 'a few of every hundred responses fail in some way, values change their form; the data stays quiet',
   storm: 'more of it, with a rate limit, hangs, shifted days and data that changes under the reader',
 };
 

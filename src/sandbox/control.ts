@@ -37,11 +37,11 @@ export interface SandboxControl {
   dump(resource: ResourceName): JsonRecord[];
   count(resource: ResourceName): number;
   get(resource: ResourceName, id: number): JsonRecord | undefined;
-  /** Adds a record; what is not given is made up. */
+  /** Adds a record; what is not given is generated. */
   insert(resource: ResourceName, fields?: JsonRecord): JsonRecord;
   /** Changes some fields, and `updated_at` with them. */
   update(resource: ResourceName, id: number, fields: JsonRecord): JsonRecord;
-  /** Takes a record away without asking the API's rules; false where there is none. */
+  /** Takes a record away without the API's rules; false where there is none. */
   remove(resource: ResourceName, id: number): boolean;
   /** Related records of a user or a package, oldest first. */
   related(parent: Parent, id: number, kind: string): JsonRecord[];
@@ -185,7 +185,7 @@ function refusalOf({ headers }: FastifyRequest, url: string, key: string): { sta
 }
 
 /**
- * Adds `/control/…` to the server, for requests with that key. What it refuses, it answers with 400 and the reason.
+ * Adds `/control/…` to the server, for requests with that key. What it refuses, it returns 400 and the reason.
  */
 export function addControlRoutes(
   app: FastifyInstance,

@@ -1,9 +1,9 @@
-/** Changes of records beside the API: what churn does, and what a test asks for. */
+/** Changes of records beside the API: what churn does, and what a test sets. */
 import { UsageError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { mailHosts, people } from './random.ts';
-import { htmlMessage, madeCoupon, sender } from './made-emails.ts';
-import { madePackage } from './made-packages.ts';
+import { htmlMessage, seedCoupon, sender } from './seed-emails.ts';
+import { seedPackage } from './seed-packages.ts';
 import { emptyRecord } from './records.ts';
 import type { JsonRecord } from './envelope.ts';
 import type { SandboxState } from './state.ts';
@@ -34,9 +34,9 @@ function plausible(state: SandboxState, resource: ResourceName, id: number, at: 
     case 'users':
       return { ...plausibleUser(state, id), last_seen_at: at, last_login_at: at };
     case 'packages':
-      return madePackage(state.churn.word(), id, at, at);
+      return seedPackage(state.churn.word(), id, at, at);
     case 'coupons':
-      return madeCoupon(state.churn.word(), id, { created: Date.parse(at), createdAt: at, updatedAt: at }, 0);
+      return seedCoupon(state.churn.word(), id, { created: Date.parse(at), createdAt: at, updatedAt: at }, 0);
     case 'emails': {
       const user = state.tables.users.from(1 + state.churn.below(state.tables.users.lastId())) ?? {};
       return {
@@ -51,7 +51,7 @@ function plausible(state: SandboxState, resource: ResourceName, id: number, at: 
   }
 }
 
-/** Adds a record; what is not given is made up. Gives it back whole. Throws UsageError where the id is taken. */
+/** Adds a record; what is not given is generated. Gives it back whole. Throws UsageError where the id is taken. */
 export function insertRecord(state: SandboxState, resource: ResourceName, fields: JsonRecord): JsonRecord {
   const table = state.tables[resource];
   const id = typeof fields['id'] === 'number' ? fields['id'] : table.nextId();

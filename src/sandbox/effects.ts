@@ -79,7 +79,7 @@ function half(response: Response): Buffer {
   return body.subarray(0, Math.floor(body.length / 2));
 }
 
-/** Answers a fault that comes before the operation. */
+/** Sends a fault that comes before the operation. */
 export function failBefore(state: SandboxState, reply: FastifyReply, fault: Fault): void {
   const wait = retryAfter(state, state.behaviour.retry_after_seconds);
   if (fault === 'error_500') return sendJson(reply, 500, toJson({ message: 'Server Error' }));
@@ -94,12 +94,12 @@ export function failBefore(state: SandboxState, reply: FastifyReply, fault: Faul
     return undefined;
   }
   if (fault === 'reset_before') return reset(reply);
-  // What is left never answers; the connection is closed with the sandbox, or by a client that has had enough.
+  // What is left never responds; the connection is closed with the sandbox, or by a client that has had enough.
   reply.hijack();
   return undefined;
 }
 
-/** Answers a fault that comes after the operation, whose own answer would have been `answer`. */
+/** Sends a fault that comes after the operation, in the place of its response. */
 export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault, response: Response): void {
   switch (fault) {
     case 'reset_middle':

@@ -1,4 +1,4 @@
-/** Decides which request fails and how: faults that a test asks for one by one, then those that are drawn. */
+/** Decides which request fails and how: faults that a test sets one by one, then those that are drawn. */
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { HttpMethod } from '../model/operations.ts';
@@ -9,41 +9,41 @@ import type { JsonRecord } from './envelope.ts';
 
 /** Faults of responses to GET. */
 export const readFaults = {
-  error_500: 'answers 500 with a JSON message and a debug trace',
-  error_502: 'answers 502 with a JSON message',
-  error_503: 'answers 503 with Retry-After',
-  too_many: 'answers 429 with Retry-After although no limit was reached',
-  html: 'answers with an HTML page of a proxy in front (see html_status, html_content_type)',
+  error_500: 'responds 500 with a JSON message and a debug trace',
+  error_502: 'responds 502 with a JSON message',
+  error_503: 'responds 503 with Retry-After',
+  too_many: 'responds 429 with Retry-After although no limit was reached',
+  html: 'responds with an HTML page of a proxy in front (see html_status, html_content_type)',
   reset_before: 'resets the connection before the first byte',
   reset_middle: 'resets the connection in the middle of the body',
-  truncated: 'cuts the JSON short in a well-framed answer',
-  hang: 'never answers',
-  empty_body: 'answers 200 without a body',
-  empty_list: 'answers 200 with an empty list and a total of 0 (lists only)',
-  redirect: 'answers 302 to another host (see redirect_to)',
-  oversized: 'answers with a body of oversized_bytes',
+  truncated: 'cuts the JSON short in a well-framed response',
+  hang: 'never responds',
+  empty_body: 'responds 200 without a body',
+  empty_list: 'responds 200 with an empty list and a total of 0 (lists only)',
+  redirect: 'responds 302 to another host (see redirect_to)',
+  oversized: 'responds with a body of oversized_bytes',
 } as const;
 
 /** Faults of responses to POST, PUT and DELETE. Those that begin with `commit_` happen after the write was made. */
 export const writeFaults = {
-  error_500: 'answers 500, nothing was written',
-  error_502: 'answers 502, nothing was written',
-  error_503: 'answers 503 with Retry-After, nothing was written',
-  too_many: 'answers 429 with Retry-After, nothing was written',
-  html: 'answers with an HTML page of a proxy in front, nothing was written',
+  error_500: 'responds 500, nothing was written',
+  error_502: 'responds 502, nothing was written',
+  error_503: 'responds 503 with Retry-After, nothing was written',
+  too_many: 'responds 429 with Retry-After, nothing was written',
+  html: 'responds with an HTML page of a proxy in front, nothing was written',
   reset_before: 'resets the connection, nothing was written',
-  hang: 'never answers, nothing was written',
-  redirect: 'answers 302 to another host, nothing was written',
-  lost: 'answers that it was done, nothing was written',
+  hang: 'never responds, nothing was written',
+  redirect: 'responds 302 to another host, nothing was written',
+  lost: 'responds that it was done, nothing was written',
   commit_reset: 'writes, then resets the connection before the first byte',
-  commit_500: 'writes, then answers 500',
-  commit_html: 'writes, then answers with an HTML page of a proxy in front',
-  commit_truncated: 'writes, then cuts the JSON of the answer short',
-  commit_empty: 'writes, then answers 200 without a body',
-  commit_hang: 'writes, then never answers',
-  commit_refused: 'writes, then answers that it failed ({"success": false})',
-  commit_429: 'writes, then answers 429 with Retry-After',
-  commit_503: 'writes, then answers 503 with Retry-After',
+  commit_500: 'writes, then responds 500',
+  commit_html: 'writes, then responds with an HTML page of a proxy in front',
+  commit_truncated: 'writes, then cuts the JSON of the response short',
+  commit_empty: 'writes, then responds 200 without a body',
+  commit_hang: 'writes, then never responds',
+  commit_refused: 'writes, then responds that it failed ({"success": false})',
+  commit_429: 'writes, then responds 429 with Retry-After',
+  commit_503: 'writes, then responds 503 with Retry-After',
   commit_late: 'resets the connection, and writes late_commit_ms afterwards',
   commit_twice: 'writes twice, as a proxy that replays the request would',
 } as const;
@@ -81,7 +81,7 @@ export function withLargeId(text: string): string {
   return text.replace(/"id":(\d+)/, (_, id: string) => `"id":${BigInt(id) + largeIds}`);
 }
 
-/** The id behind one that was asked for. */
+/** The id behind one that was requested. */
 export function requestedId(id: string, behaviour: Behaviour): string {
   return behaviour.large_ids && /^\d{16,19}$/.test(id) ? String(BigInt(id) - largeIds) : id;
 }
@@ -184,12 +184,12 @@ export class Faults {
     this.#chance = chance;
   }
 
-  /** Asks for exact faults. They come before any that is drawn, in the order in which they were asked for. */
+  /** Sets exact faults. They come before any that is drawn, in the order in which they were set. */
   script(faults: readonly ScriptedFault[]): void {
     this.#pending.push(...faults.map(checked));
   }
 
-  /** Takes back the faults that have been asked for and not come yet. */
+  /** Takes back the faults that were set and have not come yet. */
   clear(): void {
     this.#pending = [];
   }

@@ -16,7 +16,7 @@ export class LateWrites {
     try {
       write?.();
     } catch {
-      // Nobody is left to be told that the write was refused.
+      // Nobody is left to hear that the write was refused.
     }
   }
 

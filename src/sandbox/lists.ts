@@ -205,7 +205,7 @@ function wholeNumber(value: unknown): number | undefined {
   return typeof value === 'string' && /^-?\d{1,15}$/.test(value.trim()) ? Number(value) : undefined;
 }
 
-/** Records on a page, by the request and the switches; -1 asks for all of them. */
+/** Records on a page, by the request and the switches; -1 means all of them. */
 function pageSize(state: SandboxState, query: Query, total: number): number {
   const { page_max: most, page_over: over } = state.behaviour;
   const requested = wholeNumber(query['paginate']);
@@ -252,7 +252,7 @@ function relationValue(state: SandboxState, resource: Resource, record: JsonReco
   return state.tables.users.get(record['user_id'] as number) ?? null;
 }
 
-/** Some servers of the family never give some records, whoever asks and however. */
+/** Some servers of the family never give some records, whatever the request. */
 function isShown(state: SandboxState, name: string): boolean {
   if (wordsOf(state.behaviour.includes_ignored).includes(name)) return false;
   return name !== 'balance_transactions' || state.behaviour.transactions === 'shown';
@@ -266,7 +266,7 @@ function shownTransactions(state: SandboxState, value: unknown): unknown {
   return (value as JsonRecord[]).filter((record) => Date.parse(String(record['created_at'])) <= until);
 }
 
-/** One record as it is served: its fields with their faults, then what was asked for with it. */
+/** One record as it is served: its fields with their faults, then what was requested with it. */
 export function servedRecord(
   state: SandboxState,
   resource: Resource,
@@ -323,10 +323,10 @@ function underSameId(text: string, { name }: Resource, { same_ids: same }: Behav
   });
 }
 
-/** Answers a list request. Throws Refusal where the query breaks a rule. */
+/** Handles a list request. Throws Refusal where the query breaks a rule. */
 export function responseList(state: SandboxState, requested: Resource, query: Query): Response {
   const resource = shownIn(requested, state.behaviour);
-  // What another list is requested by, this one may not know.
+  // This list may not know the keys of another one.
   const lenient = resource === requested ? {} : ({ unknown_keys: 'ignore' } as const);
   const table = state.tables[resource.name];
   const behaviour = { ...state.behaviour, ...lenient };

@@ -156,7 +156,7 @@ export function mix(a: number, b: number): number {
   return (h ^ (h >>> 16)) >>> 0;
 }
 
-/** A 32-bit number for a text, to tell the streams of different purposes apart. */
+/** A 32-bit number for a text, to keep the streams of different purposes apart. */
 export function textHash(text: string): number {
   let h = 0x811c9dc5;
   for (let at = 0; at < text.length; at += 1) h = Math.imul(h ^ text.charCodeAt(at), 0x01000193);
@@ -171,7 +171,7 @@ export class Random {
     this.#state = seed | 0;
   }
 
-  /** Starts again from another seed, without a new object: generating millions of records asks for it. */
+  /** Starts again from another seed, without a new object: for millions of records. */
   restart(seed: number): void {
     this.#state = seed | 0;
   }

@@ -50,7 +50,7 @@ export class Ledger {
 /** The values of a statement's placeholders. */
 export type SqlValue = string | number | bigint | null;
 
-/** Statements and counts kept: more than the tests ask for, less than a stranger could fill the memory with. */
+/** Statements and counts kept: more than the tests need, less than a stranger could fill the memory with. */
 const mostKept = 1_000;
 
 export class RecordTable {

@@ -1,4 +1,4 @@
-/** Answers that refuse, in the shapes of the API's family: one class, and a maker for each kind. */
+/** Responses that refuse, in the shapes of the API's family: one class, and a maker for each kind. */
 import type { JsonRecord } from './envelope.ts';
 
 /** Thrown by whatever handles a request; the server turns it into the response. */

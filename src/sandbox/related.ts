@@ -1,8 +1,8 @@
-/** Related records: the made-up ones and those written since, by parent and kind. */
+/** Related records: those of the seed and those written since, by parent and kind. */
 import type { RecordTable } from './records.ts';
 import type { Db } from './schema.ts';
-import { madePackagePart } from './made-packages.ts';
-import { firstUserOf, madeOrder, madeUserParts, type MadeWorld, mostOrders, orderCount } from './made-user-parts.ts';
+import { seedPackagePart } from './seed-packages.ts';
+import { firstUserOf, seedOrder, seedUserParts, type SeedWorld, mostOrders, orderCount } from './seed-user-parts.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 
 export type Parent = 'users' | 'packages';
@@ -15,7 +15,7 @@ const mostPackageOrders = 1_000;
 
 const place = 'parent = ? AND kind = ? AND parent_id = ?';
 
-/** Prepared once: a page of includes asks a thousand times. */
+/** Prepared once: a page of includes runs it a thousand times. */
 function statementsOf(db: Db) {
   return {
     list: db.prepare<[Parent, string, number], string>(`SELECT body FROM related WHERE ${place} ORDER BY id`).pluck(),
@@ -35,11 +35,11 @@ function statementsOf(db: Db) {
 
 export class Related {
   readonly #statements: ReturnType<typeof statementsOf>;
-  readonly #world: MadeWorld;
+  readonly #world: SeedWorld;
   readonly #users: RecordTable;
   readonly #emails: RecordTable;
 
-  constructor(db: Db, world: MadeWorld, users: RecordTable, emails: RecordTable) {
+  constructor(db: Db, world: SeedWorld, users: RecordTable, emails: RecordTable) {
     this.#statements = statementsOf(db);
     this.#world = world;
     this.#users = users;
@@ -55,7 +55,7 @@ export class Related {
         if (orders.length >= mostPackageOrders) return orders;
         if (orderCount(world, user) <= at) continue;
         const record = this.#users.get(user);
-        if (record !== undefined) orders.push(madeOrder(world, ownerOf(record), at));
+        if (record !== undefined) orders.push(seedOrder(world, ownerOf(record), at));
       }
     }
     return orders;
@@ -69,9 +69,9 @@ export class Related {
     }
     const written = this.#statements.list.all(parent, kind, id).map(fromJson);
     if (this.#statements.isReplaced.get(parent, kind, id) !== undefined) return written;
-    if (parent === 'users') return [...madeUserParts(kind, this.#world, ownerOf(record)), ...written];
+    if (parent === 'users') return [...seedUserParts(kind, this.#world, ownerOf(record)), ...written];
     if (kind === 'orders') return [...this.#packageOrders(id), ...written];
-    const made = madePackagePart(kind, this.#world.seed, record);
+    const made = seedPackagePart(kind, this.#world.seed, record);
     return [...(Array.isArray(made) ? (made as JsonRecord[]) : made === null ? [] : [made as JsonRecord]), ...written];
   }
 
@@ -85,13 +85,13 @@ export class Related {
   /** Adds a record of that kind and gives it back with its id. */
   add(parent: Parent, id: number, kind: string, body: JsonRecord): JsonRecord {
     const { lastInsertRowid: row } = this.#statements.add.run(parent, kind, id);
-    // Far from the ids of what was made up.
+    // Far from the ids of the seed.
     const whole = { id: 9_000_000_000 + Number(row), ...body };
     this.#statements.fill.run(toJson(whole), row);
     return whole;
   }
 
-  /** Puts exactly these records in the place of all of that kind, the made-up ones included. */
+  /** Puts exactly these records in the place of all of that kind, those of the seed included. */
   replace(parent: Parent, id: number, kind: string, bodies: readonly JsonRecord[]): void {
     this.#statements.remove.run(parent, kind, id);
     this.#statements.replace.run(parent, kind, id);

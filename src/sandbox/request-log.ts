@@ -1,4 +1,4 @@
-/** What was asked of the sandbox, and what became of it. */
+/** The requests of the sandbox, and how each ended. */
 import type { OperationName } from '../model/operations.ts';
 import { retryAfter } from './effects.ts';
 import type { Fault } from './faults.ts';
@@ -42,7 +42,7 @@ export interface LoggedRequest {
   readonly operation: OperationName | null;
   readonly accept: string | null;
   readonly contentType: string | null;
-  /** Null until it is answered, and for ever where the connection was reset or left hanging. */
+  /** Null until it has a response, and for ever where the connection was reset or left hanging. */
   status: number | null;
   fault: Fault | null;
 }
@@ -52,7 +52,7 @@ export interface RequestCounts {
   readonly byOperation: Readonly<Record<string, number>>;
   readonly byStatus: Readonly<Record<string, number>>;
   readonly faults: Readonly<Record<string, number>>;
-  /** The most requests that were being answered at the same time. */
+  /** The most requests that were under way at the same time. */
   readonly mostAtOnce: number;
   /** The last requests, oldest first. */
   readonly recent: readonly LoggedRequest[];
@@ -95,7 +95,7 @@ export class RequestLog {
     addOne(this.#byStatus, String(status));
   }
 
-  /** The connection is done with, answered or not. */
+  /** The connection is done with, with a response or without. */
   end(): void {
     this.#open -= 1;
   }

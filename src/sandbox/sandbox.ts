@@ -1,4 +1,4 @@
-/** The Administration API itself, whole, on this machine: made-up data behind real HTTP, and switches for every fault. */
+/** The Administration API itself, whole, on this machine: seed data behind real HTTP, and switches for every fault. */
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import type { FastifyInstance } from 'fastify';
 import { UsageError } from '../model/errors.ts';
@@ -10,7 +10,7 @@ import { addControlRoutes, createControl, type SandboxControl } from './control.
 import { Faults } from './faults.ts';
 import { LateWrites } from './late-writes.ts';
 import { Ledger, RecordTable } from './records.ts';
-import type { MadeWorld } from './made-user-parts.ts';
+import type { SeedWorld } from './seed-user-parts.ts';
 import { mix, Random, textHash } from './random.ts';
 import { RateLimit, RequestLog } from './request-log.ts';
 import { Related } from './related.ts';
@@ -33,7 +33,7 @@ export interface SandboxOptions {
   readonly file?: string;
   /** 0, the default, takes any free one. */
   readonly port?: number;
-  /** The key to be asked for; made from the seed where it is not given. */
+  /** The key that it takes; made from the seed where it is not given. */
   readonly key?: string;
   /** The key of the control routes, 128 random bits or more; where it is not given, there are none. */
   readonly controlKey?: string;
@@ -60,7 +60,7 @@ export interface Sandbox {
   close(): Promise<void>;
 }
 
-/** What the command line starts with when it is not told otherwise. */
+/** What the command line starts with by default. */
 const sandboxDefaults = { seed: 7, users: 1_000, packages: 40, emails: 3_000, coupons: 60 } as const;
 
 /** The key of a sandbox that was not given one. */
@@ -82,11 +82,11 @@ function clockOf(now: SandboxOptions['now']): SandboxClock {
 function checkedCount(name: string, value: number | undefined, fallback: number): number {
   const count = value ?? fallback;
   if (Number.isInteger(count) && count >= 0) return count;
-  throw new UsageError(`the sandbox was asked for ${String(value)} ${name}, which is not a whole number from 0`);
+  throw new UsageError(`the sandbox cannot have ${String(value)} ${name}, which is not a whole number from 0`);
 }
 
-/** What was made up in this database, so that related records can follow from it. */
-function worldOf(db: Db): MadeWorld {
+/** The seed of this database, so that related records can follow from it. */
+function worldOf(db: Db): SeedWorld {
   const number = (name: string): number => Number(readMeta(db, name) ?? 0);
   return { seed: number('seed'), users: number('users'), packages: number('packages'), now: number('now') };
 }

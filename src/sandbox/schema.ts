@@ -30,7 +30,7 @@ const walkIndexes = [
   'CREATE INDEX IF NOT EXISTS coupons_walk ON coupons (created_at)',
 ];
 
-/** Columns that are looked up by value; each gets its index when it is first asked for. */
+/** Columns that are looked up by value; each gets its index when it is first used. */
 export const lookedUp: Readonly<Record<ResourceName, readonly string[]>> = {
   users: ['username', 'email'],
   packages: [],
@@ -138,7 +138,7 @@ function checkOurs(db: Db, file: string): void {
   }
   if (db.pragma('user_version', { simple: true }) !== schemaVersion) {
     throw new FileError(`the sandbox cannot use ${file}: another version of the sandbox made it`, {
-      advice: 'Delete the file (its data is made up) or name another one with --file.',
+      advice: 'Delete the file (it has only seed data) or name another one with --file.',
     });
   }
 }
@@ -152,7 +152,7 @@ export function openDatabase(file: string): Db {
     db.pragma('locking_mode = EXCLUSIVE');
     checkOurs(db, file);
     db.pragma('journal_mode = WAL');
-    // Made-up data need not survive a power cut, and waiting for the disk would only slow the tests.
+    // Seed data need not survive a power cut, and waiting for the disk would only slow the tests.
     db.pragma('synchronous = OFF');
     db.pragma('cache_size = -131072');
     db.exec('BEGIN IMMEDIATE; COMMIT');

@@ -1,10 +1,10 @@
-/** Fills a fresh database with made-up data. */
+/** Fills a fresh database with seed data. */
 import { setImmediate } from 'node:timers/promises';
 import { dayMs, minuteMs } from '../model/time.ts';
 import { Calendar, stamp } from './calendar.ts';
-import { balanceOf, madeChanges } from './made-user-parts.ts';
-import { madeCoupon, madeEmail } from './made-emails.ts';
-import { madePackage, spreadTimes } from './made-packages.ts';
+import { balanceOf, seedChanges } from './seed-user-parts.ts';
+import { seedCoupon, seedEmail } from './seed-emails.ts';
+import { seedPackage, spreadTimes } from './seed-packages.ts';
 import { mailHosts, mix, people, Random, textHash } from './random.ts';
 import { createIndexes, type Db, writeMeta } from './schema.ts';
 import { type JsonRecord, toJson, toJsonText } from './envelope.ts';
@@ -32,7 +32,7 @@ const slots: Names[] = people.flatMap((each) => {
 
 const userStream = textHash('users');
 
-interface MadeUser {
+interface SeedUser {
   readonly id: number;
   readonly body: string;
   readonly createdAt: string;
@@ -108,7 +108,7 @@ class UserMaker {
   }
 
   /** The next user. */
-  next(): MadeUser {
+  next(): SeedUser {
     const id = this.#made + 1;
     const random = this.#random;
     random.restart(mix(this.#seed ^ userStream, id));
@@ -128,7 +128,7 @@ class UserMaker {
       ? `{"theme":"${random.chance(0.6) ? 'dark' : 'light'}","referrer":"${random.chance(0.5) ? 'search' : 'friend'}"}`
       : 'null';
     const verified = random.chance(0.12) ? 'null' : `"${stamp(created + random.below(6 * 60 * minuteMs))}"`;
-    const cents = balanceOf(madeChanges(this.#changes, this.#seed, id));
+    const cents = balanceOf(seedChanges(this.#changes, this.#seed, id));
     const body =
       `{"id":${id},"username":"${username}","email":"${email}","first_name":${names.first[first] ?? '""'}` +
       `,"last_name":${names.last[last] ?? '""'},"status":"${statusOf(random.fraction())}","balance":${cents / 100}` +
@@ -195,7 +195,7 @@ async function seedEmails(db: Db, plan: SeedPlan, calendar: Calendar, signal: Ab
     const userId = 1 + receivers.below(known);
     const times = spreadTimes(calendar, plan.now, receivers, id, plan.emails);
     const user = { id: userId, email: address.get(userId) ?? '' };
-    insert.run(id, madeEmail(random, plan.seed, id, user, times, plan.now), times.createdAt, userId);
+    insert.run(id, seedEmail(random, plan.seed, id, user, times, plan.now), times.createdAt, userId);
   });
 }
 
@@ -214,7 +214,7 @@ async function seedPackages(
   const insert = simpleInsert(db, 'packages');
   await inBatches(db, plan.packages, signal, (id) => {
     const times = spreadTimes(calendar, plan.now, random, id, plan.packages);
-    insert(madePackage(plan.seed, id, times.createdAt, times.updatedAt));
+    insert(seedPackage(plan.seed, id, times.createdAt, times.updatedAt));
   });
 }
 
@@ -222,7 +222,7 @@ async function seedCoupons(db: Db, plan: SeedPlan, calendar: Calendar, signal: A
   const random = new Random(plan.seed ^ textHash('coupon times'));
   const insert = simpleInsert(db, 'coupons');
   await inBatches(db, plan.coupons, signal, (id) => {
-    insert(madeCoupon(plan.seed, id, spreadTimes(calendar, plan.now, random, id, plan.coupons), plan.packages));
+    insert(seedCoupon(plan.seed, id, spreadTimes(calendar, plan.now, random, id, plan.coupons), plan.packages));
   });
 }
 
@@ -230,7 +230,7 @@ async function seedCoupons(db: Db, plan: SeedPlan, calendar: Calendar, signal: A
 export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal): Promise<void> {
   const calendar = new Calendar(plan.now, plan.quiet);
   await seedUsers(db, plan, calendar, signal);
-  // The emails ask for addresses by id, which is the table's own key; no index is needed yet.
+  // The emails look addresses up by id, which is the table's own key; no index is needed yet.
   await seedEmails(db, plan, calendar, signal);
   await seedPackages(db, plan, calendar, signal);
   await seedCoupons(db, plan, calendar, signal);

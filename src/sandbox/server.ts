@@ -51,7 +51,7 @@ function breaks({ behaviour }: SandboxState, { resource, method, paginated }: Op
   );
 }
 
-/** Sends what operations answer, as far as the host can make it, and as it comes through what stands in front. */
+/** Sends what operations return, as far as the host can make it, and as it comes through what stands in front. */
 class Host {
   readonly #kept = new Map<string, Kept>();
 
@@ -136,7 +136,7 @@ function keyOwner(state: SandboxState): JsonRecord {
   return owner;
 }
 
-/** Does the operation and answers. Throws Refusal where it may not be done. */
+/** Does the operation and gives its response. Throws Refusal where it may not be done. */
 function responseOperation(state: SandboxState, name: OperationName, request: OperationRequest): Response {
   const found = (): JsonRecord => userOf(state, request.user);
   const done = (body: string, status = 200): Response => ({ status, body });

@@ -26,7 +26,7 @@ export interface SandboxState {
   url: string;
 }
 
-/** What a handler answers; the body is JSON already. */
+/** What a handler returns; the body is JSON already. */
 export interface Response {
   readonly status: number;
   readonly body: string | Buffer;

@@ -4,7 +4,7 @@ import { type Operation, operationOf, type Parameter } from '../model/operations
 import type { ResourceName } from '../model/resources.ts';
 import { timestampOf } from '../model/time.ts';
 import { requestedId } from './faults.ts';
-import { htmlMessage, sender } from './made-emails.ts';
+import { htmlMessage, sender } from './seed-emails.ts';
 import { mix, textHash } from './random.ts';
 import { invalid, notFound, refused } from './refusal.ts';
 import type { JsonRecord } from './envelope.ts';
@@ -228,7 +228,7 @@ export function updateUser(state: SandboxState, user: JsonRecord, body: JsonReco
 }
 
 /** Why the user may not be deleted without force. */
-function hindrances(state: SandboxState, user: JsonRecord): string[] {
+function obstacles(state: SandboxState, user: JsonRecord): string[] {
   const orders = state.related.list('users', user, 'orders');
   const open = orders.filter((order) => order['status'] === 'active' || order['status'] === 'suspended').length;
   const punishments = state.related.list('users', user, 'punishments').length;
@@ -260,7 +260,7 @@ export function removeUser(state: SandboxState, id: number): boolean {
 export function deleteUser(state: SandboxState, user: JsonRecord, body: JsonRecord): void {
   refuseProblems(problemsOf(operationOf('users.delete'), body));
   const force = yesOf(body, 'force');
-  const reasons = force ? [] : hindrances(state, user);
+  const reasons = force ? [] : obstacles(state, user);
   if (reasons.length > 0) throw refused(state.behaviour.refusal_status, reasons);
   const id = user['id'] as number;
   removeUser(state, id);

@@ -1,5 +1,5 @@
 /**
- * What a job of each kind may be told, and the command line that comes of it. The names are those of the flags, with `_`
+ * What a job of each kind may be given, and the command line that comes of it. The names are those of the flags, with `_`
  * for `-`, so that whoever knows the command knows the job.
  */
 import type { JobKind } from '../model/job.ts';

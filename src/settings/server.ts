@@ -24,11 +24,11 @@ export function serverOf(settings: Settings): Server {
 export function baseUrlOf(settings: Settings): string {
   if (settings.api.baseUrl !== undefined) return settings.api.baseUrl;
   if (settings.profile !== undefined) {
-    throw new UsageError(`no base address is set for the profile ${settings.profile}, so there is no server to ask`, {
+    throw new UsageError(`no base address is set for the profile ${settings.profile}`, {
       advice: `Write it into the profile as api.base_url, or set ${profileVariable('api.base_url', settings.profile)}.`,
     });
   }
-  throw new UsageError('no base address is set, so there is no server to ask', {
+  throw new UsageError('no base address is set', {
     advice:
       'Give --base-url, or set ADMIN_MIRROR_BASE_URL (in the environment or in .env), ' +
       'or api.base_url in config/admin-mirror.yaml.',

@@ -173,17 +173,20 @@ function jobsWritten(file: ConfigFile | undefined, profile: FileProfile | undefi
 /** Fewer could be found out by trying. */
 const leastToken = 16;
 
-/** Whoever can ask about health learns how many users there are and what fails. */
+/** Whoever can read the health learns how many users there are and what fails. */
 function tokenProblem({ worker: { listen, token } }: Settings): UsageError | undefined {
   const advice =
     'Set ADMIN_MIRROR_WORKER_TOKEN to at least 16 random characters, or listen on 127.0.0.1 alone; ' +
-    'whoever asks sends it as "Authorization: Bearer …".';
+    'a client sends it as "Authorization: Bearer …".';
   const { length } = token?.reveal() ?? '';
   if (token !== undefined && length < leastToken) return new UsageError('worker.token is too short', { advice });
   if (token !== undefined || listen === undefined || isLoopback(listen.host)) return undefined;
-  return new UsageError(`worker.listen is ${listen.host}, where others than this machine can ask, and wants a token`, {
-    advice,
-  });
+  return new UsageError(
+    `worker.listen is ${listen.host}, where others than this machine can connect, and wants a token`,
+    {
+      advice,
+    },
+  );
 }
 
 /** A log must not be written into the file of the key. */
@@ -280,7 +283,7 @@ function settingsOf(
     /** Which of the servers of the config file this is; undefined where it has no profiles. */
     profile: values.profile,
     api: Object.freeze({
-      /** Without its last slash. `serverOf` asks for it, and for the key, of which it also looks into the file. */
+      /** Without its last slash. `serverOf` requires it, and the key, of which it also looks into the file. */
       baseUrl: values['api.base_url'],
       key: values['api.key'],
       /** The key stands in a `.env` that other users can read. */

@@ -61,7 +61,7 @@ function wholeOf(value: unknown): bigint | undefined {
 
 function realCell(value: unknown): Converted {
   if (typeof value === 'number') return { cell: value };
-  // Beyond 2^53 a reader cannot tell which whole number a double was.
+  // Beyond 2^53 a double does not show which whole number it was.
   if (typeof value === 'bigint') return stray(value);
   if (typeof value === 'string' && canonicalDecimal.test(value)) {
     const digits = value.replace(/[-.]/g, '').replace(/^0+/, '');

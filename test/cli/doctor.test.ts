@@ -47,7 +47,7 @@ describe('doctor', () => {
     expect(answer.ok).toBe(true);
     expect(of('base address')).toBe(`ok: ${sandbox.url} (environment ADMIN_MIRROR_BASE_URL)`);
     expect(of('key')).toMatch(/^ok: \*\*\*\*.{4} \(environment ADMIN_MIRROR_API_KEY\)$/);
-    expect(of('server')).toMatch(/^ok: .* answers in \d+ ms$/);
+    expect(of('server')).toMatch(/^ok: .* responds in \d+ ms$/);
     expect(of('key on the server')).toMatch(/^ok: accepted/);
     expect(of('users list')).toMatch(/^ok: pages of 1000, sorts kept, date ranges in YYYY-MM-DD/);
     for (const resource of ['packages', 'emails', 'coupons']) expect(of(`${resource} list`)).toMatch(/^ok: pages of/);

@@ -66,10 +66,10 @@ describe('init without a terminal', () => {
     expect(existsSync(join(folder, 'data/mirror.db'))).toBe(true);
   });
 
-  test('says what is missing, and that nobody can be asked', async () => {
+  test('says what is missing, and that there is no terminal', async () => {
     const alone = await invoke(['init']);
     expect(alone.code).toBe(2);
-    expect(alone.stderr).toMatch(/nobody can be asked here[^]*--yes, --base-url URL and one of --key-file/);
+    expect(alone.stderr).toMatch(/there is no terminal here[^]*--yes, --base-url URL and one of --key-file/);
     expect((await invoke(['init', '--yes'])).stderr).toMatch(/no base address was given[^]*--base-url/);
     expect((await invoke(given())).stderr).toMatch(/no key was given[^]*--key-file FILE/);
     const noKey = await invoke([...given(), '--key-file', 'k']);
@@ -187,7 +187,7 @@ describe('init on a terminal', () => {
         ['Where shall the key come from', enter],
         ['Which file', enter],
         ['The key, to be written to secrets/api-key', `wrong-key-0123${enter}`],
-        ['Answer anew', enter],
+        ['Try again', enter],
         ['Where is the server', enter],
         ['Where shall the key come from', enter],
         ['Which file', enter],

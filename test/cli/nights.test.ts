@@ -78,7 +78,7 @@ describe('doctor', () => {
 
   test('says that nobody gets alerts, and which address or program could not be reached', async () => {
     const { doctor, folder } = folderWith(job('run: sync'));
-    expect(await doctor()).toMatch(/warn +alerts +nobody is told when a job fails/);
+    expect(await doctor()).toMatch(/warn +alerts +nobody hears when a job fails/);
     const gone = `http://127.0.0.1:${await freePort()}/secret`;
     const told = await doctor({ ADMIN_MIRROR_ALERTS_WEBHOOK: gone, ADMIN_MIRROR_ALERTS_COMMAND: 'no-such-program' });
     expect(told).toMatch(/fail +webhook +127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)\n +Check alerts\.webhook/);

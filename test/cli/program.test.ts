@@ -21,10 +21,10 @@ function rows(act: Act): CommandRow[] {
   };
   return [
     { name: 'work', group: groups.mirror, summary: 'do it', load: () => Promise.resolve({ define }) },
-    { name: 'rest', group: groups.answers, summary: 'do nothing', load: () => Promise.reject(new Error('loaded')) },
+    { name: 'rest', group: groups.query, summary: 'do nothing', load: () => Promise.reject(new Error('loaded')) },
     {
       name: 'dig',
-      group: groups.answers,
+      group: groups.query,
       summary: 'hidden',
       hidden: true,
       load: () => Promise.resolve({ define() {} }),
@@ -145,7 +145,7 @@ describe('the help', () => {
       expect(code).toBe(0);
       expect(stderr).toBe('');
       expect(stdout).toMatch(
-        /Keep the mirror:\n {2}work.*do it\n\nAsk the mirror:\n {2}rest.*do nothing\n\nSettings and/,
+        /Keep the mirror:\n {2}work.*do it\n\nQuery the mirror:\n {2}rest.*do nothing\n\nSettings and/,
       );
       expect(stdout).not.toContain('dig');
     },

@@ -77,7 +77,7 @@ describe('status', () => {
     expect(stdout).toContain(
       '\n  users     values of another type, kept as they came: balance (string served for number)\n',
     );
-    expect(stdout).toMatch(/\nsurprises, newest first\n.* users deletions_refused /);
+    expect(stdout).toMatch(/\nevents, newest first\n.* users deletions_refused /);
     expect(stdout).not.toMatch(/missing_field/);
   });
 

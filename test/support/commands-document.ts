@@ -21,7 +21,7 @@ const head = `# Commands
 
 In a clone you type \`npx admin-mirror …\`; once the package is installed, \`admin-mirror …\`. Standard output carries the
 result alone. Progress, logs and questions go to standard error. With \`--json\`, the result is one JSON document.
-The commands under "Ask and change the server" are the operations of the API: [api.md](api.md).
+The commands under "Read and change the server" are the operations of the API: [api.md](api.md).
 
 ## Exit codes
 

@@ -4,7 +4,7 @@ import { chaosMeanings, chaosNames } from '../../src/sandbox/churn.ts';
 
 const head = `# The sandbox
 
-The whole Administration API on this machine, with made-up data: every path, field, filter, sort, range and rule of
+The whole Administration API on this machine, with seed data: every path, field, filter, sort, range and rule of
 [api.md](api.md), behind real HTTP on 127.0.0.1. The demo and the tests use it, and so can you.
 
 \`\`\`sh
@@ -40,8 +40,8 @@ curl -s -X POST http://127.0.0.1:8123/control/records/users -H "$control" -H 'Co
 | \`GET /control/switches\`, \`GET\` and \`PUT /control/behaviour\` | the switches; how they stand; sets some |
 | \`PUT /control/chaos\` | sets every switch as a preset has it |
 | \`GET\` and \`POST /control/clock\` | the time; sets it (\`now\`, \`frozen\`) or moves it (\`advance\`, in ms) |
-| \`POST /control/records/{resource}\` | adds a record; what is not given is made up |
-| \`GET\`, \`PUT\` and \`DELETE /control/records/{resource}/{id}\` | one record: shows, changes, takes away, without asking the API's rules |
+| \`POST /control/records/{resource}\` | adds a record; what is not given is generated |
+| \`GET\`, \`PUT\` and \`DELETE /control/records/{resource}/{id}\` | one record: shows, changes, takes away, without the API's rules |
 | \`GET\` and \`PUT /control/related/{resource}/{id}/{kind}\` | the related records of a user or a package |
 | \`POST /control/churn/{resource}\` | makes changes at random |
 | \`POST\` and \`DELETE /control/faults\` | exact faults for the next requests that match; takes them back |

@@ -134,7 +134,7 @@ export function checkSettings(reading: SettingsReading, folder: string): Check[]
   const there = value !== null && existsSync(resolve(folder, String(value)));
   const problems = reading.problems.map((problem) => failed('settings', problem));
   return [
-    // One that was asked for and is not there is among the problems.
+    // One that was named and is not there is among the problems.
     ...(value === null ? [none] : there ? [ok('config file', String(value))] : []),
     ...profileChecks(reading),
     ...(problems.length > 0 ? problems : [ok('settings', 'every value is understood')]),
@@ -237,7 +237,7 @@ function summary(all: number, spoilt: number, idle: readonly { readonly off: rea
   return `${all - spoilt - idle.length} of ${all} can be run; for ${idle.length} more: ${switchOn([...tables.values()])}`;
 }
 
-/** Whether there are enough people for what the policy asks for. Throws nothing but bugs. */
+/** Whether there are enough people for the policy. Throws nothing but bugs. */
 export async function checkApproval(settings: Settings): Promise<Check[]> {
   const policies = Object.entries(settings.bulk.approval);
   if (policies.length === 0) return [];

@@ -20,7 +20,7 @@ import { checkFolder } from './local-checks.ts';
 import { checkCertificate } from './server-checks.ts';
 import { openReports } from '../../data/open.ts';
 
-/** Every check; each is told by the name of the job or setting that it is about. */
+/** Every check; each has the name of the job or setting that it is about. */
 export async function checkNights(context: CliContext, settings: Settings, network: Network): Promise<Check[]> {
   const { folder, environment } = context;
   const { alerts, log, backup, jobs } = settings;
@@ -41,7 +41,7 @@ export async function checkNights(context: CliContext, settings: Settings, netwo
     ...alerted.flat(),
     ...checkCommand(alerts.command, folder, environment['PATH'] ?? ''),
     ...(jobs.length > 0 && alerts.webhook === undefined && alerts.command === undefined
-      ? [warn('alerts', 'nobody is told when a job fails', 'Set alerts.webhook or alerts.command.')]
+      ? [warn('alerts', 'nobody hears when a job fails', 'Set alerts.webhook or alerts.command.')]
       : []),
   ];
 }

@@ -27,7 +27,7 @@ const maxBodyBytes = 4 * 1024 * 1024;
 
 interface ServerToCheck {
   readonly baseUrl: string;
-  /** undefined: whether the server is there can still be told. */
+  /** undefined: whether the server is there can still be checked. */
   readonly key: Secret | undefined;
   readonly timeoutMs: number;
   readonly network: Network;
@@ -37,11 +37,11 @@ interface ServerToCheck {
 
 interface ServerChecks {
   readonly checks: readonly Check[];
-  /** Whether more can be asked with this key. */
+  /** Whether more can be read with this key. */
   readonly usable: boolean;
 }
 
-/** Asks for the user that owns the key. Throws only where the signal was aborted. */
+/** Requests the user that owns the key. Throws only where the signal was aborted. */
 export async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
   const http = openHttp({
     baseUrl: server.baseUrl,
@@ -55,7 +55,7 @@ export async function checkServer(server: ServerToCheck): Promise<ServerChecks> 
   const { method, path } = operationOf('users.auth');
   const name: RequestName = { request: `${method} ${http.address}${path}`, redact: http.redact };
   let certificate: PeerCertificate | undefined;
-  // The only way to the connection: undici tells of it, whether it goes through a proxy or not.
+  // The only way to the connection: undici announces it, whether it goes through a proxy or not.
   const onConnected = (message: unknown): void => {
     const { socket } = message as { readonly socket: unknown };
     if (socket instanceof TLSSocket) certificate = socket.getPeerCertificate();
@@ -73,7 +73,7 @@ export async function checkServer(server: ServerToCheck): Promise<ServerChecks> 
       advice,
       cause: error,
     });
-    return { checks: [failed('server', unreachable), skipped('key on the server', 'not asked')], usable: false };
+    return { checks: [failed('server', unreachable), skipped('key on the server', 'not requested')], usable: false };
   } finally {
     unsubscribe('undici:client:connected', onConnected);
     await http.close();
@@ -81,13 +81,13 @@ export async function checkServer(server: ServerToCheck): Promise<ServerChecks> 
 }
 
 function judgeServer(response: HttpResponse, server: ServerToCheck, name: RequestName): ServerChecks {
-  const reached = ok('server', `${server.baseUrl} answers in ${Math.round(response.milliseconds)} ms`);
+  const reached = ok('server', `${server.baseUrl} responds in ${Math.round(response.milliseconds)} ms`);
   const key = checkResponse(response, server, name);
   // Without a key that was accepted, a limit or a clock may be those of something in front of the server.
   const about =
     key.state === 'fail' ? [] : [...checkClock(response, server.clock), ...checkRate(response, server.clock)];
   const there = key.exitCode === 4 ? { ...key, name: 'server' } : key;
-  const first = there.name === 'server' ? [there, skipped('key on the server', 'not asked')] : [reached, there];
+  const first = there.name === 'server' ? [there, skipped('key on the server', 'not requested')] : [reached, there];
   return { checks: [...first, ...about], usable: server.key !== undefined && key.state !== 'fail' };
 }
 
@@ -116,7 +116,7 @@ export function checkCertificate(name: string, certificate: PeerCertificate | un
   if (Number.isNaN(until)) return [];
   const left = Math.floor((until - clock.now()) / dayMs);
   const found = `valid until ${new Date(until).toISOString().slice(0, 10)}, ${counted(left, 'day')} more`;
-  return [left > renewalDays ? ok(name, found) : warn(name, found, 'Renew it, or ask whoever runs the server to.')];
+  return [left > renewalDays ? ok(name, found) : warn(name, found, 'Renew it, or have whoever runs the server do it.')];
 }
 
 /** What the response looks like is not documented: a user, or one inside `data` or `user`. */
@@ -129,7 +129,7 @@ function ownerOf(body: unknown): string {
 
 function checkClock(response: HttpResponse, clock: Clock): Check[] {
   const theirs = serverTimeOf(response.headers);
-  if (theirs === undefined) return [ok('clock', 'the server does not tell its time')];
+  if (theirs === undefined) return [ok('clock', 'the server sends no time')];
   const difference = theirs - clock.now();
   if (Math.abs(difference) <= largestDifferenceMs) return [ok('clock', 'the two clocks agree')];
   const side = difference > 0 ? 'ahead of' : 'behind';
@@ -194,7 +194,7 @@ export async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   return { checks: [...reported, ...checks], capabilities, measured };
 }
 
-/** What is on record, once the list has answered: the key may not see it any more. */
+/** What is on record, once the list was given: the key may not see it any more. */
 async function storedOne(
   { client, stored, signal }: ListsToCheck,
   resource: ResourceName,

@@ -31,7 +31,7 @@ export interface ChartAxis {
   readonly places: readonly { readonly label: string; readonly at: number | null }[];
 }
 
-/** More bars than this cannot be told apart, more points cannot be seen; colours for more series cannot be either. */
+/** More bars or series than this look alike, and more points cannot be seen. */
 export const mostRows: Readonly<Record<ChartKind, number>> = { bar: 200, line: 20_000 };
 const mostSeries = 7;
 

@@ -47,7 +47,7 @@ const page = { width: 880, height: 480, margin: 28 } as const;
 const textSize = 13;
 const ink = { text: '#1f2933', soft: '#52606d', grid: '#e4e7eb', axis: '#9aa5b1' } as const;
 
-/** Told apart by people who see no red, no green or no blue: the colours of Okabe and Ito, without the pale yellow. */
+/** Distinct for people who see no red, no green or no blue: the colours of Okabe and Ito, without the pale yellow. */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'] as const;
 
 /** Lines differ in their dashes too, for a print without colours. */
@@ -148,7 +148,7 @@ export function placeScale(
   return { scale, marks: marks.map((at) => ({ at, label: timeLabel(at, marks) })) };
 }
 
-/** As much of the time as tells the marks apart. */
+/** As much of the time as makes the marks differ. */
 function timeLabel(at: number, marks: readonly number[]): string {
   const text = timestampOf(at);
   const all = (holds: (text: string) => boolean): boolean => marks.every((mark) => holds(timestampOf(mark)));

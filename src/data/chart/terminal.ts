@@ -78,7 +78,7 @@ export function* chartText(chart: Chart, room: TerminalRoom): Generator<string> 
     yield* bars(chart, { ...room, columns });
     return;
   }
-  // Under each other and each by its own scale: none hides another, and no colour has to tell them apart.
+  // Under each other and each by its own scale: none hides another, and no colour has to distinguish them.
   const height = Math.max(4, Math.min(14, Math.floor((room.rows - 3) / chart.series.length) - 4));
   for (const series of chart.series) {
     yield '';

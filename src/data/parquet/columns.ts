@@ -53,7 +53,7 @@ function decimal(cell: Exclude<Cell, null>, places: number): Fitted {
   if (typeof cell !== 'number' || !(Math.abs(cell) < Number(end))) return stray;
   const factor = 10 ** places;
   const steps = Math.round(cell * factor);
-  // Below 2^53 steps a number of JavaScript tells each from the next.
+  // Below 2^53 steps numbers of JavaScript are exact.
   const value = Number.isSafeInteger(steps) ? BigInt(steps) : BigInt(cell.toFixed(places).replace('.', ''));
   const back = Number.isSafeInteger(steps) ? steps / factor : Number(cell.toFixed(places));
   return { value, isWhole: back === cell };

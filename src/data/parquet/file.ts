@@ -60,7 +60,7 @@ function warningsOf({ columns }: RowSource, types: readonly ColumnType[], strays
 
 type ColumnChunk = RowGroup['columns'][number];
 
-/** The group as it is told of so many bytes further on. */
+/** The group as it lies so many bytes further on. */
 function moved(group: RowGroup, by: bigint): RowGroup {
   return { ...group, columns: group.columns.map((chunk) => movedChunk(chunk, by)) };
 }

@@ -1,4 +1,4 @@
-/** Whether a report is what its header says: the doctor's questions. */
+/** Whether a report is what its header says: for the doctor. */
 import SqliteDatabase from 'better-sqlite3';
 import type { Report } from './reports.ts';
 import { missingNeeds } from './run.ts';
@@ -45,9 +45,7 @@ export function checkReport(report: Report, mirror: Snapshot | undefined, blank:
     const declared = report.parameters.map(({ name }) => name);
     return {
       problems: [
-        ...without(facts.parameters, declared).map(
-          (name) => `the SQL asks for :${name}, which the header does not declare`,
-        ),
+        ...without(facts.parameters, declared).map((name) => `the SQL has :${name}, which the header does not declare`),
         ...without(declared, facts.parameters).map((name) => `the parameter ${name} is declared and nowhere used`),
         ...columnProblems(
           report.columns.map(({ name }) => name),

@@ -58,7 +58,7 @@ interface ReportHeader {
   readonly parameters: readonly ReportParameter[];
   readonly columns: readonly ReportColumn[];
   readonly needs: readonly ReportNeed[];
-  /** What the numbers rest on, told at each run; `{name}` stands for the value of a parameter. */
+  /** What the numbers rest on, printed at each run; `{name}` stands for the value of a parameter. */
   readonly assumptions: readonly string[];
   readonly chart: ReportChart | null;
 }

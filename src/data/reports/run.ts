@@ -215,7 +215,7 @@ export interface ReportRequest {
 }
 
 /**
- * The rows of the report. Throws a UsageError where the mirror lacks a table that it needs, or cannot tell what was
+ * The rows of the report. Throws a UsageError where the mirror lacks a table that it needs, or does not know what was
  * there at the requested time.
  */
 export function reportRows(

@@ -1,14 +1,14 @@
 /**
- * What hangs on a made-up user: orders, payments, devices and the rest. None of it is stored; it follows from the
+ * What hangs on a seed user: orders, payments, devices and the rest. None of it is stored; it follows from the
  * seed and the user's id, so millions of users cost nothing until somebody looks.
  */
 import { dayMs } from '../model/time.ts';
 import { stamp } from './calendar.ts';
-import { categories, monthlyCents } from './made-packages.ts';
+import { categories, monthlyCents } from './seed-packages.ts';
 import { mix, people, Random, textHash } from './random.ts';
 import type { JsonRecord } from './envelope.ts';
 
-interface MadeChange {
+interface SeedChange {
   readonly result: '+' | '-';
   readonly cents: number;
   readonly description: string;
@@ -20,14 +20,14 @@ const balanceStream = textHash('balance');
 
 const credits = ['Balance top-up', 'Refund of an invoice', 'Affiliate commission', 'Goodwill credit'] as const;
 const debits = ['Payment of an invoice', 'Renewal of a service', 'Upgrade of a service'] as const;
-const none: readonly MadeChange[] = [];
+const none: readonly SeedChange[] = [];
 
 /** The changes of the user's balance before anybody wrote to it. `random` is only borrowed. */
-export function madeChanges(random: Random, seed: number, userId: number): readonly MadeChange[] {
+export function seedChanges(random: Random, seed: number, userId: number): readonly SeedChange[] {
   random.restart(mix(seed ^ balanceStream, userId));
   if (random.chance(0.55)) return none;
   const count = 1 + random.below(4);
-  const changes: MadeChange[] = [];
+  const changes: SeedChange[] = [];
   let balance = 0;
   for (let at = 0; at < count; at += 1) {
     const position = (at + random.fraction()) / count;
@@ -49,22 +49,22 @@ export function madeChanges(random: Random, seed: number, userId: number): reado
 }
 
 /** What they add up to, in cents. */
-export function balanceOf(changes: readonly MadeChange[]): number {
+export function balanceOf(changes: readonly SeedChange[]): number {
   let cents = 0;
   for (const each of changes) cents += each.result === '+' ? each.cents : -each.cents;
   return cents;
 }
 
-export interface MadeWorld {
+export interface SeedWorld {
   readonly seed: number;
-  /** Users and packages that were made up; ids beyond them were written later. */
+  /** Users and packages of the seed; ids beyond them were written later. */
   readonly users: number;
   readonly packages: number;
   /** The moment of the seeding. */
   readonly now: number;
 }
 
-/** The user whose parts are asked for. */
+/** The user whose parts are requested. */
 interface PartOwner {
   readonly id: number;
   readonly createdAt: string;
@@ -78,27 +78,27 @@ export const mostOrders = 3;
 /** Spreads a user's orders over the packages. */
 const packageStep = 7;
 
-function randomFor(world: MadeWorld, purpose: string, id: number): Random {
+function randomFor(world: SeedWorld, purpose: string, id: number): Random {
   return new Random(mix(world.seed ^ textHash(purpose), id));
 }
 
-export function orderCount(world: MadeWorld, userId: number): number {
+export function orderCount(world: SeedWorld, userId: number): number {
   return orderCounts[mix(world.seed ^ orderStream, userId) & 7] ?? 0;
 }
 
 /** The package of a user's order; `usersOfPackage` is its inverse. */
-function packageOf(world: MadeWorld, userId: number, at: number): number {
+function packageOf(world: SeedWorld, userId: number, at: number): number {
   return ((userId + at * packageStep + (world.seed % world.packages) + world.packages) % world.packages) + 1;
 }
 
 /** The first user whose order number `at` is of that package; every `world.packages`th user after is the next. */
-export function firstUserOf(world: MadeWorld, packageId: number, at: number): number {
+export function firstUserOf(world: SeedWorld, packageId: number, at: number): number {
   const wanted = packageId - 1 - at * packageStep - (world.seed % world.packages);
   const first = ((wanted % world.packages) + world.packages) % world.packages;
   return first === 0 ? world.packages : first;
 }
 
-function moment(world: MadeWorld, owner: PartOwner, position: number): string {
+function moment(world: SeedWorld, owner: PartOwner, position: number): string {
   const created = Date.parse(owner.createdAt);
   return stamp(created + Math.max(0, world.now - created) * position);
 }
@@ -110,7 +110,7 @@ function orderStatus(draw: number): string {
 }
 
 /** One order of the user, counted from 0. */
-export function madeOrder(world: MadeWorld, owner: PartOwner, at: number): JsonRecord {
+export function seedOrder(world: SeedWorld, owner: PartOwner, at: number): JsonRecord {
   const random = randomFor(world, 'order', owner.id * mostOrders + at);
   const packageId = packageOf(world, owner.id, at);
   const category = categories[(packageId - 1) % categories.length];
@@ -143,10 +143,10 @@ function uuid(random: Random): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-function payments(world: MadeWorld, owner: PartOwner): JsonRecord[] {
+function payments(world: SeedWorld, owner: PartOwner): JsonRecord[] {
   const list: JsonRecord[] = [];
   for (let at = 0; at < orderCount(world, owner.id); at += 1) {
-    const order = madeOrder(world, owner, at);
+    const order = seedOrder(world, owner, at);
     const random = randomFor(world, 'payment', order['id'] as number);
     const price = order['price'] as { price: number };
     const driver = random.pick(['stripe', 'paypal', 'balance'] as const);
@@ -173,9 +173,9 @@ function payments(world: MadeWorld, owner: PartOwner): JsonRecord[] {
   return list;
 }
 
-function transactions(world: MadeWorld, owner: PartOwner): JsonRecord[] {
+function transactions(world: SeedWorld, owner: PartOwner): JsonRecord[] {
   let cents = 0;
-  return madeChanges(new Random(0), world.seed, owner.id).map((change, at) => {
+  return seedChanges(new Random(0), world.seed, owner.id).map((change, at) => {
     const before = cents;
     cents += change.result === '+' ? change.cents : -change.cents;
     const createdAt = moment(world, owner, change.position);
@@ -205,7 +205,7 @@ function address(random: Random): string {
 }
 
 function several(
-  world: MadeWorld,
+  world: SeedWorld,
   owner: PartOwner,
   purpose: string,
   counts: readonly number[],
@@ -222,7 +222,7 @@ function several(
 const streets = ['Main Street', 'Station Road', 'Rue de la Paix', 'Gartenweg', 'Calle Mayor', 'Rua Augusta'] as const;
 const cities = ['Springfield', 'Lyon', 'Köln', 'Sevilla', 'Porto', 'Utrecht', 'Gdańsk'] as const;
 
-function addressRecord(world: MadeWorld, owner: PartOwner): JsonRecord[] {
+function addressRecord(world: SeedWorld, owner: PartOwner): JsonRecord[] {
   return several(world, owner, 'address', [0, 1, 1], (random) => ({
     company_name: random.chance(0.2) ? `${random.pick(cities)} Software` : null,
     street: `${random.pick(streets)} ${1 + random.below(180)}`,
@@ -234,8 +234,8 @@ function addressRecord(world: MadeWorld, owner: PartOwner): JsonRecord[] {
   }));
 }
 
-/** The made-up parts of that kind, oldest first; a user written later has none. */
-export function madeUserParts(kind: string, world: MadeWorld, owner: PartOwner): JsonRecord[] {
+/** The seed parts of that kind, oldest first; a user written later has none. */
+export function seedUserParts(kind: string, world: SeedWorld, owner: PartOwner): JsonRecord[] {
   if (owner.id > world.users) return [];
   const many = (counts: readonly number[], make: (random: Random, at: number) => JsonRecord): JsonRecord[] =>
     several(world, owner, kind, counts, make);
@@ -244,7 +244,7 @@ export function madeUserParts(kind: string, world: MadeWorld, owner: PartOwner):
       return transactions(world, owner);
     case 'orders': {
       if (world.packages === 0) return [];
-      return Array.from({ length: orderCount(world, owner.id) }, (_, at) => madeOrder(world, owner, at));
+      return Array.from({ length: orderCount(world, owner.id) }, (_, at) => seedOrder(world, owner, at));
     }
     case 'payments':
       return world.packages === 0 ? [] : payments(world, owner);

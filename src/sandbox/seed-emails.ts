@@ -1,4 +1,4 @@
-/** Made-up messages to users, as JSON text ready to be stored. */
+/** Seed messages to users, as JSON text ready to be stored. */
 import { dayMs, hourMs } from '../model/time.ts';
 import { stamp } from './calendar.ts';
 import { mix, Random, textHash } from './random.ts';
@@ -22,7 +22,7 @@ const uses = [1, 10, 50, 100, 500, 1_000] as const;
 const notes = ['Newsletter', 'Partner campaign', 'Given by support after an outage', 'Trade fair – spring'] as const;
 
 /** The coupon of that number, counted from 1. */
-export function madeCoupon(
+export function seedCoupon(
   seed: number,
   id: number,
   times: { created: number; createdAt: string; updatedAt: string },
@@ -142,7 +142,7 @@ export function htmlMessage(text: string): string {
 }
 
 /** The message of that number, counted from 1; `user` is whom it went to. */
-export function madeEmail(
+export function seedEmail(
   random: Random,
   seed: number,
   id: number,

@@ -17,7 +17,7 @@ const hasType: Readonly<Record<FieldType, (value: unknown) => boolean>> = {
   any: (value) => value !== undefined,
 };
 
-describe('made-up data', () => {
+describe('seed data', () => {
   test('is the same for the same seed, and other data for another', async () => {
     const [one, two, other] = [await startSandbox(), await startSandbox(), await startSandbox({ seed: 8 })];
     for (const resource of resourceNames) {

@@ -1,4 +1,4 @@
-/** Made-up packages and the parts that hang on them. */
+/** Seed packages and the parts that hang on them. */
 import type { Calendar } from './calendar.ts';
 import { stamp } from './calendar.ts';
 import { mix, Random, textHash } from './random.ts';
@@ -77,7 +77,7 @@ function dataOf(random: Random, category: Category, size: number): unknown {
 }
 
 /** The package of that number, counted from 1; `position` says when it was created. */
-export function madePackage(seed: number, id: number, createdAt: string, updatedAt: string): JsonRecord {
+export function seedPackage(seed: number, id: number, createdAt: string, updatedAt: string): JsonRecord {
   const random = new Random(mix(seed ^ packageStream, id));
   const category = categories[(id - 1) % categories.length] as Category;
   const turn = Math.floor((id - 1) / categories.length);
@@ -131,7 +131,7 @@ export function monthlyCents(seed: number, packageId: number): number {
 }
 
 /** Parts of a package by the name of the include, but for its orders, which belong to users. */
-export function madePackagePart(kind: string, seed: number, record: JsonRecord): unknown {
+export function seedPackagePart(kind: string, seed: number, record: JsonRecord): unknown {
   const id = record['id'] as number;
   const stamps = { created_at: record['created_at'], updated_at: record['updated_at'] };
   const category = categories.find((each) => each.id === record['category_id']);

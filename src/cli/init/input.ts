@@ -1,4 +1,4 @@
-/** What `init` is to set up: from flags and the environment, or by asking. */
+/** What `init` is to set up: from flags and the environment, or from prompts. */
 import { closeSync, existsSync, fchmodSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { CliContext } from '../context.ts';
@@ -27,11 +27,11 @@ export interface Questions {
 
 export async function openQuestions(context: CliContext): Promise<Questions> {
   const { confirm, isCancel, password, select, text } = await import('@clack/prompts');
-  async function answered<T>(ask: (terminal: Terminal) => Promise<T>): Promise<Exclude<T, symbol>> {
-    const answer = await onTerminal(context, ask);
+  async function prompted<T>(prompt: (terminal: Terminal) => Promise<T>): Promise<Exclude<T, symbol>> {
+    const given = await onTerminal(context, prompt);
     context.signal.throwIfAborted();
-    if (isCancel(answer)) throw new InterruptedError('SIGINT');
-    return answer as Exclude<T, symbol>;
+    if (isCancel(given)) throw new InterruptedError('SIGINT');
+    return given as Exclude<T, symbol>;
   }
   return {
     address: async (initial, insecureHttp) => {
@@ -39,10 +39,10 @@ export async function openQuestions(context: CliContext): Promise<Questions> {
       const validate = (given = '') => problemOf(() => checkedAddress(given, insecureHttp));
       const start =
         initial === undefined ? { placeholder: 'https://panel.example.com' } : { initialValue: harmless(initial) };
-      return checkedAddress(await answered((on) => text({ ...on, message, validate, ...start })), insecureHttp);
+      return checkedAddress(await prompted((on) => text({ ...on, message, validate, ...start })), insecureHttp);
     },
     keySource: (initial) =>
-      answered((on) =>
+      prompted((on) =>
         select<KeySource['kind']>({
           ...on,
           message: 'Where shall the key come from?',
@@ -55,7 +55,7 @@ export async function openQuestions(context: CliContext): Promise<Questions> {
         }),
       ),
     words: (message, initial) =>
-      answered((on) =>
+      prompted((on) =>
         text({
           ...on,
           message,
@@ -65,13 +65,13 @@ export async function openQuestions(context: CliContext): Promise<Questions> {
       ),
     key: async (message) => {
       const validate = (given = '') => problemOf(() => typedKey(given));
-      return typedKey(await answered((on) => password({ ...on, message, validate })));
+      return typedKey(await prompted((on) => password({ ...on, message, validate })));
     },
-    yes: (message, initial) => answered((on) => confirm({ ...on, message, initialValue: initial })),
+    yes: (message, initial) => prompted((on) => confirm({ ...on, message, initialValue: initial })),
   };
 }
 
-/** What is wrong with an answer, for the one who gave it. */
+/** What is wrong with what was typed. */
 function problemOf(read: () => unknown): string | undefined {
   try {
     read();
@@ -150,7 +150,7 @@ export interface InitFlags {
   readonly sync?: boolean;
 }
 
-export interface Answers {
+export interface InitInput {
   readonly baseUrl: string;
   readonly source: KeySource;
   /** undefined: it is not known here, and cannot be tried. */
@@ -159,7 +159,7 @@ export interface Answers {
   readonly isNew: boolean;
 }
 
-interface Asked {
+interface Input {
   readonly context: CliContext;
   readonly flags: InitFlags;
   readonly profile: string | undefined;
@@ -172,25 +172,25 @@ function sourceOf({ keyFile, keyEnv, keyCredential }: InitFlags): KeySource | un
 }
 
 /** The key of the variable, in the environment or `.env`; undefined where it is not set. */
-function keyInEnvironment({ context, profile }: Asked): Secret | undefined {
+function keyInEnvironment({ context, profile }: Input): Secret | undefined {
   if (profile === undefined) return context.reading().rest.api.key;
   const text = context.environment[keyVariable(profile)]?.trim() ?? '';
   return text === '' ? undefined : typedKey(text);
 }
 
-/** Without a question: everything must have been given. Throws a UsageError that says what is missing. */
-export async function givenAnswers(asked: Asked): Promise<Answers> {
-  const { context, flags, profile } = asked;
-  const { baseUrl: given, insecureHttp } = addressGiven(asked);
+/** Without prompts: everything must have been given. Throws a UsageError that says what is missing. */
+export async function givenInput(input: Input): Promise<InitInput> {
+  const { context, flags, profile } = input;
+  const { baseUrl: given, insecureHttp } = addressGiven(input);
   if (given === undefined) {
-    throw new UsageError('no base address was given, and nobody is asked', { advice: 'Add --base-url.' });
+    throw new UsageError('no base address was given', { advice: 'Add --base-url.' });
   }
   const baseUrl = checkedAddress(given, insecureHttp);
-  const there = keyInEnvironment(asked);
+  const there = keyInEnvironment(input);
   const source = sourceOf(flags) ?? (there === undefined ? undefined : { kind: 'environment' as const });
   if (source === undefined) {
     const advice = `Add --key-file FILE or --key-credential NAME, or set ${keyVariable(profile)}.`;
-    throw new UsageError('no key was given, and nobody is asked', { advice });
+    throw new UsageError('no key was given', { advice });
   }
   const found = source.kind === 'file' ? keyIn(context.folder, source.file) : undefined;
   if (found !== undefined) return { baseUrl, source, key: found, isNew: false };
@@ -204,7 +204,7 @@ export async function givenAnswers(asked: Asked): Promise<Answers> {
 }
 
 /** The address of a flag or a variable, where there is one. */
-function addressGiven({ context, profile }: Asked): { baseUrl: string | undefined; insecureHttp: boolean } {
+function addressGiven({ context, profile }: Input): { baseUrl: string | undefined; insecureHttp: boolean } {
   const { readings, rest } = context.reading();
   const { value, origin } = readings.find(({ setting }) => setting.key === 'api.base_url') ?? {
     value: null,
@@ -215,27 +215,31 @@ function addressGiven({ context, profile }: Asked): { baseUrl: string | undefine
   return { baseUrl: counts && value !== null ? String(value) : undefined, insecureHttp: rest.api.insecureHttp };
 }
 
-/** By asking; what was given, or answered before, is offered. */
-export async function askedAnswers(asked: Asked, questions: Questions, before: Answers | undefined): Promise<Answers> {
-  const { context, flags, profile } = asked;
-  const { baseUrl: given, insecureHttp } = addressGiven(asked);
+/** From prompts; what was given before is offered. */
+export async function promptedInput(
+  input: Input,
+  questions: Questions,
+  before: InitInput | undefined,
+): Promise<InitInput> {
+  const { context, flags, profile } = input;
+  const { baseUrl: given, insecureHttp } = addressGiven(input);
   const baseUrl = await questions.address(before?.baseUrl ?? given, insecureHttp);
-  // What did not work is asked for again.
+  // What did not work is prompted for again.
   const flagged = before === undefined ? sourceOf(flags) : undefined;
   const kind = flagged?.kind ?? (await questions.keySource(before?.source.kind ?? 'file'));
-  const source = flagged ?? (await sourceAsked(kind, questions, profile, before?.source));
+  const source = flagged ?? (await promptedSource(kind, questions, profile, before?.source));
   if (source.kind === 'file') {
     const found = keyIn(context.folder, source.file);
     if (found !== undefined) return { baseUrl, source, key: found, isNew: false };
     const key = await questions.key(`The key, to be written to ${source.file}`);
     return { baseUrl, source, key, isNew: true };
   }
-  const there = source.kind === 'environment' && before === undefined ? keyInEnvironment(asked) : undefined;
+  const there = source.kind === 'environment' && before === undefined ? keyInEnvironment(input) : undefined;
   const key = there ?? (await questions.key('The key, to try it now; it is not kept'));
   return { baseUrl, source, key, isNew: false };
 }
 
-async function sourceAsked(
+async function promptedSource(
   kind: KeySource['kind'],
   questions: Questions,
   profile: string | undefined,

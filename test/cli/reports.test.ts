@@ -239,9 +239,7 @@ describe('the doctor', () => {
     expect(of('no-header.sql')).toMatch(/^fail: the header has no title; .*no needs$/);
     expect(of('more-columns.sql')).toMatch(/^fail: the SQL gives the column email, which the header does not declare/);
     expect(of('no-parameter.sql')).toMatch(/^fail: the parameter language is declared and nowhere used/);
-    expect(of('strange-parameter.sql')).toMatch(
-      /^fail: the SQL has :lang, .*; the parameter language is declared/,
-    );
+    expect(of('strange-parameter.sql')).toMatch(/^fail: the SQL has :lang, .*; the parameter language is declared/);
     expect(of('strange-column.sql')).toMatch(/^fail: SQLite refused the SQL: no such column: nobody/);
     expect(of('writes.sql')).toMatch(/^fail: only statements that read/);
     expect(of('two.sql')).toMatch(/^fail: the SQL holds more than one statement/);

@@ -39,6 +39,8 @@ export default defineConfig({
       { extends: true, test: { name: 'own process', include: ownProcess, exclude } },
     ],
     pool: 'forks',
+    // The provider of sign-ins warns of what only a test does.
+    onConsoleLog: (text) => !text.includes('oidc-provider '),
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // What is waited for comes; only how soon depends on how busy the machine is.

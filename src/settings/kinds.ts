@@ -42,6 +42,7 @@ export function expectedOf(key: SettingKey): string {
     proxy: 'the address of a proxy, such as http://proxy.example.com:3128',
     hosts: 'names of hosts, such as [intranet.example.com, .local]',
     program: 'a program with its arguments, as one text or in a list',
+    text: 'text of up to 200 characters',
   };
   return words[kind];
 }
@@ -70,6 +71,7 @@ export function fromText(kind: SettingKind, text: string): unknown {
     case 'proxy':
     case 'hosts':
     case 'program':
+    case 'text':
       return text.trim();
     case 'includes':
       return text.trim() === 'none' ? 'none' : text.split(',').map((name) => name.trim());
@@ -132,6 +134,7 @@ const readers = {
     return `${url.origin}${url.pathname}`.replace(/\/+$/, '');
   }),
   secret: text((given) => new Secret(given.trim())),
+  text: text((given) => (given === '' || given.length > 200 ? refused : given)),
   path: text((given) => (given === '' ? refused : given)),
   /** Above 0. */
   duration: text((given) => parseDuration(given) || refused),

@@ -341,6 +341,14 @@ function settingsOf(
       certificate: pathOf(values['serve.tls_certificate']),
       key: pathOf(values['serve.tls_key']),
       readOnly: values['serve.read_only'],
+      /** Nobody signs in by it where there is no issuer. */
+      oidc: Object.freeze({
+        issuer: values['serve.oidc.issuer'],
+        clientId: values['serve.oidc.client_id'],
+        clientSecret: values['serve.oidc.client_secret'],
+        clientSecretFile: pathOf(values['serve.oidc.client_secret_file']),
+        claim: values['serve.oidc.claim'],
+      }),
     }),
     worker: Object.freeze({
       listen: values['worker.listen'],

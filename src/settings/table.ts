@@ -24,7 +24,8 @@ export type SettingKind =
   | 'hook'
   | 'proxy'
   | 'hosts'
-  | 'program';
+  | 'program'
+  | 'text';
 
 export interface Setting {
   /** `section.name` in the config file. */
@@ -143,6 +144,23 @@ export const settingTable = [
   setting('serve.tls_certificate', 'path', 'a PEM file with the certificate of the console and its chain', null),
   setting('serve.tls_key', 'path', 'the PEM file with its key', null),
   setting('serve.read_only', 'switch', 'the console shows everything and changes nothing', false),
+  setting(
+    'serve.oidc.issuer',
+    'address',
+    'a provider of OpenID Connect, by which people can sign in to the console',
+    null,
+  ),
+  setting('serve.oidc.client_id', 'text', 'the name of the console at the provider', null),
+  setting('serve.oidc.client_secret', 'secret', 'its secret at the provider; never in the config file', null, {
+    inFile: false,
+  }),
+  setting('serve.oidc.client_secret_file', 'path', 'a file that holds the secret and nothing else', null),
+  setting(
+    'serve.oidc.claim',
+    'text',
+    'what the provider says of a person that is the name of the account here',
+    'email',
+  ),
   setting('worker.listen', 'listen', 'where the worker serves its health, or off', '127.0.0.1:9464'),
   setting(
     'worker.token',

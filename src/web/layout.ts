@@ -19,6 +19,8 @@ interface Frame {
   readonly title: string;
   readonly body: Html;
   readonly refresh?: number | undefined;
+  /** The page leads there by itself. */
+  readonly onward?: string;
   readonly visit: Visit;
   readonly routes: readonly Route[];
   readonly assets: { readonly style: Asset; readonly script: Asset };
@@ -28,7 +30,7 @@ interface Frame {
 }
 
 /** The whole document. */
-export function documentOf({ title, body, refresh, visit, routes, assets, server, isReadOnly }: Frame): string {
+export function documentOf({ title, body, refresh, onward, visit, routes, assets, server, isReadOnly }: Frame): string {
   const { caller, link } = visit;
   const roles = caller?.account.roles ?? null;
   const shown = places.filter(([path]) =>
@@ -43,6 +45,7 @@ export function documentOf({ title, body, refresh, visit, routes, assets, server
       <link rel="stylesheet" href="${link(assets.style.path)}" />
       <link rel="icon" href="${link('/assets/icon.svg')}" type="image/svg+xml" />
       <script type="module" src="${link(assets.script.path)}"></script>
+      ${onward === undefined ? null : html`<meta http-equiv="refresh" content="0;url=${onward}" />`}
       ${refresh === undefined ? null : html`<noscript><meta http-equiv="refresh" content="${refresh}" /></noscript>`}
     </head>
     <body>

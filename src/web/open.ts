@@ -9,6 +9,7 @@ import type { Surroundings } from '../settings/settings.ts';
 import { openByHand } from '../worker/open.ts';
 import { openWholeStatus } from '../worker/open.ts';
 import { FirstAccount } from './first-account.ts';
+import { openOidc } from './oidc.ts';
 import type { ConsolePorts } from './ports.ts';
 import { type ConsoleAddress, listenFor } from './server.ts';
 
@@ -54,7 +55,7 @@ export async function openConsole(
     sessions,
     journal,
     first,
-    oidc: null,
+    oidc: openOidc(settings, clock, releases),
   };
   const { url } = releases.add(await listenFor(address, ports));
   return { url, first };

@@ -1,5 +1,6 @@
 /** What the pages work with: everything is opened once, by the command `serve`. */
 import type { FirstAccount } from './first-account.ts';
+import type { Oidc } from './oidc.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Log } from '../model/log.ts';
 import type { Actor } from '../model/actor.ts';
@@ -32,5 +33,5 @@ export interface ConsolePorts {
   /** How the first admin is made; null where there is one. */
   readonly first: FirstAccount | null;
   /** Null where nobody signs in by another service. */
-  readonly oidc: { readonly name: string } | null;
+  readonly oidc: Oidc | null;
 }

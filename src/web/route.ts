@@ -21,6 +21,10 @@ export interface Visit {
   readonly form: URLSearchParams;
   /** Null of whoever is not signed in. */
   readonly caller: Caller | null;
+  /** The address of the console as the browser has it, without a path. */
+  readonly origin: string;
+  /** What the browser kept on its way to a provider of sign-ins; null where there is none. */
+  readonly ticket: string | null;
   /** Where the request came from, for the record. */
   readonly address: string;
   /** Whether the caller has the role. */
@@ -52,7 +56,12 @@ export type Reply =
       /** Without scripts, the page is asked for anew after so many seconds. */
       readonly refresh?: number;
     }
-  | { readonly kind: 'redirect'; readonly to: string; readonly cookie?: SessionCookie }
+  | { readonly kind: 'redirect'; readonly to: string; readonly cookie?: SessionCookie; readonly ticket?: string }
+  /**
+   * A page that leads on by itself. After the way back from a provider a redirect would not do: it still counts as coming from
+   * there, and the browser would send no session with it.
+   */
+  | { readonly kind: 'onward'; readonly to: string; readonly cookie?: SessionCookie }
   | { readonly kind: 'file'; readonly name: string; readonly type: string; readonly chunks: AsyncIterable<Uint8Array> }
   /** A picture: shown in the page rather than kept. */
   | { readonly kind: 'picture'; readonly svg: string }

@@ -3,6 +3,7 @@ import type { Role } from '../model/account.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
 import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';
+import { oidcCallback, oidcSignIn } from './pages/sign-in-oidc.ts';
 import {
   addFirst,
   changeOwnPassword,
@@ -23,6 +24,8 @@ const admins: readonly Role[] = ['admin'];
 export const routes: readonly Route[] = [
   { method: 'GET', path: '/sign-in', access: 'anybody', handle: signInPage },
   { method: 'POST', path: '/sign-in', access: 'anybody', handle: signIn },
+  { method: 'GET', path: '/sign-in/oidc', access: 'anybody', handle: oidcSignIn },
+  { method: 'GET', path: '/sign-in/oidc/callback', access: 'anybody', handle: oidcCallback },
   { method: 'GET', path: '/first/:token', access: 'anybody', handle: firstPage },
   { method: 'POST', path: '/first/:token', access: 'anybody', handle: addFirst, changes: true },
   { method: 'POST', path: '/sign-out', access: 'anybody', handle: signOut },

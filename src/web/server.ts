@@ -15,7 +15,7 @@ import { isLoopback } from '../model/loopback.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import { loadAssets } from './assets.ts';
-import { problemTag } from './html.ts';
+import { html, problemTag } from './html.ts';
 import { documentOf } from './layout.ts';
 import type { ConsolePorts } from './ports.ts';
 import {
@@ -60,6 +60,9 @@ export const limits = {
   requestsPerMinute: 600,
   signInsPerMinute: 10,
 } as const;
+
+/** Sent along when the browser comes back from a provider, which is another site; it is worth nothing after that. */
+const ticketCookie = '__Host-admin-mirror-oidc';
 
 /** By its prefix a browser takes it only over a secure connection, from this host, for all paths. */
 const sessionCookie = '__Host-admin-mirror';
@@ -165,6 +168,8 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
       query: url.searchParams,
       form: request.body instanceof URLSearchParams ? request.body : new URLSearchParams(),
       caller,
+      origin: address.behindProxy?.origin ?? `${address.tls === null ? 'http' : 'https'}://${request.headers.host}`,
+      ticket: request.cookies[ticketCookie] ?? null,
       address: request.ip,
       may: (role) => caller?.account.roles.includes(role) ?? false,
       offers: (method, path) =>
@@ -189,8 +194,27 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
       }
       case 'redirect': {
         if (made.cookie !== undefined) setSession(reply, made.cookie.token);
+        if (made.ticket !== undefined) {
+          reply.setCookie(ticketCookie, made.ticket, { path: '/', httpOnly: true, secure: true, sameSite: 'lax' });
+        }
         // The browser asks for the page by GET, so that going back or reloading sends nothing twice.
         return reply.redirect(made.to, 303);
+      }
+      case 'onward': {
+        if (made.cookie !== undefined) setSession(reply, made.cookie.token);
+        reply.clearCookie(ticketCookie, { path: '/', secure: true });
+        const body = html`<p><a href="${made.to}">Go on</a></p>`;
+        const frame = {
+          title: 'You are signed in',
+          body,
+          onward: made.to,
+          visit,
+          routes,
+          assets,
+          server: ports.serverName,
+        };
+        const text = documentOf({ ...frame, isReadOnly: address.isReadOnly });
+        return reply.type('text/html; charset=utf-8').send(text);
       }
       case 'file': {
         const name = encodeURIComponent(made.name);

@@ -13,7 +13,7 @@ const ofTheSystem = '/usr/bin/chromium';
 function executable(): string {
   if (existsSync(ofTheSystem)) return ofTheSystem;
   if (existsSync(`${unpacked}chromium`)) return `${unpacked}chromium`;
-  throw new Error('there is no browser here: run `npm run set-up:browser` once');
+  throw new Error('there is no browser here: run `npm run setup:browser` once');
 }
 
 /** Sizes of the screens that every page is looked at on. */
@@ -45,7 +45,11 @@ export function useBrowser() {
   });
   afterAll(() => browser?.close());
 
-  return async (url: string, { cookie, ...options }: BrowserTry = {}): Promise<Watched> => {
+  return async (
+    url: string,
+    { cookie, ...options }: BrowserTry = {},
+    others: readonly string[] = [],
+  ): Promise<Watched> => {
     if (browser === undefined) throw new Error('the browser has not started');
     const context = await browser.newContext({ viewport: screens.laptop, baseURL: url, ...options });
     onTestFinished(() => context.close());
@@ -53,7 +57,7 @@ export function useBrowser() {
     const problems: string[] = [];
     const origin = new URL(url).origin;
     await context.route(
-      (asked) => asked.origin !== origin && asked.protocol.startsWith('http'),
+      (asked) => asked.protocol.startsWith('http') && ![origin, ...others].includes(asked.origin),
       (route) => {
         problems.push(`a request to ${route.request().url()}`);
         return route.abort();

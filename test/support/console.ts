@@ -19,6 +19,8 @@ interface ConsoleTry {
   readonly sandbox?: SandboxOptions;
   readonly address?: Partial<ConsoleAddress>;
   readonly clock?: Clock;
+  /** Variables besides the address and the key. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** Without any account, as it is at the first start. */
   readonly isFirst?: boolean;
 }
@@ -32,7 +34,7 @@ function processEnvironment(): Record<string, string> {
 /** Opens it with an admin called root, unless it is the first start. Everything is closed with the test. */
 export async function startConsole(tried: ConsoleTry = {}) {
   const { sandbox, folder, file } = await mirroredFolder(tried.sandbox);
-  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key, ...tried.environment };
   const settings = settingsFrom(readSettings({ flags: [], environment, folder }));
   const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
   const releases = new Releases();

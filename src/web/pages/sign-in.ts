@@ -16,9 +16,11 @@ export function field(label: string, name: string, type: 'text' | 'password', mo
   /></label>`;
 }
 
-export function signInPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Reply {
+export async function signInPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
   const next = visit.query.get('next') ?? visit.form.get('next') ?? '';
+  const left = visit.query.get('left') === null ? null : await ports.oidc?.signOutAddress().catch(() => null);
   const body = html`${problem}
+    ${left === null || left === undefined ? null : html`<p class="note">You are signed out here, and still signed in at ${ports.oidc?.name}. <a href="${left}">Sign out there, too</a>.</p>`}
     <form method="post" action="${visit.link('/sign-in')}">
       <input type="hidden" name="next" value="${next}" />
       <p>${field('Name', 'name', 'text', html`autofocus`)}</p>
@@ -54,7 +56,8 @@ export function placeAfter({ form, query, link }: Visit): string {
 
 export async function signOut({ caller, link }: Visit, ports: ConsolePorts): Promise<Reply> {
   if (caller !== null) await ports.sessions.end({ id: caller.session.id }, actorOf(caller, ports));
-  return { kind: 'redirect', to: link('/sign-in'), cookie: { token: null } };
+  const left = caller?.session.method === 'oidc' ? 1 : null;
+  return { kind: 'redirect', to: link('/sign-in', { left }), cookie: { token: null } };
 }
 
 /** The account of whoever asks: its roles, its sessions, its password. */

@@ -1,0 +1,159 @@
+// @module-tag full
+import { describe, expect, test } from 'vitest';
+import { startConsole } from '../support/console.ts';
+import { newAccount } from '../support/people.ts';
+import { useBrowser } from './browser.ts';
+import { clientSecret, startProvider } from './provider.ts';
+
+const open = useBrowser();
+
+/** A console that asks a provider, with an account for anna, and a browser that keeps cookies and follows nothing by itself. */
+async function signInWorld(more: Readonly<Record<string, string>> = {}) {
+  let url = '';
+  const provider = await startProvider(() => `${url}/sign-in/oidc/callback`);
+  const environment = {
+    ADMIN_MIRROR_SERVE_OIDC_ISSUER: provider.issuer,
+    ADMIN_MIRROR_SERVE_OIDC_CLIENT_ID: 'console',
+    ADMIN_MIRROR_SERVE_OIDC_CLIENT_SECRET: clientSecret,
+    ...more,
+  };
+  const console = await startConsole({ environment });
+  url = console.url;
+  await console.people.add(newAccount('anna@example.com', { roles: ['reader'] }));
+  return { ...console, provider, visitor: visitor(url) };
+}
+
+/** Cookies by the origin they are of; a page is asked for at a time. */
+function visitor(url: string) {
+  const jars = new Map<string, Map<string, string>>();
+  const jarOf = (at: URL) => {
+    const jar = jars.get(at.origin) ?? new Map<string, string>();
+    jars.set(at.origin, jar);
+    return jar;
+  };
+  const get = async (address: string): Promise<Response> => {
+    const at = new URL(address, url);
+    const cookie = [...jarOf(at)].map(([name, value]) => `${name}=${value}`).join('; ');
+    const response = await fetch(at, { redirect: 'manual', headers: { cookie } });
+    for (const line of response.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      if (value === '' || /expires=Thu, 01 Jan 1970/i.test(line)) jarOf(at).delete(name);
+      else jarOf(at).set(name, value);
+    }
+    return response;
+  };
+  return {
+    get,
+    forget: (origin: string) => jars.delete(origin),
+    cookieOf: (name: string) => jarOf(new URL(url)).get(name),
+    /** From the button to the provider, and to the address by which it sends the browser back. */
+    throughProvider: async (path = '/sign-in/oidc'): Promise<string> => {
+      let address = path;
+      for (let step = 0; step < 10; step += 1) {
+        const at = new URL(address, url);
+        if (at.pathname === '/sign-in/oidc/callback') return at.href;
+        const response = await get(at.href);
+        address = new URL(response.headers.get('location') ?? '', at).href;
+      }
+      throw new Error(`the provider leads nowhere: ${address}`);
+    },
+  };
+}
+
+const session = '__Host-admin-mirror';
+
+describe('signing in by OpenID Connect', () => {
+  test('works in a browser from the button to the page that was asked for, and out again', async () => {
+    const { url, provider } = await signInWorld();
+    const { page, problems } = await open(url, {}, [provider.issuer]);
+    await page.goto('/runs');
+    await page.getByRole('link', { name: 'Sign in with localhost' }).click();
+    await page.waitForURL('**/runs');
+    expect(await page.getByRole('link', { name: 'anna@example.com' }).count()).toBe(1);
+    expect(provider.logins).toEqual(['anna@example.com']);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('link', { name: 'Sign out there, too' }).waitFor();
+    await page.goto('/runs');
+    expect(new URL(page.url()).pathname).toBe('/sign-in');
+    expect(problems).toEqual([]);
+  });
+
+  test('refuses a way back with another state, without its cookie, and a second time', async () => {
+    const { visitor: anna, url } = await signInWorld();
+    const wrong = new URL(await anna.throughProvider());
+    wrong.searchParams.set('state', 'guessed');
+    const refused = await anna.get(wrong.href);
+    expect({ status: refused.status, session: anna.cookieOf(session) }).toEqual({ status: 401, session: undefined });
+    expect(await refused.text()).toContain('did not sign you in');
+
+    const back = await anna.throughProvider();
+    expect((await visitor(url).get(back)).status).toBe(401);
+    expect((await anna.get(back)).status).toBe(200);
+    expect(anna.cookieOf(session)).toMatch(/^[\w-]{43}$/);
+    const again = await anna.get(back);
+    expect({ status: again.status, text: await again.text() }).toEqual({
+      status: 401,
+      text: expect.stringContaining('this sign-in was used'),
+    });
+  });
+
+  test('makes no account: it is for those that are there', async () => {
+    const { visitor: eve, provider } = await signInWorld();
+    provider.signsIn('eve@example.com');
+    const response = await eve.get(await eve.throughProvider());
+    expect({ status: response.status, session: eve.cookieOf(session) }).toEqual({ status: 401, session: undefined });
+    expect(await response.text()).toContain('there is no active account of that name');
+  });
+
+  test('does not let a disabled account in', async () => {
+    const { visitor: anna, people } = await signInWorld();
+    await people.setState('anna@example.com', 'disabled');
+    const response = await anna.get(await anna.throughProvider());
+    expect(response.status).toBe(401);
+    expect(await response.text()).toContain('there is no active account of that name');
+  });
+
+  test('does not take an address that the provider does not vouch for', async () => {
+    const { visitor: anna, provider } = await signInWorld();
+    provider.signsIn('anna@example.com', false);
+    const response = await anna.get(await anna.throughProvider());
+    expect(response.status).toBe(401);
+    expect(await response.text()).toContain('does not vouch for your email address');
+  });
+
+  test('says so where the provider is down; the password still works', async () => {
+    const { visitor: anna, provider } = await signInWorld();
+    await provider.goDown();
+    const response = await anna.get('/sign-in/oidc');
+    expect(response.status).toBe(503);
+    expect(await response.text()).toContain('does not respond as one');
+    expect((await anna.get('/sign-in')).status).toBe(200);
+  });
+
+  test('asks again before an approval, although the provider still knows the person, and takes nobody else', async () => {
+    const { visitor: anna, provider, people } = await signInWorld();
+    await anna.get(await anna.throughProvider());
+    await anna.get(await anna.throughProvider('/sign-in/oidc?again=1&next=/me'));
+    expect(provider.logins).toEqual(['anna@example.com', 'anna@example.com']);
+    await people.add(newAccount('berta@example.com', { roles: ['reader'] }));
+    anna.forget(provider.issuer);
+    provider.signsIn('berta@example.com');
+    const other = await anna.get(await anna.throughProvider('/sign-in/oidc?again=1&next=/me'));
+    expect({ status: other.status, text: await other.text() }).toEqual({
+      status: 401,
+      text: expect.stringContaining('you are signed in as anna@example.com, and confirmed as berta@example.com'),
+    });
+  });
+});
+
+describe('the settings of the provider', () => {
+  test('must be https but for this machine, and name the console', async () => {
+    const at = (environment: Readonly<Record<string, string>>) => startConsole({ environment });
+    await expect(
+      at({ ADMIN_MIRROR_SERVE_OIDC_ISSUER: 'http://id.example.com', ADMIN_MIRROR_SERVE_OIDC_CLIENT_ID: 'console' }),
+    ).rejects.toThrow('is not https');
+    await expect(at({ ADMIN_MIRROR_SERVE_OIDC_ISSUER: 'https://id.example.com' })).rejects.toThrow(
+      'client_id is not set',
+    );
+  });
+});

@@ -1,0 +1,73 @@
+/** A real provider of OpenID Connect on this machine, at which a test signs in whom it wants. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Provider } from 'oidc-provider';
+import { onTestFinished } from 'vitest';
+
+export const clientSecret = 'a secret of the provider and the console';
+
+interface Person {
+  readonly email: string;
+  readonly email_verified: boolean;
+}
+
+/** Starts it for a console at that address. Under another name of this machine, so that it is another site for a browser. */
+export async function startProvider(callback: () => string) {
+  let person: Person = { email: 'anna@example.com', email_verified: true };
+  const logins: string[] = [];
+  const server = createServer();
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const issuer = `http://localhost:${(server.address() as AddressInfo).port}`;
+  const client = { client_id: 'console', client_secret: clientSecret, redirect_uris: [] as string[] };
+  let provider: Provider | undefined;
+
+  /** Made at the first request: only then the console has an address. */
+  function made(): Provider {
+    provider ??= new Provider(issuer, {
+      clients: [{ ...client, redirect_uris: [callback()] }],
+      claims: { email: ['email', 'email_verified'], profile: ['preferred_username'] },
+      cookies: { keys: ['only for a test'] },
+      features: { devInteractions: { enabled: false }, rpInitiatedLogout: { enabled: true } },
+      interactions: { url: (_context, { uid }) => `/interaction/${uid}` },
+      findAccount: (_context, id) => ({
+        accountId: id,
+        claims: () => ({ sub: id, email: id, email_verified: person.email_verified }),
+      }),
+      // Whoever signs in agrees to what is told of them.
+      loadExistingGrant: async (context) => {
+        const { Grant } = context.oidc.provider;
+        const grant = new Grant({
+          clientId: String(context.oidc.client?.clientId),
+          accountId: String(context.oidc.session?.accountId),
+        });
+        grant.addOIDCScope('openid email profile');
+        await grant.save();
+        return grant;
+      },
+    });
+    return provider;
+  }
+
+  server.on('request', (request, response) => {
+    if (request.url?.startsWith('/interaction/') === true) {
+      logins.push(person.email);
+      void made().interactionFinished(request, response, { login: { accountId: person.email } });
+      return;
+    }
+    void made().callback()(request, response);
+  });
+  onTestFinished(() => void server.close());
+  return {
+    issuer,
+    /** Those who had to sign in, in their order. */
+    logins,
+    signsIn: (email: string, isVerified = true) => {
+      person = { email, email_verified: isVerified };
+    },
+    goDown: () =>
+      new Promise<void>((done) => {
+        server.close(() => done());
+        server.closeAllConnections();
+      }),
+  };
+}

@@ -1,58 +1,100 @@
 /**
- * Whether the journal is the one that knows what was sent, by what the mirror remembers of it: one that was lost, emptied or
- * put back from a copy is noticed. Section "Consent" of docs/architecture.md.
+ * Whether the journal is the one that knows what was sent, by the newest step of its chain that the mirror has seen: one that
+ * was lost, emptied, cut or put back from a copy is noticed. Section "Consent" of docs/architecture.md.
  */
 import { constants } from 'node:fs';
 import type { Database } from 'better-sqlite3';
+import type { Head } from '../journal/chain.ts';
+import type { Journal } from '../journal/port.ts';
 import { mayAccess } from '../model/access.ts';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
-import { type Clock, timestampOf } from '../model/time.ts';
+import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
-import type { Sending, SendingPorts } from './sending.ts';
+import type { SendingPorts } from './sending.ts';
 
-/** The journal as it is, to be remembered before a request goes out. */
-export async function memoryOf({ journal, batch }: Pick<Sending, 'journal' | 'batch'>): Promise<RememberedJournal> {
-  return { journal: journal.id, batch: batch.batch, steps: await journal.lastStep() };
+/** What the mirror keeps of the journal by which money was sent. */
+interface RememberedJournal extends Head {
+  /** The id of the journal. */
+  readonly journal: string;
+  /** Of what the newest request was; null of a write by hand. */
+  readonly batch: string | null;
+  /** When it was about to go out. */
+  readonly at: Timestamp;
 }
 
-/** Throws a UsageError where the mirror remembers more than this journal holds; nothing was sent then. */
-export async function checkMemory(
-  { journal, memory }: Pick<SendingPorts, 'journal' | 'memory'>,
-  accepted: boolean,
-): Promise<void> {
-  const known = memory?.recall() ?? null;
-  if (known === null || accepted) return;
-  if (known.journal !== journal.id) {
-    throw refused(`batches of this mirror were sent from another journal, the newest of them ${known.batch}`);
-  }
-  if ((await journal.lastStep()) < known.steps) {
-    throw refused(`this journal is older than the mirror: it does not know all that was sent of batch ${known.batch}`);
-  }
+type Ports = Pick<SendingPorts, 'journal' | 'memory' | 'clock'>;
+
+/** To be called before each request that sends money: by its newest step, the journal is known again. */
+export async function rememberJournal(ports: Ports, batch: string | null): Promise<void> {
+  await keep(ports, batch, false);
 }
 
-function refused(why: string): UsageError {
-  return new UsageError(`${why}; nothing was sent`, {
+async function keep({ journal, memory, clock }: Ports, batch: string | null, isAnother: boolean): Promise<void> {
+  const head = await journal.head();
+  if (head === undefined) return;
+  memory?.remember({ journal: journal.id, batch, ...head, at: timestampOf(clock.now()) }, isAnother);
+}
+
+/** After steps that sent nothing. Changes nothing where the mirror knows no journal, or another one. */
+export async function refreshMemory(ports: Ports): Promise<void> {
+  const known = ports.memory?.recall() ?? null;
+  if (known === null || (await problemOf(ports, known)) !== null) return;
+  const head = await ports.journal.head();
+  // When something was sent last stays.
+  if (head !== undefined) ports.memory?.remember({ ...known, ...head }, false);
+}
+
+/** Throws a UsageError where this journal is not the one that knows what was sent; nothing was sent then. */
+export async function checkJournal(ports: Pick<Ports, 'journal' | 'memory'>): Promise<void> {
+  const problem = await problemOf(ports, ports.memory?.recall() ?? null);
+  if (problem === null) return;
+  throw new UsageError(`${problem}; nothing was sent`, {
     advice:
-      'A journal that was lost or put back from a copy does not know what was paid since. Put the newest one back. ' +
-      'Where it is gone for good, look at the transactions of these users first; then go on with --accept-journal.',
+      'A journal that was lost, damaged or put back from a copy does not know what was paid since. Put the newest one back. ' +
+      'Where it is gone for good, `admin-mirror bulk reconcile --adopt` reads the transactions of all users and records ' +
+      'what this journal lacks. Where the server shows no transactions, look at these users yourself; then take this ' +
+      'journal for the right one, once: `admin-mirror bulk reconcile --accept-journal --reason "…"`.',
   });
 }
 
-interface RememberedJournal {
-  /** The id of the journal. */
-  readonly journal: string;
-  /** The newest batch of which something was sent. */
-  readonly batch: string;
-  /** How many steps the journal had when the newest request was about to go out. */
-  readonly steps: number;
+/** When the newest request went out of which this journal knows nothing; null where it lacks none that is known of. */
+export async function newestUnknownSend(ports: Pick<Ports, 'journal' | 'memory'>): Promise<Timestamp | null> {
+  const known = ports.memory?.recall() ?? null;
+  return known !== null && (await lacks(ports.journal, known)) ? known.at : null;
+}
+
+/** Takes the journal for the right one from now on, for the reason that a person gave, where it does not count as that. */
+export async function acceptJournal(ports: Ports, reason: string): Promise<void> {
+  const known = ports.memory?.recall() ?? null;
+  if ((await problemOf(ports, known)) === null) return;
+  await ports.journal.accept(reason, known === null ? null : { step: known.step, hash: known.hash });
+  await keep(ports, known?.batch ?? null, true);
+}
+
+/** Why the journal is not the one that knows what was sent, in words; null where nothing speaks against it. */
+async function problemOf({ journal }: Pick<Ports, 'journal'>, known: RememberedJournal | null): Promise<string | null> {
+  const gap = await journal.gap();
+  if (gap !== null) return `steps of this journal are missing: step ${gap} does not follow the one before it`;
+  if (known === null || !(await lacks(journal, known))) return null;
+  const sent = known.batch === null ? 'a change by hand' : `batch ${known.batch}`;
+  return known.journal === journal.id
+    ? `this journal is older than the mirror: it lacks step ${known.step}, by which ${sent} was sent on ${known.at.slice(0, 16)}`
+    : `this mirror knows another journal, by which ${sent} was sent on ${known.at.slice(0, 16)}`;
+}
+
+async function lacks(journal: Journal, known: RememberedJournal): Promise<boolean> {
+  return known.journal !== journal.id || !(await journal.hasStep(known));
 }
 
 export interface JournalMemory {
   /** Null where nothing was ever sent. Throws a FileError where the mirror cannot be read. */
   recall(): RememberedJournal | null;
-  /** To be called before each request. Throws a FileError where the mirror cannot be written. */
-  remember(newest: RememberedJournal): void;
+  /**
+   * An older step of the same journal is not remembered in the place of a newer one, unless the journal itself `isAnother`.
+   * Throws a FileError where the mirror cannot be written.
+   */
+  remember(newest: RememberedJournal, isAnother: boolean): void;
   close(): void;
 }
 
@@ -78,17 +120,22 @@ export function openJournalMemory(file: string, clock: Clock): JournalMemory {
     recall: () =>
       explained('read', () => {
         const value = recall.get(name);
-        return value === undefined ? null : (JSON.parse(value) as RememberedJournal);
+        const known = value === undefined ? null : (JSON.parse(value) as RememberedJournal);
+        // What was remembered before there was a chain says nothing of it.
+        return known?.hash === undefined ? null : known;
       }),
-    remember: (newest) =>
+    remember: (newest, isAnother) =>
       explained('write to', () => {
         if (writing === undefined && !mayAccess(file, constants.W_OK)) return;
         writing ??= openMirrorFile(file, clock);
         writing
           .prepare(
-            "INSERT OR REPLACE INTO mirror_capabilities (name, resource, value, measured_at) VALUES (?, '', ?, ?)",
+            `INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES (@name, '', @value, @at)
+            ON CONFLICT (name, resource) DO UPDATE SET value = excluded.value, measured_at = excluded.measured_at
+            WHERE @another OR value ->> 'journal' <> excluded.value ->> 'journal'
+              OR coalesce(value ->> 'step', 0) <= excluded.value ->> 'step'`,
           )
-          .run(name, JSON.stringify(newest), timestampOf(clock.now()));
+          .run({ name, value: JSON.stringify(newest), at: timestampOf(clock.now()), another: Number(isAnother) });
       }),
     close: () => {
       writing?.close();

@@ -50,7 +50,7 @@ export function openDirectory(settings: Settings, releases: Releases): UserDirec
 }
 
 /** What the mirror remembers of the journal; null where there is no mirror. */
-function openJournalMemory(settings: Settings, clock: Clock, releases: Releases): JournalMemory | null {
+export function openJournalMemory(settings: Settings, clock: Clock, releases: Releases): JournalMemory | null {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;
   return releases.add(openMemory(mirror, clock));

@@ -27,7 +27,7 @@ import {
   type Rules,
 } from './claim.ts';
 import { countNameOf, isOpen } from './intent.ts';
-import { checkMemory } from './journal-memory.ts';
+import { acceptJournal, checkJournal } from './journal-memory.ts';
 import type { LiveClient } from './live-users.ts';
 import type { BatchReport } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
@@ -61,7 +61,8 @@ export async function sendBatch(
     const early = consent.approved === null ? await settleBefore({ ...ports, batch, action, options }) : null;
     if (early !== null) return ended(ports, batch, early);
     try {
-      await checkMemory(ports, options.acceptJournal);
+      if (options.acceptJournal !== null) await acceptJournal(ports, options.acceptJournal);
+      await checkJournal(ports);
       await claimRows(journal, batch.batch, consent, ports.clock);
     } catch (error) {
       if (consent.approved !== null || !(error instanceof OperatorError)) throw error;
@@ -77,7 +78,7 @@ interface SendableChecks {
   /** Where the batch's file is now; null where nobody can say. */
   readonly file: string | null;
   readonly again: Again;
-  readonly acceptJournal: boolean;
+  readonly acceptJournal: string | null;
 }
 
 /**
@@ -99,7 +100,7 @@ export async function checkSendable(
   if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
   checkFile(batch, file);
   await checkServer(batch, client, signal);
-  await checkMemory(ports, acceptJournal);
+  if (acceptJournal === null) await checkJournal(ports);
   await checkClaimable(journal, batch, { ...rules, again }, clock);
 }
 

@@ -19,7 +19,7 @@ import { parseInstant, timestampOf } from '../model/time.ts';
 import type { Observation, WriteRequest } from './action.ts';
 import { journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
-import { memoryOf } from './journal-memory.ts';
+import { rememberJournal } from './journal-memory.ts';
 import { keyFits } from './row-reader.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
 import { overApplied, settleRow } from './settle.ts';
@@ -66,7 +66,7 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   }
   if (!begun) return block(sending, planned, 'another write for the same user is open');
   try {
-    sending.memory?.remember(await memoryOf(sending));
+    await rememberJournal(sending, sending.batch.batch);
   } catch (error) {
     if (error instanceof OperatorError) await move(sending, planned, 'sending', 'planned', {}, 'nothing was sent');
     throw error;

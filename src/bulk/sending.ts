@@ -28,8 +28,8 @@ export interface SendingOptions {
   readonly maxErrors: number;
   /** How long a change that is not of this journal keeps the same one from going out, ms. */
   readonly againWithinMs: number;
-  /** A person says that the journal is the right one, although the mirror knows another. */
-  readonly acceptJournal: boolean;
+  /** Why a person takes the journal for the right one, although it lacks what the mirror knows; null where nobody does. */
+  readonly acceptJournal: string | null;
 }
 
 /** One run over one batch. */

@@ -9,25 +9,33 @@ import type { Journal, NewWrite, SentWrite, WriteEnd } from '../journal/port.ts'
 
 type WriteJournal = Pick<Journal, 'beginWrite' | 'endWrite' | 'writes' | 'openRow'>;
 
-/** Sends by `send`, once. Throws what it throws, after that is on record. */
+/**
+ * Sends by `send`, once. Throws what it throws, after that is on record.
+ * @param begun what is done between the record and the first byte; where it throws, nothing is sent
+ */
 export async function recordedWrite(
   journal: WriteJournal,
   write: NewWrite,
+  begun: () => Promise<void>,
   send: () => Promise<Response>,
   redact: (text: string) => string,
 ): Promise<Response> {
   const number = await journal.beginWrite(write);
+  let isBegun = false;
   const ended = async (end: Pick<WriteEnd, 'state' | 'problem'>, response: Response | undefined): Promise<void> => {
     const text = response === undefined ? null : redact(response.raw);
     await journal.endWrite(number, { ...end, httpStatus: response?.status ?? null, answer: text });
   };
   try {
+    await begun();
+    isBegun = true;
     const response = await send();
     await ended({ state: 'done', problem: null }, response);
     return response;
   } catch (error) {
     const problem = redact(error instanceof Error ? error.message : String(error));
-    await ended({ state: stateOf(error), problem }, (error as { readonly response?: Response | undefined }).response);
+    const state = isBegun ? stateOf(error) : 'nothing_done';
+    await ended({ state, problem }, (error as { readonly response?: Response | undefined }).response);
     throw error;
   }
 }

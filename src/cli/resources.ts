@@ -24,6 +24,8 @@ import { printWarning } from './output.ts';
 import { checkedListOptions } from '../api/list-query.ts';
 import { openApi } from '../api/open.ts';
 import { doneBefore } from '../bulk/claim.ts';
+import { checkJournal, rememberJournal } from '../bulk/journal-memory.ts';
+import { openJournalMemory } from '../bulk/open.ts';
 import { fingerprintOfWrite, openWrite, recordedWrite } from '../bulk/single-write.ts';
 import { jsonText, printResponse, printPage, printPages } from './print-response.ts';
 import { openLog } from './logger.ts';
@@ -143,6 +145,9 @@ async function openRecord(
   releases: Releases,
 ): Promise<(send: () => Promise<Response>, redact: (text: string) => string) => Promise<Response>> {
   const journal = await openJournal(context.settings(), context.actor(), systemClock, releases);
+  const memory = name === 'users.update-balance' ? openJournalMemory(context.settings(), systemClock, releases) : null;
+  const ports = { journal, memory, clock: systemClock };
+  if (name === 'users.update-balance') await checkJournal(ports);
   const user = path.includes('{user}') ? id : null;
   // Of a password, not even that it is long.
   const shown = JSON.stringify('password' in body ? { ...body, password: '****' } : body);
@@ -153,7 +158,7 @@ async function openRecord(
     (await openWrite(journal, write)) ??
     (await doneBefore(journal, write.fingerprint, context.settings().bulk, systemClock));
   if (before !== null) printWarning(context, before);
-  return (send, redact) => recordedWrite(journal, write, send, redact);
+  return (send, redact) => recordedWrite(journal, write, () => rememberJournal(ports, null), send, redact);
 }
 
 function idOf(text: string): RecordKey {

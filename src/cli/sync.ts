@@ -13,7 +13,8 @@ import type { Mode } from '../mirror/plan.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine, printWarning } from './output.ts';
-import { openDirectory } from '../bulk/open.ts';
+import { openDirectory, openJournalMemory } from '../bulk/open.ts';
+import { refreshMemory } from '../bulk/journal-memory.ts';
 import { recordLate } from '../bulk/settle.ts';
 import { openLog } from './logger.ts';
 import { openSyncWatch } from './sync-progress.ts';
@@ -81,10 +82,11 @@ async function noteLate(context: CliContext): Promise<void> {
   await withReleases(async (releases) => {
     const directory = openDirectory(settings, releases);
     if (directory === null) return;
-    for (const { batch, row, state } of await recordLate(
-      await openJournal(settings, context.actor(), systemClock, releases),
-      directory,
-    )) {
+    const journal = await openJournal(settings, context.actor(), systemClock, releases);
+    const late = await recordLate(journal, directory);
+    const memory = openJournalMemory(settings, systemClock, releases);
+    await refreshMemory({ journal, memory, clock: systemClock });
+    for (const { batch, row, state } of late) {
       const what = state === 'applied' ? 'is applied' : 'needs a person';
       printWarning(context, `row ${row} of batch ${batch} counted as not applied, and was made late: it ${what} now`);
     }

@@ -76,6 +76,9 @@ export async function viewOf(
   };
 }
 
+/** As databases without truth values have it. */
+type FoundRow = Omit<SentRow, 'found'> & { readonly found: number };
+
 /** Rows and writes by hand that do the same as others: what was paid is known by user, kind and amount, not by its file. */
 async function repeatsOf(
   connection: Connection,
@@ -101,18 +104,19 @@ async function repeatsOf(
     .innerJoin('journal_intents', 'journal_intents.fingerprint', 'prints.fingerprint')
     .select(['prints.fingerprint', 'batch', 'row'])
     .select((eb) => eb.fn.coalesce('sent_at', 'claimed_at').as('at'))
-    .select(['claimed_at as claimedAt', 'state'])
+    .select(['claimed_at as claimedAt', 'state', sql<number>`case when state = 'applied' and attempts = 0 then 1 else 0 end`.as('found')])
     .where(isOutward)
     .where('batch', '<>', apartFrom)
     .where((eb) => eb(eb.fn.coalesce('sent_at', 'claimed_at'), '>=', since))
-    .$castTo<SentRow>();
+    .$castTo<FoundRow>();
   const byHand = connection
     .selectFrom(distinct)
     .innerJoin('journal_writes', 'journal_writes.fingerprint', 'prints.fingerprint')
     .select(['prints.fingerprint', sql<null>`null`.as('batch'), sql<null>`null`.as('row')])
-    .select(['at', 'at as claimedAt', 'state'])
+    .select(['at', 'at as claimedAt', 'state', sql<number>`0`.as('found')])
     .where('at', '>=', since)
     .where(maybeMade)
-    .$castTo<SentRow>();
-  return claimed.unionAll(byHand).orderBy('at').execute();
+    .$castTo<FoundRow>();
+  const found = await claimed.unionAll(byHand).orderBy('at').execute();
+  return found.map((each) => ({ ...each, found: each.found === 1 }));
 }

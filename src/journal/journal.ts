@@ -48,6 +48,7 @@ import type {
   IntentFields,
   Journal,
   JournalRules,
+  Move,
   NewBatch,
   NewIntent,
 } from './port.ts';
@@ -184,7 +185,39 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         .execute()
         .then((steps) => steps.map((each) => ({ ...each, actor: JSON.parse(each.actor) as Actor }))),
     people: (batch) => peopleOf(db, batch),
-    lastStep: async () => (await headOf(db))?.step ?? 0,
+    hasStep: async ({ step: number, hash }) => {
+      const steps = db.selectFrom('journal_steps').select('hash').where('step', '=', number);
+      return (await steps.executeTakeFirst())?.hash === hash;
+    },
+    gap: () => gapIn(db),
+    accept: (reason, instead) =>
+      step(async (connection) => {
+        const data = { instead: instead === null ? null : { ...instead } };
+        await appendSteps(connection, [stepOf(now(), { batch: null, kind: 'accepted', data, note: reason })]);
+      }),
+    adopt: (batch, rows) =>
+      step(async (connection) => {
+        const at = now();
+        const done = { state: 'done' as const, applied_at: at, finished_at: at };
+        const row = { ...batchRow(batch, at), ...done, salt: newSalt() };
+        await connection.insertInto('journal_batches').values(row).execute();
+        const intents = rows.map(({ intent }) => intent);
+        const { action, hash, net, undoOf } = batch;
+        const sealed = await insertIntents(connection, backend, batch, intents, () => {});
+        const steps = [
+          stepOf(at, {
+            batch: batch.batch,
+            kind: 'adopted',
+            data: { action, hash, net, undo_of: undoOf, ...sealed },
+            digest: sealOf(row.salt, row),
+          }),
+        ];
+        for (const { intent, fields } of rows) {
+          const move = { batch: batch.batch, row: intent.row, from: 'planned', to: 'applied', fields } as const;
+          steps.push(stepOf(at, { ...(await moveRow(connection, move)).said, kind: 'adopted' }));
+        }
+        await appendSteps(connection, steps);
+      }),
     setBatchState: (batch, state) =>
       step(async (connection) => {
         const at = now();
@@ -244,28 +277,13 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         .where(isOpen)
         .executeTakeFirst(),
 
-    move: async ({ batch, row, from, to, fields = {}, note }) => {
+    move: async (move) => {
       try {
         await step(async (connection) => {
+          const { batch, from, to } = move;
           if (to === 'sending') await checkSending(connection, batch, acting());
-          const moved = await connection
-            .updateTable('journal_intents')
-            .set((eb) => ({
-              ...changed(fields),
-              state: to,
-              attempts: eb('attempts', '+', to === 'sending' ? 1 : 0),
-            }))
-            .where('batch', '=', batch)
-            .where('row', '=', row)
-            .where('state', '=', from)
-            .returningAll()
-            .executeTakeFirst();
-          if (moved === undefined) {
-            throw new Error(`row ${row} of batch ${batch} is not ${from}, so it cannot become ${to}`);
-          }
-          const data = { from, ...plainFields(fields) };
-          const digest = sealOf(moved.salt, moved);
-          await appendSteps(connection, [stepOf(now(), { batch, row, kind: to, data, note: note ?? null, digest })]);
+          const { moved, said } = await moveRow(connection, move);
+          await appendSteps(connection, [stepOf(now(), { ...said, kind: to, note: move.note ?? null })]);
           // From `sending` nothing was done, by the server's word; `blocked` was never sent.
           if (to === 'planned' && from !== 'sending' && from !== 'blocked') {
             await noteResent(connection, moved, acting());
@@ -557,6 +575,38 @@ function batchRow(batch: NewBatch, at: Timestamp) {
   };
 }
 
+/** Gives the row as it is then, and what a step says of that. */
+async function moveRow(connection: Connection, { batch, row, from, to, fields = {} }: Move) {
+  const moved = await connection
+    .updateTable('journal_intents')
+    .set((eb) => ({ ...changed(fields), state: to, attempts: eb('attempts', '+', to === 'sending' ? 1 : 0) }))
+    .where('batch', '=', batch)
+    .where('row', '=', row)
+    .where('state', '=', from)
+    .returningAll()
+    .executeTakeFirst();
+  if (moved === undefined) throw new Error(`row ${row} of batch ${batch} is not ${from}, so it cannot become ${to}`);
+  const said = { batch, row, data: { from, ...plainFields(fields) }, digest: sealOf(moved.salt, moved) };
+  return { moved, said };
+}
+
+/** By the hashes that stand in the steps: cheap enough to be done before each sending. `audit --verify` does more. */
+async function gapIn(connection: Connection): Promise<number | null> {
+  const accepted = connection
+    .selectFrom('journal_steps')
+    .select((eb) => eb.fn.coalesce(eb.fn.max('step'), sql<number>`1`).as('step'))
+    .where('kind', '=', 'accepted');
+  const torn = connection
+    .selectFrom('journal_steps as s')
+    .leftJoin('journal_steps as before', (join) => join.on(sql<SqlBool>`before.step = s.step - 1`))
+    .select('s.step')
+    .where((eb) => eb('s.step', '>', accepted))
+    .where((eb) => eb.or([eb('before.hash', 'is', null), eb('s.previous', '<>', eb.ref('before.hash'))]))
+    .orderBy('s.step')
+    .limit(1);
+  return (await torn.executeTakeFirst())?.step ?? null;
+}
+
 function stateColumns(
   state: JournalTables['journal_batches']['state'],
   at: Timestamp,
@@ -595,15 +645,16 @@ async function peopleOf(connection: Connection, batch: string): Promise<BatchPeo
   const steps = connection.selectFrom('journal_steps').where('batch', '=', batch);
   const rows = await steps
     .select((eb) => ['kind', 'actor', eb.fn.min('step').as('first')])
-    .where('kind', 'in', ['added', 'submitted', 'approved', 'consented', 'sending'])
+    .where('kind', 'in', ['added', 'adopted', 'submitted', 'approved', 'consented', 'sending'])
+    .where((eb) => eb.or([eb('kind', '<>', 'adopted'), eb('row', 'is', null)]))
     .groupBy(['kind', 'actor'])
     .orderBy('first')
     .execute();
-  const of = (wanted: string): Actor[] =>
-    rows.flatMap(({ kind, actor }) => (kind === wanted ? [JSON.parse(actor) as Actor] : []));
+  const of = (...wanted: readonly string[]): Actor[] =>
+    rows.flatMap(({ kind, actor }) => (wanted.includes(kind) ? [JSON.parse(actor) as Actor] : []));
   const [approved, consented] = [of('approved'), of('consented')];
   return {
-    planned: of('added'),
+    planned: of('added', 'adopted'),
     submitted: of('submitted'),
     approved: approved.length > 0 ? approved : consented,
     sent: of('sending'),
@@ -689,6 +740,7 @@ const fieldColumns = {
   problem: 'problem',
   recordId: 'record_id',
   discrepancy: 'discrepancy',
+  claimedAt: 'claimed_at',
 } as const satisfies Partial<Record<keyof IntentFields, keyof JournalTables['journal_intents']>>;
 
 /** An amount, and no words about a user. */
@@ -696,7 +748,7 @@ const amount = /^-?\d+(?:\.\d+)?$/;
 
 /** What of a step's fields tells nobody's name: it stands in the chain as it is, the rest in the seal of the row alone. */
 function plainFields(fields: IntentFields): Readonly<Record<string, string | number | null>> {
-  const { httpStatus, answerKind, evidence, recordId, discrepancy, sentAt, before, after } = fields;
+  const { httpStatus, answerKind, evidence, recordId, discrepancy, sentAt, claimedAt, before, after } = fields;
   const amountOf = (value: string | null | undefined) =>
     typeof value === 'string' && !amount.test(value) ? undefined : value;
   const named = {
@@ -706,6 +758,7 @@ function plainFields(fields: IntentFields): Readonly<Record<string, string | num
     record_id: recordId,
     discrepancy,
     sent_at: sentAt,
+    claimed_at: claimedAt,
     before: amountOf(before),
     after: amountOf(after),
   };

@@ -229,10 +229,18 @@ export interface IntentFields {
   readonly problem?: string | null;
   readonly recordId?: string | null;
   readonly discrepancy?: Discrepancy | null;
+  /** Of a row that nobody consented to here, and that was made all the same. */
+  readonly claimedAt?: Timestamp;
+}
+
+/** A row that was found on the server, with what was seen of it. */
+export interface AdoptedRow {
+  readonly intent: NewIntent;
+  readonly fields: IntentFields;
 }
 
 /** One step of one row. */
-interface Move {
+export interface Move {
   readonly batch: string;
   readonly row: number;
   readonly from: IntentState;
@@ -275,6 +283,8 @@ export interface SentRow {
   /** When somebody consented to it. */
   readonly claimedAt: Timestamp;
   readonly state: IntentState | WriteState;
+  /** It was found on the server, and never sent from here: what it was for, only its text says. */
+  readonly found: boolean;
 }
 
 /** A row that a claim would let go out. */
@@ -377,8 +387,14 @@ export interface Journal extends ForgetJournal {
   steps(batch: string): Promise<JournalStep[]>;
   /** Who added the batch, who approved it, and who sent rows of it, each once. */
   people(batch: string): Promise<BatchPeople>;
-  /** How many steps there are, of all batches: it only grows. */
-  lastStep(): Promise<number>;
+  /** Whether that step is in the chain, with that hash. */
+  hasStep(head: Head): Promise<boolean>;
+  /** Number of the first step that does not follow the one before it, since the journal was last accepted; null where all do. */
+  gap(): Promise<number | null>;
+  /** Records that a person takes this journal for the right one, although `instead` was the newest step known elsewhere. */
+  accept(reason: string, instead: Head | null): Promise<void>;
+  /** A batch of rows that were made without this journal, whole or not at all: it is done, and its rows are applied. */
+  adopt(batch: NewBatch, rows: readonly AdoptedRow[]): Promise<void>;
   setBatchState(batch: string, state: BatchState): Promise<void>;
 
   /** In the order of the file; of some states, or all. */

@@ -144,7 +144,7 @@ function note({ batches, writes, accounts }: Records, { step, at, batch, row, ki
   if (known === undefined) batches.set(batch, (known = { digest: '', seal: '', rows: 0, claims: [], claimed: [] }));
   if (digest !== null) known.digest = digest;
   if (kind === 'claimed') known.claimed.push([step, at]);
-  if (kind !== 'added' && kind !== 'migrated') return;
+  if (kind !== 'added' && kind !== 'adopted' && kind !== 'migrated') return;
   const said = JSON.parse(data) as Pick<BatchChain, 'rows' | 'seal'> & Partial<Pick<BatchChain, 'claims'>>;
   Object.assign(known, { rows: said.rows, seal: said.seal, claims: said.claims ?? [] });
 }
@@ -264,7 +264,10 @@ async function* rowStepsOf(connection: Connection, batch: string): AsyncGenerato
   }
 }
 
-/** When the row was claimed last, by the steps: a claim takes what is planned or blocked at that moment. */
+/**
+ * When the row was claimed last, by the steps: a claim takes what is planned or blocked at that moment. A row that was found
+ * on the server says so itself.
+ */
 function claimedAt(
   { row, state }: { readonly row: number; readonly state: IntentState },
   own: readonly RowStep[],
@@ -272,17 +275,14 @@ function claimedAt(
 ): string | null {
   const isClaimable = (each: string): boolean => each === 'planned' || each === 'blocked';
   const moves = own.flatMap(({ step, kind, data }) => {
-    const from = fromIn(data);
-    return from === null ? [] : [{ step, from, to: kind }];
+    const { from, claimed_at: at } = membersOf(data);
+    return typeof from === 'string' ? [{ step, from, to: kind, at }] : [];
   });
   const claim = known.claimed.findLast(([step]) => {
     const after = moves.find((each) => each.step > step);
     return isClaimable(after === undefined ? state : after.from);
   });
+  const found = moves.findLast(({ at }) => typeof at === 'string');
+  if (found !== undefined && found.step > (claim?.[0] ?? 0)) return String(found.at);
   return claim?.[1] ?? known.claims.find(([first, last]) => first <= row && row <= last)?.[2] ?? null;
-}
-
-function fromIn(data: string): string | null {
-  const { from } = JSON.parse(data) as { readonly from?: string };
-  return from ?? null;
 }

@@ -7,7 +7,7 @@ const at = (minute: number) => timestampOf(Date.UTC(2026, 2, 11, 10, minute));
 
 /** A row of another batch, claimed and sent at these minutes. */
 function sent(batch: string, claimed: number, minute: number): SentRow {
-  const done = { row: 2, at: at(minute), claimedAt: at(claimed), state: 'applied' } as const;
+  const done = { row: 2, at: at(minute), claimedAt: at(claimed), state: 'applied', found: false } as const;
   return { fingerprint: 'balance user:7 add 5.00', batch, ...done };
 }
 

@@ -22,7 +22,7 @@ function numbersFrom(seed: number): () => number {
 async function usedJournal(steps: number): Promise<{ readonly journal: Journal; readonly file: string }> {
   const { journal, file } = await newJournal();
   const rowsOf = Math.max(5, Math.min(400, steps >> 3));
-  for (let at = 0; (await journal.lastStep()) < steps; at += 1) {
+  for (let at = 0; ((await journal.head())?.step ?? 0) < steps; at += 1) {
     const batch = `b${at}`;
     const rows = Array.from({ length: rowsOf }, (_, row) => row + 2);
     const notes = ['looks large'];

@@ -140,7 +140,7 @@ export const defaultOptions: SendingOptions = {
   concurrency: 1,
   maxErrors: 100,
   againWithinMs: openRules.againWithinMs,
-  acceptJournal: false,
+  acceptJournal: null,
 };
 
 export function intentsOf(journal: Journal, batch: string): Promise<Intent[]> {

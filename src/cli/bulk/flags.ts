@@ -13,6 +13,7 @@ export interface PlanFlags extends AgainFlags {
 
 interface AgainFlags {
   readonly again?: true;
+  readonly acceptJournal?: true;
   readonly reason?: string;
 }
 
@@ -22,7 +23,6 @@ export interface SendFlags extends AgainFlags {
   readonly rehearse?: true;
   readonly settleAfter?: number;
   readonly maxErrors: number;
-  readonly acceptJournal?: true;
 }
 
 /** Where nothing else is said, a batch whose rows fail one after the other does not fail to its end. */
@@ -65,18 +65,29 @@ export function addSettleFlag(command: Command): Command {
 export function addSendFlags(command: Command): Command {
   return addSettleFlag(command)
     .option('--max-errors <n>', 'rows that may fail before it stops', toCount, defaultMaxErrors)
-    .option('--accept-journal', 'send although the mirror knows of batches that this journal does not have');
+    .option('--accept-journal', 'take this journal for the right one although it lacks what was sent; needs --reason');
 }
 
 /** What the flags say about sending again. Throws a UsageError where the reason is missing. */
-export function againOf({ again, reason }: AgainFlags): Again {
+export function againOf({ again, reason, acceptJournal }: AgainFlags): Again {
   if (again !== true) {
-    if (reason === undefined) return { reason: null };
-    throw new UsageError('--reason is for what is sent again', { advice: 'Add --again, or leave --reason out.' });
+    if (reason === undefined || acceptJournal === true) return { reason: null };
+    throw new UsageError('--reason is for what is sent again, or for a journal that is accepted', {
+      advice: 'Add --again or --accept-journal, or leave --reason out.',
+    });
   }
+  return { reason: reasonOf('--again', reason) };
+}
+
+/** Why the journal is taken for the right one; null where nobody says so. Throws a UsageError where the reason is missing. */
+export function acceptedOf({ acceptJournal, reason }: AgainFlags): string | null {
+  return acceptJournal === true ? reasonOf('--accept-journal', reason) : null;
+}
+
+function reasonOf(flag: string, reason: string | undefined): string {
   const words = reason?.trim() ?? '';
-  if (words !== '') return { reason: words };
-  throw new UsageError('--again needs a reason', { advice: 'Say why: --reason "…". It stays on record.' });
+  if (words !== '') return words;
+  throw new UsageError(`${flag} needs a reason`, { advice: 'Say why: --reason "…". It stays on record.' });
 }
 
 function toDuration(text: string): number {

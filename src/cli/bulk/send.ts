@@ -6,7 +6,7 @@ import type { Batch } from '../../journal/port.ts';
 import { promptForConsent, noteProfile } from '../consent.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
+import { acceptedOf, againOf, type PlanFlags, type SendFlags } from './flags.ts';
 import { notePlan, planFile } from './plan.ts';
 import { type BulkPorts, fileOf, openBulk } from './world.ts';
 import { realSleep } from '../../api/transmission.ts';
@@ -93,8 +93,7 @@ async function apply(
 ): Promise<void> {
   const { rules } = ports;
   const again = againOf(flags);
-  const isAccepted = flags.acceptJournal === true;
-  await checkSendable(ports, batch, { file: fileOf(context, batch), again, acceptJournal: isAccepted });
+  await checkSendable(ports, batch, { file: fileOf(context, batch), again, acceptJournal: acceptedOf(flags) });
   const approved = await approve(context, ports, batch, action, flags);
   await sendAndReport(context, ports, batch, action, flags, { ...rules, again, approved });
 }
@@ -163,7 +162,7 @@ export async function sendWatched(
     concurrency,
     maxErrors: flags.maxErrors,
     againWithinMs,
-    acceptJournal: flags.acceptJournal === true,
+    acceptJournal: acceptedOf(flags),
   };
   const drain = (): void => {
     printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves it unknown.');

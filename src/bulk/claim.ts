@@ -191,7 +191,8 @@ export function journalBehind(batch: string, why: string): OutcomeUnknownError {
   return new OutcomeUnknownError(`this journal is older than the server: ${why}; nothing more is sent from it`, {
     advice:
       'It was put back from a copy, or another one was in use since. Put the newest journal back. Where there is none, ' +
-      `\`admin-mirror bulk reconcile ${batch}\` looks for every row on the server and records what was made.`,
+      '`admin-mirror bulk reconcile --adopt` reads the transactions of all users and records what was made; ' +
+      `with \`bulk reconcile ${batch} --adopt\`, of this batch alone.`,
   });
 }
 

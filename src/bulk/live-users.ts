@@ -104,7 +104,7 @@ export async function eachLive<T>(
 
 /** How many users there are, and on how many pages; as the server counts. */
 export async function listSize(options: LiveOptions): Promise<{ readonly pages: number }> {
-  const { lastPage } = await pageOf(options, new Reach(), 1);
+  const { lastPage } = await pageOfUsers(options, new Reach(), 1);
   return { pages: lastPage };
 }
 
@@ -114,9 +114,14 @@ const order = [
 ] as const;
 
 /** One page of the list, read as smaller ones where the host cannot make it. */
-function pageOf({ client, pageSize, signal }: LiveOptions, reach: Reach, number: number): Promise<Page> {
+export function pageOfUsers(
+  { client, pageSize, signal }: Pick<LiveOptions, 'client' | 'pageSize' | 'signal'>,
+  reach: Reach,
+  number: number,
+  include: readonly 'balance_transactions'[] = [],
+): Promise<Page> {
   const requestOne: RequestPage = (page, paginate, patience) =>
-    client.list('users', { paginate, page, sorts: order }, signal, patience);
+    client.list('users', { paginate, page, sorts: order, include }, signal, patience);
   return readPage(readingRecords(requestOne), number, pageSize, reach);
 }
 
@@ -126,7 +131,7 @@ export async function* everyUser(options: LiveOptions, pages: number): AsyncGene
   const reach = new Reach();
   for (let first = 1; first <= pages; first += concurrency) {
     const numbers = Array.from({ length: Math.min(concurrency, pages - first + 1) }, (_, at) => first + at);
-    const read = await Promise.all(numbers.map((number) => pageOf(options, reach, number)));
+    const read = await Promise.all(numbers.map((number) => pageOfUsers(options, reach, number)));
     // A total may count what no page shows.
     if (read.every(({ records, unreadable }) => records.length === 0 && unreadable === undefined)) return;
     for (const { records } of read) yield records.flatMap((record) => knownUser(record, userFields) ?? []);

@@ -166,8 +166,8 @@ function unknownMark({ row }: Intent, token: string): OperatorError {
     `row ${row} was not sent: the user has the same change already, with the mark ${token}, which is not in this journal`,
     {
       advice:
-        'Another journal has sent it, or this one is older than the server. Look at the user. To send the rest all the ' +
-        'same: admin-mirror bulk resume with --again --reason "…".',
+        'Another journal has sent it, or this one is older than the server. `admin-mirror bulk reconcile --adopt` records ' +
+        'what this journal lacks. To send the rest all the same: admin-mirror bulk resume with --again --reason "…".',
     },
   );
 }

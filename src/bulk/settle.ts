@@ -4,7 +4,7 @@
  */
 import type { Batch, Intent, IntentFields, IntentState, Journal } from '../journal/port.ts';
 import { LockHeldError, OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
-import { parseInstant, secondMs } from '../model/time.ts';
+import { parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Judgement, Observation } from './action.ts';
 import { type BalanceParameters, observationOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
@@ -82,8 +82,8 @@ async function judge({ action, client }: Sending, intent: Intent): Promise<Judge
 }
 
 async function record(
-  { journal }: Sending,
-  { batch, row, state, problem }: Intent,
+  { journal, clock }: Sending,
+  { batch, row, state, problem, claimedAt }: Intent,
   judgement: Judgement,
   { to, evidence, note, discrepancy }: Verdict,
 ): Promise<void> {
@@ -97,6 +97,8 @@ async function record(
     recordId: judgement.kind === 'applied' ? (judgement.recordId ?? null) : null,
     // What the server said of a refusal stands first; of a row that was applied, there is no problem any more.
     problem: settled ? null : [...new Set([problem, note])].filter((text) => text !== null).join('; '),
+    // What nobody consented to here was made all the same: by it, the same row of another file is known as sent before.
+    ...(claimedAt === null && { claimedAt: timestampOf(clock.now()) }),
   };
   await journal.move({ batch, row, from: state, to, fields, note });
 }
@@ -220,7 +222,8 @@ async function step(
   }
 }
 
-async function restOf(journal: Journal, batch: string): Promise<boolean> {
+/** Whether there is more to do. */
+export async function restOf(journal: Journal, batch: string): Promise<boolean> {
   const counts = await journal.counts(batch);
   return (Object.keys(counts) as IntentState[]).some(
     (state) => isOpen(state) || state === 'planned' || state === 'blocked',

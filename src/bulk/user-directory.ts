@@ -46,6 +46,7 @@ export function openUserDirectory(file: string): UserDirectory {
         yield* statement.all(JSON.stringify(values.slice(at, at + batch)));
       }
     },
+    ids: () => database.prepare<[], number>('SELECT id FROM users').pluck().all(),
     transactions: (user) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),
     close: () => void database.close(),
   };
@@ -65,6 +66,8 @@ export interface UserDirectory {
   ): Iterable<ServedRecord>;
   /** Gives users one by one, by their ids, with the same columns. */
   reader(fields: readonly string[]): (id: number) => ServedRecord | undefined;
+  /** Of all users. */
+  ids(): number[];
   /** The user's balance transactions; undefined where the mirror has none of anybody. */
   transactions(user: number): readonly ServedRecord[] | undefined;
   close(): void;

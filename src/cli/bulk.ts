@@ -8,7 +8,6 @@ import {
   addPlanFlags,
   addReviewFlags,
   addSendFlags,
-  addSettleFlag,
   type PlanFlags,
   type SendFlags,
   toCount,
@@ -27,7 +26,8 @@ import {
 import { type MakeFlags, runSelect, runTemplate, type SelectFlags } from './bulk/make.ts';
 import { runPlan, runUndo } from './bulk/plan.ts';
 import { runRehearsal } from './bulk/rehearse.ts';
-import { runApply, runReconcile, runResume, runRun } from './bulk/send.ts';
+import { runApply, runResume, runRun } from './bulk/send.ts';
+import { defineReconcile } from './bulk/reconcile.ts';
 
 export function define(program: Command, context: CliContext): void {
   const bulk = program
@@ -143,12 +143,7 @@ function defineSending(bulk: Command, context: CliContext): void {
     .action(async (batch: string, flags: SendFlags) => runResume(context, batch, flags));
   addAgainFlags(addSendFlags(resume));
 
-  const reconcile = bulk
-    .command('reconcile')
-    .description('Look for every row of a batch on the server, and record what is found; send nothing.')
-    .argument('<batch>', 'as `bulk plan` names it')
-    .action(async (batch: string, flags: SendFlags) => runReconcile(context, batch, flags));
-  addSettleFlag(reconcile);
+  defineReconcile(bulk, context);
 }
 
 function defineLooking(bulk: Command, context: CliContext): void {

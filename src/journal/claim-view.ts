@@ -104,7 +104,11 @@ async function repeatsOf(
     .innerJoin('journal_intents', 'journal_intents.fingerprint', 'prints.fingerprint')
     .select(['prints.fingerprint', 'batch', 'row'])
     .select((eb) => eb.fn.coalesce('sent_at', 'claimed_at').as('at'))
-    .select(['claimed_at as claimedAt', 'state', sql<number>`case when state = 'applied' and attempts = 0 then 1 else 0 end`.as('found')])
+    .select([
+      'claimed_at as claimedAt',
+      'state',
+      sql<number>`case when state = 'applied' and attempts = 0 then 1 else 0 end`.as('found'),
+    ])
     .where(isOutward)
     .where('batch', '<>', apartFrom)
     .where((eb) => eb(eb.fn.coalesce('sent_at', 'claimed_at'), '>=', since))

@@ -249,7 +249,7 @@ describe('a journal that is not the newest', () => {
     for (let time = 0; time < 3; time += 1) expect((await bulk(['resume', batch])).code).toBe(8);
     expect(made(sandbox)).toBe(2);
     // The way on: every row is looked for, and what is left is sent.
-    const found = (await bulk(['reconcile', batch, '--json'])).report();
+    const found = (await bulk(['reconcile', batch, '--adopt', '--json'])).report();
     expect(found.counts).toMatchObject({ applied: 2, planned: 1 });
     expect((await bulk(['resume', batch, '--json'])).report().counts.applied).toBe(3);
     expect(made(sandbox)).toBe(3);
@@ -263,7 +263,7 @@ describe('a journal that is not the newest', () => {
     expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(0);
     for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
     const { code, stderr } = await bulk(['run', 'balance', name, '--yes']);
-    expect([code, stderr]).toEqual([2, expect.stringMatching(/were sent from another journal/)]);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/this mirror knows another journal/)]);
     expect(made(sandbox)).toBe(2);
   });
 
@@ -321,7 +321,15 @@ describe('a journal that is not the newest', () => {
     await command(['sync']);
     await bulk(['run', 'balance', name, '--yes']);
     for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
-    const { code, stderr } = await bulk(['run', 'balance', name, '--yes', '--accept-journal']);
+    const { code, stderr } = await bulk([
+      'run',
+      'balance',
+      name,
+      '--yes',
+      '--accept-journal',
+      '--reason',
+      'it is gone for good',
+    ]);
     expect([code, stderr]).toEqual([
       8,
       expect.stringMatching(/the mark am:[a-z2-7]{12}, which is not in this journal/),

@@ -216,8 +216,8 @@ export function observationOf(
   token: string,
 ): BalanceObservation {
   const seen = { ...observationOfUser(record), balance: moneyOf(record?.['balance']) };
-  const transactions = relatedIn(record, 'balance_transactions');
-  return { ...seen, ...(transactions === undefined ? nothing : tallyOf(transactions, parameters, token)) };
+  const changes = changesOf(record);
+  return { ...seen, ...(changes === undefined ? nothing : tallyOf(changes, parameters, token)) };
 }
 
 const directions: Readonly<Record<string, BalanceChangeType>> = {
@@ -229,20 +229,48 @@ const directions: Readonly<Record<string, BalanceChangeType>> = {
   set: 'set',
 };
 
-/** The record does what the row says, as far as it shows; an amount that is missing speaks neither for nor against. */
-function does(record: ApiRecord, { type, amount }: BalanceParameters): boolean {
-  const reported = decimalOf(record['amount']);
-  const direction = directionOf(record);
-  const magnitude = type === 'set' ? reported : (reported?.abs() ?? null);
-  return (magnitude === null || magnitude.eq(amount)) && (direction === undefined || direction === type);
+/** A change of a balance as the server shows it. */
+export interface ShownChange {
+  readonly id: string;
+  /** At the end of its texts. */
+  readonly tokens: readonly string[];
+  readonly texts: readonly string[];
+  /** Undefined where it is not shown. */
+  readonly type: BalanceChangeType | undefined;
+  /** As it is shown: of what was taken, some servers show a sign. */
+  readonly amount: Big | null;
+  /** What the balance was before. */
+  readonly before: string | null;
+  /** As the server says it. */
+  readonly at: string | null;
 }
 
-function directionOf(record: ApiRecord): BalanceChangeType | undefined {
-  return directions[String(record['result'])] ?? directions[String(record['type'])];
+/** The balance transactions of a user; undefined where the record came without them. */
+export function changesOf(record: ApiRecord | null): readonly ShownChange[] | undefined {
+  return relatedIn(record, 'balance_transactions')?.map(changeIn);
+}
+
+function changeIn(record: ApiRecord): ShownChange {
+  const texts = textsOf(record);
+  return {
+    id: nameOf(record),
+    tokens: texts.flatMap((text) => tokenAtEnd(text) ?? []),
+    texts,
+    type: directions[String(record['result'])] ?? directions[String(record['type'])],
+    amount: decimalOf(record['amount']),
+    before: moneyOf(record['balance_before_transaction']),
+    at: textOf(record['created_at']),
+  };
+}
+
+/** The change does what the row says, as far as it shows; an amount that is missing speaks neither for nor against. */
+export function does(change: ShownChange, { type, amount }: Pick<BalanceParameters, 'type' | 'amount'>): boolean {
+  const magnitude = type === 'set' ? change.amount : (change.amount?.abs() ?? null);
+  return (magnitude === null || magnitude.eq(amount)) && (change.type === undefined || change.type === type);
 }
 
 function tallyOf(
-  transactions: readonly ApiRecord[],
+  changes: readonly ShownChange[],
   parameters: BalanceParameters,
   token: string,
 ): Omit<BalanceObservation, keyof Observation | 'balance'> {
@@ -250,21 +278,18 @@ function tallyOf(
   let sum: Big | null = new Big(0);
   let recordId: string | null = null;
   const others: { token: string; at: string | null }[] = [];
-  for (const record of transactions) {
-    const texts = textsOf(record);
-    const found = texts.flatMap((text) => tokenAtEnd(text) ?? []);
-    const alikeIt = does(record, parameters);
-    if (found.includes(token)) {
+  for (const change of changes) {
+    const { tokens, texts, type: direction, amount } = change;
+    const alikeIt = does(change, parameters);
+    if (tokens.includes(token)) {
       hits += 1;
-      recordId ??= nameOf(record);
+      recordId ??= change.id;
       if (alikeIt) agreeing += 1;
-    } else if (alikeIt && found.length > 0) {
-      others.push(...found.map((each) => ({ token: each, at: textOf(record['created_at']) })));
+    } else if (alikeIt && tokens.length > 0) {
+      others.push(...tokens.map((each) => ({ token: each, at: change.at })));
     } else if (alikeIt && texts.every((text) => mayHaveLost(text, token))) {
       alike += 1;
     }
-    const direction = directionOf(record);
-    const amount = decimalOf(record['amount']);
     if (direction === 'set') sets += 1;
     else if (direction === undefined || amount === null) sum = null;
     else sum = sum === null ? null : direction === 'add' ? sum.plus(amount.abs()) : sum.minus(amount.abs());

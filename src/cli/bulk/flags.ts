@@ -11,7 +11,7 @@ export interface PlanFlags extends AgainFlags {
   readonly allowForce?: true;
 }
 
-interface AgainFlags {
+export interface AgainFlags {
   readonly again?: true;
   readonly acceptJournal?: true;
   readonly reason?: string;

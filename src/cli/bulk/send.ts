@@ -63,9 +63,15 @@ export async function runResume(context: CliContext, name: string, flags: SendFl
   });
 }
 
-export async function runReconcile(context: CliContext, name: string, flags: SendFlags): Promise<void> {
+/** Looks for every row of the batch on the server, and records what is found. */
+export async function adoptRows(
+  context: CliContext,
+  name: string,
+  { settleAfter }: Pick<SendFlags, 'settleAfter'>,
+): Promise<void> {
   await withBatch(context, name, async (ports, batch, action) => {
     await checkServer(batch, ports.client, context.signal);
+    const flags = { maxErrors: 1, ...(settleAfter !== undefined && { settleAfter }) };
     await sendAndReport(context, ports, batch, action, flags, null);
   });
 }

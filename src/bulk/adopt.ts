@@ -1,0 +1,219 @@
+/**
+ * `bulk reconcile --adopt`: a journal that was lost or put back from a copy gets what it lacks from the tokens on the server,
+ * so that it can be sent from again and nobody is paid twice. Section "Reconciling" of docs/architecture.md.
+ */
+import { Big } from 'big.js';
+import type { AdoptedRow, Journal, NewBatch } from '../journal/port.ts';
+import { counted } from '../model/counted.ts';
+import { IncompleteError } from '../model/errors.ts';
+import type { Money } from '../model/money.ts';
+import { parseInstant, timestampOf } from '../model/time.ts';
+import { type BalanceParameters, resultOf } from './actions/balance-judge.ts';
+import { balance } from './actions/balance.ts';
+import { type Finding, rowName } from './differences.ts';
+import { checkStep } from './intent.ts';
+import { acceptJournal, newestUnknownSend } from './journal-memory.ts';
+import { keyOwner } from './live-users.ts';
+import { moneyOf, moneyText } from './money.ts';
+import { newBatchId } from './plan.ts';
+import { fingerprintOf, planHash, rowsDigest } from './plan-rows.ts';
+import type { Reconciliation, ReconcilePorts } from './reconcile.ts';
+import { restOf } from './settle.ts';
+import type { SendingPorts } from './sending.ts';
+
+type AdoptPorts = Pick<ReconcilePorts, 'journal' | 'client' | 'clock' | 'signal'> & Pick<SendingPorts, 'memory'>;
+
+export interface Adopted {
+  /** The batch of the rows that the journal did not know; null where there were none. */
+  readonly batch: string | null;
+  readonly rows: number;
+  /** Rows that it knew, and that were recorded as made now. */
+  readonly recorded: number;
+  /** What still differs. */
+  readonly left: readonly Finding[];
+  /** Why the journal is not taken for the right one by this. Empty where it is. */
+  readonly problems: readonly string[];
+}
+
+/** Throws an IncompleteError where a request that this journal knows nothing of may still be under way. */
+export async function checkSettled(ports: AdoptPorts, settleAfterMs: number): Promise<void> {
+  const sent = parseInstant(await newestUnknownSend(ports));
+  if (sent === undefined || ports.clock.now() - sent >= settleAfterMs) return;
+  throw new IncompleteError(
+    `something was sent at ${timestampOf(sent).slice(0, 19)} that this journal knows nothing of, and it may still be made late`,
+    {
+      advice: `Adopt what was made after ${timestampOf(sent + settleAfterMs).slice(0, 19)}, as bulk.settle_after says.`,
+    },
+  );
+}
+
+/** Records what was found, and takes the journal for the right one where everything was looked at. */
+export async function adopt(ports: AdoptPorts, { findings, problems: unseen }: Reconciliation): Promise<Adopted> {
+  const { journal } = ports;
+  const unknown = findings.filter(({ kind }) => kind === 'unknown');
+  const rows = unknown.flatMap((each) => readable(each) ?? []);
+  const batch = rows.length === 0 ? null : await adoptBatch(ports, rows);
+  const recorded = await recordKnown(ports, findings);
+  const illegible = unknown.length - rows.length;
+  const marks = counted(illegible, 'mark', 'marks');
+  const problems =
+    illegible === 0 ? unseen : [...unseen, `${marks} stand at changes whose amount or direction is not shown`];
+  if (problems.length === 0) {
+    for (const { batch: name, behind } of await journal.batches()) {
+      if (behind !== null) await journal.setBehind(name, null);
+    }
+    await acceptJournal(
+      ports,
+      `all users were looked at, ${counted(rows.length, 'row')} adopted, ${recorded.size} recorded`,
+    );
+  }
+  const done = new Set<Finding>([...rows.map(({ found }) => found), ...recorded]);
+  return {
+    batch,
+    rows: rows.length,
+    recorded: recorded.size,
+    left: findings.filter((each) => !done.has(each) && each.kind !== 'reversed'),
+    problems,
+  };
+}
+
+interface Readable {
+  readonly found: Finding;
+  readonly parameters: BalanceParameters;
+}
+
+/** Undefined where it does not say what was done. */
+function readable(found: Finding): Readable | undefined {
+  const { server_type: type, server_amount: amount } = found;
+  if (type === null || amount === null) return undefined;
+  return { found, parameters: { type, amount, description: null, expected_balance: null } };
+}
+
+async function adoptBatch({ journal, client, clock, signal }: AdoptPorts, found: readonly Readable[]): Promise<string> {
+  const batch = newBatchId(clock);
+  const rows = found
+    .toSorted((a, b) => (a.found.at ?? '').localeCompare(b.found.at ?? '') || a.found.user_id - b.found.user_id)
+    .map((each, at) => adoptedRow(each, at + 2, clock.now()));
+  const intents = rows.map(({ intent }) => intent);
+  const server = { address: client.address, keyMark: client.keyMark, owner: await keyOwner(client, signal) };
+  const planned = intents.map(({ plannedBefore: before, plannedAfter: after, ...each }) => {
+    return { ...each, valid: true, before, after };
+  });
+  const added: NewBatch = {
+    batch,
+    action: balance.name,
+    file: null,
+    fileBytes: null,
+    fileHash: null,
+    hash: planHash({ action: balance.name, fileHash: null, server, undoOf: null, rows: planned }),
+    rowsDigest: rowsDigest(intents),
+    rows: rows.length,
+    net: netOf(intents),
+    columns: ['user_id', 'type', 'amount'],
+    problems: [],
+    warnings: ['adopted: these rows were found on the server, and were not sent from this journal'],
+    server,
+    undoOf: null,
+    againReason: null,
+  };
+  await journal.adopt(added, rows);
+  return batch;
+}
+
+function adoptedRow({ found, parameters }: Readable, row: number, now: number): AdoptedRow {
+  const { user_id: user, token, server_before: before, record_id: recordId, times, at, note } = found;
+  const after = before === null ? null : moneyText(resultOf(parameters, before));
+  const subject = `user:${user}`;
+  // A server whose clock is ahead must not make it younger than now.
+  const made = timestampOf(Math.min(now, parseInstant(at) ?? now));
+  const repeated = times > 1;
+  return {
+    intent: {
+      row,
+      state: 'planned',
+      subject,
+      user,
+      key: null,
+      token,
+      fingerprint: fingerprintOf(balance, subject, parameters),
+      plannedEmail: null,
+      plannedUsername: null,
+      parameters,
+      cells: [String(user), parameters.type, parameters.amount],
+      plannedBefore: before,
+      plannedAfter: after,
+      problem: null,
+      notes: [],
+      undoOfRow: null,
+    },
+    fields: {
+      evidence: 'token',
+      recordId,
+      sentAt: made,
+      claimedAt: made,
+      before,
+      after,
+      ...(repeated && { discrepancy: 'over_applied', problem: note }),
+    },
+  };
+}
+
+function netOf(intents: readonly AdoptedRow['intent'][]): Money {
+  let net = new Big(0);
+  for (const { parameters, plannedBefore: before } of intents) {
+    const { type, amount } = parameters as BalanceParameters;
+    // What was set from an unknown balance has changed the sum by nobody knows what.
+    if (before !== null) net = net.plus(resultOf({ type, amount } as BalanceParameters, before)).minus(before);
+    else if (type !== 'set') net = type === 'add' ? net.plus(amount) : net.minus(amount);
+  }
+  return moneyOf(moneyText(net)) ?? ('0.00' as Money);
+}
+
+/** Rows that the journal knows, and that were made without it. Gives what was recorded. */
+async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Finding[]): Promise<Set<Finding>> {
+  const recorded = new Set<Finding>();
+  const made = findings.filter(({ kind, times, state }) => {
+    if (kind === 'repeated') return state !== 'needs_human';
+    return (kind === 'unrecorded' || kind === 'unsettled') && times === 1;
+  });
+  for (const [batch, rows] of Map.groupBy(made, (each) => each.batch)) {
+    if (batch === null) continue;
+    await journal.acquireLock(batch);
+    try {
+      const state = (await journal.batch(batch))?.state;
+      await journal.takeUp(batch);
+      for (const each of rows) if (await recordRow(journal, each, clock.now())) recorded.add(each);
+      const rest = await restOf(journal, batch);
+      // What nobody has approved is not gone on with, but approved.
+      if (state !== 'planned' || !rest) await journal.setBatchState(batch, rest ? 'stopped' : 'done');
+    } finally {
+      await journal.releaseLock(batch);
+    }
+  }
+  return recorded;
+}
+
+/** False where the row cannot become what was seen of it. */
+async function recordRow(journal: Journal, found: Finding, now: number): Promise<boolean> {
+  const { batch, row, kind, record_id: recordId, at, note } = found;
+  const intent = batch === null || row === null ? undefined : await journal.intent(batch, row);
+  if (batch === null || row === null || intent === undefined)
+    throw new Error(`row ${rowName(String(batch), Number(row))} is gone`);
+  let from = intent.state;
+  if (from === 'skipped' || from === 'invalid') return false;
+  if (from === 'blocked') {
+    await journal.move({ batch, row, from, to: 'planned' });
+    from = 'planned';
+  }
+  const to = kind === 'repeated' ? 'needs_human' : 'applied';
+  checkStep(from, to);
+  const fields = {
+    evidence: 'token',
+    recordId,
+    problem: to === 'applied' ? null : note,
+    discrepancy: to === 'applied' ? null : 'over_applied',
+    // By it, the same row of another file is known as sent before.
+    ...(intent.claimedAt === null && { claimedAt: timestampOf(Math.min(now, parseInstant(at) ?? now)) }),
+  } as const;
+  return journal.move({ batch, row, from, to, fields, note: `adopted: ${note}` });
+}

@@ -1,0 +1,208 @@
+/**
+ * What the journal says of the changes of balances against what the server shows of them, user by user. Pure. Section
+ * "Reconciling" of docs/architecture.md.
+ */
+import type { Evidence, IntentState } from '../journal/port.ts';
+import type { BalanceChangeType } from '../model/operations.ts';
+import { parseInstant } from '../model/time.ts';
+import { does, type ShownChange } from './actions/balance-judge.ts';
+import { isOpen } from './intent.ts';
+import { moneyText } from './money.ts';
+import { mayHaveLost } from './token.ts';
+
+/** A row of a batch of balances, as the journal has it. */
+export interface KnownRow {
+  readonly batch: string;
+  readonly row: number;
+  readonly user: number;
+  readonly token: string;
+  readonly type: BalanceChangeType;
+  readonly amount: string;
+  readonly state: IntentState;
+  readonly evidence: Evidence | null;
+}
+
+export interface JournalRows {
+  /** All of the journal. */
+  readonly byToken: ReadonlyMap<string, KnownRow>;
+  /** Those that are compared, by user. */
+  readonly compared: ReadonlyMap<number, readonly KnownRow[]>;
+  /** The applied row by which another one was taken back, by `rowName` of that one. */
+  readonly takenBack: ReadonlyMap<string, KnownRow>;
+}
+
+export const rowName = (batch: string, row: number): string => `${batch} ${row}`;
+
+/**
+ * `missing`: the journal says applied, and it is not there. `repeated`: it is there more than once. `amount`: with another
+ * amount or direction. `other_user`: at another user. `unrecorded`: it is there, and the journal says that it was not made.
+ * `unsettled`: the journal does not know its outcome. `unknown`: a token that the journal does not know. `not_shown`: the
+ * server shows no transactions of the user. `reversed` is no difference: what was paid went back later.
+ */
+export type FindingKind =
+  | 'missing'
+  | 'repeated'
+  | 'amount'
+  | 'other_user'
+  | 'unrecorded'
+  | 'unsettled'
+  | 'unknown'
+  | 'not_shown'
+  | 'reversed';
+
+/** As `--json` prints it; the shape is part of the contract with scripts. */
+export interface Finding {
+  readonly kind: FindingKind;
+  readonly user_id: number;
+  /** What the journal has: null of a token that it does not know. */
+  readonly batch: string | null;
+  readonly row: number | null;
+  readonly state: IntentState | null;
+  readonly type: BalanceChangeType | null;
+  readonly amount: string | null;
+  readonly token: string;
+  /** How often the server shows it, and the first of it. */
+  readonly times: number;
+  readonly server_type: BalanceChangeType | null;
+  readonly server_amount: string | null;
+  readonly server_before: string | null;
+  readonly record_id: string | null;
+  readonly at: string | null;
+  readonly note: string;
+}
+
+/** From the first time on, up to the second, ms since 1970; null where there is no bound. */
+export interface Span {
+  readonly from: number | null;
+  readonly to: number | null;
+}
+
+export function isInSpan({ from, to }: Span, at: string | null): boolean {
+  const time = parseInstant(at);
+  // What has no time may be of any.
+  return time === undefined || ((from === null || time >= from) && (to === null || time <= to));
+}
+
+/** The user's changes as they are shown; `hidden` where none are, `gone` where there is no such user any more. */
+export type SeenChanges = readonly ShownChange[] | 'hidden' | 'gone';
+
+/** What differs of one user, and what of it went back later. */
+export function findingsOf(user: number, seen: SeenChanges, rows: JournalRows, span: Span): Finding[] {
+  const compared = rows.compared.get(user) ?? [];
+  if (seen === 'hidden') {
+    const note = 'the server shows no balance transactions of this user';
+    return compared.filter(isSent).map((row) => finding('not_shown', row, [], note));
+  }
+  const changes = seen === 'gone' ? [] : seen;
+  const byToken = new Map<string, ShownChange[]>();
+  for (const change of changes) {
+    for (const token of new Set(change.tokens)) byToken.set(token, [...(byToken.get(token) ?? []), change]);
+  }
+  const spare = new Set(changes.filter(({ tokens }) => tokens.length === 0));
+  const found = compared.flatMap((row) => {
+    const own = rowFinding(row, byToken.get(row.token) ?? [], spare, seen === 'gone');
+    if (own !== null) return [own];
+    const back = row.state === 'applied' ? reversalOf(row, byToken.get(row.token)?.[0], rows, spare) : null;
+    return back === null ? [] : [back];
+  });
+  for (const [token, shown] of byToken) {
+    const known = rows.byToken.get(token);
+    if (known === undefined) {
+      if (isInSpan(span, shown[0]?.at ?? null)) found.push(unknownToken(user, token, shown));
+    } else if (known.user !== user && rows.compared.get(known.user)?.includes(known) === true) {
+      found.push({ ...finding('other_user', known, shown, `it is shown at user ${user}`), user_id: user });
+    }
+  }
+  return found;
+}
+
+/** Something may stand on the server for it. */
+function isSent({ state }: KnownRow): boolean {
+  return state === 'applied' || isOpen(state);
+}
+
+function rowFinding(
+  row: KnownRow,
+  shown: readonly ShownChange[],
+  spare: Set<ShownChange>,
+  isGone: boolean,
+): Finding | null {
+  const [change, second] = shown;
+  if (second !== undefined) return finding('repeated', row, shown, `it was made ${shown.length} times`);
+  if (change === undefined) {
+    if (isOpen(row.state))
+      return finding('unsettled', row, shown, 'the journal does not know the outcome; it is not shown');
+    if (row.state !== 'applied') return null;
+    if (isGone) return finding('missing', row, shown, 'the user is not there any more');
+    // A server that cuts or changes texts keeps no token; the row was taken for applied by something else then.
+    const alike = [...spare].find(
+      (each) => does(each, row) && each.texts.every((text) => mayHaveLost(text, row.token)),
+    );
+    if (row.evidence !== 'token' && alike !== undefined) {
+      spare.delete(alike);
+      return null;
+    }
+    return finding(
+      'missing',
+      row,
+      shown,
+      `the journal has it as applied, by the evidence ${row.evidence ?? 'of nothing'}`,
+    );
+  }
+  if (!does(change, row)) return finding('amount', row, shown, 'another amount or direction is shown');
+  if (row.state === 'applied') return null;
+  if (isOpen(row.state))
+    return finding('unsettled', row, shown, 'the journal does not know the outcome; it is shown once');
+  return finding('unrecorded', row, shown, `it was made, and is ${row.state.replace('_', ' ')} in the journal`);
+}
+
+const opposite = { add: 'remove', remove: 'add' } as const;
+
+/** What took the row back, where anything did. */
+function reversalOf(
+  row: KnownRow,
+  own: ShownChange | undefined,
+  { takenBack }: JournalRows,
+  spare: Set<ShownChange>,
+): Finding | null {
+  const by = takenBack.get(rowName(row.batch, row.row));
+  if (by !== undefined) return finding('reversed', row, [], `taken back by row ${by.row} of batch ${by.batch}`);
+  const { type, amount } = row;
+  if (type === 'set') return null;
+  const after = parseInstant(own?.at ?? null) ?? -Infinity;
+  const later = [...spare].filter(
+    (each) =>
+      each !== own && does(each, { type: opposite[type], amount }) && (parseInstant(each.at) ?? Infinity) >= after,
+  );
+  const saying = later.find(({ texts }) => texts.some((text) => text.toLowerCase().includes(row.token)));
+  const change = saying ?? later[0];
+  if (change === undefined) return null;
+  spare.delete(change);
+  const how =
+    saying === undefined ? 'the same amount went the other way later, for whatever reason' : 'taken back by hand';
+  return finding('reversed', row, [change], how);
+}
+
+function unknownToken(user: number, token: string, shown: readonly ShownChange[]): Finding {
+  const note = `the journal does not know this mark${shown.length > 1 ? `, made ${shown.length} times` : ''}`;
+  const none = { batch: null, row: null, state: null, type: null, amount: null };
+  return { kind: 'unknown', user_id: user, ...none, token, ...serverSide(shown), note };
+}
+
+function finding(kind: FindingKind, row: KnownRow, shown: readonly ShownChange[], note: string): Finding {
+  const { user, batch, row: number, state, type, amount, token } = row;
+  return { kind, user_id: user, batch, row: number, state, type, amount, token, ...serverSide(shown), note };
+}
+
+function serverSide(shown: readonly ShownChange[]) {
+  const [change] = shown;
+  const { type, amount } = change ?? {};
+  return {
+    times: shown.length,
+    server_type: type ?? null,
+    server_amount: amount === null || amount === undefined ? null : moneyText(type === 'set' ? amount : amount.abs()),
+    server_before: change?.before ?? null,
+    record_id: change?.id ?? null,
+    at: change?.at ?? null,
+  };
+}

@@ -1,0 +1,378 @@
+/**
+ * `bulk reconcile`: what the journal says of changes of balances, against what the server shows. Reads only, page by page of
+ * the users with their transactions or user by user, whichever takes fewer requests; each step is kept in a file beside the
+ * journal, so that a run that was stopped goes on. Section "Reconciling" of docs/architecture.md.
+ */
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { ApiRecord, Page } from '../api/envelope.ts';
+import { Reach, wordsOf } from '../api/narrow.ts';
+import type { Head } from '../journal/chain.ts';
+import type { Journal } from '../journal/port.ts';
+import { counted } from '../model/counted.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { recordId } from '../model/records.ts';
+import { type Clock, dayMs } from '../model/time.ts';
+import { ownerAlone } from '../store/files/durable-file.ts';
+import { type BalanceParameters, changesOf } from './actions/balance-judge.ts';
+import { balance } from './actions/balance.ts';
+import { readUser } from './actions/user-with.ts';
+import type { LookingClient } from './action.ts';
+import {
+  type Finding,
+  findingsOf,
+  isInSpan,
+  type JournalRows,
+  type KnownRow,
+  rowName,
+  type SeenChanges,
+  type Span,
+} from './differences.ts';
+import { type LiveClient, pageOfUsers } from './live-users.ts';
+import type { UserDirectory } from './user-directory.ts';
+
+export interface ReconcilePorts {
+  readonly journal: Journal;
+  readonly client: LiveClient & LookingClient;
+  /** Null where there is no mirror. */
+  readonly directory: Pick<UserDirectory, 'ids'> | null;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly pageSize: number;
+  /** Where the steps are kept until it is done. */
+  readonly progressFile: string;
+  /** Says how many requests are to come, before they do, and how many users were done by a run before. */
+  readonly announce: (requests: number, done: number) => void;
+}
+
+export interface Question {
+  /** Null for all batches. */
+  readonly batch: string | null;
+  readonly span: Span;
+  /** As the span was asked for: by it, a run that was stopped is known again. */
+  readonly words: string;
+  /** Requests that this run may send; null for as many as it takes. */
+  readonly mostRequests: number | null;
+}
+
+export interface Reconciliation {
+  /** Of this run. */
+  readonly requests: number;
+  readonly users: number;
+  /** Rows that were compared. */
+  readonly rows: number;
+  readonly findings: readonly Finding[];
+  /** Why not all was compared. Empty where all was. */
+  readonly problems: readonly string[];
+  /** The same command goes on from here. */
+  readonly isStopped: boolean;
+}
+
+/** Compares; changes nothing. Throws what the client throws, and a run after that goes on where it ended. */
+export async function reconcile(ports: ReconcilePorts, question: Question): Promise<Reconciliation> {
+  const { journal, client } = ports;
+  const key = JSON.stringify([journal.id, client.address, question.batch, question.words]);
+  const progress = await openProgress(ports, key, question.span);
+  const rows = await journalRows(journal, question.batch, progress.span);
+  const look = new Look(ports, question, rows, progress);
+  const users = [...rows.compared.keys()].sort((a, b) => a - b);
+  if (question.batch === null || (await look.isCheaperByPages(users))) await look.allPages(users);
+  else await look.eachOf(users);
+  const { requests, findings, problems, stopped } = look;
+  if (stopped === null) progress.remove();
+  const { byToken } = await journalRows(journal, null, progress.span);
+  return {
+    requests,
+    users: look.users,
+    rows: [...rows.compared.values()].reduce((sum, each) => sum + each.length, 0),
+    // What became of a row since its user was looked at, by this journal, was not known then.
+    findings: findings.filter(({ token, state }) => (byToken.get(token)?.state ?? null) === state),
+    problems: stopped === null ? problems : [...problems, stopped],
+    isStopped: stopped !== null,
+  };
+}
+
+/** The rows of all batches of balances; those of the batch, in the span, are compared. */
+async function journalRows(journal: Journal, wanted: string | null, span: Span): Promise<JournalRows> {
+  const byToken = new Map<string, KnownRow>();
+  const compared = new Map<number, KnownRow[]>();
+  const takenBack = new Map<string, KnownRow>();
+  for (const { batch, action, undoOf } of await journal.batches()) {
+    if (action !== balance.name) continue;
+    for await (const intent of journal.intents(batch)) {
+      const { row, user, token, state, evidence, undoOfRow, sentAt, claimedAt } = intent;
+      if (user === null || token === null || intent.parameters === null) continue;
+      const { type, amount } = intent.parameters as BalanceParameters;
+      const known = { batch, row, user, token, type, amount, state, evidence };
+      byToken.set(token, known);
+      if (undoOf !== null && undoOfRow !== null && state === 'applied')
+        takenBack.set(rowName(undoOf, undoOfRow), known);
+      if ((wanted !== null && wanted !== batch) || !isInSpan(span, sentAt ?? claimedAt)) continue;
+      const own = compared.get(user);
+      if (own === undefined) compared.set(user, [known]);
+      else own.push(known);
+    }
+  }
+  return { byToken, compared, takenBack };
+}
+
+/** A few users are read one by one, without looking how many pages there are. */
+const fewUsers = 15;
+/** Of the users that are known, so many may be left out by the list before it is not believed. */
+const mostUnlisted = 50;
+const unlistedShare = 0.2;
+/** How often the list may become shorter while it is read. */
+const mostStepsBack = 20;
+
+class Look {
+  readonly #ports: ReconcilePorts;
+  readonly #question: Question;
+  readonly #rows: JournalRows;
+  readonly #progress: Progress;
+  readonly #reach = new Reach();
+  readonly #done = new Set<number>();
+  #next = 1;
+  #total: number | undefined;
+  #stepsBack = 0;
+  #isAnnounced = false;
+  /** Whether the list shows transactions; undefined while that is not known. */
+  #listed: boolean | undefined;
+  requests = 0;
+  readonly findings: Finding[] = [];
+  readonly problems: string[] = [];
+  /** Why this run ended before its end; null where it did not. */
+  stopped: string | null = null;
+
+  constructor(ports: ReconcilePorts, question: Question, rows: JournalRows, progress: Progress) {
+    this.#ports = ports;
+    this.#question = question;
+    this.#rows = rows;
+    this.#progress = progress;
+    for (const { next, total, users, findings, problems } of progress.steps) {
+      [this.#next, this.#total] = [next, total ?? this.#total];
+      for (const user of users) this.#done.add(user);
+      this.findings.push(...findings);
+      this.problems.push(...problems);
+    }
+  }
+
+  get users(): number {
+    return this.#done.size;
+  }
+
+  get #isBatch(): boolean {
+    return this.#question.batch !== null;
+  }
+
+  get #isSpent(): boolean {
+    const { mostRequests } = this.#question;
+    if (mostRequests === null || this.requests < mostRequests) return false;
+    this.stopped = `stopped after ${counted(this.requests, 'request')}, as --max-requests says; the same command goes on`;
+    return true;
+  }
+
+  async isCheaperByPages(users: readonly number[]): Promise<boolean> {
+    if (users.length <= fewUsers || this.#progress.steps.length > 0) return this.#next > 1;
+    this.requests += 1;
+    const { lastPage, records } = await this.#page(1);
+    return lastPage < users.length && records.some((record) => changesOf(record) !== undefined);
+  }
+
+  /** Every user of the list, then those who are known and whom it left out. */
+  async allPages(users: readonly number[]): Promise<void> {
+    let last = Infinity;
+    while (this.#next <= last) {
+      this.#ports.signal.throwIfAborted();
+      if (this.#isSpent) return;
+      const number = this.#next;
+      const page = await this.#page(number);
+      this.requests += 1;
+      last = page.lastPage;
+      this.#listed ??= page.records.length === 0 ? undefined : await this.#isListed(page.records);
+      if (this.#listed === undefined && this.problems.length > 0) return;
+      this.#announce(last - number + (this.#listed === false ? page.total : 0));
+      // Where users went, those behind them moved towards the front, onto pages that were read already.
+      const gone = Math.max(0, (this.#total ?? 0) - page.total);
+      if (gone > 0 && (this.#stepsBack += 1) > mostStepsBack) {
+        this.problems.push('the list of users became shorter again and again while it was read');
+        return;
+      }
+      const next = gone === 0 ? number + 1 : Math.max(1, number - Math.ceil(gone / page.perPage));
+      if (!(await this.#records(page, next))) return;
+      [this.#next, this.#total] = [next, page.total];
+    }
+    await this.#unlisted(users);
+  }
+
+  async eachOf(users: readonly number[]): Promise<void> {
+    const left = users.filter((user) => !this.#done.has(user));
+    this.#announce(left.length);
+    for (const user of left) {
+      this.#ports.signal.throwIfAborted();
+      if (this.#isSpent) return;
+      this.#keep(1, undefined, [[user, await this.#single(user)]]);
+    }
+  }
+
+  #page(number: number) {
+    const { client, pageSize, signal } = this.#ports;
+    return pageOfUsers({ client, pageSize, signal }, this.#reach, number, ['balance_transactions']);
+  }
+
+  #announce(requests: number): void {
+    if (!this.#isAnnounced) this.#ports.announce(requests, this.#done.size);
+    this.#isAnnounced = true;
+  }
+
+  /** Whether the list shows transactions, or only a user who is requested alone; undefined where nothing does. */
+  async #isListed(records: readonly ApiRecord[]): Promise<boolean | undefined> {
+    if (records.some((record) => changesOf(record) !== undefined)) return true;
+    const first = records.map((record) => recordId(record)).find((id) => id !== undefined);
+    if (first !== undefined && Array.isArray(await this.#single(first))) return false;
+    this.problems.push('the server shows no balance transactions: nothing can be compared');
+    return undefined;
+  }
+
+  /** False where it was stopped. */
+  async #records({ records, unreadable = [], total }: Page, next: number): Promise<boolean> {
+    const seen: [number, SeenChanges][] = [];
+    const problems = unreadable.length > 0 ? [wordsOf(unreadable)] : [];
+    for (const record of records) {
+      const id = recordId(record);
+      if (id === undefined) problems.push('a user is shown whose id cannot be read');
+      // Of a batch, its users alone.
+      if (id === undefined || this.#done.has(id) || (this.#isBatch && !this.#rows.compared.has(id))) continue;
+      const changes = changesOf(record);
+      if (changes !== undefined) seen.push([id, changes]);
+      else if (this.#isSpent) return false;
+      else {
+        this.#ports.signal.throwIfAborted();
+        // Kept one by one: a page of such users is many requests.
+        this.#keep(this.#next, this.#total, [[id, await this.#single(id)]]);
+      }
+    }
+    this.#keep(next, total, seen, problems);
+    return true;
+  }
+
+  /** Users of the journal and of the mirror whom the list did not show. */
+  async #unlisted(users: readonly number[]): Promise<void> {
+    if (this.#done.size === 0 && !this.#isBatch) {
+      this.problems.push('the list of users is empty, which proves nothing');
+      return;
+    }
+    const mirrored = this.#isBatch ? [] : (this.#ports.directory?.ids() ?? []);
+    const known = new Set([...users, ...mirrored]);
+    const left = [...known].filter((user) => !this.#done.has(user));
+    if (left.length > Math.max(mostUnlisted, known.size * unlistedShare)) {
+      this.problems.push(`the list of users leaves out ${left.length} of ${known.size} that are known`);
+      return;
+    }
+    await this.eachOf(left);
+  }
+
+  async #single(user: number): Promise<SeenChanges> {
+    this.requests += 1;
+    const { client, signal } = this.#ports;
+    const record = await readUser(client, { user }, 'balance_transactions', signal);
+    return record === null ? 'gone' : (changesOf(record) ?? 'hidden');
+  }
+
+  #keep(
+    next: number,
+    total: number | undefined,
+    seen: readonly (readonly [number, SeenChanges])[],
+    problems: readonly string[] = [],
+  ): void {
+    const findings = seen.flatMap(([user, changes]) => findingsOf(user, changes, this.#rows, this.#progress.span));
+    const users = seen.map(([user]) => user);
+    for (const user of users) this.#done.add(user);
+    this.findings.push(...findings);
+    this.problems.push(...problems);
+    this.#progress.add({ next, total, users, findings, problems });
+  }
+}
+
+/** What one step has shown. */
+interface Step {
+  /** The page of the list to be read next. */
+  readonly next: number;
+  readonly total: number | undefined;
+  readonly users: readonly number[];
+  readonly findings: readonly Finding[];
+  /** What of it could not be read. */
+  readonly problems: readonly string[];
+}
+
+interface Progress {
+  /** Steps of a run that was stopped. */
+  readonly steps: readonly Step[];
+  /** As it was when the first of these runs began. */
+  readonly span: Span;
+  add(step: Step): void;
+  remove(): void;
+}
+
+/** What stands on the first line. */
+interface Header {
+  readonly key: string;
+  readonly at: number;
+  readonly span: Span;
+  /** Of the journal. */
+  readonly head: Head | null;
+}
+
+/**
+ * A line a step, after a line that says of what. What is older than a day, of another question, or compared with steps that
+ * this journal lacks is begun anew.
+ */
+async function openProgress(
+  { journal, progressFile: file, clock }: ReconcilePorts,
+  key: string,
+  span: Span,
+): Promise<Progress> {
+  const [first, ...steps] = linesOf(file);
+  const header = first as Header | undefined;
+  const goesOn =
+    header?.key === key &&
+    clock.now() - header.at < dayMs &&
+    (header.head === null || (await journal.hasStep(header.head)));
+  const explained = (work: () => void): void => {
+    try {
+      work();
+    } catch (error) {
+      throw explainFileError(error, 'write to', file) ?? error;
+    }
+  };
+  // Written anew in any case: the last line may be one that was cut off.
+  const kept = goesOn
+    ? [header, ...steps]
+    : [{ key, at: clock.now(), span, head: (await journal.head()) ?? null } satisfies Header];
+  const text = kept.map((line) => `${JSON.stringify(line)}\n`).join('');
+  explained(() => writeFileSync(file, text, { mode: ownerAlone }));
+  return {
+    steps: goesOn ? (steps as Step[]) : [],
+    span: goesOn ? header.span : span,
+    add: (step) => explained(() => appendFileSync(file, `${JSON.stringify(step)}\n`)),
+    remove: () => explained(() => rmSync(file, { force: true })),
+  };
+}
+
+/** Up to the first line that is not whole. */
+function linesOf(file: string): unknown[] {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw explainFileError(error, 'read', file) ?? error;
+  }
+  const lines: unknown[] = [];
+  for (const line of text.split('\n')) {
+    try {
+      lines.push(JSON.parse(line));
+    } catch {
+      return lines;
+    }
+  }
+  return lines;
+}

@@ -1,0 +1,241 @@
+/** `bulk reconcile`: what the journal says against what the server shows; and a journal that lost rows gets them back. */
+import { type Command, Option } from 'commander';
+import { balance } from '../../bulk/actions/balance.ts';
+import { adopt, type Adopted, checkSettled } from '../../bulk/adopt.ts';
+import { batchOf } from '../../bulk/claim.ts';
+import type { Finding, Span } from '../../bulk/differences.ts';
+import { acceptJournal } from '../../bulk/journal-memory.ts';
+import { reconcile, type Reconciliation } from '../../bulk/reconcile.ts';
+import { header, resultLines } from '../../data/text-lines.ts';
+import { tableText } from '../../data/text-table.ts';
+import { counted, grouped } from '../../model/counted.ts';
+import { IncompleteError, UsageError } from '../../model/errors.ts';
+import { withReleases } from '../../model/releases.ts';
+import { timestampOf } from '../../model/time.ts';
+import type { Row } from '../../store/reading-types.ts';
+import type { CliContext } from '../context.ts';
+import { toMoment } from '../flag-values.ts';
+import { paint, printJson, printLine, printNote } from '../output.ts';
+import { tableRoom } from '../pager.ts';
+import { acceptedOf, addSettleFlag, type SendFlags, toCount } from './flags.ts';
+import { adoptRows } from './send.ts';
+import { type BulkPorts, openBulk } from './world.ts';
+
+const formats = ['table', 'csv', 'json'] as const;
+
+/** A time as it was typed: by that, a run that was stopped is known again. */
+interface Moment {
+  readonly text: string;
+  readonly ms: number;
+}
+
+interface Flags extends Pick<SendFlags, 'settleAfter' | 'acceptJournal' | 'reason'> {
+  readonly since?: Moment;
+  readonly until?: Moment;
+  readonly adopt?: boolean;
+  readonly maxRequests?: number;
+  readonly format: (typeof formats)[number];
+}
+
+const moment =
+  (dayEnd: boolean) =>
+  (text: string): Moment => ({ text, ms: toMoment(dayEnd)(text) });
+
+export function defineReconcile(bulk: Command, context: CliContext): void {
+  const command = bulk
+    .command('reconcile')
+    .description(
+      'Compare the changes of balances in the journal with the transactions on the server: each mark once, with the right ' +
+        'amount, and none that the journal does not know. Changes nothing; ends with 5 where anything differs. With --adopt, ' +
+        'record what is found: a journal that was lost or put back from a copy learns what was sent without it.',
+    )
+    .argument('[batch]', 'only this batch; every change of the journal, and every user, where none is named')
+    .option('--since <time>', 'only what was sent from this time on: a time, a day or 7d ago', moment(false))
+    .option('--until <time>', 'only what was sent up to this time, or to the end of this day', moment(true))
+    .option('--adopt', 'record what the journal lacks; with a batch, what became of its rows')
+    .option('--max-requests <n>', 'stop after so many requests; the same command goes on from there', toCount)
+    .option('--accept-journal', 'take this journal for the right one although it lacks what was sent; needs --reason')
+    .option('--reason <text>', 'why; it stays on record')
+    .addOption(
+      new Option('--format <format>', 'how differences are printed; --json stands for json')
+        .choices(formats)
+        .default('table'),
+    )
+    .addHelpText(
+      'after',
+      `
+It says how many requests it will take before it sends them: one for each page of users, or one for each user of the batch.
+What is stopped goes on with the same command within a day.
+
+Examples:
+  admin-mirror bulk reconcile --since 2026-03-01 --until 2026-03-31 --format csv > march.csv
+  admin-mirror bulk reconcile 20260311-102030-k7qa
+  admin-mirror bulk reconcile --adopt
+  admin-mirror bulk reconcile --accept-journal --reason "asked the shop: nothing was paid since Monday"`,
+    )
+    .action((batch: string | undefined, flags: Flags) => run(context, batch, flags));
+  addSettleFlag(command);
+}
+
+async function run(context: CliContext, name: string | undefined, flags: Flags): Promise<void> {
+  const accepted = acceptedOf(flags);
+  if (accepted === null && flags.reason !== undefined) {
+    throw new UsageError('--reason is for a journal that is accepted', { advice: 'Add --accept-journal.' });
+  }
+  if (accepted !== null) return accept(context, name, accepted);
+  const spanned = flags.since !== undefined || flags.until !== undefined;
+  if (spanned && (name !== undefined || flags.adopt === true)) {
+    const why = name === undefined ? '--adopt looks at everything' : 'a batch is compared whole';
+    throw new UsageError(`${why}: leave --since and --until out`);
+  }
+  if (name !== undefined && flags.adopt === true) return adoptRows(context, name, flags);
+  await withReleases(async (releases) => {
+    const ports = await openBulk(context, releases);
+    await compare(context, ports, name, flags);
+  });
+}
+
+/** A person takes the journal for the right one: the server shows nothing that could tell. */
+async function accept(context: CliContext, name: string | undefined, reason: string): Promise<void> {
+  if (name !== undefined) throw new UsageError('--accept-journal is about the whole journal: name no batch');
+  await withReleases(async (releases) => {
+    const ports = await openBulk(context, releases);
+    await acceptJournal(ports, reason);
+    const head = (await ports.journal.head()) ?? null;
+    if (context.json()) printJson(context, { status: 'accepted', head });
+    else printLine(context, 'this journal is taken for the right one');
+  });
+}
+
+async function compare(
+  context: CliContext,
+  ports: BulkPorts,
+  name: string | undefined,
+  { since, until, adopt: adopts = false, maxRequests, settleAfter, format }: Flags,
+): Promise<void> {
+  const { journal } = ports;
+  const { store, bulk } = context.settings();
+  const batch = name === undefined ? null : await batchOf(journal, name);
+  if (batch !== null && batch.action !== balance.name) {
+    throw new UsageError(`batch ${batch.batch} changes no balances: there are no transactions to compare it with`, {
+      advice: `\`admin-mirror bulk reconcile ${batch.batch} --adopt\` looks for its rows on the server.`,
+    });
+  }
+  const span: Span = { from: since?.ms ?? null, to: until?.ms ?? null };
+  if (span.from !== null && span.to !== null && span.from > span.to) {
+    throw new UsageError(`--since ${timestampOf(span.from)} lies after --until ${timestampOf(span.to)}`);
+  }
+  if (adopts) await checkSettled(ports, settleAfter ?? bulk.settleAfterMs);
+  // Two at once would write into the same file of progress.
+  await journal.acquireLock('reconcile');
+  try {
+    const found = await reconcile(
+      {
+        ...ports,
+        progressFile: `${store.journal}.reconcile`,
+        announce: (requests, done) => printNote(context, announcement(requests, done)),
+      },
+      {
+        batch: batch?.batch ?? null,
+        span,
+        words: `${since?.text ?? ''} ${until?.text ?? ''}`,
+        mostRequests: maxRequests ?? null,
+      },
+    );
+    if (!adopts || found.isStopped)
+      report(context, format, found, found.findings.filter(isDifference), found.problems, null);
+    else {
+      const adopted = await adopt(ports, found);
+      report(context, format, found, adopted.left, adopted.problems, adopted);
+    }
+  } finally {
+    await journal.releaseLock('reconcile');
+  }
+}
+
+/** As the servers of this API allow where nothing else is set. */
+const usualPerMinute = 60;
+
+function announcement(requests: number, done: number): string {
+  const before = done === 0 ? '' : ` (${counted(done, 'user')} were looked at before)`;
+  const minutes = Math.ceil(requests / usualPerMinute);
+  const time = minutes > 1 ? `; at ${usualPerMinute} a minute, some ${minutes} minutes` : '';
+  return `Reading the transactions of users: about ${grouped(requests)} more ${requests === 1 ? 'request' : 'requests'}${time}${before}`;
+}
+
+const isDifference = ({ kind }: Finding): boolean => kind !== 'reversed';
+
+/** Prints what was found, and throws an IncompleteError where anything differs or was not compared. */
+function report(
+  context: CliContext,
+  format: Flags['format'],
+  { requests, users, rows, findings }: Reconciliation,
+  differences: readonly Finding[],
+  problems: readonly string[],
+  adopted: Adopted | null,
+): void {
+  const reversals = findings.filter((each) => !isDifference(each));
+  const status = problems.length > 0 ? 'incomplete' : differences.length > 0 ? 'different' : 'equal';
+  const took =
+    adopted === null ? {} : { adopted: { batch: adopted.batch, rows: adopted.rows, recorded: adopted.recorded } };
+  const shown = [...differences, ...reversals];
+  if (context.json() || format === 'json') {
+    printJson(context, { status, rows, users, requests, ...took, differences, reversals, problems });
+  } else if (format === 'csv') {
+    const style = { format, raw: false } as const;
+    context.stdout.write(header(style, columns) + resultLines(style, columns)(shown.map(rowOf)));
+  } else {
+    if (shown.length > 0)
+      for (const line of tableText(columns, shown.map(rowOf), tableRoom(context, false))) printLine(context, line);
+    if (adopted !== null) for (const line of adoptedLines(adopted)) printLine(context, line);
+    const color = status === 'equal' ? 'green' : 'yellow';
+    const back = reversals.length === 0 ? '' : `, ${reversals.length} of them taken back later`;
+    printLine(
+      context,
+      `${paint(context, color, status)}, ${counted(differences.length, 'difference')}: ` +
+        `${counted(rows, 'row')}${back}, ${counted(users, 'user')}, ${counted(requests, 'request')}`,
+    );
+  }
+  if (problems.length > 0)
+    throw new IncompleteError(`not all was compared: ${problems.join('; ')}`, incompleteAdvice(adopted));
+  if (differences.length === 0) return;
+  throw new IncompleteError(`the journal and the server differ: ${counted(differences.length, 'difference')}`, {
+    advice: 'Look at each on the server. docs/bulk.md says what each kind means and what to do about it.',
+  });
+}
+
+function incompleteAdvice(adopted: Adopted | null) {
+  if (adopted === null) return {};
+  return {
+    advice:
+      'This journal is not taken for the right one by that. Look at the users yourself; then say so, once: ' +
+      '`admin-mirror bulk reconcile --accept-journal --reason "…"`.',
+  };
+}
+
+function* adoptedLines({ batch, rows, recorded }: Adopted): Iterable<string> {
+  if (batch !== null) yield `adopted   ${counted(rows, 'row')} that this journal did not know, as batch ${batch}`;
+  if (recorded > 0) yield `recorded  ${counted(recorded, 'row')} of this journal that were made without it`;
+}
+
+const columns = [
+  'kind',
+  'user_id',
+  'batch',
+  'row',
+  'state',
+  'type',
+  'amount',
+  'server_type',
+  'server_amount',
+  'times',
+  'at',
+  'record_id',
+  'token',
+  'note',
+].map((name) => ({ name, table: null, origin: null }));
+
+function rowOf(finding: Finding): Row {
+  const cells: Readonly<Record<string, string | number | null>> = { ...finding };
+  return columns.map(({ name }) => cells[name] ?? null);
+}

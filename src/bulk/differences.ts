@@ -7,7 +7,7 @@ import type { BalanceChangeType } from '../model/operations.ts';
 import { parseInstant } from '../model/time.ts';
 import { does, type ShownChange } from './actions/balance-judge.ts';
 import { isOpen } from './intent.ts';
-import { moneyText } from './money.ts';
+import { moneyText } from '../model/money.ts';
 import { mayHaveLost } from './token.ts';
 
 /** A row of a batch of balances, as the journal has it. */

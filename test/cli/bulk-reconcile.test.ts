@@ -3,7 +3,6 @@ import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import type { BatchReport } from '../../src/bulk/report.ts';
 import type { Finding } from '../../src/bulk/differences.ts';
 import type { Behaviour } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
@@ -286,7 +285,7 @@ describe('the comparison', () => {
 
   test('shows what went back later, by a batch and by hand, as no difference', async () => {
     const { world, bulk, command, batch, yesterday } = await twoDays();
-    const undo = (await bulk(['undo', batch, '--json'])).report() as BatchReport;
+    const undo = (await bulk(['undo', batch, '--json'])).report();
     await bulk(['apply', undo.batch, '--approve', undo.hash]);
     const [user = 0] = yesterday.users;
     await command(['users', 'update-balance', String(user), '--type', 'remove', '--amount', '5', '--yes']);

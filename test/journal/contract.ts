@@ -335,6 +335,38 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.knowsToken('print-3', 'am:abcdefghijkl')).toBe(false);
   });
 
+  test('rows that are adopted are applied, and known to whoever would do the same', async () => {
+    const { journal } = await open();
+    const at = timestampOf(Date.UTC(2026, 2, 10));
+    const fields = { evidence: 'token', recordId: '78', sentAt: at, claimedAt: at } as const;
+    await journal.adopt(newBatch({ batch: 'found' }), [{ intent: newIntent(2, 7), fields }]);
+    expect(await journal.batch('found')).toMatchObject({ state: 'done', rows: 1 });
+    expect(await journal.intent('found', 2)).toMatchObject({ state: 'applied', evidence: 'token', claimedAt: at });
+    expect((await journal.people('found')).planned).toEqual([anna]);
+    await journal.addBatch(newBatch({ rowsDigest: 'other', fileHash: 'other' }), [newIntent(2, 7)]);
+    const { repeats } = await journal.claimView(newBatch(), await journal.claimable('one'), always);
+    expect(repeats).toMatchObject([{ batch: 'found', row: 2, at, state: 'applied', found: true }]);
+  });
+
+  test('a step is known by its hash, and a gap is found until a person accepts the journal', async () => {
+    const { journal, tamper } = await open();
+    expect(await journal.gap()).toBeNull();
+    for (const batch of ['one', 'two', 'three']) await journal.addBatch(newBatch({ batch }), []);
+    const head = await journal.head();
+    expect(await journal.hasStep({ step: 3, hash: head?.hash ?? '' })).toBe(true);
+    expect(await journal.hasStep({ step: 2, hash: head?.hash ?? '' })).toBe(false);
+    expect(await journal.hasStep({ step: 4, hash: head?.hash ?? '' })).toBe(false);
+    expect(await journal.gap()).toBeNull();
+    await tamper('DELETE FROM journal_steps WHERE step = 2');
+    expect(await journal.gap()).toBe(3);
+    await journal.accept('it is gone for good', head ?? null);
+    expect(await journal.gap()).toBeNull();
+    await journal.addBatch(newBatch({ batch: 'four' }), []);
+    await journal.addBatch(newBatch({ batch: 'five' }), []);
+    await tamper('DELETE FROM journal_steps WHERE step = 5');
+    expect(await journal.gap()).toBe(6);
+  });
+
   describe('the chain', () => {
     const carla = { ...anna, name: 'carla', account: 'carla' };
 
@@ -358,6 +390,16 @@ export function journalContract(open: () => Promise<Opened>): void {
       const number = await journal.by(carla).beginWrite(write);
       await journal.by(carla).endWrite(number, { state: 'done', httpStatus: 200, answer: '{}', problem: null });
       await journal.setBatchState('one', 'stopped');
+      const made = timestampOf(Date.UTC(2026, 2, 10));
+      const found = { evidence: 'token', recordId: '78', sentAt: made, claimedAt: made } as const;
+      await journal.adopt(newBatch({ batch: 'found', rows: 2 }), [
+        { intent: newIntent(2, 11), fields: found },
+        { intent: newIntent(3, 11), fields: found },
+      ]);
+      await journal.addBatch(newBatch({ batch: 'planned' }), [newIntent(2, 12), newIntent(3, 13)]);
+      await journal.move({ batch: 'planned', row: 2, from: 'planned', to: 'applied', fields: found });
+      await claim(journal, 'planned');
+      await journal.accept('it is gone for good', null);
       return opened;
     }
 

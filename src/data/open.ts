@@ -6,6 +6,7 @@ import type { Settings } from '../settings/settings.ts';
 import { openReadingStore } from '../store/reading.ts';
 import type { ReadingStore } from '../store/reading-types.ts';
 import { ReadingProcess } from './reading-process.ts';
+import { Statements } from './statements.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
 
 /** The saved reports: those that come with the program, and the operator's own. Throws a FileError. */
@@ -26,4 +27,12 @@ export function openReading(settings: Settings, releases: Releases): ReadingStor
  */
 export function openReadingProcess(releases: Releases): ReadingProcess {
   return releases.add(new ReadingProcess(moduleBeside('../store/reading', import.meta.url)));
+}
+
+/** The mirror, for the statements of many people at once; each process ends with its statement. */
+export function openStatements(settings: Settings): Statements {
+  return new Statements(
+    settings.store.mirror,
+    () => new ReadingProcess(moduleBeside('../store/reading', import.meta.url)),
+  );
 }

@@ -2,6 +2,7 @@
 import type { Failure } from '../model/failure.ts';
 import type { ReadingModule, ReadingStore } from '../store/reading-types.ts';
 import type { ExportRequest } from './export.ts';
+import type { PreviewJob } from './preview.ts';
 import type { ChartJob } from './query-chart.ts';
 import type { QueryRequest } from './query.ts';
 import type { PlanFormat } from './query-plan.ts';
@@ -10,6 +11,7 @@ export type ReadingJob =
   | { readonly kind: 'query'; readonly request: QueryRequest }
   | { readonly kind: 'plan'; readonly sql: string; readonly format: PlanFormat }
   | ({ readonly kind: 'chart' } & ChartJob)
+  | ({ readonly kind: 'preview' } & PreviewJob)
   | { readonly kind: 'export'; readonly request: ExportRequest };
 
 /** What the process is sent, once. */
@@ -60,6 +62,10 @@ async function chunksOf(
     case 'chart': {
       const { chartChunks } = await import('./query-chart.ts');
       return chartChunks(store, job, onWarning);
+    }
+    case 'preview': {
+      const { previewChunks } = await import('./preview.ts');
+      return previewChunks(store, job, onWarning);
     }
     case 'export': {
       const { exportChunks } = await import('./export.ts');

@@ -1,5 +1,5 @@
 /** An error on its way between threads, where it loses its class: what an operator sees of it stays. */
-import { type ExitCode, OperatorError } from './errors.ts';
+import { type ExitCode, FileError, OperatorError, UsageError } from './errors.ts';
 
 /** Plain data. `operator` is null for a bug. */
 export interface Failure {
@@ -28,7 +28,13 @@ export function failureOf(error: unknown): Failure {
 }
 
 export function errorOf(failure: Failure): Error {
-  if (failure.operator !== null) return new RelayedError(failure, failure.operator);
+  if (failure.operator !== null) {
+    const { advice } = failure.operator;
+    // Whoever asks whether the question or the file is at fault, finds out here as well.
+    if (failure.name === 'UsageError') return new UsageError(failure.message, { advice });
+    if (failure.name === 'FileError') return new FileError(failure.message, { advice });
+    return new RelayedError(failure, failure.operator);
+  }
   const bug = new Error(failure.message);
   bug.name = failure.name;
   if (failure.stack !== undefined) bug.stack = failure.stack;

@@ -1,5 +1,6 @@
 /** The console over the mirror and the journal of the settings, as the command `serve` and every test open it. */
 import { randomBytes } from 'node:crypto';
+import { openStatements } from '../data/open.ts';
 import { openJournal } from '../journal/open.ts';
 import { hasRole } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
@@ -42,6 +43,7 @@ export async function openConsole(
   const { sessions } = people;
   const surroundings = { settings, log, clock, signal };
   const ports = {
+    statements: openStatements(settings),
     byHand: openByHand(surroundings, commands, releases),
     status: openWholeStatus(settings, clock),
     settings,

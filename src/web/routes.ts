@@ -14,10 +14,21 @@ import {
   signInPage,
   signOut,
 } from './pages/sign-in.ts';
+import {
+  reportDownload,
+  reportPage,
+  reportPicture,
+  reportsPage,
+  sqlDownload,
+  sqlPage,
+  sqlPicture,
+} from './pages/reports.ts';
 import { newRunPage, runEvents, runPage, runsPage, startRun, stopRun } from './pages/runs.ts';
 import type { Route } from './route.ts';
 
 const auditors: readonly Role[] = ['approver', 'operator', 'admin'];
+/** A statement sees everything, people's data too. */
+const analysts: readonly Role[] = ['analyst', 'operator', 'admin'];
 const operators: readonly Role[] = ['operator', 'admin'];
 const admins: readonly Role[] = ['admin'];
 
@@ -41,6 +52,14 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: '/runs/:run', access: 'signed-in', handle: runPage },
   { method: 'GET', path: '/runs/:run/events', access: 'signed-in', handle: runEvents },
   { method: 'POST', path: '/runs/:run/stop', access: operators, handle: stopRun, changes: true },
+
+  { method: 'GET', path: '/reports', access: analysts, handle: reportsPage },
+  { method: 'GET', path: '/reports/:report', access: analysts, handle: reportPage },
+  { method: 'GET', path: '/reports/:report/picture', access: analysts, handle: reportPicture },
+  { method: 'GET', path: '/reports/:report/download', access: analysts, handle: reportDownload },
+  { method: 'GET', path: '/sql', access: analysts, handle: sqlPage },
+  { method: 'GET', path: '/sql/picture', access: analysts, handle: sqlPicture },
+  { method: 'GET', path: '/sql/download', access: analysts, handle: sqlDownload },
 
   { method: 'GET', path: '/audit', access: auditors, handle: auditPage },
   { method: 'GET', path: '/audit/verify', access: auditors, handle: chainPage },

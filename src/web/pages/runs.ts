@@ -152,7 +152,7 @@ function requestIn(fields: URLSearchParams): { readonly what: Startable; readonl
 /** What would be started, and what it would cost: nothing is sent for it. */
 export async function newRunPage({ query, link }: Visit, ports: ConsolePorts): Promise<Reply> {
   const { settings } = ports;
-  const { what, resources } = requestIn(query);
+  const { what, resources } = requestIn(query.has('what') ? query : new URLSearchParams([...query, ['what', 'sync']]));
   const { name, what: words } = startWords[what];
   const named = resources.length === 0 ? resourceNames : resources;
   const plan = await planOf(ports, what, named);

@@ -1,0 +1,348 @@
+/** Saved reports and statements of one's own: a form, the rows, a picture, and files of them. The address says everything. */
+import type { ExportFormat } from '../../data/formats.ts';
+import { exportFormats } from '../../data/formats.ts';
+import { inventory, type InventoryTable } from '../../data/inventory.ts';
+import { openReading, openReports } from '../../data/open.ts';
+import type { Preview } from '../../data/preview.ts';
+import type { ReadingJob } from '../../data/reading-job.ts';
+import { type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
+import { assumptionsWith, boundValues, type ReportRequest } from '../../data/reports/run.ts';
+import { counted, grouped } from '../../model/counted.ts';
+import { OperatorError, UsageError } from '../../model/errors.ts';
+import { withReleases } from '../../model/releases.ts';
+import { harmless } from '../../model/terminal-text.ts';
+import { dayOf, minuteMs, secondMs } from '../../model/time.ts';
+import { html, type Html, nothing, problemTag, tableTag } from '../html.ts';
+import type { ConsolePorts } from '../ports.ts';
+import { notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+
+/** Rows of a result that a page shows. */
+const shownRows = 200;
+
+/** Seconds that a statement may take, as the form offers them; the first stands where none is chosen. */
+const limits = [30, 60, 300] as const;
+const downloadMs = 10 * minuteMs;
+
+export async function reportsPage({ link, offers }: Visit, { settings }: ConsolePorts): Promise<Reply> {
+  const { reports, broken, replaced } = await openReports(settings);
+  const body = html`${offers('GET', '/sql') ? html`<p><a class="button quiet" href="${link('/sql')}">Write SQL</a></p>` : null}
+  ${broken.map(({ file, problems }) => problemTag(`${file} is no report: ${problems.join('; ')}`))}
+  ${tableTag<Report>(
+    'Saved reports',
+    [
+      { head: 'Report', cell: ({ name, title }) => html`<a href="${link(`/reports/${name}`)}">${title}</a>` },
+      { head: 'What it tells', cell: ({ description }) => description },
+      {
+        head: 'Comes',
+        cell: ({ name, origin }) =>
+          origin === 'shipped'
+            ? 'with the program'
+            : `your own${replaced.includes(name) ? ', in the place of one that comes with the program' : ''}`,
+      },
+    ],
+    reports,
+  )}`;
+  return page('Reports', body);
+}
+
+/** The report of the address. Throws a NotFoundError. */
+async function reportOf({ params }: Visit, { settings }: ConsolePorts): Promise<Report> {
+  const { report: name = '' } = params;
+  const reports = await openReports(settings);
+  if (![...reports.reports, ...reports.broken].some((each) => each.name === name)) {
+    throw notFound('there is no such report');
+  }
+  return reportNamed(reports, name);
+}
+
+/** Fields of the form that are parameters; one that is left empty has its default. */
+function givenIn(query: URLSearchParams, { parameters }: Report): Map<string, string> {
+  return new Map(
+    parameters.flatMap(({ name }): [string, string][] => {
+      const text = query.get(`p.${name}`) ?? '';
+      return text.trim() === '' ? [] : [[name, text]];
+    }),
+  );
+}
+
+function requestOf(report: Report, { query }: Visit, { clock }: ConsolePorts): ReportRequest {
+  return { report, values: boundValues(report, givenIn(query, report), clock.now()), part: {} };
+}
+
+export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const report = await reportOf(visit, ports);
+  const { query, link } = visit;
+  const { name, title, description, parameters, columns, chart } = report;
+  const here = `/reports/${name}`;
+  const given = Object.fromEntries([...givenIn(query, report)].map(([key, value]) => [`p.${key}`, value]));
+  const isAsked = Object.keys(given).length > 0 || parameters.every((each) => each.default !== undefined);
+  const form = html`<p>${description}</p>
+    <form method="get" action="${link(here)}" class="fields">
+      ${parameters.map((each) => parameterTag(each, query.get(`p.${each.name}`) ?? ''))}
+      ${parameters.length === 0 ? null : html`<button>Show</button>`}
+    </form>`;
+  if (!isAsked) return page(title, form);
+  let shown: Html;
+  let status = 200;
+  try {
+    const request = requestOf(report, visit, ports);
+    const { preview, warnings } = await previewOf(visit, ports, request);
+    const money = new Set(columns.filter(({ type }) => type === 'money').map((each) => each.name));
+    shown = html`${assumptionsWith(report, request.values).map((words) => html`<p class="soft">Assumed: ${words}</p>`)}
+      ${warnings.map((words) => html`<p class="note">${words}</p>`)}
+      ${chart === null || preview.rows.length === 0 ? null : pictureTag(link(`${here}/picture`, given), `${title}: ${chart.y.join(', ')} by ${chart.x}`)}
+      ${downloadsTag((format) => link(`${here}/download`, { ...given, format }))} ${previewTag(title, preview, money)}
+      <h2>Columns</h2>
+      <dl>
+        ${columns.map(
+          (column) =>
+            html`<dt>${column.name}</dt>
+              <dd>${column.meaning}</dd>`,
+        )}
+      </dl>`;
+  } catch (error) {
+    ({ shown, status } = failedOf(error));
+  }
+  return page(title, html`${form} ${shown}`, { status });
+}
+
+/** What is wrong with the question, beside the form in which it can be put right. */
+function failedOf(error: unknown): { readonly shown: Html; readonly status: number } {
+  if (!(error instanceof OperatorError)) throw error;
+  return { shown: problemTag(error.message, error.advice), status: error instanceof UsageError ? 422 : 503 };
+}
+
+function parameterTag({ name, type, default: standing, meaning }: ReportParameter, value: string): Html {
+  const field =
+    type === 'flag'
+      ? html`<select name="p.${name}">
+          ${['', '0', '1'].map((each) => html`<option value="${each}" ${each === value ? html`selected` : null}>${each === '' ? `usual (${standing ?? 'none'})` : each}</option>`)}
+        </select>`
+      : html`<input
+          name="p.${name}"
+          value="${value}"
+          placeholder="${standing ?? ''}"
+          ${standing === undefined ? html`required` : null}
+        />`;
+  return html`<label>${name} ${field} <span class="soft">${meaning}</span></label>`;
+}
+
+export async function reportPicture(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const what = requestOf(await reportOf(visit, ports), visit, ports);
+  return pictureOf(visit, ports, what);
+}
+
+export async function reportDownload(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const report = await reportOf(visit, ports);
+  return downloadOf(visit, ports, report.name, requestOf(report, visit, ports));
+}
+
+export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { query, link } = visit;
+  const [sql, doing] = [query.get('sql') ?? '', query.get('do') ?? 'run'];
+  const seconds = secondsIn(query);
+  const asked = { sql, limit: seconds === limits[0] ? null : seconds };
+  let shown: Html = nothing;
+  let status = 200;
+  try {
+    if (sql.trim() === '')
+      shown = html`<p class="soft">
+        Nothing that you write here changes anything: only statements that read are run.
+      </p>`;
+    else if (doing === 'plan')
+      shown = html`<h2>Its plan</h2>
+        <pre class="code">${await planOf(visit, ports, sql)}</pre>`;
+    else if (doing === 'picture') {
+      // Drawn once here, so that what cannot be drawn is told in words.
+      await textOf(visit, ports, { kind: 'chart', what: { sql }, to: 'svg' });
+      shown = pictureTag(link('/sql/picture', asked), `The picture of: ${sql.slice(0, 300)}`);
+    } else {
+      const { preview } = await previewOf(visit, ports, { sql });
+      shown = html`${downloadsTag((format) => link('/sql/download', { ...asked, format }))}
+      ${previewTag('Result', preview)}`;
+    }
+  } catch (error) {
+    ({ shown, status } = failedOf(error));
+  }
+  const form = html`<form method="get" action="${link('/sql')}">
+    <label
+      >One statement that reads
+      <textarea class="sql" name="sql" rows="8" maxlength="8000" spellcheck="false" required>${sql}</textarea>
+    </label>
+    <p class="fields">
+      <button name="do" value="run">Run</button>
+      <button name="do" value="plan" class="quiet">Show its plan</button>
+      <button name="do" value="picture" class="quiet">Draw it</button>
+      <label
+        >For at most
+        <select name="limit">
+          ${limits.map((each) => html`<option value="${each}" ${each === seconds ? html`selected` : null}>${each} seconds</option>`)}
+        </select></label
+      >
+    </p>
+  </form>`;
+  const tables = await withReleases((releases) => {
+    const snapshot = openReading(ports.settings, releases).snapshot();
+    releases.add({ close: () => snapshot.release() });
+    return inventory(snapshot.relations());
+  });
+  const body = html`<div class="beside">
+    <div>${form} ${shown}</div>
+    <aside aria-label="Tables and columns">
+      <h2>Tables and columns</h2>
+      ${tables.filter((each) => each.in_file === true).map(tableEntryTag)}
+    </aside>
+  </div>`;
+  return page('SQL', body, { status });
+}
+
+function tableEntryTag({ name, kind, summary, columns }: InventoryTable): Html {
+  return html`<details>
+    <summary><code>${name}</code> ${kind === 'view' ? html`<span class="soft">view</span>` : null}</summary>
+    <p class="soft">${summary}</p>
+    <ul>
+      ${columns.map((each) => html`<li title="${each.meaning}"><code>${each.name}</code> <span class="soft">${each.type}</span></li>`)}
+    </ul>
+  </details>`;
+}
+
+function secondsIn(query: URLSearchParams): number {
+  return limits.find((each) => String(each) === query.get('limit')) ?? limits[0];
+}
+
+/** The statement of the address; who asks for a part of none is led to the form. */
+function sqlOr({ query, link }: Visit): string | Reply {
+  const sql = query.get('sql') ?? '';
+  return sql.trim() === '' ? redirect(link('/sql')) : sql;
+}
+
+export async function sqlPicture(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const sql = sqlOr(visit);
+  return typeof sql === 'string' ? pictureOf(visit, ports, { sql }) : sql;
+}
+
+export async function sqlDownload(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const sql = sqlOr(visit);
+  return typeof sql === 'string' ? downloadOf(visit, ports, 'query', { sql }) : sql;
+}
+
+type What = { readonly sql: string } | ReportRequest;
+
+/** What the job gives, whole: its parts are bounded by their jobs. */
+async function textOf(
+  { query, signal }: Visit,
+  { statements }: ConsolePorts,
+  job: ReadingJob,
+  onWarning?: (words: string) => void,
+): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  const timeoutMs = secondsIn(query) * secondMs;
+  const run = { signal, timeoutMs, ...(onWarning !== undefined && { onWarning }) };
+  for await (const piece of statements.chunks(job, run)) pieces.push(piece);
+  return Buffer.concat(pieces).toString();
+}
+
+async function previewOf(
+  visit: Visit,
+  ports: ConsolePorts,
+  what: What,
+): Promise<{ preview: Preview; warnings: string[] }> {
+  const warnings: string[] = [];
+  const job: ReadingJob = { kind: 'preview', what, rows: shownRows };
+  const text = await textOf(visit, ports, job, (words) => void warnings.push(words));
+  return { preview: JSON.parse(text) as Preview, warnings };
+}
+
+function planOf(visit: Visit, ports: ConsolePorts, sql: string): Promise<string> {
+  return textOf(visit, ports, { kind: 'plan', sql, format: 'text' });
+}
+
+async function pictureOf(visit: Visit, ports: ConsolePorts, what: What): Promise<Reply> {
+  return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what, to: 'svg' }) };
+}
+
+const types: Readonly<Record<ExportFormat, string>> = {
+  csv: 'text/csv; charset=utf-8',
+  tsv: 'text/tab-separated-values; charset=utf-8',
+  json: 'application/json',
+  jsonl: 'application/jsonl',
+  parquet: 'application/vnd.apache.parquet',
+  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+};
+
+async function downloadOf(
+  { query, signal }: Visit,
+  { statements, clock }: ConsolePorts,
+  name: string,
+  what: What,
+): Promise<Reply> {
+  const wanted = query.get('format') ?? 'csv';
+  const format = exportFormats.find((each) => each === wanted);
+  if (format === undefined) {
+    throw new UsageError(`there is no format "${wanted}"`, { advice: `Take one of: ${exportFormats.join(', ')}.` });
+  }
+  const form = { format, raw: false, compression: null, bom: format === 'csv' };
+  const chunks = statements.chunks({ kind: 'export', request: { what, form } }, { signal, timeoutMs: downloadMs });
+  // Before the response begins: what is wrong with the question is a page and no broken file.
+  const first = await chunks.next();
+  return {
+    kind: 'file',
+    name: `${name}-${dayOf(clock.now())}.${format}`,
+    type: types[format],
+    chunks: withFirst(first, chunks),
+  };
+}
+
+async function* withFirst(
+  first: IteratorResult<Uint8Array>,
+  rest: AsyncGenerator<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  try {
+    if (first.done !== true) yield first.value;
+    yield* rest;
+  } finally {
+    await rest.return(undefined);
+  }
+}
+
+function pictureTag(source: string, words: string): Html {
+  return html`<p><img class="picture" src="${source}" alt="${words}" width="880" height="480" /></p>`;
+}
+
+function downloadsTag(link: (format: ExportFormat) => string): Html {
+  return html`<p>
+    Download: ${exportFormats.map((format) => html`<a href="${link(format)}" download>${format}</a> `)}
+  </p>`;
+}
+
+const amounts = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
+/** @param money columns that hold amounts, which are shown to the cent */
+function previewTag(
+  title: string,
+  { columns, rows, more, isCut }: Preview,
+  money: ReadonlySet<string> = new Set(),
+): Html {
+  const all = rows.length + more;
+  const word =
+    more === 0
+      ? counted(rows.length, 'row')
+      : `The first ${grouped(rows.length)} of ${isCut ? `more than ${grouped(all)}` : counted(all, 'row')}. The downloads have all of them.`;
+  return html`<p class="soft">${word}</p>
+    ${tableTag<Preview['rows'][number]>(
+      title,
+      columns.map(({ name, isNumber }, at) => ({
+        head: html`<bdi>${harmless(name)}</bdi>`,
+        cell: (row) => cellTag(row[at] ?? null, isNumber && money.has(name)),
+        ...(isNumber && { isNumber: true as const }),
+      })),
+      rows,
+      'The result has no rows.',
+    )}`;
+}
+
+function cellTag(cell: string | null, isMoney: boolean): Html {
+  if (cell === null) return html`<span class="none">–</span>`;
+  // A text cannot turn the direction of what stands beside it.
+  return isMoney ? html`${amounts.format(Number(cell))}` : html`<bdi>${harmless(cell)}</bdi>`;
+}

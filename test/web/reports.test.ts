@@ -1,0 +1,152 @@
+import { describe, expect, test } from 'vitest';
+import { openStatements } from '../../src/data/open.ts';
+import { startConsole } from '../support/console.ts';
+
+/** The markup with single blanks. */
+async function markupOf(response: Response): Promise<string> {
+  return (await response.text()).replaceAll(/\s+/g, ' ');
+}
+
+async function textOf(response: Response): Promise<string> {
+  return (await response.text()).replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+}
+
+function sqlPath(sql: string, more: Record<string, string> = {}, place = '/sql'): string {
+  return `${place}?${String(new URLSearchParams({ sql, ...more }))}`;
+}
+
+const endless = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
+
+describe('the saved reports', () => {
+  test('are listed with what they tell, and one shows its form, its rows and its picture', async () => {
+    const { browser } = await startConsole({ sandbox: { users: 300 } });
+    const { get } = await browser('ann', ['analyst']);
+    expect(await textOf(await get('/reports'))).toContain(
+      'How many of the users that exist today signed up in each month',
+    );
+    const page = await markupOf(await get('/reports/signups-by-month?p.from=2026-01-01'));
+    expect(page).toContain('name="p.from" value="2026-01-01"');
+    expect(page).toContain('is_subscribed = 1 means subscribed');
+    expect(page).toContain('alt="Sign-ups by month: signups by month"');
+    const [source = ''] = /\/reports\/signups-by-month\/picture[^"]*/.exec(page) ?? [];
+    const picture = await get(source.replaceAll('&amp;', '&'));
+    expect(picture.headers.get('content-type')).toBe('image/svg+xml');
+    expect(await picture.text()).toContain('<svg xmlns=');
+  });
+
+  test('say what is wrong with a parameter, beside the form', async () => {
+    const { browser } = await startConsole();
+    const { get } = await browser('ann', ['analyst']);
+    const refused = await get('/reports/signups-by-month?p.from=soon');
+    const shown = await markupOf(refused);
+    expect(refused.status).toBe(422);
+    expect(shown).toContain('the parameter from of report signups-by-month is &quot;soon&quot;');
+    expect(shown).toContain('name="p.from" value="soon"');
+    expect((await get('/reports/none-such')).status).toBe(404);
+  });
+
+  test('are downloaded in each format, all their rows', async () => {
+    const { browser } = await startConsole({ sandbox: { users: 300 } });
+    const { get } = await browser('ann', ['analyst']);
+    const csv = await get('/reports/top-balances/download?format=csv');
+    expect(csv.headers.get('content-disposition')).toMatch(/^attachment; filename\*=UTF-8''top-balances-[\d-]+\.csv$/);
+    const lines = (await csv.text()).trim().split('\n');
+    const json = await get('/reports/top-balances/download?format=json');
+    expect((JSON.parse(await json.text()) as unknown[]).length).toBe(lines.length - 1);
+    for (const [format, magic] of [
+      ['parquet', 'PAR1'],
+      ['xlsx', 'PK'],
+    ] as const) {
+      const bytes = Buffer.from(await (await get(`/reports/top-balances/download?format=${format}`)).arrayBuffer());
+      expect(bytes.subarray(0, magic.length).toString()).toBe(magic);
+    }
+    expect((await get('/reports/top-balances/download?format=pdf')).status).toBe(422);
+  });
+});
+
+describe('a statement', () => {
+  test('gives its first rows, a word on how many more there are, and the tables beside it', async () => {
+    const { browser } = await startConsole({ sandbox: { users: 300 } });
+    const { get } = await browser('ann', ['analyst']);
+    const shown = await textOf(await get(sqlPath('SELECT id FROM users ORDER BY id')));
+    expect(shown).toContain('The first 200 of 300 rows. The downloads have all of them.');
+    expect(shown).toContain('The users that the server has, with how many whole days ago');
+    const csv = await get(sqlPath('SELECT id FROM users', { format: 'csv' }, '/sql/download'));
+    expect((await csv.text()).trim().split('\n')).toHaveLength(301);
+    expect(await textOf(await get(sqlPath('SELECT 1 WHERE 0')))).toContain('The result has no rows.');
+  });
+
+  test('has a plan and a picture; what cannot be drawn is said in words', async () => {
+    const { browser } = await startConsole();
+    const { get } = await browser('ann', ['analyst']);
+    expect(await textOf(await get(sqlPath('SELECT * FROM users', { do: 'plan' })))).toContain(
+      'Every row is read of: users.',
+    );
+    const counts = 'SELECT status, count(*) AS users FROM users GROUP BY status';
+    expect(await (await get(sqlPath(counts, { do: 'picture' }))).text()).toContain('src="/sql/picture?sql=SELECT');
+    expect(await (await get(sqlPath(counts, {}, '/sql/picture'))).text()).toContain('<svg xmlns=');
+    const undrawn = await get(sqlPath("SELECT 'a' AS word", { do: 'picture' }));
+    expect([undrawn.status, await textOf(undrawn)]).toEqual([422, expect.stringContaining('there is nothing to draw')]);
+  });
+
+  test('writes nothing, whatever it is', async () => {
+    const { browser, folder } = await startConsole();
+    const { get } = await browser('ann', ['analyst']);
+    for (const sql of [
+      'DELETE FROM users',
+      'SELECT 1; DELETE FROM users',
+      'PRAGMA user_version = 9',
+      `ATTACH '${folder}/other.db' AS other`,
+      'WITH gone AS (SELECT 1) DELETE FROM users',
+      `VACUUM INTO '${folder}/copy.db'`,
+    ]) {
+      for (const path of ['/sql', '/sql/download', '/sql/picture']) {
+        expect({ sql, status: (await get(sqlPath(sql, {}, path))).status }).toEqual({ sql, status: 422 });
+      }
+    }
+    expect(await textOf(await get(sqlPath('SELECT count(*) > 0 AS still FROM users')))).toMatch(/still 1/);
+  });
+
+  test('shows markup and marks that turn the direction as text', async () => {
+    const { browser } = await startConsole();
+    const { get } = await browser('ann', ['analyst']);
+    const page = await (await get(sqlPath('SELECT \'<script>x</script>\' || char(8238) AS "<b>"'))).text();
+    expect(page).not.toContain('<script>x');
+    expect(page).toContain('&lt;script&gt;x');
+    expect(page.replaceAll(/<textarea[^]*?<\/textarea>/g, '')).not.toContain('\u202E');
+  });
+
+  test('that never ends is ended with the browser that waits for it, and others are served meanwhile', async () => {
+    const { browser, url, close } = await startConsole();
+    const ann = await browser('ann', ['analyst']);
+    const gone = new AbortController();
+    const waits = Array.from({ length: 4 }, async () =>
+      fetch(`${url}${sqlPath(endless, { limit: '300' })}`, {
+        headers: { cookie: ann.cookie },
+        signal: gone.signal,
+      }).catch((error: unknown) => (error as Error).name),
+    );
+    // More than run at once: pages that need none of them come all the same.
+    expect((await ann.get('/')).status).toBe(200);
+    expect((await ann.get('/sql')).status).toBe(200);
+    gone.abort();
+    expect(await Promise.all(waits)).toEqual(['AbortError', 'AbortError', 'AbortError', 'AbortError']);
+    // The places are free again, or this would wait for minutes.
+    expect(await textOf(await ann.get(sqlPath('SELECT 42 AS truth')))).toMatch(/truth 42/);
+    await close();
+  });
+
+  test('is ended when its time is up, with a word on that', async () => {
+    const { settings } = await startConsole();
+    const run = { signal: new AbortController().signal, timeoutMs: 200 };
+    const job = { kind: 'preview', what: { sql: endless }, rows: 10 } as const;
+    await expect(openStatements(settings).chunks(job, run).next()).rejects.toThrow('which is the limit');
+  });
+
+  test('is for analysts, and not for those who only read', async () => {
+    const { browser } = await startConsole();
+    const rita = await browser('rita', ['reader', 'maker']);
+    expect((await rita.get('/sql')).status).toBe(403);
+    expect((await rita.get('/reports')).status).toBe(403);
+  });
+});

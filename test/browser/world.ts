@@ -54,6 +54,7 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
       token: console.first?.path.split('/').at(-1) ?? 'used',
       name: 'mallory',
       run: report.run,
+      report: 'signups-by-month',
       batch,
       id: String(user),
     },

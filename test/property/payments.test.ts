@@ -1,9 +1,11 @@
-/** Two people, prompts that wait, copies of the journal put back, rows recomposed, a server that fails: no payment is made twice. */
+/** Two people, prompts that wait, journals put back, lost and adopted, rows recomposed, a server that fails: no payment is made twice. */
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
+import { adopt } from '../../src/bulk/adopt.ts';
 import { type JournalMemory, openJournalMemory } from '../../src/bulk/journal-memory.ts';
+import { reconcile } from '../../src/bulk/reconcile.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { openJournal } from '../../src/journal/sqlite.ts';
 import { anna } from '../support/journal.ts';
@@ -41,6 +43,8 @@ const moves = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('late' as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('copy' as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('put back' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('lost' as const) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('adopt' as const), person: fc.nat(1) }) },
 );
 type Move = typeof moves extends fc.Arbitrary<infer T> ? T : never;
 
@@ -119,7 +123,23 @@ class World {
         return;
       case 'put back':
         if (existsSync(`${this.#file}.copy`)) await this.#moveFile(`${this.#file}.copy`, this.#file);
+        return;
+      case 'lost':
+        await this.#moveFile(null, this.#file);
+        return;
+      case 'adopt':
+        // Nothing is adopted before what is under way has had its time.
+        control.commitLate();
+        await this.#tried(this.#adopt(this.#journal(move.person)));
     }
+  }
+
+  async #adopt(journal: Journal): Promise<void> {
+    const signal = new AbortController().signal;
+    const ports = { journal, client: this.#client, memory: this.#memory, clock: systemClock, signal };
+    const whole = { batch: null, span: { from: null, to: null }, words: '', mostRequests: null };
+    const rest = { directory: null, pageSize: 1_000, progressFile: `${this.#file}.reconcile`, announce: () => {} };
+    await adopt(ports, await reconcile({ ...ports, ...rest }, whole));
   }
 
   #journal(person: number): Journal {
@@ -129,10 +149,11 @@ class World {
   }
 
   /** With nobody at the file, as a person would who knows how. */
-  async #moveFile(from: string, to: string): Promise<void> {
+  async #moveFile(from: string | null, to: string): Promise<void> {
     await this.#closeJournals();
     for (const end of ['-wal', '-shm']) rmSync(`${this.#file}${end}`, { force: true });
-    copyFileSync(from, to);
+    if (from === null) rmSync(to);
+    else copyFileSync(from, to);
     await this.#openJournals();
   }
 

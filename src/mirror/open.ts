@@ -1,5 +1,6 @@
 /** Opens what syncs and compares a mirror, as every command and every test does. */
 import { existsSync, statSync } from 'node:fs';
+import { createHash } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import type { Capabilities } from '../api/capabilities.ts';
 import type { Client } from '../api/client.ts';
@@ -19,6 +20,7 @@ import { openForgetStore } from './store/forget-store.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { SyncProgress } from './progress.ts';
 import { runSync, type SyncRequest, type SyncResult } from './run.ts';
+import type { RequestPermit } from './reconcile.ts';
 import { apiSource, type Source } from './source.ts';
 import { openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { openVerifyStore } from './store/verify-store.ts';
@@ -115,10 +117,41 @@ export function openSync(surroundings: Surroundings, releases: Releases): RunSyn
       ...syncBounds,
       windowPages,
       brake,
+      requestPermit: permitsOf(surroundings, client, request.actor, releases),
       concurrency: settings.api.concurrency,
       includes: { users: users.include, packages: packages.include, emails: emails.include },
       historyKeepMs: settings.history.keepMs,
     });
+  };
+}
+
+/** Asks the journal, where a policy says that another person must approve what goes past the brake. */
+function permitsOf(
+  { settings, clock }: Pick<Surroundings, 'settings' | 'clock'>,
+  { address, keyMark }: Pick<Client, 'address' | 'keyMark'>,
+  actor: Actor | undefined,
+  releases: Releases,
+): RequestPermit | undefined {
+  if (settings.bulk.approval.deletions === undefined) return undefined;
+  return async (resource, ids) => {
+    if (actor === undefined) throw new Error('nobody was named who lets rows go');
+    const journal = await openJournal(settings, actor, clock, releases);
+    const rows = ids.map(String).sort();
+    const hash = createHash('sha256')
+      .update(JSON.stringify([address, resource, rows]))
+      .digest('hex');
+    const server = { address, keyMark, owner: null };
+    const found = await journal.requestDeletions({ server, resource, rows: rows.length, hash });
+    const isMissing = found !== null && found.approval.missing > 0;
+    const approvers = found?.approval.approvers.join(', ') ?? '';
+    return {
+      refusal: isMissing
+        ? `it waits for approval${approvers === '' ? '' : ` by ${approvers}`}: admin-mirror bulk approve ${found.batch}, then the same sync again`
+        : null,
+      use: async () => {
+        if (found !== null) await journal.claimDeletions(found.batch);
+      },
+    };
   };
 }
 

@@ -25,6 +25,15 @@ const batchMs = 30_000;
 /** Times that a record is requested until a control record is shown in the same minute. */
 const tries = 3;
 
+/** Whether rows that the brake holds may go, where another person must approve that. */
+export interface RemovalPermit {
+  /** Why not, and what to do, in words; null where they may. */
+  readonly refusal: string | null;
+  /** Called before the first of them goes. Throws an OperatorError where it holds no longer. */
+  readonly use: () => Promise<void>;
+}
+export type RequestPermit = (resource: ResourceName, ids: readonly RecordKey[]) => Promise<RemovalPermit>;
+
 interface RemovalPorts {
   readonly run: string;
   readonly resource: ResourceName;
@@ -35,6 +44,8 @@ interface RemovalPorts {
   /** The first page of the records of these days, requested as walks do. */
   readonly readDays: (days: DayRange) => Promise<MirrorPage>;
   readonly allowDeletions: boolean;
+  /** Not given where nobody has to approve what goes past the brake. */
+  readonly requestPermit?: RequestPermit | undefined;
   /** Rows that may go at once, where the operator says how many (`sync.brake`). */
   readonly brake: number | undefined;
   /** How many rows were removed in this run. */
@@ -74,6 +85,8 @@ const unproven = 'no record that is known to live was shown in the same minute, 
 /** The removals of one resource in one run. */
 export class Removal {
   readonly #ports: RemovalPorts;
+  /** Used up by the first row that goes. */
+  #permit: RemovalPermit | null = null;
 
   constructor(ports: RemovalPorts) {
     this.#ports = ports;
@@ -92,12 +105,8 @@ export class Removal {
     if (isEmpty && trusting) throw new ContradictionError('no range of days shows a record that is known to live');
     const empty = isEmpty ? suspicions.filter(({ showedSome }) => !showedSome) : [];
     if (isEmpty) this.#refuse(empty);
-    const cases = this.#unbraked(suspicions.filter((each) => !empty.includes(each))).map((each): Case => ({
-      ...each,
-      absent: [],
-      alive: 0,
-      unclear: 0,
-    }));
+    const going = await this.#unbraked(suspicions.filter((each) => !empty.includes(each)));
+    const cases = going.map((each): Case => ({ ...each, absent: [], alive: 0, unclear: 0 }));
     if (cases.length === 0) return;
     if (await this.#showsControl(suspects)) await this.#requestOne(new Set(cases), suspects);
     else this.#refuse(cases);
@@ -106,31 +115,52 @@ export class Removal {
     throw new ContradictionError(`the pages did not show ${counted(alive, 'record')} that the server still has`);
   }
 
-  /** The suspicions that no brake holds; the others are left. */
-  #unbraked(suspicions: readonly Suspicion[]): readonly Suspicion[] {
-    const { store, resource, allowDeletions, brake, removed } = this.#ports;
-    if (allowDeletions) return suspicions;
-    const isMuch = (rows: number, of: number) => rows > Math.max(brake ?? brakeRows, of * brakeShare);
-    const going = suspicions.filter((each) => {
-      const rows = each.ids.length;
-      const live = store.liveCount(resource, each.window);
-      if (!isMuch(rows, live) && (rows < live || rows <= (brake ?? fewRows))) return true;
-      this.#hold([each], rows, `${live} records created in ${each.window.from}..${each.window.to}`);
-      return false;
-    });
-    const rows = going.reduce((sum, { ids }) => sum + ids.length, 0);
-    const live = store.liveCount(resource);
-    if (rows === 0 || (!isMuch(removed.rows + rows, removed.rows + live) && rows < live)) return going;
-    this.#hold(going, rows, `${live} ${resource}`);
-    return [];
+  /** The suspicions that may go: no brake holds them, or it is let go of. The others are left. */
+  async #unbraked(suspicions: readonly Suspicion[]): Promise<readonly Suspicion[]> {
+    const { resource, allowDeletions, requestPermit } = this.#ports;
+    this.#permit = null;
+    if (allowDeletions && requestPermit === undefined) return suspicions;
+    const braked = this.#braked(suspicions);
+    let advice = '--allow-deletions lets them go once, sync.brake as many each time';
+    if (allowDeletions && requestPermit !== undefined && braked.length > 0) {
+      const permit = await requestPermit(
+        resource,
+        braked.flatMap(({ held }) => held.flatMap(({ ids }) => ids)),
+      );
+      if (permit.refusal === null) {
+        this.#permit = permit;
+        return suspicions;
+      }
+      advice = permit.refusal;
+    }
+    for (const { held, rows, of } of braked) this.#hold(held, rows, of, advice);
+    const left = new Set(braked.flatMap(({ held }) => held));
+    return suspicions.filter((each) => !left.has(each));
   }
 
-  #hold(held: readonly Suspicion[], rows: number, of: string): void {
+  /** What the brake holds: windows that would lose too much, then all the others where the resource would. */
+  #braked(suspicions: readonly Suspicion[]): { readonly held: readonly Suspicion[]; rows: number; of: string }[] {
+    const { store, resource, brake, removed } = this.#ports;
+    const isMuch = (rows: number, of: number) => rows > Math.max(brake ?? brakeRows, of * brakeShare);
+    const braked = suspicions.flatMap((each) => {
+      const rows = each.ids.length;
+      const live = store.liveCount(resource, each.window);
+      if (!isMuch(rows, live) && (rows < live || rows <= (brake ?? fewRows))) return [];
+      return [{ held: [each], rows, of: `${live} records created in ${each.window.from}..${each.window.to}` }];
+    });
+    const held = new Set(braked.flatMap((each) => each.held));
+    const going = suspicions.filter((each) => !held.has(each));
+    const rows = going.reduce((sum, { ids }) => sum + ids.length, 0);
+    const live = store.liveCount(resource);
+    if (rows === 0 || (!isMuch(removed.rows + rows, removed.rows + live) && rows < live)) return braked;
+    return [...braked, { held: going, rows, of: `${live} ${resource}` }];
+  }
+
+  #hold(held: readonly Suspicion[], rows: number, of: string, advice: string): void {
     const { store, run, resource } = this.#ports;
     const detail = `${rows} of ${of} would be removed; nothing was`;
     const days = held.map(({ window }) => `${window.from}..${window.to}`)[0] ?? '';
     store.recordEvent(run, { resource, kind: 'deletions_refused', subject: `${days} ${run}`, detail });
-    const advice = `--allow-deletions lets them go once, sync.brake as many each time`;
     for (const { leave } of held) leave(`${detail} (${advice})`);
   }
 
@@ -171,14 +201,19 @@ export class Removal {
       for (const each of open) {
         if (each.absent.length + each.alive + each.unclear < each.ids.length) continue;
         open.delete(each);
-        this.#close(each);
+        await this.#close(each);
       }
     }
   }
 
-  #close({ absent, alive, unclear, hides, settle, leave }: Case): void {
+  async #close({ absent, alive, unclear, hides, settle, leave }: Case): Promise<void> {
     const { store, run, resource, removed } = this.#ports;
-    if (absent.length > 0) store.deleteRecords(run, resource, absent);
+    if (absent.length > 0) {
+      const permit = this.#permit;
+      this.#permit = null;
+      await permit?.use();
+      store.deleteRecords(run, resource, absent);
+    }
     removed.rows += absent.length;
     if (hides) settle();
     else if (alive > 0) leave(`the pages did not show ${counted(alive, 'record')} that the server still has`);

@@ -11,7 +11,7 @@ import { forgetReading, recordCapabilities, storedCapabilities } from './capabil
 import { ContradictionError, noteForeign } from './contradiction.ts';
 import { heldIn, type Mode, planSteps, type Step } from './plan.ts';
 import { requestedRange } from './source.ts';
-import { Removal } from './reconcile.ts';
+import { Removal, type RequestPermit } from './reconcile.ts';
 import { forgetEmptyOutside, proveSum } from './sum.ts';
 import type { Look } from './server-contact.ts';
 import { Surplus } from './surplus.ts';
@@ -24,6 +24,8 @@ export interface SyncOptions {
   /** Only windows that hold days of this range; null for all. */
   readonly only: DayRange | null;
   readonly allowDeletions: boolean;
+  /** Not given where nobody has to approve what goes past the brake. */
+  readonly requestPermit?: RequestPermit | undefined;
   /** Pages that the re-reading of old windows may cost in a run. */
   readonly requestsPerRun: number;
   /** How long after its end a window may still gain records. */
@@ -144,6 +146,7 @@ async function readResource(
       return source.page(resource, { page: 1, paginate: capabilities.pageSize, range }, capabilities, signal);
     },
     allowDeletions: options.allowDeletions,
+    requestPermit: options.requestPermit,
     brake: options.brake?.[resource],
     removed,
   });

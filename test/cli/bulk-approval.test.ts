@@ -10,8 +10,8 @@ import { newAccount, newPeople, quickCost } from '../support/people.ts';
 const password = 'tulip-Anchor 9 rivers';
 
 /** A world with a policy, and with accounts that are approvers: bert, carla, and dora on no account of the system. */
-async function worldUnder(policy: string, approvers: readonly string[] = ['bert']): Promise<BulkWorld> {
-  const world = await bulkWorld();
+async function worldUnder(policy: string, approvers: readonly string[] = ['bert'], emails = 5): Promise<BulkWorld> {
+  const world = await bulkWorld({}, emails);
   writeFileSync(join(world.folder, 'policy.yaml'), `bulk:\n  approval:\n${policy}`);
   Object.assign(world.environment, { ADMIN_MIRROR_CONFIG: join(world.folder, 'policy.yaml') });
   const { people } = await newPeople(undefined, join(world.folder, 'data/journal.db'));
@@ -171,6 +171,49 @@ describe('what one person sends alone in a day', () => {
     expect(sent.code).toBe(0);
     expect((await byHand('4')).code).toBe(0);
     expect(made(world.sandbox)).toBe(2 + 1 + 3 + 1);
+  });
+});
+
+describe('rows that the brake of the mirror holds', () => {
+  test('go once another person has approved just these', async () => {
+    const world = await worldUnder('    deletions: { rows: 60 }\n', ['bert'], 120);
+    const { sandbox, bulk, command } = world;
+    const sync = async () => {
+      const { code, stdout } = await command(['sync', 'emails', '--full', '--allow-deletions', '--json', '--quiet']);
+      const { resources } = JSON.parse(stdout) as { resources: { emails: { live: number; problem: string | null } } };
+      return { code, ...resources.emails };
+    };
+    expect((await sync()).code).toBe(0);
+    for (let id = 1; id <= 70; id += 1) sandbox.control.remove('emails', id);
+    const held = await sync();
+    expect(held).toMatchObject({
+      code: 5,
+      live: 120,
+      problem: expect.stringMatching(/waits for approval by bert: admin-mirror bulk approve deletions-emails-/),
+    });
+    const request = /deletions-emails-\w+/.exec(held.problem ?? '')?.[0] ?? '';
+    expect((await bulk(['status', request])).stdout).toMatch(/because there are 70 rows, more than 60/);
+    const apply = await bulk(['apply', request, '--approve', 'x']);
+    expect([apply.code, apply.stderr]).toEqual([2, expect.stringContaining('sync --allow-deletions')]);
+    expect((await approve(world, request)).code).toBe(0);
+    // One more than was approved: another request.
+    sandbox.control.remove('emails', 71);
+    const more = await sync();
+    expect([more.code, more.live]).toEqual([5, 120]);
+    await approve(world, /deletions-emails-\w+/.exec(more.problem ?? '')?.[0] ?? '');
+    expect(await sync()).toMatchObject({ code: 0, live: 49, problem: null });
+    expect((await command(['audit', '--verify'])).code).toBe(0);
+  });
+
+  test('go without where the policy lets one person', async () => {
+    const world = await worldUnder('    deletions: { rows: 80 }\n', ['bert'], 120);
+    const sync = (...flags: string[]) => world.command(['sync', 'emails', '--full', '--quiet', ...flags]);
+    await sync();
+    for (let id = 1; id <= 70; id += 1) world.sandbox.control.remove('emails', id);
+    expect((await sync()).code).toBe(5);
+    expect((await sync('--allow-deletions')).code).toBe(0);
+    const [batch] = (JSON.parse((await world.bulk(['status', '--json'])).stdout) as { batches: unknown[] }).batches;
+    expect(batch).toMatchObject({ action: 'deletions', rows: 70, state: 'done', counts: { applied: 70 } });
   });
 });
 

@@ -12,8 +12,8 @@ import { temporaryFolder } from './temporary-folder.ts';
 
 export const csv = 'user_id,type,amount,description\n';
 
-export async function bulkWorld(behaviour: Partial<Behaviour> = {}) {
-  const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
+export async function bulkWorld(behaviour: Partial<Behaviour> = {}, emails = 5) {
+  const sandbox = await startSandbox({ users: 5, emails, behaviour });
   const folder = temporaryFolder();
   const environment = {
     ADMIN_MIRROR_BASE_URL: sandbox.url,

@@ -70,7 +70,7 @@ bulk:
 \`\`\`
 
 A block in a profile takes the place of the common block for the same action. \`admin-mirror config\` shows what is in force.
-Who may approve: [People](operating.md#people).
+How it is done: [A second person](bulk.md#a-second-person). Who may approve: [People](operating.md#people).
 `;
 
 function defaultOf(setting: Setting): string {

@@ -217,7 +217,13 @@ test('no change by hand leaves, on the command line or straight from the journal
   expect((await command(argv)).code).toBe(2);
   const body = { type: 'add', amount: '1' };
   const write = { operation: 'users.update-balance', user, body: JSON.stringify(body), fingerprint: null };
-  const straight = recordedWrite(journal, write, () => client.updateBalance(user, body as never), String);
+  const straight = recordedWrite(
+    journal,
+    write,
+    async () => {},
+    () => client.updateBalance(user, body as never),
+    String,
+  );
   await expect(straight).rejects.toThrow(/must be approved by another person/);
   await client.close();
   expect([changes(world), await journal.writes(1)]).toEqual([0, []]);

@@ -17,57 +17,12 @@ import { setFlatKeys } from '../store/relations.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
 import { build, Runner, type Tables } from '../store/tables.ts';
 import type { CopyRun } from './copy.ts';
-
-/** What the value of a field must look like to be kept, as SQL. */
-type Shape = 'id' | 'number' | 'time' | 'word' | 'label';
-
-const shapes: Readonly<Record<Shape, (value: string) => string>> = {
-  // Whole numbers, and UUIDs.
-  id: (value) => `(${value} NOT GLOB '*[^0-9]*' OR length(${value}) = 36 AND ${value} NOT GLOB '*[^0-9a-fA-F-]*')`,
-  number: (value) => `length(${value}) <= 24 AND ${value} NOT GLOB '*[^0-9.e+-]*'`,
-  time: (value) => `length(${value}) <= 32 AND ${value} NOT GLOB '*[^0-9TZ:. +-]*'`,
-  word: (value) => `length(${value}) <= 40 AND ${value} NOT GLOB '*[^a-zA-Z0-9_+=.:/-]*'`,
-  label: () => 'true',
-};
-
-/** Fields that are known to be about nobody, by the shape of what they hold. A field that is not here is not kept. */
-const harmless: Readonly<Record<Exclude<Shape, 'label'>, string>> = {
-  id:
-    'id user_id category_id order_id package_id price_id payment_id email_id staff_id parent_id group_id coupon_id role_id ' +
-    'suborder_id transaction_id subscription_id affiliate_id',
-  number:
-    'balance is_subscribed order global_quantity client_quantity require_domain allow_coupons allow_notes is_sent resent ' +
-    'discount_amount allowed_uses amount price renewal_price setup_fee cancellation_fee upgrade_fee fee total subtotal tax ' +
-    'tax_rate discount balance_before_transaction balance_after_transaction commission quantity uses clicks count position ' +
-    'read is_online is_active is_revoked is_default verified sort_order',
-  time:
-    'created_at updated_at email_verified_at last_seen_at last_login_at scheduled_at expires_at deleted_at sent_at ' +
-    'cancelled_at last_renewed_at due_date paid_at read_at starts_at ends_at suspended_at terminated_at activated_at ' +
-    '_first_seen_at _changed_at valid_from valid_to',
-  word:
-    'status visibility language service setup_on discount_type currency coupon_type applicable_products type state result ' +
-    'driver method period interval locale country device_type platform change',
-};
-
-/** What is sold, and how accounts are grouped: names and descriptions of these are nobody's. */
-const catalogue: ReadonlySet<string> = new Set(
-  'packages package_category package_prices package_features user_groups user_permissions'.split(' '),
-);
-const labels = 'name description icon title slug label link path';
-
-const shapeByField = new Map(
-  Object.entries(harmless).flatMap(([shape, names]) => names.split(' ').map((name) => [name, shape as Shape] as const)),
-);
-const labelFields: ReadonlySet<string> = new Set(labels.split(' '));
-
-function shapeOf(table: string, field: string): Shape | undefined {
-  return catalogue.has(table) && labelFields.has(field) ? 'label' : shapeByField.get(field);
-}
+import { type Shape, shapeOf, shapeSql } from './personal.ts';
 
 /** The value where it is of the shape; a number or flag is of every one. */
 function keptSql(shape: Shape | undefined, value: string): string {
   if (shape === undefined) return 'NULL';
-  return `CASE WHEN typeof(${value}) <> 'text' OR ${shapes[shape](value)} THEN ${value} END`;
+  return `CASE WHEN typeof(${value}) <> 'text' OR ${shapeSql(shape, value)} THEN ${value} END`;
 }
 
 /** A record with those of its fields that are kept; lists and objects in it are not. */

@@ -30,7 +30,7 @@ interface FieldChange {
   readonly new: ReportedValue;
 }
 
-interface ReportedChange {
+export interface ReportedChange {
   readonly at: Timestamp;
   readonly resource: ResourceName;
   readonly id: bigint;
@@ -57,7 +57,7 @@ const labelFields: Readonly<Record<ResourceName, string>> = {
 };
 
 /** Every change in the order of time; a change of ignored fields alone is none. */
-function* changesOf(snapshot: Snapshot, request: ChangesRequest): Generator<ReportedChange> {
+export function* changesOf(snapshot: Snapshot, request: ChangesRequest): Generator<ReportedChange> {
   const sources = request.resources.map((resource) => reported(snapshot, resource, request));
   try {
     const heads = sources.map((source) => source.next());

@@ -3,8 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { moduleBeside } from '../model/module.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Settings } from '../settings/settings.ts';
-import { openReadingStore } from '../store/reading.ts';
+import { openReadingStore, openSharedReading } from '../store/reading.ts';
 import type { ReadingStore } from '../store/reading-types.ts';
+import { Readers } from './readers.ts';
 import { ReadingProcess } from './reading-process.ts';
 import { Statements } from './statements.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
@@ -26,7 +27,17 @@ export function openReading(settings: Settings, releases: Releases): ReadingStor
  * of a statement. It opens the file that it is given, and there throws a FileError where there is none to read.
  */
 export function openReadingProcess(releases: Releases): ReadingProcess {
-  return releases.add(new ReadingProcess(moduleBeside('../store/reading', import.meta.url)));
+  return releases.add(startReading());
+}
+
+function startReading(): ReadingProcess {
+  return new ReadingProcess(moduleBeside('../store/reading', import.meta.url));
+}
+
+/** The mirror, for many who read at once in a process that lives on; there need be none yet. */
+export function openReaders(settings: Settings, releases: Releases): Readers {
+  const file = settings.store.mirror;
+  return releases.add(new Readers(file, openSharedReading(file), startReading));
 }
 
 /** The mirror, for the statements of many people at once; each process ends with its statement. */

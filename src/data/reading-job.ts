@@ -1,18 +1,25 @@
 /** The job of a process that reads the mirror, and its messages: plain data, all of it. */
 import type { Failure } from '../model/failure.ts';
 import type { ReadingModule, ReadingStore } from '../store/reading-types.ts';
+import type { BrowseJob } from './browse.ts';
 import type { ExportRequest } from './export.ts';
+import { maskedStore } from './personal.ts';
 import type { PreviewJob } from './preview.ts';
 import type { ChartJob } from './query-chart.ts';
 import type { QueryRequest } from './query.ts';
 import type { PlanFormat } from './query-plan.ts';
 
-export type ReadingJob =
+export type ReadingJob = (
   | { readonly kind: 'query'; readonly request: QueryRequest }
   | { readonly kind: 'plan'; readonly sql: string; readonly format: PlanFormat }
   | ({ readonly kind: 'chart' } & ChartJob)
   | ({ readonly kind: 'preview' } & PreviewJob)
-  | { readonly kind: 'export'; readonly request: ExportRequest };
+  | { readonly kind: 'export'; readonly request: ExportRequest }
+  | ({ readonly kind: 'browse' } & BrowseJob)
+) & {
+  /** Without what is about people. */
+  readonly isMasked?: boolean;
+};
 
 /** What the process is sent, once. */
 export interface ReadingTask {
@@ -35,7 +42,7 @@ export async function* jobChunks(
 ): AsyncGenerator<Uint8Array> {
   const store = openReadingStore(file);
   try {
-    yield* await chunksOf(store, job, emit);
+    yield* await chunksOf(job.isMasked === true ? maskedStore(store) : store, job, emit);
   } finally {
     store.close();
   }
@@ -74,6 +81,10 @@ async function chunksOf(
         onRows: (rows) => emit({ kind: 'rows', rows }),
         onWarning,
       });
+    }
+    case 'browse': {
+      const { browseChunks } = await import('./browse.ts');
+      return browseChunks(store, job);
     }
   }
 }

@@ -104,11 +104,11 @@ function entryOf(each: FoundStep, writes: ReadonlyMap<number, Write>): AuditEntr
     const { user, operation: action, state, body } = write;
     return { ...common, user, action, ...moneyIn(body), state, evidence: null, recordId: null };
   }
-  const user = memberOf(data, 'user');
+  const [user, what] = [memberOf(data, 'user'), memberOf(data, 'what')];
   return {
     ...common,
     user: each.user ?? (typeof user === 'number' ? user : null),
-    action: each.action,
+    action: each.action ?? (typeof what === 'string' ? what : null),
     ...moneyIn(each.parameters),
     state: row === null ? each.batchState : each.state,
     evidence: each.evidence,

@@ -430,6 +430,30 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         const digest = sealOf(row.salt, row);
         await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write_ended', data, digest })]);
       }),
+    rowsOfUser: async (user, limit) => {
+      const rows = await db
+        .selectFrom('journal_intents as i')
+        .innerJoin('journal_batches as b', 'b.batch', 'i.batch')
+        .select(['i.batch', 'i.row', 'i.state', 'i.parameters', 'i.before', 'i.after', 'i.sent_at as sentAt'])
+        .select(['b.action', 'b.created_at as createdAt'])
+        .where('i.user', '=', user)
+        .orderBy('b.created_at', 'desc')
+        .orderBy('i.batch', 'desc')
+        .orderBy('i.row')
+        .limit(limit)
+        .execute();
+      return rows.map(({ parameters, ...row }) => ({
+        ...row,
+        parameters: parameters === null ? null : (JSON.parse(parameters) as Intent['parameters']),
+      }));
+    },
+    viewed: (user, what) =>
+      step(async (connection) => {
+        // Beyond 2^53 a number would not be exact.
+        const data = { user: typeof user === 'bigint' ? String(user) : user, what };
+        await appendSteps(connection, [stepOf(now(), { batch: null, kind: 'viewed', data })]);
+      }),
+
     writes: (limit) =>
       db
         .selectFrom('journal_writes')

@@ -6,6 +6,7 @@
 import type { Actor } from '../model/actor.ts';
 import type { ApprovalPolicies, ApprovalPolicy, PlanTotals } from '../model/approval.ts';
 import type { Caps } from '../model/money.ts';
+import type { RecordKey } from '../model/records.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { ForgetJournal } from '../store/forget-types.ts';
 import type { LockOwner } from '../store/lock.ts';
@@ -368,6 +369,16 @@ interface OpenRow {
   readonly state: IntentState;
 }
 
+/** A row as the page of its user shows it. */
+export interface UserRow extends Pick<
+  Intent,
+  'batch' | 'row' | 'state' | 'parameters' | 'before' | 'after' | 'sentAt'
+> {
+  /** Of the batch. */
+  readonly action: string;
+  readonly createdAt: Timestamp;
+}
+
 export interface Journal extends ForgetJournal {
   /** Made with the file, and in no other: by it a mirror knows the journal that its batches are in. */
   readonly id: string;
@@ -473,6 +484,11 @@ export interface Journal extends ForgetJournal {
   endWrite(write: number, end: WriteEnd): Promise<void>;
   /** Newest first. */
   writes(limit: number): Promise<SentWrite[]>;
+
+  /** The rows of the user, of whatever batch; those of the newest batch first. */
+  rowsOfUser(user: number, limit: number): Promise<UserRow[]>;
+  /** Puts on record that the actor looked at what is kept of the user. @param what of it: `record`, `emails`, `live` */
+  viewed(user: RecordKey, what: 'record' | 'emails' | 'live'): Promise<void>;
 
   /**
    * Takes the lock of the batch for this process, from a dead owner if need be. Throws LockHeldError; so does every later

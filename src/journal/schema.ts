@@ -174,12 +174,27 @@ const approval: readonly string[] = [
   "CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy'",
 ];
 
+/** All rows of a user, for the page of that user. */
+const rowsByUser: readonly string[] = [
+  'CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL',
+];
+
 /** What a journal file is. */
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  migrations: [firstSchema, claims, notes, kernelLocks('journal_locks'), chainSteps, people, sessions, approval],
+  migrations: [
+    firstSchema,
+    claims,
+    notes,
+    kernelLocks('journal_locks'),
+    chainSteps,
+    people,
+    sessions,
+    approval,
+    rowsByUser,
+  ],
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',

@@ -57,3 +57,8 @@ export function isOnePerson(a: Actor, b: Actor, accounts: readonly Pick<Account,
   if (a.account === null && b.account === null && namesOf(a).some((each) => other.includes(each))) return true;
   return accounts.some((each) => isSamePerson(each, a) && isSamePerson(each, b));
 }
+
+/** Whether somebody with these roles may see people's data: whoever does more than read. */
+export function seesPeople(own: readonly Role[]): boolean {
+  return own.some((role) => role !== 'reader');
+}

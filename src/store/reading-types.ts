@@ -22,6 +22,8 @@ export interface Relation {
   readonly isStrict: boolean;
   /** The column of whole numbers that identifies a row and by which ranges can be read; null where there is none. */
   readonly rangeColumn: string | null;
+  /** What tells its rows apart, and orders them: columns that are never null, or the row's own number; empty of a view. */
+  readonly key: readonly string[];
 }
 
 /** A column of a result; `table` and `origin` say where it was read from, null where it was computed. */
@@ -41,6 +43,8 @@ export interface Selection {
   readonly order?: string;
   /** The relation, which is a resource's table, as the mirror knew it then; and so is any other that the condition names. */
   readonly asOf?: Timestamp;
+  /** The first so many. */
+  readonly limit?: number;
 }
 
 /** Values of a statement's named parameters, by name without the colon. */
@@ -116,6 +120,8 @@ export interface Snapshot {
   /** Tables first, then views, each by name; without the database's own. */
   readonly relations: () => readonly Relation[];
   readonly select: (selection: Selection) => Rows;
+  /** How SQLite would select it: the steps of its plan, in its words. */
+  readonly stepsOf: (selection: Selection) => readonly string[];
   /**
    * The relation, which has a range column, to be read range by range.
    * @param sql of this program's making, in place of the columns by their names
@@ -139,6 +145,13 @@ export interface Snapshot {
 export interface ReadingStore {
   /** The state at this moment; the caller releases it. */
   readonly snapshot: () => Snapshot;
+  readonly close: () => void;
+}
+
+/** One connection that is kept open, for who reads often and little: no state of the file is held between two readings. */
+export interface SharedReading {
+  /** Reads one state of the mirror; nothing of the snapshot may be used afterwards. */
+  readonly read: <T>(work: (snapshot: Snapshot) => T) => T;
   readonly close: () => void;
 }
 

@@ -1,4 +1,5 @@
 /** Reading a mirror file: snapshots on connections of their own that cannot write. */
+import { statSync } from 'node:fs';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
@@ -15,6 +16,7 @@ import type {
   Row,
   Rows,
   Selection,
+  SharedReading,
   Snapshot,
   StatementFacts,
   StatementPart,
@@ -31,18 +33,64 @@ export function openReadingStore(file: string): ReadingStore {
   return { snapshot: () => snapshotOf(openMirrorForReading(file), file), close: () => void opened.close() };
 }
 
+/**
+ * Opens the mirror for many short readings. Another file in its place is opened at the next one. Throws, there and then, a
+ * FileError where there is none.
+ */
+export function openSharedReading(file: string): SharedReading {
+  let open: { readonly database: Database; readonly inode: number; known: KnownRelations | undefined } | undefined;
+  const close = (): void => {
+    open?.database.close();
+    open = undefined;
+  };
+  const guard = guardOf(file);
+  return {
+    read: (work) => {
+      const inode = statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
+      if (open?.inode !== inode) close();
+      open ??= { database: openMirrorForReading(file), inode, known: undefined };
+      const { database } = open;
+      guard(() => database.exec('BEGIN'));
+      try {
+        const version = guard(() => Number(database.pragma('schema_version', { simple: true })));
+        if (open.known?.version !== version) open.known = { version, relations: guard(() => relationsOf(database)) };
+        return work(snapshotIn(database, file, open.known.relations, () => {}));
+      } finally {
+        // Rows that were not read to their end keep the transaction open otherwise.
+        if (database.inTransaction) database.exec('ROLLBACK');
+      }
+    },
+    close,
+  };
+}
+
+interface KnownRelations {
+  readonly version: number;
+  readonly relations: readonly Relation[];
+}
+
 /** A snapshot over a connection of its own, which it closes when it is released. */
 export function snapshotOf(database: Database, file: string): Snapshot {
   const guard = guardOf(file);
   guard(() => database.exec('BEGIN'));
   // The state is fixed by the first read, not by BEGIN.
   const known = guard(() => relationsOf(database));
+  return snapshotIn(database, file, known, () => void database.close());
+}
+
+/** A snapshot within the transaction at hand. */
+function snapshotIn(database: Database, file: string, known: readonly Relation[], release: () => void): Snapshot {
+  const guard = guardOf(file);
   return {
     relations: () => known,
     select: (selection) => {
       const rows = rowsOf(prepare(database, selectSql(selection, known), known, guard), guard);
       // Of a table that is made up of rows and versions, SQLite does not say where a column comes from.
       return selection.asOf === undefined ? rows : { ...rows, columns: columnsAsOf(selection) };
+    },
+    stepsOf: (selection) => {
+      const plan = prepare(database, `EXPLAIN QUERY PLAN ${selectSql(selection, known)}`, known, guard);
+      return plan.all().map((step) => String(step[3]));
     },
     selectRanges: (relation, columns, sql = columns.map(quoteName)) => rangedRowsOf(database, relation, sql, guard),
     ranges: (relation, rows, within = wholeLine) => rangesOf(database, relation, rows, within, guard),
@@ -54,7 +102,7 @@ export function snapshotOf(database: Database, file: string): Snapshot {
       return rowsOf(prepare(database, partSql(sql, part), known, guard, values), guard);
     },
     describe: (sql) => describe(database, sql, known, guard),
-    release: () => void database.close(),
+    release,
   };
 }
 
@@ -91,12 +139,13 @@ function relationsOf(database: Database): Relation[] {
       })),
       isStrict: strict === 1,
       rangeColumn: key,
+      key: type === 'view' ? [] : key !== null ? [key] : wr === 0 ? ['rowid'] : keys.map(({ name: each }) => each),
     };
   });
 }
 
 function selectSql(selection: Selection, relations: readonly Relation[]): string {
-  const { relation, columns, where, order, asOf } = selection;
+  const { relation, columns, where, order, asOf, limit } = selection;
   if (where !== undefined) checkFragment(where, '--where');
   if (order !== undefined) checkFragment(order, '--order');
   const id = relations.find(({ name }) => name === relation)?.rangeColumn ?? null;
@@ -107,6 +156,7 @@ function selectSql(selection: Selection, relations: readonly Relation[]): string
     `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation)}`,
     ...(where === undefined ? [] : [`WHERE (${where}\n)`]),
     ...(sorted === undefined ? [] : [`ORDER BY ${sorted}`]),
+    ...(limit === undefined ? [] : [`LIMIT ${limit}`]),
   ].join('\n');
 }
 

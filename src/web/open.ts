@@ -1,6 +1,6 @@
 /** The console over the mirror and the journal of the settings, as the command `serve` and every test open it. */
 import { randomBytes } from 'node:crypto';
-import { openStatements } from '../data/open.ts';
+import { openReaders, openStatements } from '../data/open.ts';
 import { openJournal } from '../journal/open.ts';
 import { hasRole } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
@@ -56,6 +56,7 @@ export async function openConsole(
     people,
     sessions,
     journal,
+    readers: openReaders(settings, releases),
     first,
     oidc: openOidc(settings, clock, releases),
   };

@@ -1,4 +1,5 @@
 /** What the pages work with: everything is opened once, by the command `serve`. */
+import type { Readers } from '../data/readers.ts';
 import type { FirstAccount } from './first-account.ts';
 import type { Oidc } from './oidc.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -33,6 +34,8 @@ export interface ConsolePorts {
   readonly byHand: ByHand;
   /** The state of everything for the first page, read once for all who ask within a second. */
   readonly status: () => Promise<WholeStatus>;
+  /** Of the mirror. */
+  readonly readers: Readers;
   /** How the first admin is made; null where there is one. */
   readonly first: FirstAccount | null;
   /** Null where nobody signs in by another service. */

@@ -1,6 +1,7 @@
 /** Every route of the console with who may use it: there is no page and no button beside this table. */
-import type { Role } from '../model/account.ts';
+import { type Role, roles, seesPeople } from '../model/account.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
+import { dataPage, downloadData, relationPage } from './pages/data.ts';
 import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';
 import { oidcCallback, oidcSignIn } from './pages/sign-in-oidc.ts';
@@ -14,6 +15,7 @@ import {
   signInPage,
   signOut,
 } from './pages/sign-in.ts';
+import { liveRecord, recordPage } from './pages/record.ts';
 import {
   reportDownload,
   reportPage,
@@ -31,6 +33,8 @@ const auditors: readonly Role[] = ['approver', 'operator', 'admin'];
 const analysts: readonly Role[] = ['analyst', 'operator', 'admin'];
 const operators: readonly Role[] = ['operator', 'admin'];
 const admins: readonly Role[] = ['admin'];
+/** Whoever may see people's data. */
+const trusted: readonly Role[] = roles.filter((role) => seesPeople([role]));
 
 export const routes: readonly Route[] = [
   { method: 'GET', path: '/sign-in', access: 'anybody', handle: signInPage },
@@ -60,6 +64,11 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: '/sql', access: analysts, handle: sqlPage },
   { method: 'GET', path: '/sql/picture', access: analysts, handle: sqlPicture },
   { method: 'GET', path: '/sql/download', access: analysts, handle: sqlDownload },
+  { method: 'GET', path: '/data', access: 'signed-in', handle: dataPage },
+  { method: 'GET', path: '/data/:relation', access: 'signed-in', handle: relationPage },
+  { method: 'GET', path: '/data/:relation/download', access: 'signed-in', handle: downloadData },
+  { method: 'GET', path: '/data/:relation/:id', access: 'signed-in', handle: recordPage },
+  { method: 'POST', path: '/data/:relation/:id/live', access: trusted, handle: liveRecord },
 
   { method: 'GET', path: '/audit', access: auditors, handle: auditPage },
   { method: 'GET', path: '/audit/verify', access: auditors, handle: chainPage },

@@ -69,7 +69,9 @@ describe('a new journal', () => {
     expect(statSync(`${file}-wal`).mode & 0o777).toBe(0o600);
     const database = new SqliteDatabase(file, { readonly: true });
     expect(database.pragma('user_version', { simple: true })).toBe(journalVersion);
-    expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([
+      1, 2, 3, 4, 5, 6, 7, 8, 9,
+    ]);
     expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
     database.close();
   });

@@ -1,0 +1,355 @@
+/** The tables and views of the mirror: a list of all, and one of them, filtered, sorted and page by page. */
+import { declaredTypes } from '../../data/column-type.ts';
+import type { ExportFormat } from '../../data/formats.ts';
+import { exportFormats } from '../../data/formats.ts';
+import { type InventoryTable, inventory } from '../../data/inventory.ts';
+import {
+  type Browse,
+  browseLimits,
+  browseOf,
+  browseQuery,
+  type BrowsePage,
+  type CommonValue,
+  exportOf,
+  type Filter,
+  type Operator,
+  operators,
+  usualColumns,
+} from '../../data/browse.ts';
+import { isPersonal } from '../../data/personal.ts';
+import { seesPeople } from '../../model/account.ts';
+import { grouped } from '../../model/counted.ts';
+import { UsageError } from '../../model/errors.ts';
+import { writtenId } from '../../model/records.ts';
+import { isResourceName } from '../../model/resources.ts';
+import { dayOf } from '../../model/time.ts';
+import type { Cell, Relation, Row } from '../../store/reading-types.ts';
+import { cellTag, isNumberType } from '../cells.ts';
+import { type Column, html, type Html, type Part, tableTag } from '../html.ts';
+import type { ConsolePorts } from '../ports.ts';
+import { actorOf, notFound, page, type Reply, type Visit } from '../route.ts';
+
+/** Whether people's data are masked for the caller. */
+export function isMaskedFor({ caller }: Visit): boolean {
+  return !seesPeople(caller?.account.roles ?? []);
+}
+
+export const maskedNote = html`<p class="note">
+  What is about people is masked for your roles, here and in downloads. An admin can give you another role.
+</p>`;
+
+export async function dataPage(visit: Visit, { readers }: ConsolePorts): Promise<Reply> {
+  const { link } = visit;
+  const isMasked = isMaskedFor(visit);
+  const tables = inventory(readers.read((snapshot) => snapshot.relations())).filter((each) => each.in_file);
+  const sizes = await readers.beside({ part: 'sizes' }, isMasked);
+  const shown = (kind: InventoryTable['kind'], isOwn: boolean): readonly InventoryTable[] =>
+    tables.filter((each) => each.kind === kind && each.name.startsWith('mirror_') === isOwn);
+  const list = (caption: string, entries: readonly InventoryTable[], hasSizes: boolean): Part =>
+    entries.length === 0
+      ? null
+      : [
+          html`<h2>${caption}</h2>`,
+          tableTag<InventoryTable>(
+            caption,
+            [
+              { head: 'Name', cell: ({ name }) => html`<a href="${link(dataPath(name))}">${name}</a>` },
+              ...(hasSizes ? [{ head: 'Rows', cell: sizeIn(sizes), isNumber: true } as const] : []),
+              { head: 'What it holds', cell: ({ summary }) => summary },
+            ],
+            entries,
+          ),
+        ];
+  const body = html`${isMasked ? maskedNote : null}
+  ${sizes === undefined ? html`<p class="note">The rows are being counted. Load the page again to see them.</p>` : null}
+  ${list('Tables', shown('table', false), true)} ${list('Views', shown('view', false), false)}
+  ${list('Records of the mirror itself', [...shown('table', true), ...shown('view', true)], true)}`;
+  return page('Data', body);
+}
+
+function sizeIn(sizes: ReadonlyMap<string, number> | undefined): (entry: InventoryTable) => Part {
+  return ({ name }) => {
+    const size = sizes?.get(name);
+    return size === undefined ? html`<span class="none">–</span>` : grouped(size);
+  };
+}
+
+export function dataPath(...parts: readonly (string | number | bigint)[]): string {
+  return ['/data', ...parts.map((part) => encodeURIComponent(String(part)))].join('/');
+}
+
+/** Columns whose few values tell most of a table. */
+const telling = ['status', 'is_sent', 'change', 'kind', 'state', 'coupon_type', 'service', 'currency', 'language'];
+
+/** One look at a table: what the address asks for, and the address of another look. */
+interface Look {
+  readonly visit: Visit;
+  readonly relation: Relation;
+  readonly table: InventoryTable;
+  readonly browse: Browse;
+  readonly columns: readonly string[];
+  /** The column whose common values stand beside the rows; null where none do. */
+  readonly beside: string | null;
+  readonly isMasked: boolean;
+  readonly href: (changed: Partial<Browse>, more?: Readonly<Record<string, string>>) => string;
+}
+
+function lookOf(visit: Visit, { readers }: ConsolePorts): Look {
+  const name = visit.params['relation'] ?? '';
+  const relations = readers.read((snapshot) => snapshot.relations());
+  const relation = relations.find((each) => each.name === name);
+  const table = inventory(relations).find((each) => each.name === name);
+  if (relation === undefined || table === undefined) throw notFound(`the mirror has no table or view "${name}"`);
+  const browse = browseOf(name, visit.query);
+  const isMasked = isMaskedFor(visit);
+  const known = relation.columns.map((column) => column.name);
+  const wanted = visit.query.get('beside') ?? telling.find((each) => known.includes(each)) ?? '';
+  const beside = known.includes(wanted) && !(isMasked && isPersonal(name, wanted)) ? wanted : null;
+  return {
+    visit,
+    relation,
+    table,
+    browse,
+    columns: browse.columns.length > 0 ? browse.columns : usualColumns(relation),
+    beside,
+    isMasked,
+    href: (changed, more = {}) => {
+      const query = browseQuery({ ...browse, from: null, ...changed });
+      if (visit.query.has('beside')) query.set('beside', wanted);
+      for (const [key, value] of Object.entries(more)) query.set(key, value);
+      const text = query.toString();
+      return `${visit.link(dataPath(name))}${text === '' ? '' : `?${text}`}`;
+    },
+  };
+}
+
+export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { readers } = ports;
+  const look = lookOf(visit, ports);
+  const { browse, beside, isMasked, table, relation } = look;
+  const found = await readers.part({ part: 'page', browse }, isMasked, visit.signal);
+  if (found.rows.length > 0) await noteView(look, ports);
+  const values =
+    beside === null
+      ? null
+      : await readers.beside(
+          { part: 'values', browse: { ...browse, from: null, sort: null }, column: beside },
+          isMasked,
+        );
+  const body = html`<p>${table.summary}</p>
+    ${isMasked ? maskedNote : null}
+    <div class="beside">
+      <div>${filterForm(look)} ${rowsTag(look, found)} ${pagerTag(look, found)} ${downloadsTag(look)}</div>
+      <aside aria-label="Common values">${values === null ? null : valuesTag(look, beside ?? '', values)}</aside>
+    </div>
+    <h2>Columns</h2>
+    ${tableTag(
+      'Columns, and what they hold',
+      [
+        { head: 'Column', cell: ({ name }) => html`<code>${name}</code>` },
+        { head: 'Type', cell: ({ type }) => type },
+        {
+          head: 'Meaning',
+          cell: ({ name, meaning }) => [meaning, isPersonal(relation.name, name) ? ' (personal)' : ''],
+        },
+      ],
+      table.columns.filter((column) => column.in_file),
+    )}`;
+  return page(relation.name, body);
+}
+
+/** Whose data are looked at where the rows are those of one person; null where they are not. */
+async function noteView({ visit: { caller }, relation, browse }: Look, ports: ConsolePorts): Promise<void> {
+  const of = browse.filters.find(
+    ({ column, operator }) =>
+      operator === 'is' && (column === 'user_id' || (column === 'id' && /^users(?:_|$)/.test(relation.name))),
+  );
+  const user = of === undefined ? undefined : writtenId(of.value.trim());
+  if (user === undefined || caller === null) return;
+  await ports.journal.by(actorOf(caller, ports)).viewed(user, relation.name === 'emails' ? 'emails' : 'record');
+}
+
+function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look): Html {
+  const named = relation.columns.map(({ name }) => name);
+  const open = named.filter((name) => !(isMasked && isPersonal(relation.name, name)));
+  const rows: readonly Filter[] = [
+    ...browse.filters,
+    ...(browse.filters.length < browseLimits.filters ? [{ column: '', operator: 'is', value: '' } as const] : []),
+  ];
+  const choice = (value: string, chosen: string | null, words = value): Html =>
+    html`<option value="${value}" ${value === chosen ? html`selected` : null}>${words}</option>`;
+  return html`<form method="get" action="${visit.link(dataPath(relation.name))}">
+    ${rows.map(
+      ({ column, operator, value }) =>
+        html`<div class="fields" role="group" aria-label="Filter">
+          <label
+            >Column
+            <select name="field">
+              ${choice('', column, '–')} ${open.map((name) => choice(name, column))}
+            </select></label
+          >
+          <label
+            >Comparison
+            <select name="is">
+              ${(Object.keys(operators) as Operator[]).map((each) => choice(each, operator, operators[each]))}
+            </select></label
+          >
+          <label>Value <input name="value" value="${value}" /></label>
+        </div>`,
+    )}
+    <div class="fields">
+      <label
+        >Sorted by
+        <select name="sort">
+          ${choice('', browse.sort?.column ?? '', 'the usual order')}
+          ${open.map((name) => choice(name, browse.sort?.column ?? ''))}
+        </select></label
+      >
+      <label
+        >Order
+        <select name="order">
+          ${choice('asc', browse.sort?.isDescending === true ? 'desc' : 'asc', 'smallest first')}
+          ${choice('desc', browse.sort?.isDescending === true ? 'desc' : 'asc', 'largest first')}
+        </select></label
+      >
+      <label
+        >Common values of
+        <select name="beside">
+          ${choice('', beside ?? '', 'no column')} ${open.map((name) => choice(name, beside ?? ''))}
+        </select></label
+      >
+      <button>Show</button> <a class="button quiet" href="${visit.link(dataPath(relation.name))}">Reset</a>
+    </div>
+    <details>
+      <summary>Columns shown</summary>
+      <fieldset>
+        <legend>Columns</legend>
+        ${named.map(
+          (name) =>
+            html`<label class="choice"
+              ><input type="checkbox" name="show" value="${name}" ${columns.includes(name) ? html`checked` : null} />
+              ${name}</label
+            >`,
+        )}
+      </fieldset>
+    </details>
+  </form>`;
+}
+
+function rowsTag({ visit, relation, table, browse, isMasked, href }: Look, { columns, rows }: BrowsePage): Html {
+  const types = declaredTypes(columns, [relation], { relation: relation.name });
+  const { sort } = browse;
+  const shown = columns.map(({ name }, at): Column<Row> => {
+    const isSorted = sort?.column === name;
+    const isDescending = isSorted && !sort.isDescending;
+    const sign = !isSorted ? '' : sort.isDescending ? ' ▼' : ' ▲';
+    const meaning = table.columns.find((each) => each.name === name)?.meaning ?? '';
+    return {
+      head:
+        isMasked && isPersonal(relation.name, name)
+          ? name
+          : html`<a href="${href({ sort: { column: name, isDescending } })}" title="${meaning}">${name}${sign}</a>`,
+      cell: (row) => linked(visit, relation.name, name, row[at] ?? null, cellTag(row[at] ?? null, types[at])),
+      ...(isNumberType(types[at]) && { isNumber: true as const }),
+    };
+  });
+  return tableTag<Row>(`Rows of ${relation.name}`, shown, rows, 'No row is like that.');
+}
+
+/** The cell as a link to the record that it names. */
+export function linked({ link }: Visit, relation: string, column: string, cell: Cell, tag: Part): Part {
+  const to = recordNamed(relation, column);
+  return to === null || typeof cell !== 'bigint' || cell < 1n
+    ? tag
+    : html`<a href="${link(dataPath(to, cell))}">${tag}</a>`;
+}
+
+function recordNamed(relation: string, column: string): string | null {
+  if (column === 'user_id') return 'users';
+  if (column === 'package_id') return 'packages';
+  const of = relation.replace(/_(?:history|live_age)$/, '');
+  return column === 'id' && isResourceName(of) ? of : null;
+}
+
+function pagerTag({ browse, href }: Look, { rows, next, previous }: BrowsePage): Html {
+  const to = (values: readonly Cell[] | null, isBefore: boolean, words: string, rel: string): Part =>
+    values === null
+      ? null
+      : html`<a class="button quiet" rel="${rel}" href="${href({ from: { values, isBefore } })}">${words}</a> `;
+  return html`<p class="pager">
+    ${browse.from === null ? null : html`<a class="button quiet" href="${href({})}">First page</a> `}
+    ${to(previous, true, 'Previous page', 'prev')} ${to(next, false, 'Next page', 'next')}
+    <span class="soft">${rows.length} rows on this page</span>
+  </p>`;
+}
+
+function downloadsTag({ relation, visit, browse }: Look): Html {
+  const query = (format: ExportFormat): string => {
+    const parts = browseQuery({ ...browse, from: null });
+    parts.set('format', format);
+    return `${visit.link(dataPath(relation.name, 'download'))}?${parts.toString()}`;
+  };
+  return html`<p>
+    Download all rows that this filter finds:
+    ${exportFormats.map((format) => html`<a href="${query(format)}">${format}</a> `)}
+  </p>`;
+}
+
+function valuesTag({ href, browse, relation }: Look, column: string, values: readonly CommonValue[] | undefined): Html {
+  const heading = html`<h2>${column}</h2>`;
+  if (values === undefined) {
+    return html`${heading}
+      <p class="note">The values are being counted. Load the page again to see them.</p>`;
+  }
+  const [type] = declaredTypes([{ name: column, table: null, origin: null }], [relation], { relation: relation.name });
+  const others = browse.filters.filter((filter) => filter.column !== column);
+  const withValue = (value: Cell): string =>
+    href({
+      filters: [
+        ...others,
+        value === null ? { column, operator: 'empty', value: '' } : { column, operator: 'is', value: String(value) },
+      ],
+    });
+  return html`${heading}
+  ${tableTag<CommonValue>(
+    `Common values of ${column}`,
+    [
+      {
+        head: 'Value',
+        cell: ({ value }) =>
+          value instanceof Uint8Array || (typeof value === 'string' && value.length > browseLimits.value)
+            ? cellTag(value, undefined)
+            : html`<a href="${withValue(value)}">${value === null ? 'empty' : cellTag(value, type)}</a>`,
+      },
+      { head: 'Rows', cell: ({ rows }) => grouped(rows), isNumber: true },
+    ],
+    values,
+  )}`;
+}
+
+const types: Readonly<Record<ExportFormat, string>> = {
+  csv: 'text/csv; charset=utf-8',
+  tsv: 'text/tab-separated-values; charset=utf-8',
+  json: 'application/json',
+  jsonl: 'application/jsonl',
+  parquet: 'application/vnd.apache.parquet',
+  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+};
+
+/** What the page shows, all pages of it, as a file. */
+export async function downloadData(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { readers, clock } = ports;
+  const look = lookOf(visit, ports);
+  const { browse, isMasked, relation } = look;
+  const format = exportFormats.find((each) => each === visit.query.get('format'));
+  if (format === undefined) throw new UsageError(`there is no format "${visit.query.get('format') ?? ''}"`);
+  const what = readers.read((snapshot) => exportOf(snapshot, browse, isMasked), isMasked);
+  await noteView(look, ports);
+  const form = { format, raw: false, compression: null, bom: format === 'csv' };
+  return {
+    kind: 'file',
+    name: `${relation.name}-${dayOf(clock.now())}.${format}`,
+    type: types[format],
+    chunks: readers.chunks({ kind: 'export', request: { what, form }, isMasked }, { signal: visit.signal }),
+  };
+}

@@ -1,0 +1,306 @@
+/** One record: all its fields, how they came to be, what belongs to it, and what the server says of it now. */
+import { isRecord, recordIn } from '../../api/envelope.ts';
+import { NotFound } from '../../api/errors.ts';
+import { openApi } from '../../api/open.ts';
+import type { ReportedChange } from '../../data/changes.ts';
+import { type ColumnType, declaredTypes } from '../../data/column-type.ts';
+import { inventory } from '../../data/inventory.ts';
+import { isPersonal } from '../../data/personal.ts';
+import { recordLimits, recordOf, type RecordField, type RelatedRecords } from '../../data/record.ts';
+import { UsageError } from '../../model/errors.ts';
+import { type RecordKey, recordKey, type ServedRecord, writtenId } from '../../model/records.ts';
+import { withReleases } from '../../model/releases.ts';
+import { isResourceName, type ResourceName, resourceOf } from '../../model/resources.ts';
+import { parseDay, startOfDay, timestampOf } from '../../model/time.ts';
+import type { UserRow } from '../../journal/port.ts';
+import type { Cell, Relation, ResultColumn, Row } from '../../store/reading-types.ts';
+import { cellOf, jsonText } from '../../store/cell.ts';
+import { cellTag, isNumberType } from '../cells.ts';
+import { type Column, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
+import type { ConsolePorts } from '../ports.ts';
+import { actorOf, notFound, page, type Reply, type Visit } from '../route.ts';
+import { dataPath, isMaskedFor, linked, maskedNote } from './data.ts';
+
+interface Named {
+  readonly resource: ResourceName;
+  readonly id: RecordKey;
+}
+
+function namedIn({ params }: Visit): Named {
+  const { relation = '', id: text = '' } = params;
+  const id = writtenId(text);
+  if (!isResourceName(relation)) {
+    throw notFound(`only records of users, packages, emails and coupons have a page, and ${relation} is none of them`);
+  }
+  if (id === undefined) throw notFound(`"${text}" is no id`);
+  return { resource: relation, id };
+}
+
+export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { resource, id } = namedIn(visit);
+  const { readers, journal } = ports;
+  const { link } = visit;
+  const isMasked = isMaskedFor(visit);
+  const dayText = visit.query.get('at')?.trim() ?? '';
+  const day = parseDay(dayText);
+  if (dayText !== '' && day === undefined) {
+    throw new UsageError(`"${dayText}" is no day`, { advice: 'Write it as 2026-03-11.' });
+  }
+  const at = day === undefined ? null : timestampOf(startOfDay(day));
+  const { record, relations } = readers.read(
+    (snapshot) => ({ record: recordOf(snapshot, resource, id, at), relations: snapshot.relations() }),
+    isMasked,
+  );
+  const { singular } = resourceOf(resource);
+  if (record === undefined) throw notFound(`the mirror has never held a ${singular} ${id}`);
+  await noteView(visit, ports, resource, id, record.fields);
+  const rows = resource === 'users' && !isMasked && typeof id === 'number' ? await journal.rowsOfUser(id, 100) : [];
+  const { fields, isLive, changes, related, warning } = record;
+  const body = html`${isMasked ? maskedNote : null}
+    <form method="get" action="${link(dataPath(resource, id))}" class="fields">
+      <label>As it was at the start of <input type="date" name="at" value="${day ?? ''}" /></label>
+      <button>Show</button> <a class="button quiet" href="${link(dataPath(resource, id))}">Now</a>
+    </form>
+    ${warning === null ? null : html`<p class="note">${warning}</p>`}
+    ${isLive ? null : html`<p class="note">${stateTag('The server no longer has this record.', 'bad')}</p>`}
+    ${stateOf(fields, at)} ${fields === null ? null : fieldsTag(resource, fields, relations, visit)}
+    ${isMasked ? null : liveForm(visit, resource, id)} ${related.map((each) => relatedTag(each, id, relations, visit))}
+    ${resource === 'users' && !isMasked ? rowsTag(rows, visit) : null} ${changesTag(resource, changes)}`;
+  return page(`${singular} ${id}`, body);
+}
+
+/** Whoever looks at what is kept of a person is on record. */
+async function noteView(
+  { caller }: Visit,
+  ports: ConsolePorts,
+  resource: ResourceName,
+  id: RecordKey,
+  fields: readonly RecordField[] | null,
+): Promise<void> {
+  const owner = fields?.find(({ name }) => name === 'user_id')?.value;
+  const user = resource === 'users' ? id : typeof owner === 'bigint' ? writtenId(String(owner)) : undefined;
+  if (user === undefined || caller === null) return;
+  await ports.journal.by(actorOf(caller, ports)).viewed(user, resource === 'emails' ? 'emails' : 'record');
+}
+
+function stateOf(fields: readonly RecordField[] | null, at: string | null): Html {
+  if (at === null) {
+    return fields === null ? html`<p>Its last state stands at the top of its history below.</p>` : html``;
+  }
+  const then = timeTag(at);
+  return fields === null
+    ? html`<p class="note">The mirror did not hold it at ${then}.</p>`
+    : html`<p class="note">As the mirror held it at ${then}.</p>`;
+}
+
+function typesOf(columns: readonly ResultColumn[], relations: readonly Relation[], relation: string) {
+  return declaredTypes(columns, relations, { relation });
+}
+
+function fieldsTag(
+  resource: ResourceName,
+  fields: readonly RecordField[],
+  relations: readonly Relation[],
+  visit: Visit,
+): Html {
+  const table = inventory(relations).find(({ name }) => name === resource);
+  const columns = fields.map(({ name }) => ({ name, table: resource, origin: name }));
+  const types = new Map(typesOf(columns, relations, resource).map((type, at) => [columns[at]?.name ?? '', type]));
+  return tableTag<RecordField>(
+    'Fields',
+    [
+      { head: 'Field', cell: ({ name }) => html`<code>${name}</code>` },
+      {
+        head: 'Value',
+        cell: ({ name, value }) => {
+          const tag = html`<span class="lines">${cellTag(value, types.get(name), true)}</span>`;
+          return name === 'id' ? tag : linked(visit, resource, name, value, tag);
+        },
+      },
+      {
+        head: 'Meaning',
+        cell: ({ name }) => [
+          table?.columns.find((each) => each.name === name)?.meaning ?? null,
+          isPersonal(resource, name) ? ' (personal)' : null,
+        ],
+      },
+    ],
+    fields,
+  );
+}
+
+function relatedTag(
+  { relation, by, columns, rows, hasMore }: RelatedRecords,
+  id: RecordKey,
+  relations: readonly Relation[],
+  visit: Visit,
+): Html {
+  const types = typesOf(columns, relations, relation);
+  const all = `${visit.link(dataPath(relation))}?${new URLSearchParams({ field: by, is: 'is', value: String(id) }).toString()}`;
+  return html`<h2>${relation}</h2>
+    ${tableTag<Row>(
+      `Related records: ${relation}`,
+      columns.map(({ name }, at): Column<Row> => ({
+        head: name,
+        cell: (row) => linked(visit, relation, name, row[at] ?? null, cellTag(row[at] ?? null, types[at])),
+        ...(isNumberType(types[at]) && { isNumber: true as const }),
+      })),
+      rows,
+    )}
+    <p><a href="${all}">${hasMore ? `All of them, not only these ${rows.length}` : 'As a table of their own'}</a></p>`;
+}
+
+const openStates: ReadonlySet<string> = new Set([
+  'planned',
+  'blocked',
+  'sending',
+  'acknowledged',
+  'unknown',
+  'needs_human',
+]);
+
+function rowsTag(rows: readonly UserRow[], { link }: Visit): Html {
+  return html`<h2>Rows of batches</h2>
+    ${tableTag<UserRow>(
+      'Rows of batches, open and past',
+      [
+        { head: 'Planned', cell: ({ createdAt }) => timeTag(createdAt) },
+        {
+          head: 'Batch',
+          cell: ({ batch }) => html`<a href="${link(`/batches/${encodeURIComponent(batch)}`)}">${batch}</a>`,
+        },
+        { head: 'Row', cell: ({ row }) => row, isNumber: true },
+        { head: 'Action', cell: ({ action }) => action },
+        {
+          head: 'Asked for',
+          cell: ({ parameters }) => (parameters === null ? null : cellTag(jsonText(parameters), 'text')),
+        },
+        { head: 'Before', cell: ({ before }) => before, isNumber: true },
+        { head: 'After', cell: ({ after }) => after, isNumber: true },
+        {
+          head: 'State',
+          cell: ({ state }) => stateTag(state, openStates.has(state) ? 'wait' : state === 'applied' ? 'good' : 'plain'),
+        },
+      ],
+      rows,
+      'No batch has a row for this user.',
+    )}`;
+}
+
+interface ChangedField {
+  readonly change: ReportedChange;
+  readonly field: string | null;
+  readonly before: Cell;
+  readonly after: Cell;
+}
+
+function changesTag(resource: ResourceName, changes: readonly ReportedChange[]): Html {
+  const rows = changes.flatMap((change): ChangedField[] =>
+    change.change === 'inserted'
+      ? [{ change, field: null, before: null, after: null }]
+      : change.fields.map(({ field, old, new: next }) => ({ change, field, before: old.cell, after: next.cell })),
+  );
+  const types = new Map<string, ColumnType>(
+    resourceOf(resource).fields.map(({ name, type }) => [
+      name,
+      type === 'timestamp' ? 'time' : type === 'number' ? 'decimal' : 'text',
+    ]),
+  );
+  const value = (field: string | null, cell: Cell): Part => (field === null ? null : cellTag(cell, types.get(field)));
+  const words = { inserted: 'came into the mirror', updated: 'changed', deleted: 'was deleted' } as const;
+  return html`<h2>History</h2>
+    ${changes.length < recordLimits.changes ? null : html`<p class="note">These are the newest ${changes.length} changes.</p>`}
+    ${tableTag<ChangedField>(
+      'History, the newest first',
+      [
+        { head: 'When the mirror saw it', cell: ({ change }) => timeTag(change.at) },
+        { head: 'What', cell: ({ change }) => words[change.change] },
+        { head: 'Field', cell: ({ field }) => (field === null ? null : html`<code>${field}</code>`) },
+        { head: 'Before', cell: ({ field, before }) => value(field, before) },
+        {
+          head: 'After',
+          cell: ({ field, change, after }) => (change.change === 'deleted' ? null : value(field, after)),
+        },
+      ],
+      rows,
+      'No change of it is known.',
+    )}`;
+}
+
+function liveForm({ link }: Visit, resource: ResourceName, id: RecordKey): Html {
+  return html`<form method="post" action="${link(dataPath(resource, id, 'live'))}">
+    <button class="quiet">Read it from the server</button> <span class="soft">This costs one request.</span>
+  </form>`;
+}
+
+/** What one request to the server says of the record, beside what the mirror holds. */
+export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { resource, id } = namedIn(visit);
+  const { readers, clock } = ports;
+  const { singular, fields } = resourceOf(resource);
+  const served = await servedRecord(resource, id, visit.signal, ports);
+  const held = readers.read((snapshot) => recordOf(snapshot, resource, id, null))?.fields ?? null;
+  const shown = [{ name: 'user_id', value: held?.find(({ name }) => name === 'user_id')?.value ?? null }];
+  await noteView(visit, ports, resource, id, shown);
+  const back = html`<p><a href="${visit.link(dataPath(resource, id))}">Back to the record in the mirror</a></p>`;
+  if (served === null) {
+    return page(
+      `${singular} ${id} on the server`,
+      html`<p class="note">The server has no such ${singular}.</p>
+        ${back}`,
+    );
+  }
+  const known = new Set(fields.map(({ name }) => name));
+  const others = Object.keys(served).filter((name) => !known.has(name));
+  const rows = [
+    ...fields.map((field) => {
+      const value = served[field.name];
+      const { cell, stray } = value === undefined ? { cell: null } : cellOf(field)(value);
+      return { name: field.name, there: stray === true ? jsonText(value) : cell, type: field.type };
+    }),
+    ...others.map((name) => ({ name, there: jsonText(served[name]), type: 'any' as const })),
+  ].map(({ name, there, type }) => {
+    const here = held?.find((each) => each.name === name)?.value ?? null;
+    const isSame = !known.has(name) || String(here) === String(there);
+    return { name, here, there, isSame, type: type === 'timestamp' ? ('time' as const) : ('text' as const) };
+  });
+  const body = html`<p class="note">
+      Read at ${timeTag(timestampOf(clock.now()))} with one request. Nothing was stored.
+    </p>
+    ${tableTag(
+      'The record on the server and in the mirror',
+      [
+        { head: 'Field', cell: ({ name }) => html`<code>${name}</code>` },
+        { head: 'On the server', cell: ({ there, type }) => cellTag(there, type, true) },
+        { head: 'In the mirror', cell: ({ here, type }) => cellTag(here, type) },
+        { head: '', cell: ({ isSame }) => (isSame ? null : stateTag('differs', 'wait')) },
+      ],
+      rows,
+    )}
+    ${back}`;
+  return page(`${singular} ${id} on the server`, body);
+}
+
+/** Null where the server says that there is none. */
+async function servedRecord(
+  resource: ResourceName,
+  id: RecordKey,
+  signal: AbortSignal,
+  { settings, log, clock }: ConsolePorts,
+): Promise<ServedRecord | null> {
+  return withReleases(async (releases) => {
+    const client = openApi({ settings, log, clock }, releases);
+    if (resource !== 'users') {
+      const filters = [{ key: 'id', value: id }] as const;
+      const { records } = await client.list(resource, { filters, paginate: 15 }, signal);
+      return records.find((each) => recordKey(each) === id) ?? null;
+    }
+    try {
+      const record = recordIn((await client.getUser(id, [], signal)).body);
+      return isRecord(record) && recordKey(record) === id ? record : null;
+    } catch (error) {
+      if (error instanceof NotFound) return null;
+      throw error;
+    }
+  });
+}

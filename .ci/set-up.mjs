@@ -65,10 +65,12 @@ if (process.argv.includes('--browser')) {
     const unpack = "await (await import('@sparticuz/chromium')).default.executablePath()";
     const args = ['--input-type=module', '-e', unpack];
     run(node, args, folder, environment, 'the browser of the tests could not be unpacked');
-    // Pages look the same on every machine: with the fonts of the package, and no others.
+    // Pages look the same on every machine: with the fonts of the package. The system's have the signs that those lack.
     writeFileSync(
       `${unpacked}/fonts.conf`,
       `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>${unpacked}/fonts</dir>` +
+        '<dir>/usr/share/fonts</dir><alias binding="same"><family>system-ui</family>' +
+        '<prefer><family>Open Sans</family></prefer></alias>' +
         `<cachedir>${unpacked}/fonts-cache</cachedir></fontconfig>`,
     );
     writeFileSync(`${unpacked}/done`, '');

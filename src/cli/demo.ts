@@ -196,6 +196,9 @@ function changeServer({ control }: Sandbox): string[] {
 type Shell = (...words: string[]) => Promise<void>;
 
 const config = `# The settings of the demo. Address and key are those of a server that is gone by now.
+store:
+  mirror: data/demo/mirror.db
+  journal: data/demo/journal.db
 jobs:
   - name: sync
     run: sync
@@ -251,6 +254,8 @@ function say(context: CliContext, text: string): void {
 
 function farewell(context: CliContext, place: string): void {
   heading(context, 'Done. What to try next');
+  say(context, 'The console shows all of this in a browser. It prints a link, by which you make your account:');
+  say(context, `  npx admin-mirror serve --config ${place}/admin-mirror.yaml`);
   say(context, `The mirror is ${place}/mirror.db. Open it with any SQLite tool, or query it here:`);
   say(context, `  npx admin-mirror query "SELECT * FROM mirror_freshness" --db ${place}/mirror.db`);
   say(context, `  npx admin-mirror schema users --db ${place}/mirror.db`);

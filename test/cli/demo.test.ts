@@ -1,8 +1,9 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCli, type CliResult } from '../support/cli.ts';
+import { type CliResult, finished, runCli, startCli } from '../support/cli.ts';
 import { temporaryFolder, temporaryFolderNow } from '../support/temporary-folder.ts';
 
 /** Whether anything takes a connection at the address. */
@@ -30,6 +31,7 @@ describe('the demo', () => {
 
     const named = new Set(stdout.match(/data\/demo\/[\w-]+\.\w+/g));
     expect([...named].sort()).toEqual([
+      'data/demo/admin-mirror.yaml',
       'data/demo/coupons.jsonl',
       'data/demo/credit.csv',
       'data/demo/mirror.db',
@@ -38,7 +40,7 @@ describe('the demo', () => {
       'data/demo/unsent-emails.csv',
       'data/demo/users.csv',
     ]);
-    for (const file of named) expect(statSync(join(folder.path, file)).size).toBeGreaterThan(500);
+    for (const file of named) expect(statSync(join(folder.path, file)).size).toBeGreaterThan(400);
     // Paths are told as a person would type them.
     expect(stdout).not.toContain(folder.path);
     expect(readFileSync(join(folder.path, 'data/demo/users.csv'), 'utf8')).toContain(
@@ -52,6 +54,15 @@ describe('the demo', () => {
       const args = [...rest.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
       expect(await runCli([name, ...args], { folder: folder.path })).toMatchObject({ code: 0, stderr: '' });
     }
+
+    const [, serve = ''] = /^ {2}npx admin-mirror (serve .*)$/m.exec(advice) ?? [];
+    const args = [...serve.split(' '), '--listen', '127.0.0.1:0', '--json'];
+    const console = startCli(args, { folder: folder.path });
+    const [line] = (await once(console.stdout, 'data')) as [string];
+    const { first_account: first } = JSON.parse(line) as { readonly first_account: string };
+    expect(await (await fetch(first)).text()).toContain('The first account');
+    console.kill('SIGTERM');
+    expect(await finished(console)).toMatchObject({ code: 0, stderr: '' });
 
     expect(await isServed(/http:\/\/127\.0\.0\.1:\d+/.exec(stdout)?.[0] ?? '')).toBe(false);
   });

@@ -9,6 +9,7 @@ import { projectFolder } from './documents.ts';
 
 const folder = join(projectFolder, 'test/fixtures/tls');
 export const caFile = join(folder, 'ca.pem');
+export const certificateFiles = { certificate: join(folder, 'server.pem'), key: join(folder, 'server.key') };
 
 async function listening(server: Server | HttpServer): Promise<number> {
   const sockets = new Set<Socket>();

@@ -1,0 +1,130 @@
+// @module-tag full
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { roles } from '../../src/model/account.ts';
+import { hourMs, minuteMs } from '../../src/model/time.ts';
+import { hashPassword } from '../../src/people/password.ts';
+import { startConsole } from '../support/console.ts';
+import { projectFolder } from '../support/documents.ts';
+import { sync } from '../support/mirror.ts';
+import { newAccount, quickCost } from '../support/people.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { screens, useBrowser } from './browser.ts';
+
+const open = useBrowser();
+const password = 'correct horse battery staple';
+
+describe('the console in a browser', () => {
+  test('loads at most 60 KB for its first page, and 15 KB of scripts for all of them', async () => {
+    const { url, browser } = await startConsole();
+    const { cookie } = await browser('anna', [...roles]);
+    const { page } = await open(url, { cookie });
+    const sizes: { readonly type: string; readonly bytes: number }[] = [];
+    page.on('response', async (response) => {
+      const { length: bytes } = await response.body();
+      sizes.push({ type: response.headers()['content-type'] ?? '', bytes });
+    });
+    await page.goto('/', { waitUntil: 'networkidle' });
+    const sum = (all: typeof sizes) => all.reduce((total, { bytes }) => total + bytes, 0);
+    const scripts = sizes.filter(({ type }) => type.includes('javascript'));
+    expect(scripts.length).toBeGreaterThan(0);
+    expect(sum(scripts)).toBeLessThan(15 * 1_024);
+    expect(sum(sizes)).toBeLessThan(60 * 1_024);
+  });
+
+  test('shows times in the zone of the reader, with UTC on hover, and lets them age', async () => {
+    const { url, browser, sandbox } = await startConsole();
+    const { cookie } = await browser('anna', ['reader']);
+    const { page } = await open(url, { cookie, timezoneId: 'Asia/Tokyo', locale: 'en-US' });
+    await page.clock.install({ time: sandbox.control.clock().now });
+    await page.goto('/runs');
+    const time = page.locator('td time').first();
+    expect(await time.getAttribute('title')).toMatch(/^2026-03-11 10:2\d:\d\d UTC$/);
+    expect(await time.textContent()).toMatch(/^Mar 11, 2026, 7:2\d\sPM$/);
+    await page.goto('/');
+    const age = page.locator('time[data-age]').first();
+    const before = await age.textContent();
+    await page.clock.runFor(3 * hourMs);
+    expect(await age.textContent()).not.toBe(before);
+    expect(await age.textContent()).toMatch(/ hours ago$/);
+  });
+
+  test('does everything without scripts: signing in, filtering, changing an account, signing out', async () => {
+    const { url, people } = await startConsole();
+    const hash = await hashPassword(password, quickCost);
+    await people.add(newAccount('anna', { roles: ['admin', 'operator'], password: hash }));
+    const { page, problems } = await open(url, { javaScriptEnabled: false });
+    await page.goto('/audit');
+    await page.getByLabel('Name').fill('anna');
+    await page.getByLabel('Password').fill(password);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.waitForURL('**/audit');
+    await page.getByLabel('Person').fill('anna');
+    await page.getByRole('button', { name: 'Show' }).click();
+    expect(new URL(page.url()).searchParams.get('person')).toBe('anna');
+    await page.getByRole('link', { name: 'Runs' }).click();
+    await page.getByLabel('Outcome').selectOption('complete');
+    await page.getByRole('button', { name: 'Show' }).click();
+    expect(await page.locator('time').first().textContent()).toMatch(/ UTC$/);
+    await page.goto('/people');
+    await page.getByLabel('Name').fill('bert');
+    await page.getByLabel('reader').check();
+    await page.getByLabel('First password').fill('another horse and staple');
+    await page.getByRole('button', { name: 'Add' }).click();
+    await page.getByRole('link', { name: 'bert' }).waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.waitForURL('**/sign-in');
+    await page.goto('/');
+    expect(new URL(page.url()).pathname).toBe('/sign-in');
+    expect(problems).toEqual([]);
+  });
+
+  test('is signed in to and used by keyboard alone', async () => {
+    const { url, people } = await startConsole();
+    await people.add(newAccount('anna', { roles: ['reader'], password: await hashPassword(password, quickCost) }));
+    const { page } = await open(url);
+    await page.goto('/');
+    await page.keyboard.type('anna');
+    await page.keyboard.press('Tab');
+    await page.keyboard.type(password);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Home' }).waitFor();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe('main');
+  });
+});
+
+/** A quiet server a day after its last sync but one, at a time that stands still: the pictures are the same each time. */
+async function pictured() {
+  const world = await startConsole({ sandbox: { users: 1_200, emails: 2_400, packages: 40, coupons: 60 } });
+  const { control } = world.sandbox;
+  for (let night = 0; night < 4; night += 1) {
+    control.advanceClock(24 * hourMs - control.clock().now + sandboxNow + night * 24 * hourMs);
+    control.churn('users', { inserts: 12, updates: 20, deletes: 1 });
+    await sync(world.sandbox, world.file);
+  }
+  control.advanceClock(12 * minuteMs);
+  return world;
+}
+
+describe('the pictures of the documents', () => {
+  test.each([
+    ['docs/console-home.png', '/', 'light'],
+    ['docs/console-runs.png', '/runs', 'dark'],
+  ] as const)('%s is small, and made anew with UPDATE_DOCS=1', async (file, path, colorScheme) => {
+    const target = join(projectFolder, file);
+    if (process.env['UPDATE_DOCS'] === '1') {
+      const { url, browser, sandbox } = await pictured();
+      const { cookie } = await browser('anna', [...roles]);
+      const { page } = await open(url, { cookie, colorScheme, timezoneId: 'UTC', locale: 'en-US' });
+      await page.setViewportSize({ ...screens.laptop, height: 720 });
+      await page.clock.setFixedTime(sandbox.control.clock().now);
+      await page.goto(path);
+      await page.screenshot({ path: target });
+    }
+    expect(existsSync(target)).toBe(true);
+    expect(statSync(target).size).toBeLessThan(150_000);
+  });
+});

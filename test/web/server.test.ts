@@ -1,0 +1,140 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { type AddressInfo, connect } from 'node:net';
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { roles } from '../../src/model/account.ts';
+import { limits } from '../../src/web/server.ts';
+import { finished, startCli } from '../support/cli.ts';
+import { startConsole } from '../support/console.ts';
+import { invoke } from '../support/invoke.ts';
+import { mirroredFolder } from '../support/mirror.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { caFile, certificateFiles } from '../support/tls.ts';
+
+interface Announced {
+  readonly url: string;
+  readonly first_account: string | null;
+  readonly pid: number;
+}
+
+/** `serve` as a process of its own, once it has said where it is. */
+async function served(args: readonly string[] = [], folder = temporaryFolder()) {
+  const child = startCli(['serve', '--listen', '127.0.0.1:0', '--json', ...args], { folder });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const end = finished(child);
+  const [line] = (await once(child.stdout, 'data')) as [string];
+  return { ...(JSON.parse(line) as Announced), child, end };
+}
+
+describe('serve', () => {
+  test('prints where it is and how the first account is made, and ends with 0 on SIGTERM, with 130 on Ctrl+C', async () => {
+    const { folder } = await mirroredFolder();
+    for (const [signal, code] of [
+      ['SIGTERM', 0],
+      ['SIGINT', 130],
+    ] as const) {
+      const { url, first_account: first, child, end } = await served([], folder);
+      expect(first?.startsWith(`${url}/first/`)).toBe(true);
+      expect(await (await fetch(String(first))).text()).toContain('The first account');
+      // A request whose end never comes does not keep it.
+      const open = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {});
+      open.write('POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n');
+      child.kill(signal);
+      expect(await end).toMatchObject({ code, stderr: '' });
+    }
+  });
+
+  test('ends with 2 where something else listens there, and where passwords would cross a network in the clear', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void other.close());
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const taken = await invoke(['serve', '--listen', `127.0.0.1:${port}`]);
+    expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining('something else listens there') });
+    const open = await invoke(['serve', '--listen', '0.0.0.0:0']);
+    expect(open).toMatchObject({ code: 2, stderr: expect.stringContaining('without TLS') });
+    const half = await invoke(['serve'], { environment: { ADMIN_MIRROR_SERVE_TLS_KEY: 'console.key' } });
+    expect(half).toMatchObject({ code: 2, stderr: expect.stringContaining('belong together') });
+    const missing = { ADMIN_MIRROR_SERVE_TLS_KEY: 'no.key', ADMIN_MIRROR_SERVE_TLS_CERTIFICATE: 'no.pem' };
+    expect(await invoke(['serve'], { environment: missing })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('no.'),
+    });
+  });
+
+  test('speaks https itself with the two files, and promises browsers that it stays so', async () => {
+    const { url } = await startConsole({ address: { tls: certificateFiles } });
+    const ca = readFileSync(caFile);
+    const asked = httpsRequest(`${url}/sign-in`, { ca, servername: 'panel.example.com' }).end();
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    expect(response.statusCode).toBe(200);
+    expect(response.headers['strict-transport-security']).toMatch(/^max-age=/);
+    expect(await text(response)).toContain('Sign in');
+  });
+});
+
+describe('behind a proxy', () => {
+  test('every link, form and redirect stands under the path of the proxy', async () => {
+    const behindProxy = new URL('https://office.example.com/mirror/');
+    const { browser, first } = await startConsole({ address: { behindProxy }, isFirst: true });
+    const origin = { origin: behindProxy.origin, host: behindProxy.host };
+    const nobody = await browser('nobody', null);
+    const away = await nobody.get('/runs');
+    expect(away.headers.get('location')).toBe('/mirror/sign-in?next=%2Fruns');
+    const password = 'correct horse battery staple';
+    const made = await nobody.post(first?.path ?? '', { name: 'anna', new: password, again: password }, origin);
+    expect(made.headers.get('location')).toBe('/mirror/');
+    const anna = await browser('berta', [...roles]);
+    for (const path of ['/', '/runs', '/me', '/people', '/audit']) {
+      const body = await (await anna.get(path)).text();
+      const links = [...body.matchAll(/(?:href|src|action)="([^"#]*)[^"]*"/g)].map(([, link = '']) => link);
+      expect(links.length).toBeGreaterThan(5);
+      expect(links.filter((link) => link !== '' && !link.startsWith('/mirror/'))).toEqual([]);
+    }
+  });
+});
+
+describe('the limits', () => {
+  test('refuse a form that is too large, and more tries to sign in than somebody types', async () => {
+    const { browser } = await startConsole();
+    const { post } = await browser('nobody', null);
+    const statuses: number[] = [];
+    for (let count = 0; count <= limits.signInsPerMinute; count += 1) {
+      // Too large, so that no password is looked at: the try counts all the same.
+      statuses.push((await post('/sign-in', { name: 'x'.repeat(limits.formBytes) })).status);
+    }
+    expect(statuses).toEqual([...Array.from({ length: limits.signInsPerMinute }, () => 413), 429]);
+  });
+
+  test('keep the number of connections', async () => {
+    const { url } = await startConsole();
+    const sockets = Array.from({ length: limits.connections + 1 }, () =>
+      connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}),
+    );
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy();
+    });
+    await Promise.race(sockets.map((socket) => once(socket, 'close')));
+    expect(sockets.filter(({ destroyed }) => destroyed).length).toBeGreaterThan(0);
+  });
+});
+
+describe('an error', () => {
+  test('of the program says that it is one and where its log has more, and shows neither its place nor what is secret', async () => {
+    const { browser, settings, sandbox } = await startConsole();
+    const anna = await browser('anna', [...roles]);
+    const journal = new SqliteDatabase(settings.store.journal);
+    journal.exec('ALTER TABLE journal_steps RENAME TO elsewhere');
+    journal.close();
+    const response = await anna.get('/audit');
+    const body = await response.text();
+    expect(response.status).toBe(500);
+    expect(body).toContain('This is a bug in admin-mirror.');
+    expect(body).not.toMatch(/\.ts:\d+|node_modules|no such table/);
+    expect(body).not.toContain(sandbox.key);
+  });
+});

@@ -100,9 +100,10 @@ describe('a statement', () => {
       'WITH gone AS (SELECT 1) DELETE FROM users',
       `VACUUM INTO '${folder}/copy.db'`,
     ]) {
-      for (const path of ['/sql', '/sql/download', '/sql/picture']) {
-        expect({ sql, status: (await get(sqlPath(sql, {}, path))).status }).toEqual({ sql, status: 422 });
-      }
+      expect({ sql, status: (await get(sqlPath(sql))).status }).toEqual({ sql, status: 422 });
+    }
+    for (const path of ['/sql/download', '/sql/picture']) {
+      expect((await get(sqlPath('DELETE FROM users', {}, path))).status).toBe(422);
     }
     expect(await textOf(await get(sqlPath('SELECT count(*) > 0 AS still FROM users')))).toMatch(/still 1/);
   });

@@ -29,7 +29,7 @@ async function started({ post }: Browser, form: Record<string, string>): Promise
 
 describe('a sync that is started in the console', () => {
   test('shows its cost before, is a run of the account, and is followed to its end', async () => {
-    const { browser, sandbox } = await startConsole({ sandbox: { users: 300 } });
+    const { browser, sandbox, file } = await startConsole({ sandbox: { users: 300 } });
     const anna = await browser('anna', ['operator']);
     const before = sandbox.control.requests();
     const plan = await textOf(await anna.get('/runs/new?what=quick'));
@@ -46,6 +46,10 @@ describe('a sync that is started in the console', () => {
     expect(shown).toMatch(/Outcome ✓ complete exit code 0/);
     // The run of the mirror has the same name, and says who began it.
     expect(shown).toContain('The sync');
+    const store = openMirrorStoreForReading(file);
+    const detail = store.run(path.replace('/runs/', ''));
+    store.close();
+    expect(detail).toMatchObject({ actor: { account: 'anna' }, expected: { coupons: expect.any(Number) as number } });
     const list = await textOf(await anna.get('/runs?by=anna'));
     expect(list).toContain(path.replace('/runs/', ''));
     expect(await textOf(await anna.get('/runs?by=nobody-of-that-name'))).toContain('There is no such sync.');

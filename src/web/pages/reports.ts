@@ -151,7 +151,7 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
       </p>`;
     else if (doing === 'plan')
       shown = html`<h2>Its plan</h2>
-        <pre class="code">${await planOf(visit, ports, sql)}</pre>`;
+        <pre class="code scroll" tabindex="0" role="region" aria-label="Plan">${await planOf(visit, ports, sql)}</pre>`;
     else if (doing === 'picture') {
       // Drawn once here, so that what cannot be drawn is told in words.
       await textOf(visit, ports, { kind: 'chart', what: { sql }, to: 'svg' });

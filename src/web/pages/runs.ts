@@ -19,7 +19,9 @@ import type { ConsolePorts } from '../ports.ts';
 import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { verdictTag } from './findings.ts';
 
-const shownRuns = 200;
+/** Runs that are looked through, and how many of those that fit are shown. */
+const lookedThrough = 500;
+const shownRuns = 50;
 
 /** What is to be started, in words. */
 const startWords: Readonly<Record<Startable, { readonly name: string; readonly what: string }>> = {
@@ -52,7 +54,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
   const { settings, clock } = ports;
   const [wanted, by] = [query.get('status') ?? '', (query.get('by') ?? '').trim()];
   const syncs = await syncsOrWhy(ports);
-  const jobs = await withReleases((releases) => openJobRuns(settings, shownRuns, clock, releases));
+  const jobs = await withReleases((releases) => openJobRuns(settings, lookedThrough, clock, releases));
   const isBy = (words: string) => words.toLowerCase().includes(by.toLowerCase());
   const shown =
     'problem' in syncs
@@ -77,7 +79,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
     </form>
     <h2>Syncs</h2>
     ${tableTag<RunReport>(
-      `The last ${shownRuns} syncs, the newest first`,
+      `Syncs, the newest first, ${shownRuns} at the most`,
       [
         { head: 'Began', cell: ({ started_at }) => timeTag(started_at) },
         { head: 'Ended', cell: ({ finished_at }) => timeTag(finished_at) },
@@ -86,7 +88,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
         { head: 'Outcome', cell: ({ status }) => runState(status) },
         { head: 'Requests', cell: ({ requests }) => grouped(requests), isNumber: true },
       ],
-      shown,
+      shown.slice(0, shownRuns),
       'There is no such sync.',
     )}
     <h2>Jobs, comparisons and what was started here</h2>
@@ -100,7 +102,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
         { head: 'Outcome', cell: jobState },
         { head: 'Problem', cell: ({ problem }) => problem },
       ],
-      shownJobs,
+      shownJobs.slice(0, shownRuns),
       'There is no such run.',
     )}`;
   return page('Runs', body, { refresh: 30 });
@@ -113,7 +115,7 @@ async function syncsOrWhy({
   { readonly runs: readonly RunReport[] } | { readonly problem: string; readonly advice: string | undefined }
 > {
   try {
-    return { runs: await withReleases((releases) => openRuns(settings, shownRuns, releases)) };
+    return { runs: await withReleases((releases) => openRuns(settings, lookedThrough, releases)) };
   } catch (error) {
     if (error instanceof FileError) return { problem: error.message, advice: error.advice };
     throw error;

@@ -40,7 +40,6 @@ export interface Capabilities {
   readonly notes: readonly string[];
 }
 
-/** The part of the client that measuring needs. */
 type MeasuredClient = Pick<Client, 'list'> & Partial<Pick<Client, 'rateLimit' | 'maxBodyBytes'>>;
 
 interface MeasureOptions {
@@ -232,7 +231,6 @@ interface Survey {
   readonly total: number;
   readonly pageSize: number;
   readonly reach: Reach;
-  /** The server's time. */
   readonly now: number;
   /** Every record whose creation time was seen. */
   readonly seen: Observation[];

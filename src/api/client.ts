@@ -113,7 +113,6 @@ export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>> & {
  * signal's reason where it is aborted before anything that matters was sent.
  */
 export interface Client {
-  /** One page of a list. */
   list<R extends ResourceName>(
     resource: R,
     options?: ListOptions<R>,
@@ -156,7 +155,6 @@ export interface Client {
     body: string,
     signal?: AbortSignal,
   ): Promise<Response>;
-  /** What was sent so far. */
   readonly counters: Readonly<Counters>;
   /** The server's rate limit as far as responses have shown it. */
   rateLimit(): RateLimit | undefined;

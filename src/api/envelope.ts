@@ -15,7 +15,6 @@ export class UnreadableResponse extends Error {
   readonly html: boolean;
   /** What the server said where it refused under a status of success, else undefined. */
   readonly refusal: readonly string[] | undefined;
-  /** True where it is the response to another request. */
   readonly mistaken: boolean;
   /** True where it shows the records of another list. */
   readonly foreign: boolean;

@@ -34,7 +34,6 @@ function hide(error: Error, { response }: ApiErrorOptions): void {
   Object.defineProperty(error, 'response', { value: response });
 }
 
-/** A read that failed, every try of it. */
 class ReadFailed extends UnreachableError {
   readonly smallerMayHelp: boolean;
 

@@ -301,7 +301,6 @@ export function retryAfterOf(headers: HttpHeaders, now: number): number | undefi
 }
 
 interface RateHeaders {
-  /** Requests in a window. */
   readonly limit?: number;
   /** Requests left in it. */
   readonly remaining?: number;

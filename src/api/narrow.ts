@@ -17,7 +17,6 @@ export interface Places {
 export interface PageReading<P extends ListPage> {
   /** Requests one page of the list, in pages of that size; of its records those at the places alone are kept. */
   readonly requestOne: (page: number, size: number, patience?: Patience, places?: Places) => Promise<P>;
-  /** How many records are on it. */
   readonly count: (page: P) => number;
   /** The page with the records of the others, in their order, in the place of its own. */
   readonly join: (page: P, parts: readonly P[]) => P;

@@ -122,9 +122,7 @@ export type Probe =
 
 /** What is known before the first range is requested. */
 interface Known {
-  /** Records whose creation times were seen. */
   readonly seen: readonly Observation[];
-  /** Records that the server has. */
   readonly total: number;
   /** Whether lists come in order, so that the oldest and the newest record are among those seen. */
   readonly sorted: boolean;

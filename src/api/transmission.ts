@@ -14,7 +14,6 @@ export interface Counters {
   requests: number;
   /** Tries after the first. */
   retries: number;
-  /** Responses by status. */
   readonly byStatus: Record<number, number>;
 }
 

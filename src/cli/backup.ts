@@ -1,8 +1,9 @@
 /** `backup`: the mirror and the journal, copied and looked through, in a folder named by the time. */
 import { resolve } from 'node:path';
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import { systemClock } from '../model/time.ts';
 import type { CliContext } from './context.ts';
+import { toCount } from './flag-values.ts';
 import { printJson, printLine } from './output.ts';
 import { openShareWatch } from './progress.ts';
 import { type BackupReport, makeBackup } from '../data/backup.ts';
@@ -57,12 +58,4 @@ async function linesOf({ folder, mirror, journal, removed, not_ours: others }: B
   const gone = removed.length === 0 ? [] : [`removed  ${removed.join(', ')}`];
   const left = others.length === 0 ? [] : [`left     ${others.join(', ')}: not of this mirror and journal`];
   return [folder, line('mirror', mirror), line('journal', journal), ...gone, ...left];
-}
-
-function toCount(text: string): number {
-  const count = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count) || count < 1) {
-    throw new InvalidArgumentError('A whole number from 1 on is needed.');
-  }
-  return count;
 }

@@ -10,8 +10,8 @@ import {
   addSendFlags,
   type PlanFlags,
   type SendFlags,
-  toCount,
 } from './bulk/flags.ts';
+import { toCount } from './flag-values.ts';
 import { type ApproveFlags, type DenyFlags, runApprove, runDeny, runSubmit, type SubmitFlags } from './bulk/approve.ts';
 import type { ReviewFlags } from './bulk/review.ts';
 import type { CliContext } from './context.ts';

@@ -51,19 +51,19 @@ export async function promptForConsent(context: CliContext, question: Question, 
     return;
   }
   if (!context.stdin.isTTY || !context.stderr.isTTY) {
-    throw new UsageError(`to ${doing} must be confirmed, and nobody can be asked here`, {
+    throw new UsageError(`to ${doing} must be confirmed, and there is no terminal here`, {
       advice: 'Run it on a terminal, or add --yes.',
     });
   }
   const { confirm, isCancel, text } = await import('@clack/prompts');
-  const response = await onTerminal<boolean | string | symbol>(context, (terminal) =>
+  const typedText = await onTerminal<boolean | string | symbol>(context, (terminal) =>
     typed === undefined
       ? confirm({ ...terminal, message: harmless(`Shall I ${doing}?`), initialValue: false })
       : text({ ...terminal, message: harmless(`To ${doing}, type ${typed}`) }),
   );
   context.signal.throwIfAborted();
-  if (isCancel(response)) throw new InterruptedError('SIGINT');
-  const yesSaid = typeof response === 'string' ? isSameTotal(response, typed ?? '') : response;
+  if (isCancel(typedText)) throw new InterruptedError('SIGINT');
+  const yesSaid = typeof typedText === 'string' ? isSameTotal(typedText, typed ?? '') : typedText;
   if (!yesSaid) throw new UsageError('it was not confirmed; nothing was done');
 }
 

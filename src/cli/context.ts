@@ -34,16 +34,14 @@ export interface CliContext {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Who runs the command. */
   readonly actor: () => Actor;
-  /** The working folder. */
   readonly folder: string;
-  /** The global flags as they were given. */
   readonly flags: () => GlobalFlags;
   readonly json: () => boolean;
   readonly quiet: () => boolean;
   readonly verbose: () => boolean;
   /** Whether to colour what goes to the stream (standard output by default). */
   readonly color: (stream?: NodeJS.WriteStream) => boolean;
-  /** Records the exit code of a command whose response is already printed; the command goes on. */
+  /** Records the exit code of a command whose output is already printed; the command goes on. */
   readonly exit: (code: ExitCode) => void;
   /** To be called before the first write goes to a server: from then on the command ends as that did, whatever its output meets. */
   readonly sends: () => void;

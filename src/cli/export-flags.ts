@@ -102,7 +102,6 @@ function compressionOf({ gzip, zstd }: ExportFlags, named: Compression | null): 
   return zstd === true ? 'zstd' : named;
 }
 
-/** The flags that choose rows of one table. */
 const tableFlags = ['columns', 'where', 'order', 'asOf', 'meta'] as const;
 
 function flagOf(name: (typeof tableFlags)[number] | 'sql'): string {

@@ -1,10 +1,10 @@
 /** `export`: rows of the mirror into a file or to standard output. */
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CliContext } from './context.ts';
 import { checkAll, type ExportFlags, formOf, partOf, removeOlder, targetOf, whatOf } from './export-flags.ts';
-import { toMoment } from './flag-values.ts';
+import { toCount, toMoment } from './flag-values.ts';
 import { printJson, printNote, printWarning } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 import { toParameter } from './report-request.ts';
@@ -150,11 +150,6 @@ function checkStandardOutput(
   if (isPacked(format)) {
     throw new UsageError(`a terminal cannot show a file of ${format}`, { advice: 'Give -o FILE.' });
   }
-}
-
-function toCount(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('A whole number from 1 on.');
-  return Number(text);
 }
 
 async function exportAll(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<void> {

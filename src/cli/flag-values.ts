@@ -23,6 +23,13 @@ export function toMoment(dayEnd = false): (text: string) => number {
   };
 }
 
+/** A flag's text as a whole number above 0. */
+export function toCount(text: string): number {
+  const count = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(count) && count > 0) return count;
+  throw new InvalidArgumentError('A whole number above 0 is needed.');
+}
+
 /** More than any statement or email has; a device that never ends must not fill the memory. */
 const mostBytes = 16 * 1024 * 1024;
 

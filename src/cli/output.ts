@@ -8,13 +8,13 @@ import { pasteable } from './pasteable.ts';
 
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
-/** One JSON document and a line break on standard output: the whole response under `--json`. */
-export function printJson(context: CliContext, response: unknown): void {
+/** One JSON document and a line break on standard output: the whole output under `--json`. */
+export function printJson(context: CliContext, output: unknown): void {
   // JSON itself leaves characters plain that command terminals; whoever reads it next may show them.
-  context.stdout.write(`${harmless(stringifyExactly(response, 2))}\n`);
+  context.stdout.write(`${harmless(stringifyExactly(output, 2))}\n`);
 }
 
-/** A line of the response, on standard output. */
+/** A line of the output, on standard output. */
 export function printLine(context: CliContext, line: string): void {
   context.stdout.write(`${line}\n`);
 }

@@ -1,4 +1,4 @@
-/** Files that a response must not be written over. */
+/** Files that no output may be written over. */
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';

@@ -22,7 +22,6 @@ export function barOf(share: number): string {
 
 export interface Watch<Event> {
   readonly progress: (event: Event) => void;
-  /** Logs how it ended. */
   readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
   /** Ends the drawing, so that the result stands below it. */
   close(): Promise<void>;

@@ -20,7 +20,6 @@ import { openLog } from './logger.ts';
 import { bugText } from './output.ts';
 import { pasteable } from './pasteable.ts';
 
-/** Writes each event of the worker to the log. */
 function workerLog(log: Log): (event: WorkerEvent) => void {
   return (event) => {
     switch (event.kind) {

@@ -139,7 +139,6 @@ function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
   return lines;
 }
 
-/** What was measured of the server, list by list. */
 function serverLines({ server, resources }: MirrorStatus): string[] {
   const lists = Object.entries(resources).flatMap(([name, { capabilities }]) =>
     capabilities === null

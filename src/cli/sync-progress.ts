@@ -104,7 +104,7 @@ async function drawnWatch(context: CliContext, clock: Clock, resources: readonly
       exitOnError: false,
       registerSignalListeners: false,
       renderer: 'default',
-      // Standard output is the response's.
+      // Standard output is for the report.
       rendererOptions: { logger },
       // It draws plainly where standard output is a file, and would draw into that file.
       fallbackRendererOptions: { logger: new ListrLogger<ListrLogLevels>({ processOutput }) },

@@ -48,7 +48,6 @@ interface ChangesRequest {
   readonly ignore: readonly string[];
 }
 
-/** The field by which a person knows a record. */
 const labelFields: Readonly<Record<ResourceName, string>> = {
   users: 'username',
   packages: 'name',
@@ -163,7 +162,7 @@ interface ChangesForm {
 /**
  * What `changes` prints, in pieces; holds no more of the changes than a screen or two. CSV and TSV have the columns of the
  * table, JSON lines an object for each change.
- * @param onWarning called with what the operator should know of the response
+ * @param onWarning called with what the operator should know of the changes
  */
 export async function* changesChunks(
   store: ReadingStore,

@@ -45,7 +45,6 @@ export interface CopySource {
 export interface MirrorCopySource extends CopySource {
   /** A copy without personal data; its rows are looked at in any case. Throws a FileError. */
   readonly copyAnonymous: (target: string, run: CopyRun, thoroughness: Thoroughness) => Promise<void>;
-  /** What a copy holds. */
   readonly contents: (copy: string) => CopyContents;
 }
 

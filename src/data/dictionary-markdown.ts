@@ -55,7 +55,6 @@ function line({ name, type, nullable, source, in_file, meaning }: InventoryColum
 interface TableMetadata {
   readonly title: string;
   readonly description: string;
-  /** Meanings by column. */
   readonly columns: Readonly<Record<string, string>>;
   /** Columns whose values are counted beside the rows. */
   readonly facets?: readonly string[];

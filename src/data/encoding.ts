@@ -32,7 +32,6 @@ export interface EncodedPiece {
   /** Excel: cells whose text was too long, and how wide the columns should be. */
   readonly cut?: number;
   readonly widths?: readonly number[];
-  /** Parquet: what the columns of the file are. */
   readonly types?: readonly ColumnType[];
   /** Parquet: of each column, values that it could not hold whole. */
   readonly strays?: readonly ColumnStrays[];

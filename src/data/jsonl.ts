@@ -32,7 +32,6 @@ export async function* jsonArray(chunks: AsyncIterable<Uint8Array>): AsyncGenera
   yield Buffer.from(between === '[' ? '[]\n' : '\n]\n');
 }
 
-/** A function that writes one row as a JSON object on one line. */
 function jsonObject(columns: readonly ResultColumn[]): (row: Row) => string {
   const keys = columns.map(({ name }, index) => `${index === 0 ? '' : ','}${JSON.stringify(name)}:`);
   const embedded = columns.map(mayHoldJson);

@@ -11,7 +11,7 @@ interface Step {
   readonly detail: string;
 }
 
-/** A step with what belongs to it; the form of the response under `--json`. */
+/** A step with what belongs to it; the form of the output under `--json`. */
 interface PlanStep {
   readonly detail: string;
   /** What the step costs; null where there is nothing to say of it. */

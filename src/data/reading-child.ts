@@ -1,5 +1,5 @@
 /**
- * The process that reads the mirror for a command: it takes one job, writes the bytes of the response to standard output,
+ * The process that reads the mirror for a command: it takes one job, writes the bytes of the result to standard output,
  * and ends. src/data/reading-process.ts is its other side.
  */
 import { Worker } from 'node:worker_threads';

@@ -31,10 +31,10 @@ export interface ReadingTask {
 export type ReadingNews =
   | { readonly kind: 'rows'; readonly rows: number }
   | { readonly kind: 'warning'; readonly text: string }
-  /** The last of it; the failure is null where the response is whole. */
+  /** The last of it; the failure is null where the result is whole. */
   | { readonly kind: 'end'; readonly failure: Failure | null };
 
-/** The bytes of the response. Throws what the job throws. */
+/** The bytes of the result. Throws what the job throws. */
 export async function* jobChunks(
   { openReadingStore }: ReadingModule,
   { file, job }: ReadingTask,

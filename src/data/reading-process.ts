@@ -93,7 +93,7 @@ export class ReadingProcess {
     const closed = Promise.all([once(child, 'close'), once(child, 'disconnect')]);
     this.#closed = closed.then(([[code, signal]]) => [code as number | null, signal as NodeJS.Signals | null]);
     this.#closed.catch(() => {});
-    // Nothing is ever written to it: while it is open, the process knows that somebody waits for its response.
+    // Nothing is ever written to it: while it is open, the process knows that somebody waits for its result.
     child.stdin.on('error', () => {});
   }
 
@@ -136,7 +136,7 @@ export class ReadingProcess {
     this.#child.kill('SIGKILL');
   }
 
-  /** Passes on what the process says, up to how its response ended. */
+  /** Passes on what the process says, up to how its result ended. */
   #hear(run: ReadingRun): Promise<'whole' | { readonly failure: Failure }> {
     return new Promise((resolve) => {
       this.#child.on('message', (news: ReadingNews) => {

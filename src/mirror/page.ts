@@ -30,7 +30,6 @@ export interface PageWanted {
 /** The reading of one response. */
 export interface PageTask extends PageWanted {
   readonly resource: ResourceName;
-  /** The number requested. */
   readonly page: number;
   /** Related records that were requested with each record. */
   readonly relations: readonly string[];
@@ -46,7 +45,6 @@ export interface ReadPage extends ListPage {
   readonly ids: readonly (RecordKey | null)[];
   /** When each record was created, as it says. */
   readonly createdAt: readonly unknown[];
-  /** The field that was requested, of each record. */
   readonly field: readonly unknown[];
   /** For each range that was requested. */
   readonly rows: readonly PageRows[];

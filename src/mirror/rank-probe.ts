@@ -155,7 +155,6 @@ export function* searchMissing(rows: RankedRows, list: ServerList): RankSearch {
   }
 }
 
-/** Records of the server on the pages of the gap. */
 function servedIn({ firstPage, lastPage }: Gap, { total, pageSize }: ServerList): number {
   return Math.max(0, Math.min(total, lastPage * pageSize) - (firstPage - 1) * pageSize);
 }

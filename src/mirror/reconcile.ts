@@ -39,7 +39,6 @@ interface RemovalPorts {
   readonly resource: ResourceName;
   readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'knownRecords' | 'unseenIds'>;
   readonly clock: Clock;
-  /** Requests a record by itself. */
   readonly look: (resource: ResourceName, id: RecordKey) => Promise<Look>;
   /** The first page of the records of these days, requested as walks do. */
   readonly readDays: (days: DayRange) => Promise<MirrorPage>;
@@ -63,7 +62,6 @@ export interface Suspicion {
   readonly window: Window;
   /** The rows that were not shown. */
   readonly ids: readonly RecordKey[];
-  /** Whether the reading showed any record at all. */
   readonly showedSome: boolean;
   /** Whether there are records that no page shows, so that a suspect may be one of them. */
   readonly hides?: boolean;

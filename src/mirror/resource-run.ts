@@ -234,7 +234,6 @@ function distrustPages({ store, run, resource, progress, options }: ResourcePort
   }
 }
 
-/** The windows of the resource that the steps leave unread. */
 function unreadBy(store: MirrorStore, steps: readonly Step[]): Window[] {
   const read = new Set(steps.map(({ window }) => window.from));
   return store.windows('emails').filter(({ from }) => !read.has(from));

@@ -2,22 +2,22 @@
 import pLimit from 'p-limit';
 import type { Actor } from '../model/actor.ts';
 import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
-import type { ResourceName } from '../model/resources.ts';
+import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
-import { type Clock, secondMs } from '../model/time.ts';
+import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { syncLock } from './store/run-table.ts';
-import { type FreeSpace, freeSpace } from '../store/files/disk-space.ts';
+import { type FreeSpace, freeSpace, requireSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore, RunReport, RunStatus } from '../store/mirror-types.ts';
 import type { SyncProgress } from './progress.ts';
 import { Allowance } from './allowance.ts';
-import { watchLog, watchSpace } from './disk-watch.ts';
 import { noteClockDifference } from './clock-difference.ts';
 import { readIncludes, type Includes } from './includes.ts';
 import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
 import { checkServer, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './shared-failure.ts';
 import type { Source } from './source.ts';
-import { maintain, type Keep } from './maintenance.ts';
+import { setImmediate } from 'node:timers/promises';
+import { bytesText } from '../model/bytes.ts';
 
 interface SyncPorts {
   readonly source: Source;
@@ -209,4 +209,122 @@ function reportOf(store: MirrorStore, run: string): RunReport {
   const report = store.runs(1).find((each) => each.run === run);
   if (report === undefined) throw new Error(`run ${run} is not on record`);
   return report;
+}
+
+/** Versions that go in one step: some milliseconds, for which a reader's or another writer's turn can wait. */
+const versionsAStep = 1_000;
+
+interface MaintenancePorts {
+  readonly store: Pick<MirrorStore, 'pruneHistory' | 'pruneRuns' | 'pruneEvents' | 'optimize' | 'checkpoint'>;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+export interface Keep {
+  /** How long ago a version in the history may have ended; for ever where it is not given. */
+  readonly historyKeepMs?: number;
+  /** How long ago a run may have begun; for ever where it is not given. */
+  readonly runsKeepMs?: number;
+  /** How long ago an event may be from; for ever where it is not given. */
+  readonly eventsKeepMs?: number;
+}
+
+/** Runs or events that go in one step: some milliseconds. */
+const recordsAStep = 500;
+
+/** Does the maintenance of the mirror after a run; what a stop leaves, the next run does. */
+export async function maintain(
+  { store, clock, signal }: MaintenancePorts,
+  status: RunStatus,
+  keep: Keep,
+): Promise<void> {
+  async function prune(
+    keepMs: number | undefined,
+    rowsAStep: number,
+    remove: (before: Timestamp, rows: number) => number,
+  ): Promise<void> {
+    if (keepMs === undefined) return;
+    const before = timestampOf(Math.max(0, clock.now() - keepMs));
+    while (!signal.aborted && remove(before, rowsAStep) === rowsAStep) await setImmediate();
+  }
+  if (status === 'complete') {
+    for (const resource of resourceNames) {
+      await prune(keep.historyKeepMs, versionsAStep, (before, rows) => store.pruneHistory(resource, before, rows));
+    }
+  }
+  await prune(keep.runsKeepMs, recordsAStep, (before, rows) => store.pruneRuns(before, rows));
+  await prune(keep.eventsKeepMs, recordsAStep, (before, rows) => store.pruneEvents(before, rows));
+  if (!signal.aborted) store.optimize();
+  // A stop shall not wait for readers.
+  store.checkpoint(!signal.aborted);
+}
+
+interface LogWatchPorts {
+  readonly store: Pick<MirrorStore, 'logBytes' | 'checkpoint' | 'recordEvent'>;
+  readonly run: string;
+  readonly emit: (text: string) => void;
+  /** Ends the run in order. */
+  readonly stop: (reason: IncompleteError) => void;
+}
+
+/** It is reported first at this part of the limit, and at each doubling from there. */
+const firstPart = 16;
+
+/** A function to be called after each step that writes; looking at the size of a file is all that it mostly does. */
+export function watchLog({ store, run, emit, stop }: LogWatchPorts, limit: number): () => void {
+  const first = limit / firstPart;
+  let next = first;
+  let stopped = false;
+  return () => {
+    const bytes = store.logBytes();
+    if (bytes < next || stopped) return;
+    if (store.checkpoint(false) === 'folded') {
+      next = first;
+      return;
+    }
+    next = Math.min(bytes * 2, Math.max(limit, bytes + 1));
+    const text = `the mirror's log has grown to ${bytesText(bytes)}, because another process reads an older state of the mirror and keeps the log from being folded in`;
+    // Once a run: it stays in the mirror for who looks later.
+    store.recordEvent(run, { resource: null, kind: 'log_held', subject: `${run} ${bytesText(bytes)}`, detail: text });
+    emit(text);
+    if (bytes < limit) return;
+    stopped = true;
+    stop(
+      new IncompleteError(`${text}; ${bytesText(limit)} is the most that it may take`, {
+        advice:
+          'End exports, queries and other programs that have the mirror open, then run `admin-mirror sync` again.',
+      }),
+    );
+  };
+}
+
+/** Of a record with its indices, where the mirror does not yet show how much it is. */
+const usualBytes = 1_500;
+
+/** From so many records on the mirror itself shows it. */
+const enoughRecords = 1_000;
+
+/**
+ * A function to be called with how many records of a resource are going to be read. Where those that are new to the mirror have
+ * no room, `stop` is called, once.
+ */
+export function watchSpace(
+  store: Pick<MirrorStore, 'footprint' | 'liveCount'>,
+  free: FreeSpace,
+  stop: (reason: OperatorError) => void,
+): (resource: ResourceName, records: number) => void {
+  const { folder, bytes, records: held } = store.footprint();
+  const each = held < enoughRecords ? usualBytes : bytes / held;
+  let growth = 0;
+  let stopped = false;
+  return (resource, records) => {
+    growth += Math.max(0, records - store.liveCount(resource));
+    if (stopped) return;
+    try {
+      requireSpace('sync', folder, growth * each, free);
+    } catch (error) {
+      stopped = true;
+      stop(error as OperatorError);
+    }
+  };
 }

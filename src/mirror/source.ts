@@ -78,7 +78,6 @@ interface SourceParts {
   readonly client: RequestedClient;
   readonly pageSize: number;
   readonly clock: Clock;
-  /** Requests so far. */
   readonly requested: Map<ResourceName, number>;
   readonly ahead: { ms: number };
 }
@@ -258,7 +257,6 @@ function checkRange(range: DayRange | null, createdAt: readonly unknown[]): void
   });
 }
 
-/** The total of a page with one record, which must be of the range. */
 function totalOn(range: DayRange | null, { total, records }: Page): number {
   checkRange(
     range,

@@ -17,7 +17,6 @@ interface DifferencePorts {
   readonly store: Pick<MirrorStore, 'accountedCount'>;
   readonly surplus: Surplus;
   readonly capabilities: Capabilities;
-  /** Records that the server counts in the days. */
   readonly count: (days: DayRange) => Promise<number>;
   /** Windows that lack records, by their places in the whole list; undefined where it is not known. */
   readonly locate: () => Promise<readonly Window[] | undefined>;
@@ -34,7 +33,6 @@ interface Differences {
 /** What a stretch of neighbouring windows is expected to count, from what each of them did. */
 class Stretch {
   readonly windows: readonly Window[];
-  /** Rows and surplus before each window. */
   readonly #before: number[] = [0];
   /** Records that the range of a window counts and another window owns: those of the midnight with which it ends. */
   readonly #edges: number[] = [];
@@ -134,7 +132,6 @@ async function findDifferences(ports: DifferencePorts, windows: readonly Window[
   return { windows: found, sum };
 }
 
-/** The windows in stretches without a gap. */
 function stretchesOf(windows: readonly Window[]): Window[][] {
   const stretches: Window[][] = [];
   for (const window of windows) {

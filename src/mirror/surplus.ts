@@ -59,7 +59,6 @@ export class Surplus {
     this.#unreadable = new Map(Object.entries(stored?.unreadable ?? {}));
   }
 
-  /** Of the list. */
   get list(): number {
     return this.#list;
   }

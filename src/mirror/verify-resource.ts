@@ -61,7 +61,6 @@ class Course {
   readonly findings = new Findings();
   readonly counts: DifferingCount[] = [];
   readonly problems: string[] = [];
-  /** Windows in which records differ. */
   readonly differing: Window[] = [];
   windows = 0;
   rough = 0;

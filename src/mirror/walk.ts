@@ -23,7 +23,6 @@ export interface WalkPorts {
   readonly past: number;
   /** Whether the server keeps to the order requested. */
   readonly isOrdered: boolean;
-  /** Requests one page of the window. */
   readonly read: (page: number) => Promise<MirrorPage>;
   /** Keeps a page's records and the window's progress in one step. */
   readonly record: (page: MirrorPage, seen: ReadonlySet<RecordKey>) => RecordedPage;
@@ -143,7 +142,6 @@ class Pass {
     return this.#constant;
   }
 
-  /** Reads a page and keeps it. */
   async take(number: number): Promise<Size> {
     return this.keep(await this.#ports.read(number));
   }
@@ -344,7 +342,6 @@ const idlePasses = 4;
 /** The same where the order changes with every request: each of them may miss a record with a chance of one in four. */
 const idleShuffled = 8;
 
-/** What to walk with, for pages of that size. */
 type PortsOf = (pageSize: number) => WalkPorts;
 
 /**

@@ -30,7 +30,6 @@ interface PageFacts {
   readonly page: number;
   readonly perPage: number;
   readonly total: number;
-  /** Records on this page. */
   readonly count: number;
   /** Whether the records stand in an object, under numbers. */
   readonly asObject?: boolean;

@@ -194,7 +194,6 @@ export class Random {
     return Math.floor(this.fraction() * end);
   }
 
-  /** True with that probability. */
   chance(probability: number): boolean {
     return probability > 0 && this.fraction() < probability;
   }

@@ -155,7 +155,6 @@ export class RecordTable {
     return this.#prepared(`SELECT body FROM ${this.name} WHERE id = ?`).pluck().get(id) as string | undefined;
   }
 
-  /** The first record, by id, whose column has that value. */
   find(column: string, value: SqlValue): JsonRecord | undefined {
     this.indexFor(column);
     const sql = `SELECT body FROM ${this.name} WHERE ${quoted(column)} = ? ORDER BY id LIMIT 1`;
@@ -163,7 +162,6 @@ export class RecordTable {
     return body === undefined ? undefined : fromJson(body);
   }
 
-  /** The first record from that id on. */
   from(id: number): JsonRecord | undefined {
     const sql = `SELECT body FROM ${this.name} WHERE id >= ? ORDER BY id LIMIT 1`;
     const body = this.#prepared(sql).pluck().get(id) as string | undefined;
@@ -207,7 +205,6 @@ export class RecordTable {
     return { bodies: bodies ?? Buffer.alloc(0), count };
   }
 
-  /** The bodies of a selection one by one. */
   bodies(tail: string, values: readonly SqlValue[]): string[] {
     return this.#prepared(`SELECT body FROM ${this.name} ${tail}`)
       .pluck()

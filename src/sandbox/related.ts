@@ -61,7 +61,6 @@ export class Related {
     return orders;
   }
 
-  /** All records of that kind, oldest first. */
   list(parent: Parent, record: JsonRecord, kind: string): JsonRecord[] {
     const id = record['id'] as number;
     if (parent === 'users' && kind === 'emails') {
@@ -82,7 +81,6 @@ export class Related {
     return single.has(kind) ? (list.at(-1) ?? null) : list;
   }
 
-  /** Adds a record of that kind and gives it back with its id. */
   add(parent: Parent, id: number, kind: string, body: JsonRecord): JsonRecord {
     const { lastInsertRowid: row } = this.#statements.add.run(parent, kind, id);
     // Far from the ids of the seed.

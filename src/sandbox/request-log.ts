@@ -58,7 +58,6 @@ export interface RequestCounts {
   readonly recent: readonly LoggedRequest[];
 }
 
-/** Requests remembered one by one. */
 const remembered = 10_000;
 
 function addOne(counts: Map<string, number>, name: string): void {

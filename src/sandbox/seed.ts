@@ -107,7 +107,6 @@ class UserMaker {
     return created + (this.#now - created) * (1 - (1 - draw) ** 3);
   }
 
-  /** The next user. */
   next(): SeedUser {
     const id = this.#made + 1;
     const random = this.#random;

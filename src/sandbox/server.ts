@@ -30,7 +30,6 @@ const compressors = {
   zstd: zlib.zstdCompressSync,
 } as const;
 
-/** The records of a response, a list or one. */
 function recordsIn({ body }: Response): JsonRecord[] {
   const parsed = fromJson(body.toString());
   const inner = parsed['data'] ?? parsed['user'] ?? parsed;
@@ -97,7 +96,6 @@ function send({ behaviour }: SandboxState, reply: FastifyReply, response: Respon
   void reply.send(compressors[compression](body));
 }
 
-/** A request, as far as an operation looks at it. */
 interface OperationRequest {
   readonly user: string;
   readonly query: Query;

@@ -15,7 +15,6 @@ export interface SandboxState {
   readonly clock: SandboxClock;
   /** Replaced whole when a switch is set. */
   behaviour: Behaviour;
-  /** Decides faults and latency. */
   readonly chance: Random;
   /** Decides what churn does; apart, so that a fault more or less does not change the data. */
   readonly churn: Random;

@@ -76,7 +76,6 @@ function isBlank(value: unknown): boolean {
   return value === undefined || value === null || (typeof value === 'string' && value.trim() === '');
 }
 
-/** Every problem with the body, by field. */
 function problemsOf(operation: Operation, body: JsonRecord): Problems {
   const problems: Problems = {};
   const address = body['address'];

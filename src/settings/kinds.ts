@@ -218,7 +218,6 @@ export function namesIn(value: string | readonly unknown[]): string[] {
   return names.map((name) => name.trim()).filter((name) => name !== '' && name !== 'none');
 }
 
-/** What a setting of the kind becomes. */
 type KindValue<K extends SettingKind> = K extends keyof typeof readers
   ? Exclude<ReturnType<(typeof readers)[K]>, typeof refused>
   : K extends 'count'

@@ -69,7 +69,6 @@ export function profilePath(path: string, profile: string, of: 'file' | 'folder'
   return of === 'folder' ? join(path, profile) : join(dirname(path), profile, basename(path));
 }
 
-/** Where jobs write. */
 const jobPaths: Readonly<Record<string, 'file' | 'folder'>> = {
   output: 'file',
   chart: 'file',

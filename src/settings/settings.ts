@@ -189,7 +189,6 @@ function tokenProblem({ worker: { listen, token } }: Settings): UsageError | und
   );
 }
 
-/** A log must not be written into the file of the key. */
 function logFileProblem({ log, api }: Settings): UsageError | undefined {
   if (log.file === undefined || log.file !== api.keyFile) return undefined;
   return new UsageError(`log.file is ${log.file}, which holds the key`, {

@@ -14,7 +14,6 @@ import { distrust } from './trusted-file.ts';
 export interface Given {
   readonly value: unknown;
   readonly origin: string;
-  /** The variable that says so. */
   readonly variable?: string;
 }
 

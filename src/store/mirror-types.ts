@@ -168,7 +168,6 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
    */
   acquireLock(name: string, run: string, command?: string): void;
   releaseLock(name: string, run: string): void;
-  /** The living owner of the lock. */
   lockOwner(name: string): LockOwner | undefined;
 
   /** Records a run and its resources as begun; runs left `running` by a dead process become `killed`. */
@@ -222,7 +221,6 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
     },
   ): void;
 
-  /** Ids of the window's rows that are not among the seen. */
   unseenIds(window: DayRange & Pick<Window, 'resource'>, seen: ReadonlySet<RecordKey>): RecordKey[];
   /** The resource's rows that were created on these days, or all where the range is one of everything. */
   rankedRows(resource: ResourceName, range: DayRange): RankedRows;

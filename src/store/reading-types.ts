@@ -37,7 +37,6 @@ export interface ResultColumn {
 export interface Selection {
   readonly relation: string;
   readonly columns: readonly string[];
-  /** The operator's own SQL condition. */
   readonly where?: string;
   /** The operator's own SQL order; without it, rows come by the range column where there is one. */
   readonly order?: string;
@@ -108,7 +107,6 @@ export interface Rows {
 
 export interface RangedRows {
   readonly columns: readonly ResultColumn[];
-  /** The rows of the range, in order, all at once. */
   readonly rowsIn: (range: IdRange) => Row[];
 }
 

@@ -80,7 +80,7 @@ describe('the format of an export', () => {
     [['--gzip', '--zstd'], 'give one of them'],
     [['--format', 'parquet', '--bom'], '--bom is for csv and tsv'],
     [['--keep', '3'], '--keep is for files'],
-    [['--keep', '0', '-o', 'users-{date}.csv'], 'A whole number from 1 on'],
+    [['--keep', '0', '-o', 'users-{date}.csv'], 'A whole number above 0'],
     [['--keep', '3', '-o', 'users.csv'], '--keep removes what {date} in the last part of the name tells apart'],
     [['--keep', '3', '-o', '{date}/users-{date}.csv'], '--keep removes what {date} in the last part'],
     [['--all', '-o', 'out'], 'not both'],

@@ -78,7 +78,7 @@ describe('forget', () => {
     const { folder, isThere } = await mirrored();
     const { code, stderr } = await invoke(['forget', '7'], { folder });
     expect(code).toBe(2);
-    expect(stderr).toMatch(/must be confirmed, and nobody can be asked here[^]*--yes/);
+    expect(stderr).toMatch(/must be confirmed, and there is no terminal here[^]*--yes/);
     expect(isThere()).toBe(true);
   });
 

@@ -302,7 +302,7 @@ describe('a write', () => {
     const sandbox = await startSandbox();
     const { code, stderr } = await invoke(sandbox, ['users', ...argv]);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/must be confirmed, and nobody can be asked here[^]*--yes/);
+    expect(stderr).toMatch(/must be confirmed, and there is no terminal here[^]*--yes/);
     expect(sandbox.control.requests().total).toBe(0);
   });
 

@@ -96,7 +96,7 @@ describe.each(documentNames.filter((name) => name !== 'docs/commands.md'))('%s',
       const unknownCommands = [...text.matchAll(/admin-mirror ([a-z]+)/g)]
         .map(([, command = '']) => command)
         .filter((command) => !names.has(command));
-      const unknownScripts = [...text.matchAll(/npm run (?:-s )?([\w:]+)/g)]
+      const unknownScripts = [...text.matchAll(/npm run (?:-s )?([\w:-]+)/g)]
         .map(([, script = '']) => script)
         .filter((script) => scripts[script] === undefined);
       return [...unknownFlags, ...unknownCommands, ...unknownScripts];

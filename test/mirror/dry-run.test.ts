@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { RunPlan } from '../../src/mirror/dry-run.ts';
+import type { RunPlan } from '../../src/mirror/open.ts';
 import { dayMs } from '../../src/model/time.ts';
 import { runCli } from '../support/cli.ts';
 import { sync } from '../support/mirror.ts';

@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { DecimalMark } from '../../bulk/sheet/amount.ts';
 import type { Again } from '../../bulk/approval.ts';
 import { UsageError } from '../../model/errors.ts';
+import { toCount } from '../flag-values.ts';
 import { parseDuration } from '../../model/time.ts';
 
 export interface PlanFlags extends AgainFlags {
@@ -94,10 +95,4 @@ function toDuration(text: string): number {
   const ms = parseDuration(text);
   if (ms === undefined) throw new InvalidArgumentError('A duration is needed, such as 10m, or 0s.');
   return ms;
-}
-
-export function toCount(text: string): number {
-  const count = Number(text);
-  if (/^\d+$/.test(text) && Number.isSafeInteger(count) && count > 0) return count;
-  throw new InvalidArgumentError('A whole number above 0 is needed.');
 }

@@ -17,7 +17,8 @@ import type { CliContext } from '../context.ts';
 import { toMoment } from '../flag-values.ts';
 import { paint, printJson, printLine, printNote } from '../output.ts';
 import { tableRoom } from '../pager.ts';
-import { acceptedOf, addSettleFlag, type SendFlags, toCount } from './flags.ts';
+import { acceptedOf, addSettleFlag, type SendFlags } from './flags.ts';
+import { toCount } from '../flag-values.ts';
 import { adoptRows } from './send.ts';
 import { type BulkPorts, openBulk } from './world.ts';
 

@@ -162,7 +162,6 @@ interface ListChecks {
 
 interface ListsToCheck {
   readonly client: Client;
-  /** Records on a page that are requested. */
   readonly pageSize: number;
   /** What is on record of the list; null where it is to be measured. */
   readonly stored: (resource: ResourceName) => CapabilityStatus | null;

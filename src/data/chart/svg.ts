@@ -94,7 +94,6 @@ function keyOf({ kind }: Chart, series: number, x: number, y: number): string {
   return tag('line', { x1: x, y1: y - 4, x2: x + 20, y2: y - 4, ...stroke });
 }
 
-/** The whole document around the parts. */
 function documentOf(chart: Chart, height: number, parts: string): string {
   const background = tag('rect', { width: page.width, height, fill: '#ffffff' });
   return `<?xml version="1.0" encoding="UTF-8"?>

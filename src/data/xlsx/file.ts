@@ -277,7 +277,6 @@ function cellElement(at: string, cell: Cell, mayBeTime: boolean, onCut: () => vo
   return textCell(at, text);
 }
 
-/** Rows of a sheet besides its heading. */
 const rowsOfSheet = 1_048_575;
 
 /** The column as spreadsheets name it: A, B, … Z, AA. */

@@ -2,11 +2,12 @@
 import { Buffer } from 'node:buffer';
 import type { UsageError } from '../../../model/errors.ts';
 import { errorOf } from '../../../model/failure.ts';
-import { startThread } from '../../../model/thread.ts';
 import { Budget, refusal, threadLimits } from '../limits.ts';
 import { headersOf, type SheetContent, SheetRows } from '../rows.ts';
 import { type Batch, rowsOfBatch } from './batch.ts';
 import type { FromThread, ThreadTask } from './thread.ts';
+import { Worker, type WorkerOptions } from 'node:worker_threads';
+import { moduleBeside } from '../../../model/module.ts';
 
 class Rows {
   readonly #file: string;
@@ -123,4 +124,16 @@ function refuseOldFormats(file: string, bytes: Buffer): void {
   }
   if (isOld(bytes)) throw refusal(file, 'it is in the format of Excel before 2007 (.xls)', 'Save it as .xlsx.');
   if (!isZip(bytes)) throw refusal(file, 'its content is not that of an .xlsx');
+}
+
+/**
+ * Starts a thread on a module beside the one at `here`.
+ * @param name the module's file without its ending: in a clone it is a .ts file, in the package a .js file
+ */
+export function startThread(
+  name: string,
+  here: string,
+  options: Pick<WorkerOptions, 'workerData' | 'transferList' | 'resourceLimits'>,
+): Worker {
+  return new Worker(new URL(moduleBeside(name, here)), options);
 }

@@ -37,7 +37,8 @@ export const ourColumns: readonly string[] = [
   '_transaction_id',
 ] as const;
 
-const fileNames = ['applied', 'rejected', 'unknown', 'unprocessed'] as const satisfies readonly ResultFile[];
+/** The files of rows, by name. */
+export const resultFiles = ['applied', 'rejected', 'unknown', 'unprocessed'] as const satisfies readonly ResultFile[];
 
 interface WrittenFile {
   readonly name: string;
@@ -75,17 +76,28 @@ export async function writeResults(
   } catch (error) {
     throw explainFileError(error, 'make the folder', folder) ?? error;
   }
-  const names = (format: string): string[] => fileNames.map((name) => `${name}.${format}`);
+  const names = (format: string): string[] => resultFiles.map((name) => `${name}.${format}`);
   const fresh = (file: string) => freshHash(journal, batch, file, writer);
   if (!force) await refuseChanged(folder, [...names(writer.format), manifestName], fresh);
   const others = tableFormats.filter((format) => format !== writer.format).flatMap(names);
   const outdated = await unchangedFiles(folder, others);
   const files: WrittenFile[] = [];
   // One after the other: each reads the journal as it stands.
-  for (const name of fileNames) files.push(await writeFile(journal, batch, name, { folder, writer, signal }));
+  for (const name of resultFiles) files.push(await writeFile(journal, batch, name, { folder, writer, signal }));
+  const manifest = await manifestOf({ journal, clock }, batch, files);
+  await writeDurableFile(join(folder, manifestName), once(sealedManifest(manifest)), signal);
+  for (const name of outdated) await rm(join(folder, name), { force: true });
+  return manifest;
+}
+
+async function manifestOf(
+  { journal, clock }: { readonly journal: Journal; readonly clock: Clock },
+  batch: Batch,
+  files: readonly WrittenFile[],
+): Promise<Manifest> {
   const { file, ...report } = await reportOf(journal, batch);
   const record = await recordOf(journal, batch);
-  const manifest: Manifest = {
+  return {
     ...report,
     ...record,
     file: file === null ? null : { name: file, bytes: batch.fileBytes, sha256: batch.fileHash },
@@ -97,9 +109,27 @@ export async function writeResults(
     written_at: timestampOf(clock.now()),
     files,
   };
-  await writeDurableFile(join(folder, manifestName), once(sealedManifest(manifest)), signal);
-  for (const name of outdated) await rm(join(folder, name), { force: true });
-  return manifest;
+}
+
+/** The bytes of one file of rows as they are now, for whoever wants that one alone. */
+export function resultChunks(
+  journal: Journal,
+  batch: Batch,
+  name: ResultFile,
+  writer: TableWriter,
+): AsyncIterable<Uint8Array> {
+  return writer.chunks(tableOf(journal, batch, name));
+}
+
+/** The manifest of the files as they would be written now. */
+export async function manifestText(
+  ports: { readonly journal: Journal; readonly clock: Clock },
+  batch: Batch,
+  writer: TableWriter,
+): Promise<string> {
+  const files: WrittenFile[] = [];
+  for (const name of resultFiles) files.push(await fileNow(ports.journal, batch, name, writer));
+  return sealedManifest(await manifestOf(ports, batch, files));
 }
 
 async function* once(text: string): AsyncGenerator<Uint8Array> {
@@ -125,6 +155,17 @@ async function writeFile(
   return { name: file, rows, bytes, sha256: digest.digest('hex') };
 }
 
+/** The file as it would be written now. */
+async function fileNow(journal: Journal, batch: Batch, name: ResultFile, writer: TableWriter): Promise<WrittenFile> {
+  const digest = createHash('sha256');
+  let [rows, bytes] = [0, 0];
+  for await (const chunk of writer.chunks(tableOf(journal, batch, name, () => void (rows += 1)))) {
+    digest.update(chunk);
+    bytes += chunk.length;
+  }
+  return { name: `${name}.${writer.format}`, rows, bytes, sha256: digest.digest('hex') };
+}
+
 /** Of a file of rows as it would be written now; undefined for any other file. */
 async function freshHash(
   journal: Journal,
@@ -132,11 +173,8 @@ async function freshHash(
   file: string,
   writer: TableWriter,
 ): Promise<string | undefined> {
-  const name = fileNames.find((each) => `${each}.${writer.format}` === file);
-  if (name === undefined) return undefined;
-  const digest = createHash('sha256');
-  for await (const bytes of writer.chunks(tableOf(journal, batch, name))) digest.update(bytes);
-  return digest.digest('hex');
+  const name = resultFiles.find((each) => `${each}.${writer.format}` === file);
+  return name === undefined ? undefined : (await fileNow(journal, batch, name, writer)).sha256;
 }
 
 /** @param onRow called for each row as it is read */

@@ -78,6 +78,21 @@ const reviewColumns = [
   '_problem',
 ] as const;
 
+/** Before the columns of the file, so that whoever corrects a row sees it. The underscore keeps them out of the next plan. */
+const wrongColumns = ['_row', '_problem'] as const;
+
+/** The rows that are wrong as the file has them, with why: to be corrected and planned again. */
+export function wrongTable(journal: Pick<Journal, 'intents'>, { batch, columns }: Batch): Table {
+  // A file of before that was corrected in part has them already.
+  const own = columns.flatMap((name, at) => ((wrongColumns as readonly string[]).includes(name) ? [] : [at]));
+  async function* rows(): AsyncGenerator<TableCell[]> {
+    for await (const { row, problem, cells } of journal.intents(batch, ['invalid'])) {
+      yield [row, problem, ...own.map((at) => cells[at] ?? null)];
+    }
+  }
+  return { name: 'wrong', columns: [...wrongColumns, ...own.map((at) => columns[at] ?? '')], rows: rows() };
+}
+
 /** The cells of a row of the file, one for each of its columns. */
 export function ownCells(cells: readonly string[], columns: readonly string[]): TableCell[] {
   return columns.map((_, at) => cells[at] ?? null);

@@ -225,12 +225,12 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         await appendSteps(connection, [stepOf(at, { batch, kind: state, digest })]);
       }),
 
-    intents: (batch, states) =>
+    intents: (batch, states, first) =>
       inChunks(async (after) => {
         let rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
         if (states !== undefined) rows = rows.where('state', 'in', states);
         return (await rows.where('row', '>', after).orderBy('row').limit(chunk).execute()).map(intentOf);
-      }),
+      }, first),
     notedIntents: (batch) =>
       inChunks(async (after) => {
         const rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
@@ -567,8 +567,9 @@ function takenBack(batch: string): UsageError {
 /** What comes in pieces, one by one: no connection is held while somebody works on a row. */
 async function* inChunks<T extends { readonly row: number }>(
   read: (after: number) => Promise<readonly T[]>,
+  first = -1,
 ): AsyncGenerator<T, undefined> {
-  for (let after: number | undefined = -1; after !== undefined;) {
+  for (let after: number | undefined = first; after !== undefined;) {
     const rows: readonly T[] = await read(after);
     yield* rows;
     after = rows.length < chunk ? undefined : rows.at(-1)?.row;

@@ -408,8 +408,8 @@ export interface Journal extends ForgetJournal {
   adopt(batch: NewBatch, rows: readonly AdoptedRow[]): Promise<void>;
   setBatchState(batch: string, state: BatchState): Promise<void>;
 
-  /** In the order of the file; of some states, or all. */
-  intents(batch: string, states?: readonly IntentState[]): AsyncGenerator<Intent, undefined>;
+  /** In the order of the file; of some states, or all; those after that row. */
+  intents(batch: string, states?: readonly IntentState[], after?: number): AsyncGenerator<Intent, undefined>;
   /** Those of them that deserve a look before they are approved. */
   notedIntents(batch: string): AsyncGenerator<Intent, undefined>;
   /** What each valid row would change, and did: all that the totals of a batch need. */

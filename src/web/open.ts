@@ -1,6 +1,8 @@
 /** The console over the mirror and the journal of the settings, as the command `serve` and every test open it. */
 import { randomBytes } from 'node:crypto';
 import { openReaders, openStatements } from '../data/open.ts';
+import type { Sleep } from '../api/rate.ts';
+import { realSleep } from '../api/transmission.ts';
 import { openJournal } from '../journal/open.ts';
 import { hasRole } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
@@ -12,13 +14,17 @@ import { openWholeStatus } from '../worker/open.ts';
 import { FirstAccount } from './first-account.ts';
 import { openOidc } from './oidc.ts';
 import type { ConsolePorts } from './ports.ts';
+import { Sendings } from './sendings.ts';
 import { type ConsoleAddress, listenFor } from './server.ts';
+import { Uploads } from './uploads.ts';
 
 interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
   /** How commands of this program are started. */
   readonly commands: Parameters<typeof openByHand>[1];
   readonly address: ConsoleAddress;
   readonly actor: Actor;
+  /** How sending waits; in real time where it is left out. */
+  readonly sleep?: Sleep;
 }
 
 interface OpenedConsole {
@@ -31,7 +37,7 @@ interface OpenedConsole {
 /** Opens it, and listens. Throws a UsageError or a FileError. */
 export async function openConsole(
   { settings, log, clock, signal }: Surroundings,
-  { address, actor, redact, commands }: ConsoleOptions,
+  { address, actor, redact, commands, sleep = realSleep }: ConsoleOptions,
   releases: Releases,
 ): Promise<OpenedConsole> {
   const people = await openPeople(settings, actor, clock, releases);
@@ -42,6 +48,8 @@ export async function openConsole(
   const serverName = [profile, api.baseUrl].filter((each) => each !== undefined).join(' · ');
   const { sessions } = people;
   const surroundings = { settings, log, clock, signal };
+  const uploads = releases.add(await new Uploads(surroundings).open());
+  const sendings = releases.add(new Sendings(surroundings, sleep));
   const ports = {
     statements: openStatements(settings),
     byHand: openByHand(surroundings, commands, releases),
@@ -57,6 +65,8 @@ export async function openConsole(
     sessions,
     journal,
     readers: openReaders(settings, releases),
+    uploads,
+    sendings,
     first,
     oidc: openOidc(settings, clock, releases),
   };

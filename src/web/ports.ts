@@ -12,6 +12,8 @@ import type { Statements } from '../data/statements.ts';
 import type { Journal } from '../journal/port.ts';
 import type { People } from '../people/port.ts';
 import type { Sessions } from '../people/sessions.ts';
+import type { Sendings } from './sendings.ts';
+import type { Uploads } from './uploads.ts';
 
 export interface ConsolePorts {
   readonly settings: Settings;
@@ -36,6 +38,8 @@ export interface ConsolePorts {
   readonly status: () => Promise<WholeStatus>;
   /** Of the mirror. */
   readonly readers: Readers;
+  readonly uploads: Uploads;
+  readonly sendings: Sendings;
   /** How the first admin is made; null where there is one. */
   readonly first: FirstAccount | null;
   /** Null where nobody signs in by another service. */

@@ -111,6 +111,12 @@ export function redirect(to: string): Reply {
   return { kind: 'redirect', to };
 }
 
+/** Whoever is signed in, where the table of routes lets nobody else pass. */
+export function callerOf({ caller }: Visit): Caller {
+  if (caller === null) throw new Error('the route is for people who are signed in');
+  return caller;
+}
+
 /** Who acts where somebody does something on a page. */
 export function actorOf({ account }: Caller, { actor }: Pick<ConsolePorts, 'actor'>): Actor {
   return { ...actor, account: account.name };

@@ -2,6 +2,23 @@
 import { type Role, roles, seesPeople } from '../model/account.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
 import { dataPage, downloadData, relationPage } from './pages/data.ts';
+
+import {
+  approve,
+  batchEvents,
+  batchPage,
+  deny,
+  goOn,
+  resolve,
+  resultsFile,
+  rowPage,
+  sendPlanned,
+  sheetFile,
+  stopSending,
+  submit,
+  undo,
+} from './pages/batch.ts';
+import { batchesPage, decideMark, questionPage, templateFile, uploadSheet } from './pages/batches.ts';
 import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';
 import { oidcCallback, oidcSignIn } from './pages/sign-in-oidc.ts';
@@ -32,6 +49,10 @@ const auditors: readonly Role[] = ['approver', 'operator', 'admin'];
 /** A statement sees everything, people's data too. */
 const analysts: readonly Role[] = ['analyst', 'operator', 'admin'];
 const operators: readonly Role[] = ['operator', 'admin'];
+const makers: readonly Role[] = ['maker'];
+const approvers: readonly Role[] = ['approver'];
+/** Whoever may see what a batch does to whom. */
+const batchRoles: readonly Role[] = ['maker', 'approver', 'operator', 'admin'];
 const admins: readonly Role[] = ['admin'];
 /** Whoever may see people's data. */
 const trusted: readonly Role[] = roles.filter((role) => seesPeople([role]));
@@ -69,6 +90,25 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: '/data/:relation/download', access: 'signed-in', handle: downloadData },
   { method: 'GET', path: '/data/:relation/:id', access: 'signed-in', handle: recordPage },
   { method: 'POST', path: '/data/:relation/:id/live', access: trusted, handle: liveRecord },
+
+  { method: 'GET', path: '/batches', access: batchRoles, handle: batchesPage },
+  { method: 'POST', path: '/batches', access: makers, handle: uploadSheet, takesFiles: true, changes: true },
+  { method: 'GET', path: '/batches/templates/:template', access: makers, handle: templateFile },
+  { method: 'GET', path: '/batches/uploads/:upload', access: makers, handle: questionPage },
+  { method: 'POST', path: '/batches/uploads/:upload', access: makers, handle: decideMark, changes: true },
+  { method: 'GET', path: '/batches/:batch', access: batchRoles, handle: batchPage },
+  { method: 'GET', path: '/batches/:batch/events', access: batchRoles, handle: batchEvents },
+  { method: 'GET', path: '/batches/:batch/sheets/:sheet', access: batchRoles, handle: sheetFile },
+  { method: 'GET', path: '/batches/:batch/results/:result', access: batchRoles, handle: resultsFile },
+  { method: 'GET', path: '/batches/:batch/rows/:row', access: batchRoles, handle: rowPage },
+  { method: 'POST', path: '/batches/:batch/submit', access: makers, handle: submit, changes: true },
+  { method: 'POST', path: '/batches/:batch/approve', access: approvers, handle: approve, changes: true },
+  { method: 'POST', path: '/batches/:batch/deny', access: approvers, handle: deny, changes: true },
+  { method: 'POST', path: '/batches/:batch/send', access: makers, handle: sendPlanned, changes: true },
+  { method: 'POST', path: '/batches/:batch/resume', access: makers, handle: goOn, changes: true },
+  { method: 'POST', path: '/batches/:batch/stop', access: makers, handle: stopSending, changes: true },
+  { method: 'POST', path: '/batches/:batch/undo', access: makers, handle: undo, changes: true },
+  { method: 'POST', path: '/batches/:batch/rows/:row/resolve', access: makers, handle: resolve, changes: true },
 
   { method: 'GET', path: '/audit', access: auditors, handle: auditPage },
   { method: 'GET', path: '/audit/verify', access: auditors, handle: chainPage },

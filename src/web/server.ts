@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import cookie from '@fastify/cookie';
 import helmet from '@fastify/helmet';
-import multipart from '@fastify/multipart';
+import multipart, { type MultipartFile } from '@fastify/multipart';
 import rateLimit from '@fastify/rate-limit';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { FileError, OperatorError, UsageError } from '../model/errors.ts';
@@ -290,8 +290,17 @@ async function* uploadsOf(request: FastifyRequest): AsyncGenerator<Upload> {
         field !== undefined && !Array.isArray(field) && field.type === 'field' ? [[name, String(field.value)]] : [],
       ),
     );
-    yield { field: part.fieldname, name: part.filename, bytes: part.file, fields };
+    yield { field: part.fieldname, name: part.filename, bytes: wholeFile(part.file, part.filename), fields };
   }
+}
+
+/** The stream just ends where a file is too large; half a sheet must never be taken for one. */
+async function* wholeFile(file: MultipartFile['file'], name: string): AsyncGenerator<Uint8Array> {
+  yield* file as AsyncIterable<Uint8Array>;
+  if (!file.truncated) return;
+  throw new UsageError(`${name} is larger than ${limits.fileBytes / 1024 / 1024} MB`, {
+    advice: 'Split it into smaller files.',
+  });
 }
 
 function queryText(query: Readonly<Record<string, string | number | null | undefined>>): string {

@@ -47,6 +47,9 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
   const sent = await invoke(['bulk', 'run', 'balance', 'credit.csv', '--yes', '--json'], { folder, environment });
   const { batch } = JSON.parse(sent.stdout) as { readonly batch: string };
   await people.add(newAccount('mallory', { osUsers: ['<img-src=x-onerror=hostile>', 'x'.repeat(64)] }));
+  // A sheet whose amounts can be read in more than one way waits for a word.
+  const { upload } = await console.browser('everybody', [...roles]);
+  const asked = await upload('/batches', { action: 'balance' }, 'credit.csv', 'user_id;type;amount\n1;add;7,50\n');
   const user = control.dump('users').at(-1)?.['id'];
   return {
     ...console,
@@ -56,6 +59,11 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
       run: report.run,
       report: 'signups-by-month',
       batch,
+      upload: asked.headers.get('location')?.split('/').at(-1) ?? 'none',
+      row: '2',
+      template: 'balance.csv',
+      sheet: 'review.csv',
+      result: 'applied.csv',
       id: String(user),
     },
   };

@@ -1,4 +1,5 @@
 /** A console over a sandbox's mirror, opened as `serve` opens it, and people who are signed in to it. */
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
 import type { Role } from '../../src/model/account.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
@@ -19,8 +20,10 @@ interface ConsoleTry {
   readonly sandbox?: SandboxOptions;
   readonly address?: Partial<ConsoleAddress>;
   readonly clock?: Clock;
-  /** Variables besides the address and the key. */
+  /** Settings as variables of the environment. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** The config file. */
+  readonly config?: string;
   /** Without any account, as it is at the first start. */
   readonly isFirst?: boolean;
 }
@@ -34,25 +37,43 @@ function processEnvironment(): Record<string, string> {
 /** Opens it with an admin called root, unless it is the first start. Everything is closed with the test. */
 export async function startConsole(tried: ConsoleTry = {}) {
   const { sandbox, folder, file } = await mirroredFolder(tried.sandbox);
-  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key, ...tried.environment };
+  const server = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+  const environment = { ...server, ...tried.environment };
+  if (tried.config !== undefined) {
+    mkdirSync(`${folder}/config`);
+    writeFileSync(`${folder}/config/admin-mirror.yaml`, tried.config);
+  }
   const settings = settingsFrom(readSettings({ flags: [], environment, folder }));
   const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
-  const releases = new Releases();
-  onTestFinished(() => releases.close());
-  const people = await openPeople(settings, operator, clock, releases);
+  const kept = new Releases();
+  onTestFinished(() => kept.close());
+  const people = await openPeople(settings, operator, clock, kept);
   if (tried.isFirst !== true) await people.add(newAccount('root', { roles: ['admin'] }));
-  const stopping = new AbortController();
   const address = { host: '127.0.0.1', port: 0, tls: null, behindProxy: null, isReadOnly: false, ...tried.address };
-  const { url, first } = await openConsole(
-    { settings, clock, log: silentLog, signal: stopping.signal },
-    {
-      address,
-      actor: operator,
-      redact: (text) => text,
-      commands: { folder, environment: { ...processEnvironment(), ...environment }, globalFlags: () => [] },
-    },
-    releases,
-  );
+  /** As the process begins, and as a signal ends it. */
+  async function open() {
+    const releases = new Releases();
+    const stopping = new AbortController();
+    const surroundings = { settings, clock, log: silentLog, signal: stopping.signal };
+    const commands = { folder, environment: { ...processEnvironment(), ...environment }, globalFlags: () => [] };
+    const common = { address, actor: operator, redact: (text: string) => text };
+    const options = { ...common, commands, sleep: () => Promise.resolve() };
+    const opened = await openConsole(surroundings, options, releases);
+    const stop = async (): Promise<void> => {
+      stopping.abort(new InterruptedError('SIGTERM'));
+      await releases.close();
+    };
+    onTestFinished(stop);
+    return { ...opened, stop };
+  }
+  let { url, first, stop } = await open();
+  /** Ends it, as SIGTERM does. */
+  const close = (): Promise<void> => stop();
+  /** Stops the console, and starts another over the same files. */
+  const restart = async (): Promise<void> => {
+    await close();
+    ({ url, first, stop } = await open());
+  };
 
   /** A browser of somebody with these roles; of nobody where there are none to be given. */
   async function browser(name: string, roles: readonly Role[] | null = []) {
@@ -69,12 +90,14 @@ export async function startConsole(tried: ConsoleTry = {}) {
       get: (path: string, headers: Record<string, string> = {}) => ask(path, headers),
       post: (path: string, form: Record<string, string> = {}, headers: Record<string, string> = {}) =>
         ask(path, headers, { method: 'POST', body: new URLSearchParams(form) }),
+      /** As a form with a file is sent: its fields before the file. */
+      upload: (path: string, fields: Record<string, string>, name: string, bytes: string | Uint8Array<ArrayBuffer>) => {
+        const body = new FormData();
+        for (const [field, value] of Object.entries(fields)) body.append(field, value);
+        body.append('file', new Blob([bytes]), name);
+        return ask(path, {}, { method: 'POST', body });
+      },
     };
   }
-  /** Ends it, as SIGTERM does. */
-  const close = (): Promise<void> => {
-    stopping.abort(new InterruptedError('SIGTERM'));
-    return releases.close();
-  };
-  return { sandbox, folder, file, settings, clock, people, url, first, browser, close };
+  return { sandbox, folder, file, settings, people, url, first, browser, clock, close, restart };
 }

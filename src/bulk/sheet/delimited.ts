@@ -6,13 +6,14 @@ import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import { CsvError, parse, type Parser } from 'csv-parse';
 import { counted } from '../../model/counted.ts';
+import type { UsageError } from '../../model/errors.ts';
 import { shown, textCell } from './cell.ts';
 import { Budget, limits, refusal } from './limits.ts';
 import { columnLetters, decodeText, headersOf, type SheetContent, SheetRows } from './rows.ts';
 import type { SheetFormat } from './sheet.ts';
 
 /** What is parsed before other work gets its turn. */
-const chunkBytes = 1024 * 1024;
+const chunkBytes = 64 * 1024;
 
 const faults: Readonly<Record<string, string>> = {
   CSV_QUOTE_NOT_CLOSED: 'a quote opens a cell and is never closed',
@@ -27,10 +28,12 @@ class Records {
   row = 1;
   rows: SheetRows | undefined;
   columns: readonly string[] = [];
+  readonly #file: string;
   readonly #budget: Budget;
 
-  constructor(budget: Budget) {
-    this.#budget = budget;
+  constructor(file: string) {
+    this.#file = file;
+    this.#budget = new Budget(file);
   }
 
   add(record: readonly string[]): void {
@@ -39,9 +42,13 @@ class Records {
     const cells = record.map((each) => textCell(each));
     if (this.rows === undefined) {
       this.columns = headersOf(cells);
+      // At once: what follows may be 50 million empty lines.
+      if (this.columns.length === 0) throw noHeader(this.#file);
       this.rows = new SheetRows(this.columns, this.#budget);
       return;
     }
+    // Blank rows, too, which are not kept, and which a file of a few bytes a row has by the million.
+    if (row > limits.rows) throw refusal(this.#file, `it has more than ${limits.rows} rows`);
     this.rows.add(row, cells);
     const missing = this.columns.length - record.length;
     // An empty line is a blank row; anything else that ends early may have been cut in two by a line break.
@@ -64,7 +71,7 @@ async function feed(parser: Parser, bytes: Buffer, signal: AbortSignal): Promise
   // Awaited below; an error that comes earlier must not count as unheeded until then.
   ended.catch(() => {});
   parser.resume();
-  for (let from = 0; from < bytes.length && !parser.destroyed; from += chunkBytes) {
+  for (let from = 0; from < bytes.length && parser.errored === null; from += chunkBytes) {
     parser.write(bytes.subarray(from, from + chunkBytes));
     await setImmediate(undefined, { signal });
   }
@@ -84,8 +91,9 @@ export async function readDelimited(
   const whole = decodeText(file, bytes);
   const separator = separatorOf(file, whole);
   const text = separator === undefined ? whole : whole.slice(separator.length);
-  const delimiter: Delimiter = separator?.delimiter ?? findDelimiter(file, text) ?? (format === 'tsv' ? '\t' : ',');
-  const records = new Records(new Budget(file));
+  const delimiter: Delimiter =
+    separator?.delimiter ?? findDelimiter(file, text.slice(0, limits.rowCharacters)) ?? (format === 'tsv' ? '\t' : ',');
+  const records = new Records(file);
   const parser = parse({
     delimiter,
     // All three, in one file, too: some programs write LF and quote cells with CR LF in them.
@@ -109,9 +117,13 @@ export async function readDelimited(
     throw refusal(file, `${place} is not CSV: ${fault}`, 'Correct that row, or save the sheet anew.', error);
   }
   if (records.rows === undefined || records.columns.length === 0) {
-    throw refusal(file, 'its first row is empty', 'The first row must hold the names of the columns.');
+    throw noHeader(file);
   }
   return records.rows.finish({ delimiter, sheet: null, notes: [] });
+}
+
+function noHeader(file: string): UsageError {
+  return refusal(file, 'its first row is empty', 'The first row must hold the names of the columns.');
 }
 
 type Delimiter = ',' | ';' | '\t';

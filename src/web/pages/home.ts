@@ -8,6 +8,7 @@ import type { StatusProblem } from '../../worker/status-problems.ts';
 import { ageTag, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { page, type Reply, type Visit } from '../route.ts';
+import { waitingBatches } from './batches.ts';
 import { runState, startLinks } from './runs.ts';
 
 export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -18,7 +19,9 @@ export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply
       ? html`${status.problems.length === 0 ? goodTag(status.mirror) : problemTags(status.problems, visit)}
         ${freshnessTag(status.mirror, worker, ports)} ${runsTag(status.mirror, worker, visit)}`
       : html`${problemTag(status.mirror.message, status.mirror.advice)} ${startLinks(visit)}`;
-  return page('Home', html`${body} ${jobsTag(worker, visit)}`, { refresh: mirror instanceof FileError ? 10 : 60 });
+  return page('Home', html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)}`, {
+    refresh: mirror instanceof FileError ? 10 : 60,
+  });
 }
 
 function goodTag({ runs: [last] }: MirrorStatus): Html {

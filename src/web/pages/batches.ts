@@ -1,0 +1,253 @@
+/** Batches: which there are, which wait for whoever looks, and new ones from a sheet. */
+import { actionNames, actionOf, actions } from '../../bulk/actions.ts';
+import { countWords, reportOf, type BatchReport } from '../../bulk/report.ts';
+import { templateText } from '../../bulk/select.ts';
+import { shown } from '../../bulk/sheet/cell.ts';
+import type { Batch } from '../../journal/port.ts';
+import { grouped } from '../../model/counted.ts';
+import { OperatorError, UsageError } from '../../model/errors.ts';
+import { moneyText } from '../../model/money.ts';
+import { dayMs, parseInstant } from '../../model/time.ts';
+import { inBrowser } from '../browser-words.ts';
+import { html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import type { ConsolePorts } from '../ports.ts';
+import { actorOf, callerOf, notFound, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
+import { type KeptSheet, uploadLimits } from '../uploads.ts';
+
+const batchesAPage = 50;
+
+/** A batch with its report, and why it waits for whoever looks; null where it does not. */
+export interface ListedBatch {
+  readonly batch: Batch;
+  readonly report: BatchReport;
+  readonly by: string;
+  readonly waits: string | null;
+}
+
+export async function batchesPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
+  const { link, query, may } = visit;
+  const all = await ports.journal.batches();
+  const before = query.get('before');
+  const rest = before === null ? all : all.slice(all.findIndex(({ batch }) => batch === before) + 1);
+  const part = rest.slice(0, batchesAPage);
+  const listed = await Promise.all(part.map((batch) => listedBatch(visit, ports, batch)));
+  const last = rest.length > part.length ? part.at(-1) : undefined;
+  const body = html`${problem} ${may('maker') ? uploadTag(visit) : null}
+    ${before === null ? waitingTag(visit, listed) : null}
+    <h2>All batches</h2>
+    ${batchesTable(visit, 'Batches, the newest first', listed, 'Nothing was planned yet.')}
+    ${last === undefined ? null : html`<p><a class="button quiet" href="${link('/batches', { before: last.batch })}">Older ones</a></p>`}`;
+  return page('Batches', body, { status: problem === null ? 200 : 422 });
+}
+
+/** Those that wait for whoever looks, for the first page; nothing where that person has no part in batches. */
+export async function waitingBatches(visit: Visit, ports: ConsolePorts): Promise<Html> {
+  if (!visit.may('maker') && !visit.may('approver')) return html``;
+  const newest = (await ports.journal.batches()).slice(0, batchesAPage);
+  return waitingTag(visit, await Promise.all(newest.map((batch) => listedBatch(visit, ports, batch))));
+}
+
+function waitingTag(visit: Visit, listed: readonly ListedBatch[]): Html {
+  const waiting = listed.filter(({ waits }) => waits !== null);
+  if (waiting.length === 0) return html``;
+  return html`<h2>These batches wait for you</h2>
+    ${batchesTable(visit, 'Batches that wait for you', waiting, '')}`;
+}
+
+async function listedBatch(visit: Visit, ports: ConsolePorts, batch: Batch): Promise<ListedBatch> {
+  const report = await reportNow(ports, batch);
+  const { planned } = await ports.journal.people(batch.batch);
+  const by = planned.map(({ account, name }) => account ?? name).join(', ');
+  const isMine = planned.some(({ account }) => account === visit.caller?.account.name);
+  return { batch, report, by, waits: waitsFor(visit, ports, report, batch, isMine) };
+}
+
+/** The batch as it stands: one that was just begun here is being sent, although nothing of that is on record yet. */
+export async function reportNow({ journal, sendings }: ConsolePorts, batch: Batch): Promise<BatchReport> {
+  const report = await reportOf(journal, batch);
+  return sendings.running(batch.batch) === undefined ? report : { ...report, state: 'applying' };
+}
+
+/** What is planned and forgotten waits for nobody. */
+const plansWaitMs = 3 * dayMs;
+
+function waitsFor(
+  { may, caller }: Visit,
+  { clock }: ConsolePorts,
+  { state, counts, approval }: BatchReport,
+  { createdAt }: Batch,
+  isMine: boolean,
+): string | null {
+  const name = caller?.account.name ?? '';
+  if (may('approver') && approval?.state === 'waiting' && approval.approvers.includes(name)) return 'to be approved';
+  if (!may('maker')) return null;
+  if (state === 'stopped') return counts.unknown > 0 ? 'outcomes are unknown' : 'stopped, there is more to send';
+  if (state !== 'planned' || !isMine || counts.planned === 0) return null;
+  if (approval?.state === 'denied') return 'denied';
+  if (approval?.state === 'waiting') return null;
+  if (approval?.state === 'approved') return 'approved, to be sent';
+  return clock.now() - (parseInstant(createdAt) ?? 0) < plansWaitMs ? 'to be looked at and sent' : null;
+}
+
+function batchesTable({ link }: Visit, caption: string, listed: readonly ListedBatch[], empty: string): Html {
+  return tableTag<ListedBatch>(
+    caption,
+    [
+      { head: 'Batch', cell: ({ batch: { batch } }) => html`<a href="${link(`/batches/${batch}`)}">${batch}</a>` },
+      { head: 'Planned', cell: ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}` },
+      { head: 'Action', cell: ({ report: { action, file } }) => html`${action} <span class="soft">${file}</span>` },
+      { head: 'State', cell: ({ report, waits }) => html`${batchState(report)} ${waits}` },
+      { head: 'Net', cell: ({ report }) => report.net, isNumber: true },
+      { head: 'Rows', cell: ({ report }) => countWords(report) },
+    ],
+    listed,
+    empty,
+  );
+}
+
+export function batchState({ state, counts, rows, discrepancies }: BatchReport): Html {
+  const isWhole = state === 'done' && counts.applied === rows && discrepancies === 0;
+  const kinds = { planned: 'plain', applying: 'wait', stopped: 'bad', done: isWhole ? 'good' : 'bad' } as const;
+  const words = {
+    planned: 'planned',
+    applying: 'being sent',
+    stopped: 'stopped',
+    done: isWhole ? 'done' : 'done, not all',
+  };
+  return stateTag(words[state], kinds[state]);
+}
+
+/** The fields of what is said of a sheet stand before it: they are read first. */
+function uploadTag({ link }: Visit): Html {
+  return html`<h2>A new batch</h2>
+    <p>
+      Choose what to do, fill in its template, and drop the sheet here. Nothing is sent before you have seen the plan.
+    </p>
+    <ul>
+      ${actions.map(({ name, summary }) => html`<li><a href="${link(`/batches/templates/${name}.csv`)}">Template for ${name}</a>: ${summary}</li>`)}
+    </ul>
+    <form method="post" action="${link('/batches')}" enctype="multipart/form-data" data-upload class="drop">
+      <p>
+        <label
+          >Action
+          <select name="action">
+            ${actionNames.map((name) => html`<option>${name}</option>`)}
+          </select></label
+        >
+      </p>
+      <details>
+        <summary>More</summary>
+        <p>
+          <label>Sheet of an .xlsx file, where it has several <input name="sheet" maxlength="100" /></label>
+        </p>
+        <p>
+          <label
+            >Why what was sent before shall be sent again; it stays on record. Empty: it is refused
+            <input name="again" maxlength="500"
+          /></label>
+        </p>
+        <p>
+          <label class="choice"
+            ><input type="checkbox" name="force" value="yes" /> rows of delete whose column force says yes delete in
+            spite of orders and punishments</label
+          >
+        </p>
+      </details>
+      <p>
+        <label
+          >Sheet: .csv, .tsv, .xlsx or .jsonl, at most 50 MB and ${grouped(uploadLimits.rows)} rows
+          <input type="file" name="file" required accept=".csv,.tsv,.xlsx,.jsonl"
+        /></label>
+      </p>
+      <button>Plan it</button>
+      <progress hidden></progress>
+      <p role="status"></p>
+    </form>`;
+}
+
+export function templateFile({ params }: Visit): Reply {
+  const file = params['template'] ?? '';
+  const name = file.replace(/\.csv$/, '');
+  if (!actionNames.includes(name)) throw notFound('there is no such template');
+  return {
+    kind: 'file',
+    name: `${name}.csv`,
+    type: 'text/csv; charset=utf-8',
+    chunks: textChunks(templateText(actionOf(name), 'csv')),
+  };
+}
+
+export async function* textChunks(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}
+
+export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { link } = visit;
+  const actor = actorOf(callerOf(visit), ports);
+  return refusing(visit, ports, async () => {
+    for await (const upload of visit.uploads()) {
+      if (upload.field !== 'file') continue;
+      const planned = await ports.uploads.take(upload.bytes, upload.name, wordsOf(upload), actor);
+      return redirect(link('question' in planned ? `/batches/uploads/${planned.id}` : `/batches/${planned.batch}`));
+    }
+    throw new UsageError('there is no file in the form', { advice: 'Choose a sheet, and send it again.' });
+  });
+}
+
+function wordsOf({ fields }: Upload) {
+  const again = fields['again']?.trim() ?? '';
+  const sheet = fields['sheet']?.trim() ?? '';
+  return {
+    action: actionOf(fields['action'] ?? ''),
+    sheet: sheet === '' ? null : sheet,
+    again: { reason: again === '' ? null : again },
+    allowForce: fields['force'] === 'yes',
+  };
+}
+
+/** The list with what is wrong, where the work refuses. */
+async function refusing(visit: Visit, ports: ConsolePorts, work: () => Promise<Reply>): Promise<Reply> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return batchesPage(visit, ports, refusalTag(error));
+  }
+}
+
+export function refusalTag({ message, advice }: OperatorError): Html {
+  return problemTag(inBrowser(message), advice === undefined ? undefined : inBrowser(advice));
+}
+
+function keptOf(visit: Visit, { uploads }: ConsolePorts): KeptSheet {
+  const kept = uploads.kept(visit.params['upload'] ?? '', callerOf(visit).account.name);
+  if (kept === undefined) throw notFound('that sheet does not wait any more; send it again');
+  return kept;
+}
+
+/** How the amounts of a sheet are meant, where they can be read in more than one way. */
+export function questionPage(visit: Visit, ports: ConsolePorts): Reply {
+  const { id, name, question } = keptOf(visit, ports);
+  const { row, text, count, readings } = question;
+  const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
+  const body = html`<p>The amount of row ${row} in ${name} is ${shown(text)}${others}. What is that?</p>
+    <form method="post" action="${visit.link(`/batches/uploads/${id}`)}">
+      <p>
+        ${readings.map(({ mark, amount }) => html`<button name="mark" value="${mark}">${moneyText(amount)}</button> `)}
+      </p>
+      <button class="quiet" name="mark" value="none">None of these</button>
+    </form>`;
+  return page('How are the amounts meant?', body);
+}
+
+export async function decideMark(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const kept = keptOf(visit, ports);
+  const mark = kept.question.readings.find((each) => each.mark === visit.form.get('mark'))?.mark ?? null;
+  return refusing(visit, ports, async () => {
+    const batch = await ports.uploads.decide(kept, mark, actorOf(callerOf(visit), ports));
+    if (batch !== null) return redirect(visit.link(`/batches/${batch.batch}`));
+    throw new UsageError('the amounts of the sheet cannot be read; nothing was planned', {
+      advice: 'Write them as plain numbers, such as 1234.56, and send the sheet again.',
+    });
+  });
+}

@@ -1,0 +1,180 @@
+/**
+ * Sheets that somebody has sent: kept in a private folder beside the journal, read by the reader of the command line, planned,
+ * and removed. One waits there where somebody has to say first how its amounts are meant.
+ */
+import { randomBytes } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { readdir, rm, stat } from 'node:fs/promises';
+import { dirname, extname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import pLimit from 'p-limit';
+import type { Action } from '../bulk/action.ts';
+import type { Again } from '../bulk/approval.ts';
+import { openBulkPorts } from '../bulk/open.ts';
+import { planBatch } from '../bulk/plan.ts';
+import { readRows } from '../bulk/read-rows.ts';
+import type { DecimalMark, MarkQuestion } from '../bulk/sheet/amount.ts';
+import { readSheet } from '../bulk/sheet/sheet.ts';
+import type { Batch } from '../journal/port.ts';
+import type { Actor } from '../model/actor.ts';
+import { counted } from '../model/counted.ts';
+import { OperatorError, UsageError } from '../model/errors.ts';
+import { makeFolder } from '../model/folder.ts';
+import { withReleases } from '../model/releases.ts';
+import { hourMs } from '../model/time.ts';
+import type { Surroundings } from '../settings/settings.ts';
+
+/** What somebody has said of a sheet. */
+export interface SheetWords {
+  readonly action: Action;
+  /** Of an .xlsx; null for the first that can be seen. */
+  readonly sheet: string | null;
+  readonly again: Again;
+  readonly allowForce: boolean;
+}
+
+export interface KeptSheet extends SheetWords {
+  readonly id: string;
+  /** As it was called where it came from. */
+  readonly name: string;
+  /** The account that sent it. */
+  readonly account: string;
+  readonly question: MarkQuestion;
+}
+
+export const uploadLimits = {
+  rows: 100_000,
+  /** Sheets that wait for a word, of all people; the oldest makes room. */
+  kept: 20,
+  keptMs: hourMs,
+} as const;
+
+type Kept = KeptSheet & { readonly file: string; readonly at: number };
+
+const shownName = 120;
+
+export class Uploads {
+  readonly #surroundings: Surroundings;
+  readonly #folder: string;
+  readonly #kept = new Map<string, Kept>();
+  /** A sheet of 100,000 rows takes its memory while it is planned. */
+  readonly #one = pLimit(1);
+
+  constructor(surroundings: Surroundings) {
+    this.#surroundings = surroundings;
+    this.#folder = join(dirname(surroundings.settings.store.journal), 'uploads');
+  }
+
+  /** Removes what a console that was killed has left. */
+  async open(): Promise<this> {
+    makeFolder(this.#folder);
+    for (const name of await readdir(this.#folder)) {
+      const file = join(this.#folder, name);
+      const found = await stat(file).catch(() => null);
+      if (found !== null && found.mtimeMs < Date.now() - uploadLimits.keptMs) await rm(file, { force: true });
+    }
+    return this;
+  }
+
+  async close(): Promise<void> {
+    for (const { id } of this.#kept.values()) await this.#forget(id);
+  }
+
+  /**
+   * Takes the bytes and plans the sheet. Gives the batch; or the sheet, kept, where its amounts can be read in more than one way.
+   * Throws a UsageError for what is no sheet, or too large.
+   */
+  async take(
+    bytes: AsyncIterable<Uint8Array>,
+    name: string,
+    words: SheetWords,
+    actor: Actor,
+  ): Promise<Batch | KeptSheet> {
+    const ending = extname(name).toLowerCase();
+    const id = randomBytes(12).toString('hex');
+    const file = join(this.#folder, `${id}${/^\.[a-z]{1,8}$/.test(ending) ? ending : ''}`);
+    const { signal } = this.#surroundings;
+    let keeps = false;
+    try {
+      await pipeline(Readable.from(bytes), createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
+      const planned = await this.#plan({ ...words, id, file, name: name.slice(0, shownName) }, null, actor);
+      keeps = 'question' in planned;
+      return planned;
+    } finally {
+      if (!keeps) await rm(file, { force: true });
+    }
+  }
+
+  /** The sheet of that account which waits; undefined where there is none any more. */
+  kept(id: string, account: string): KeptSheet | undefined {
+    const found = this.#kept.get(id);
+    return found?.account === account ? found : undefined;
+  }
+
+  /** Plans the sheet that waits, with that mark; with none it is forgotten. */
+  async decide({ id }: KeptSheet, mark: DecimalMark, actor: Actor): Promise<Batch | null> {
+    const found = this.#kept.get(id);
+    if (found === undefined) return null;
+    try {
+      const planned = mark === null ? null : await this.#plan(found, mark, actor);
+      return planned === null || 'question' in planned ? null : planned;
+    } finally {
+      await this.#forget(id);
+    }
+  }
+
+  async #forget(id: string): Promise<void> {
+    const found = this.#kept.get(id);
+    this.#kept.delete(id);
+    if (found !== undefined) await rm(found.file, { force: true });
+  }
+
+  #plan(sheet: SheetWords & Pick<Kept, 'id' | 'file' | 'name'>, mark: DecimalMark, actor: Actor) {
+    return this.#one(async () => {
+      try {
+        return await this.#planNow(sheet, mark, actor);
+      } catch (error) {
+        // Whoever sent it knows it by its own name.
+        if (!(error instanceof OperatorError) || !error.message.includes(sheet.file)) throw error;
+        throw new UsageError(error.message.replaceAll(sheet.file, sheet.name), { advice: error.advice, cause: error });
+      }
+    });
+  }
+
+  async #planNow(
+    sheet: SheetWords & Pick<Kept, 'id' | 'file' | 'name'>,
+    mark: DecimalMark,
+    actor: Actor,
+  ): Promise<Batch | KeptSheet> {
+    const { settings, signal, clock } = this.#surroundings;
+    const { action, again, allowForce, file, name } = sheet;
+    const read = await readSheet(file, { signal, ...(sheet.sheet !== null && { sheet: sheet.sheet }) });
+    if (read.rows.length > uploadLimits.rows) {
+      throw new UsageError(`${name} has ${counted(read.rows.length, 'row')}, more than ${uploadLimits.rows}`, {
+        advice: 'Split the sheet into smaller files.',
+      });
+    }
+    const rows = readRows(read, action, { decimals: settings.bulk.decimals, mark, allowForce });
+    const { question } = rows;
+    if (mark === null && question !== undefined) {
+      const kept = { ...sheet, question, account: actor.account ?? '', at: clock.now() };
+      await this.#makeRoom();
+      this.#kept.set(sheet.id, kept);
+      return kept;
+    }
+    return withReleases(async (releases) => {
+      const ports = await openBulkPorts(this.#surroundings, actor, releases);
+      const source = { file: { name, bytes: read.bytes, hash: read.hash }, undoOf: null, again };
+      return planBatch(ports, action, rows, source);
+    });
+  }
+
+  async #makeRoom(): Promise<void> {
+    const oldest = [...this.#kept.values()];
+    const late = this.#surroundings.clock.now() - uploadLimits.keptMs;
+    const tooMany = Math.max(0, oldest.length + 1 - uploadLimits.kept);
+    const gone = oldest.filter(({ at }, place) => at < late || place < tooMany);
+    for (const { id } of gone) await this.#forget(id);
+  }
+}

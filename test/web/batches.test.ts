@@ -1,0 +1,359 @@
+import { createHash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
+import { parse } from 'csv-parse/sync';
+import { describe, expect, test } from 'vitest';
+import type { Manifest } from '../../src/bulk/results.ts';
+import { minuteMs } from '../../src/model/time.ts';
+import { hashPassword } from '../../src/people/password.ts';
+import type { Behaviour } from '../../src/sandbox/sandbox.ts';
+import { newUser } from '../support/bulk.ts';
+import { csv, made } from '../support/bulk-cli.ts';
+import { startConsole } from '../support/console.ts';
+import { quickCost } from '../support/people.ts';
+
+const password = 'correct horse battery staple';
+
+interface Try {
+  readonly behaviour?: Partial<Behaviour>;
+  readonly config?: string;
+  readonly environment?: Record<string, string>;
+}
+
+type Console = Awaited<ReturnType<typeof startConsole>>;
+
+async function office({ behaviour = {}, ...rest }: Try = {}) {
+  const opened = await startConsole({ sandbox: { users: 5, emails: 5, behaviour }, ...rest });
+  const clerk = await opened.browser('carla', ['maker']);
+  return { ...opened, clerk };
+}
+
+type Browser = Awaited<ReturnType<Console['browser']>>;
+
+/** The text of a page, without its markup. */
+async function read(response: Response): Promise<string> {
+  const main = (await response.text()).replace(/^.*<main/s, '').replace(/<\/main>.*$/s, '');
+  return main
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll('&quot;', '"')
+    .replaceAll('&amp;', '&')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>')
+    .replaceAll(/\s+/g, ' ');
+}
+
+/** Where the form led to: the page of the batch. */
+async function ledTo(response: Response): Promise<string> {
+  const place = response.headers.get('location');
+  if (response.status !== 303 || place === null) throw new Error(`${response.status}: ${await read(response)}`);
+  return place;
+}
+
+const balance = { action: 'balance', sheet: '', again: '' };
+
+const plan = async ({ upload }: Browser, rows: string, name = 'credit.csv'): Promise<string> =>
+  ledTo(await upload('/batches', balance, name, csv + rows));
+
+/** The page once nothing is being sent any more, as a browser without scripts would ask for it. */
+async function whenEnded({ get }: Browser, place: string): Promise<string> {
+  for (;;) {
+    const text = await read(await get(place));
+    if (!text.includes('It is being sent')) return text;
+    await setTimeout(10);
+  }
+}
+
+async function send(browser: Browser, place: string, typed: string): Promise<string> {
+  await ledTo(await browser.post(`${place}/send`, { typed }));
+  return whenEnded(browser, place);
+}
+
+const usersOf = ({ sandbox }: Pick<Console, 'sandbox'>, count: number): number[] =>
+  Array.from({ length: count }, () => newUser(sandbox, 10));
+
+const balanceOf = ({ sandbox }: Pick<Console, 'sandbox'>, user: number): unknown =>
+  sandbox.control.get('users', user)?.['balance'];
+
+describe('a finance clerk', () => {
+  test('is told which cell is wrong, gets the wrong rows back, corrects them, and sends what the sandbox then has', async () => {
+    const world = await office();
+    const { clerk, sandbox } = world;
+    const [a, b, c] = usersOf(world, 3);
+    const first = await plan(clerk, `${a},add,2.50,x\n${b},add,seven,y\n77777,add,1,z\n`);
+    const text = await read(await clerk.get(first));
+    expect(text).toContain('3 amount "seven" is not an amount; write a plain number, as 1234.56');
+    expect(text).toContain('4 user_id there is no user 77777');
+    const wrong = await (await clerk.get(`${first}/sheets/wrong.csv`)).text();
+    expect(parse(wrong, { bom: true })).toEqual([
+      ['_row', '_problem', 'user_id', 'type', 'amount', 'description'],
+      ['3', expect.stringContaining('"seven" is not an amount') as string, `${b}`, 'add', 'seven', 'y'],
+      ['4', 'user_id: there is no user 77777', '77777', 'add', '1', 'z'],
+    ]);
+    const corrected = wrong.replace('add,seven', 'add,7').replace('77777,add', `${c},add`);
+    const second = await ledTo(await clerk.upload('/batches', balance, 'wrong.csv', corrected));
+    expect(await read(await clerk.get(second))).toContain('To send 2 rows with a net total of 8.00 to http');
+    const refused = await clerk.post(`${second}/send`, { typed: '80' });
+    expect([refused.status, await read(refused)]).toEqual([422, expect.stringContaining('that is not the total')]);
+    expect(made(sandbox)).toBe(0);
+    const sent = await send(clerk, second, '8');
+    expect(sent).toContain('✓ done');
+    expect(sandbox.control.ledger().map(({ body }) => [body['type'], Number(body['amount'])])).toEqual([
+      ['add', 7],
+      ['add', 1],
+    ]);
+    const applied = parse(await (await clerk.get(`${second}/results/applied.csv`)).text(), {
+      bom: true,
+      columns: true,
+    });
+    const tokens = sandbox.control.ledger().map(({ body }) => String(body['description']).split(' ').at(-1));
+    expect((applied as Record<string, string>[]).map((row) => row['_token'])).toEqual(tokens);
+    // What was corrected is out; the row of the first batch that was right goes by itself.
+    expect(await send(clerk, first, '2.5')).toContain('✗ done, not all');
+    expect([a, b, c].map((user) => Number(balanceOf(world, user ?? 0)))).toEqual([12.5, 17, 11]);
+  });
+
+  test('is asked what an amount means that could be two, and the sheet is gone after', async () => {
+    const world = await office();
+    const { clerk, folder } = world;
+    const [a] = usersOf(world, 1);
+    const sheet = `user_id;type;amount;description\n${a};add;7,50;x\n`;
+    const question = await ledTo(await clerk.upload('/batches', balance, 'credit.csv', sheet));
+    expect(await read(await clerk.get(question))).toContain(
+      'The amount of row 2 in credit.csv is "7,50". What is that?',
+    );
+    expect(readdirSync(`${folder}/data/uploads`)).toHaveLength(1);
+    const place = await ledTo(await clerk.post(question, { mark: 'comma' }));
+    expect(await read(await clerk.get(place))).toContain('net total of 7.50');
+    expect(readdirSync(`${folder}/data/uploads`)).toEqual([]);
+    const again = await ledTo(await clerk.upload('/batches', balance, 'credit.csv', sheet));
+    const eve = await world.browser('eve', ['maker']);
+    expect((await eve.get(again)).status).toBe(404);
+    const none = await clerk.post(again, { mark: 'none' });
+    expect(await read(none)).toContain('Write them as plain numbers');
+    expect((await clerk.get(again)).status).toBe(404);
+  });
+
+  test.each([
+    ['credit.ods', 'x', 'In LibreOffice'],
+    ['credit.pdf', 'x', 'its name does not end in .csv, .tsv, .xlsx or .jsonl'],
+    ['credit.xlsx', 'PK no workbook', 'credit.xlsx cannot be read'],
+    ['credit.csv', '', 'credit.csv'],
+  ])('is told why %s is no sheet, by its own name and in words for a browser', async (name, bytes, why) => {
+    const { clerk, folder } = await office();
+    const refused = await clerk.upload('/batches', balance, name, bytes);
+    const text = await read(refused);
+    expect([refused.status, text]).toEqual([422, expect.stringContaining(why)]);
+    expect(text).not.toMatch(/uploads\/|admin-mirror bulk| --[a-z]/);
+    expect(readdirSync(`${folder}/data/uploads`)).toEqual([]);
+  });
+
+  test('cannot send a sheet that is too large', async () => {
+    const { clerk, folder } = await office();
+    const refused = await clerk.upload(
+      '/batches',
+      balance,
+      'credit.csv',
+      new Uint8Array(50 * 1024 * 1024 + 1).fill(10),
+    );
+    expect([refused.status, await read(refused)]).toEqual([422, expect.stringContaining('larger than 50 MB')]);
+    expect(readdirSync(`${folder}/data/uploads`)).toEqual([]);
+  });
+
+  test('is not paid twice by the same sheet, unless somebody says why', async () => {
+    const world = await office();
+    const { clerk, sandbox } = world;
+    const [a] = usersOf(world, 1);
+    const row = `${a},add,5,Bonus\n`;
+    await send(clerk, await plan(clerk, row), '5');
+    const refused = await clerk.upload('/batches', balance, 'credit.csv', csv + row);
+    const text = await read(refused);
+    expect([refused.status, text]).toEqual([422, expect.stringContaining('this file was sent before')]);
+    expect(text).toContain('To send it again on purpose, say why under "More"');
+    const words = { ...balance, again: 'the bonus of April' };
+    const place = await ledTo(await clerk.upload('/batches', words, 'credit.csv', csv + row));
+    expect(await send(clerk, place, '5')).toContain('the bonus of April');
+    expect(made(sandbox)).toBe(2);
+  });
+
+  test('settles a lost response by saying what was seen, goes on, and takes the batch back', async () => {
+    const world = await office({ behaviour: { description_max: 9 } });
+    const { clerk, sandbox } = world;
+    const [a, b, c] = usersOf(world, 3);
+    const place = await plan(clerk, `${a},add,2,x\n${b},add,3,y\n${c},add,4,z\n`);
+    // The mark is cut off where the description is too long, so what was lost cannot be found by it.
+    sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'PUT', path: `/users/${b}/` } });
+    const lost = await send(clerk, place, '9');
+    expect(lost).toContain('Do not send them by other means.');
+    const row = `${place}/rows/3`;
+    expect(await read(await clerk.get(row))).toContain('Say here what you saw and how you know.');
+    sandbox.control.advanceClock(11 * minuteMs);
+    await ledTo(await clerk.post(`${place}/resume`));
+    expect(await whenEnded(clerk, place)).toContain('1 unknown');
+    const empty = await clerk.post(`${row}/resolve`, { outcome: 'applied', reason: ' ' });
+    expect([empty.status, await read(empty)]).toEqual([422, expect.stringContaining('a reason is needed')]);
+    await ledTo(await clerk.post(`${row}/resolve`, { outcome: 'applied', reason: 'seen in the panel' }));
+    expect(await read(await clerk.get(place))).toContain('✓ done');
+    expect(await read(await clerk.get(row))).toContain('a person decided: seen in the panel');
+    expect(made(sandbox)).toBe(3);
+    const manifest = (await (await clerk.get(`${place}/results/manifest.json`)).json()) as Manifest;
+    expect(manifest).toMatchObject({ counts: { applied: 3 }, applied_net: '9.00', sent_by: [{ account: 'carla' }] });
+    for (const { name, sha256, bytes } of manifest.files) {
+      const file = Buffer.from(await (await clerk.get(`${place}/results/${name}`)).arrayBuffer());
+      expect([name, file.length, createHash('sha256').update(file).digest('hex')]).toEqual([name, bytes, sha256]);
+    }
+    const back = await ledTo(await clerk.post(`${place}/undo`));
+    expect(await read(await clerk.get(back))).toContain('net total of -9.00');
+    await send(clerk, back, '-9');
+    expect([a, b, c].map((user) => Number(balanceOf(world, user ?? 0)))).toEqual([10, 10, 10]);
+    const twice = await clerk.post(`${place}/undo`);
+    expect([twice.status, await read(twice)]).toEqual([422, expect.stringContaining('nothing of batch')]);
+  });
+
+  test('can send a row again that was not done, after saying why', async () => {
+    const world = await office();
+    const { clerk, sandbox } = world;
+    const [a, b] = usersOf(world, 2);
+    const place = await plan(clerk, `${a},add,2,x\n${b},add,3,y\n`);
+    sandbox.control.faultNext({ fault: 'lost', match: { method: 'PUT', path: `/users/${b}/` } });
+    await send(clerk, place, '5');
+    sandbox.control.advanceClock(11 * minuteMs);
+    await ledTo(await clerk.post(`${place}/resume`));
+    expect(await whenEnded(clerk, place)).toContain('✗ done, not all');
+    await ledTo(await clerk.post(`${place}/rows/3/resolve`, { outcome: 'resend', reason: 'asked the support' }));
+    await ledTo(await clerk.post(`${place}/resume`));
+    expect(await whenEnded(clerk, place)).toContain('✓ done');
+    expect(made(sandbox)).toBe(2);
+  });
+});
+
+describe('a batch that is being sent', () => {
+  test('is begun once by a double click and by two people, and each is told', async () => {
+    const world = await office();
+    const { clerk, sandbox, browser } = world;
+    const other = await browser('mia', ['maker']);
+    const place = await plan(
+      clerk,
+      usersOf(world, 5)
+        .map((user) => `${user},add,1,x\n`)
+        .join(''),
+    );
+    const clicks = await Promise.all([clerk, clerk, other].map((each) => each.post(`${place}/send`, { typed: '5' })));
+    await whenEnded(clerk, place);
+    const led = clicks.filter(({ status }) => status === 303);
+    const refused = clicks.filter(({ status }) => status !== 303);
+    expect([led.length, refused.length]).toEqual([1, 2]);
+    for (const each of refused) expect(await read(each)).toMatch(/being sent already|was approved before|other hands/);
+    expect(made(sandbox)).toBe(5);
+  });
+
+  test('tells its progress as events until its end, stops when asked, and goes on', async () => {
+    const world = await office({ behaviour: { latency: 20 } });
+    const { clerk, sandbox } = world;
+    const place = await plan(
+      clerk,
+      usersOf(world, 12)
+        .map((user) => `${user},add,1,x\n`)
+        .join(''),
+    );
+    await ledTo(await clerk.post(`${place}/send`, { typed: '12' }));
+    const events = clerk.get(`${place}/events`).then((response) => response.text());
+    await ledTo(await clerk.post(`${place}/stop`));
+    expect(await whenEnded(clerk, place)).toContain('It stopped before its end');
+    expect(await events).toMatch(/^data: \{.*"done":true\}\n\n$/s);
+    expect(made(sandbox)).toBeLessThan(12);
+    await ledTo(await clerk.post(`${place}/resume`));
+    expect(await whenEnded(clerk, place)).toContain('✓ done');
+    expect(made(sandbox)).toBe(12);
+  });
+
+  test('is brought to a safe stop with the console, and the next one says so and goes on', async () => {
+    const world = await office({ behaviour: { latency: 20 } });
+    const { clerk, sandbox, restart } = world;
+    const place = await plan(
+      clerk,
+      usersOf(world, 12)
+        .map((user) => `${user},add,1,x\n`)
+        .join(''),
+    );
+    await ledTo(await clerk.post(`${place}/send`, { typed: '12' }));
+    while (made(sandbox) < 3) await setTimeout(5);
+    await restart();
+    const sent = made(sandbox);
+    expect(sent).toBeLessThan(12);
+    const text = await read(await clerk.get(place));
+    expect(text).toContain('It stopped before its end');
+    expect(text).not.toMatch(/\d unknown/);
+    expect(await read(await clerk.get('/'))).toContain('These batches wait for you');
+    await ledTo(await clerk.post(`${place}/resume`));
+    await whenEnded(clerk, place);
+    expect(made(sandbox)).toBe(12);
+  });
+});
+
+describe('a second pair of eyes', () => {
+  const config = 'bulk:\n  approval:\n    balance:\n      net: 4\n';
+
+  test('approves with a password what somebody else has made, and nobody else sends it before', async () => {
+    const world = await office({ config });
+    const { clerk, sandbox, browser, people } = world;
+    const boss = await browser('bea', ['maker', 'approver']);
+    await people.setPassword('bea', await hashPassword(password, quickCost));
+    const again = await browser('bea', []);
+    const [a] = usersOf(world, 1);
+    const place = await plan(clerk, `${a},add,5,x\n`);
+    expect((await clerk.post(`${place}/send`, { typed: '5' })).status).toBe(422);
+    await ledTo(await clerk.post(`${place}/submit`, { note: 'as agreed' }));
+    expect((await clerk.post(`${place}/approve`, { password })).status).toBe(403);
+    expect(await read(await again.get('/'))).toContain('to be approved');
+    const text = await (await again.get(place)).text();
+    const hash = /name="hash" value="(\w+)"/.exec(text)?.[1] ?? '';
+    const guessed = await again.post(`${place}/approve`, { hash, password: 'wrong' });
+    expect([guessed.status, made(sandbox)]).toEqual([422, 0]);
+    await ledTo(await again.post(`${place}/approve`, { hash, password }));
+    expect(await read(await clerk.get('/batches'))).toContain('approved, to be sent');
+    expect(await send(clerk, place, '5')).toContain('✓ done');
+    const own = await plan(boss, `${a},add,6,x\n`).catch(() => '');
+    expect(own).toBe('');
+    const mine = await plan(again, `${a},add,6,x\n`);
+    await ledTo(await again.post(`${mine}/submit`));
+    const self = await again.post(`${mine}/approve`, { hash, password });
+    expect([self.status, made(sandbox)]).toEqual([422, 1]);
+  });
+
+  test('denies it with a reason, which the one who made it reads', async () => {
+    const world = await office({ config });
+    const { clerk, browser, people } = world;
+    await browser('bea', ['approver']);
+    await people.setPassword('bea', await hashPassword(password, quickCost));
+    const bea = await browser('bea', []);
+    const [a] = usersOf(world, 1);
+    const place = await plan(clerk, `${a},add,5,x\n`);
+    await ledTo(await clerk.post(`${place}/submit`));
+    await ledTo(await bea.post(`${place}/deny`, { reason: 'not this month', password }));
+    expect(await read(await clerk.get(place))).toContain('not this month');
+    expect((await clerk.post(`${place}/send`, { typed: '5' })).status).toBe(422);
+  });
+});
+
+test('a hostile cell, name and file name is text on every page, and in every sheet', async () => {
+  const world = await office();
+  const { clerk, sandbox } = world;
+  const hostile = `<script>alert(1)'"&\u{202e}`;
+  const [a] = usersOf(world, 1);
+  sandbox.control.update('users', a ?? 0, { username: hostile });
+  const row = `${a},add,1,"<img src=x onerror=alert(1)>"\n${a},add,=1+1,"=HYPERLINK(""http://evil"")"\n`;
+  const place = await plan(clerk, row, `${hostile.replaceAll('"', '')}.csv`);
+  for (const [path, escaped] of [
+    [place, '&lt;script&gt;alert(1)'],
+    ['/batches', '&lt;script&gt;alert(1)'],
+    ['/', '&lt;script&gt;alert(1)'],
+    [`${place}/rows/2`, '&lt;img src=x onerror=alert(1)&gt;'],
+  ] as const) {
+    const text = await (await clerk.get(path)).text();
+    expect(text).not.toMatch(/<script>|<img/);
+    expect(text).toContain(escaped);
+  }
+  const wrong = parse(await (await clerk.get(`${place}/sheets/wrong.csv`)).text(), { bom: true });
+  for (const cell of wrong.flat()) expect(cell).not.toMatch(/^[=+@]/);
+});

@@ -7,6 +7,16 @@ export type TextFormat = (typeof textFormats)[number];
 export const exportFormats = [...textFormats, 'parquet', 'xlsx'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
+/** What a browser learns of a file. */
+export const contentTypes: Readonly<Record<ExportFormat, string>> = {
+  csv: 'text/csv; charset=utf-8',
+  tsv: 'text/tab-separated-values; charset=utf-8',
+  json: 'application/json',
+  jsonl: 'application/jsonl',
+  parquet: 'application/vnd.apache.parquet',
+  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+};
+
 export const queryFormats = ['table', ...textFormats] as const;
 export type QueryFormat = (typeof queryFormats)[number];
 

@@ -7,7 +7,6 @@ import { openReadingStore, openSharedReading } from '../store/reading.ts';
 import type { ReadingStore } from '../store/reading-types.ts';
 import { Readers } from './readers.ts';
 import { ReadingProcess } from './reading-process.ts';
-import { Statements } from './statements.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
 
 /** The saved reports: those that come with the program, and the operator's own. Throws a FileError. */
@@ -38,12 +37,4 @@ function startReading(): ReadingProcess {
 export function openReaders(settings: Settings, releases: Releases): Readers {
   const file = settings.store.mirror;
   return releases.add(new Readers(file, openSharedReading(file), startReading));
-}
-
-/** The mirror, for the statements of many people at once; each process ends with its statement. */
-export function openStatements(settings: Settings): Statements {
-  return new Statements(
-    settings.store.mirror,
-    () => new ReadingProcess(moduleBeside('../store/reading', import.meta.url)),
-  );
 }

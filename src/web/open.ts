@@ -1,8 +1,8 @@
 /** The console over the mirror and the journal of the settings, as the command `serve` and every test open it. */
 import { randomBytes } from 'node:crypto';
-import { openReaders, openStatements } from '../data/open.ts';
 import type { Sleep } from '../api/rate.ts';
 import { realSleep } from '../api/transmission.ts';
+import { openReaders } from '../data/open.ts';
 import { openJournal } from '../journal/open.ts';
 import { hasRole } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
@@ -51,7 +51,6 @@ export async function openConsole(
   const uploads = releases.add(await new Uploads(surroundings).open());
   const sendings = releases.add(new Sendings(surroundings, sleep));
   const ports = {
-    statements: openStatements(settings),
     byHand: openByHand(surroundings, commands, releases),
     status: openWholeStatus(settings, clock),
     settings,

@@ -8,7 +8,6 @@ import type { Actor } from '../model/actor.ts';
 import type { Clock } from '../model/time.ts';
 import type { ByHand } from '../worker/by-hand.ts';
 import type { WholeStatus } from '../worker/open.ts';
-import type { Statements } from '../data/statements.ts';
 import type { Journal } from '../journal/port.ts';
 import type { People } from '../people/port.ts';
 import type { Sessions } from '../people/sessions.ts';
@@ -30,8 +29,6 @@ export interface ConsolePorts {
   readonly people: People;
   readonly sessions: Sessions;
   readonly journal: Journal;
-  /** Statements and reports, which may take long. */
-  readonly statements: Statements;
   /** Syncs and comparisons that people start. */
   readonly byHand: ByHand;
   /** The state of everything for the first page, read once for all who ask within a second. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { openStatements } from '../../src/data/open.ts';
+import { openReaders } from '../../src/data/open.ts';
+import { withReleases } from '../../src/model/releases.ts';
 import { startConsole } from '../support/console.ts';
 
 /** The markup with single blanks. */
@@ -141,7 +142,9 @@ describe('a statement', () => {
     const { settings } = await startConsole();
     const run = { signal: new AbortController().signal, timeoutMs: 200 };
     const job = { kind: 'preview', what: { sql: endless }, rows: 10 } as const;
-    await expect(openStatements(settings).chunks(job, run).next()).rejects.toThrow('which is the limit');
+    await withReleases((releases) =>
+      expect(openReaders(settings, releases).chunks(job, run).next()).rejects.toThrow('which is the limit'),
+    );
   });
 
   test('is for analysts, and not for those who only read', async () => {

@@ -1,7 +1,6 @@
 /** The tables and views of the mirror: a list of all, and one of them, filtered, sorted and page by page. */
 import { declaredTypes } from '../../data/column-type.ts';
-import type { ExportFormat } from '../../data/formats.ts';
-import { exportFormats } from '../../data/formats.ts';
+import { contentTypes, type ExportFormat, exportFormats } from '../../data/formats.ts';
 import { type InventoryTable, inventory } from '../../data/inventory.ts';
 import {
   type Browse,
@@ -327,15 +326,6 @@ function valuesTag({ href, browse, relation }: Look, column: string, values: rea
   )}`;
 }
 
-const types: Readonly<Record<ExportFormat, string>> = {
-  csv: 'text/csv; charset=utf-8',
-  tsv: 'text/tab-separated-values; charset=utf-8',
-  json: 'application/json',
-  jsonl: 'application/jsonl',
-  parquet: 'application/vnd.apache.parquet',
-  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-};
-
 /** What the page shows, all pages of it, as a file. */
 export async function downloadData(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { readers, clock } = ports;
@@ -349,7 +339,7 @@ export async function downloadData(visit: Visit, ports: ConsolePorts): Promise<R
   return {
     kind: 'file',
     name: `${relation.name}-${dayOf(clock.now())}.${format}`,
-    type: types[format],
+    type: contentTypes[format],
     chunks: readers.chunks({ kind: 'export', request: { what, form }, isMasked }, { signal: visit.signal }),
   };
 }

@@ -1,6 +1,5 @@
 /** Saved reports and statements of one's own: a form, the rows, a picture, and files of them. The address says everything. */
-import type { ExportFormat } from '../../data/formats.ts';
-import { exportFormats } from '../../data/formats.ts';
+import { contentTypes, type ExportFormat, exportFormats } from '../../data/formats.ts';
 import { inventory, type InventoryTable } from '../../data/inventory.ts';
 import { openReading, openReports } from '../../data/open.ts';
 import type { Preview } from '../../data/preview.ts';
@@ -231,14 +230,14 @@ type What = { readonly sql: string } | ReportRequest;
 /** What the job gives, whole: its parts are bounded by their jobs. */
 async function textOf(
   { query, signal }: Visit,
-  { statements }: ConsolePorts,
+  { readers }: ConsolePorts,
   job: ReadingJob,
   onWarning?: (words: string) => void,
 ): Promise<string> {
   const pieces: Uint8Array[] = [];
   const timeoutMs = secondsIn(query) * secondMs;
   const run = { signal, timeoutMs, ...(onWarning !== undefined && { onWarning }) };
-  for await (const piece of statements.chunks(job, run)) pieces.push(piece);
+  for await (const piece of readers.chunks(job, run)) pieces.push(piece);
   return Buffer.concat(pieces).toString();
 }
 
@@ -261,18 +260,9 @@ async function pictureOf(visit: Visit, ports: ConsolePorts, what: What): Promise
   return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what, to: 'svg' }) };
 }
 
-const types: Readonly<Record<ExportFormat, string>> = {
-  csv: 'text/csv; charset=utf-8',
-  tsv: 'text/tab-separated-values; charset=utf-8',
-  json: 'application/json',
-  jsonl: 'application/jsonl',
-  parquet: 'application/vnd.apache.parquet',
-  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-};
-
 async function downloadOf(
   { query, signal }: Visit,
-  { statements, clock }: ConsolePorts,
+  { readers, clock }: ConsolePorts,
   name: string,
   what: What,
 ): Promise<Reply> {
@@ -282,13 +272,13 @@ async function downloadOf(
     throw new UsageError(`there is no format "${wanted}"`, { advice: `Take one of: ${exportFormats.join(', ')}.` });
   }
   const form = { format, raw: false, compression: null, bom: format === 'csv' };
-  const chunks = statements.chunks({ kind: 'export', request: { what, form } }, { signal, timeoutMs: downloadMs });
+  const chunks = readers.chunks({ kind: 'export', request: { what, form } }, { signal, timeoutMs: downloadMs });
   // Before the response begins: what is wrong with the question is a page and no broken file.
   const first = await chunks.next();
   return {
     kind: 'file',
     name: `${name}-${dayOf(clock.now())}.${format}`,
-    type: types[format],
+    type: contentTypes[format],
     chunks: withFirst(first, chunks),
   };
 }

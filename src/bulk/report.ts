@@ -4,6 +4,7 @@ import type { Head } from '../journal/chain.ts';
 import type { Batch, BatchState, Intent, Journal, JournalProblem, RowChange } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
 import { counted } from '../model/counted.ts';
+import type { Timestamp } from '../model/time.ts';
 import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
 import { type ApprovalReport, approvalOf } from './approval.ts';
@@ -69,14 +70,13 @@ async function totalsOf(
   let [gross, appliedNet, appliedGross, discrepancies] = [zero, zero, zero, 0];
   const [users, appliedUsers] = [new Set<string | null>(), new Set<string | null>()];
   for await (const row of rows) {
-    const planned = changeOf(row) ?? zero;
-    gross = gross.plus(planned.abs());
+    gross = gross.plus(changeOf(row)?.abs() ?? zero);
     users.add(row.subject);
     if (row.discrepancy !== null) discrepancies += 1;
     if (row.state !== 'applied') continue;
-    const seen = row.discrepancy === 'balance' ? changeBetween(row.before, row.after) : null;
-    appliedNet = appliedNet.plus(seen ?? planned);
-    appliedGross = appliedGross.plus((seen ?? planned).abs());
+    const change = outcomeOf(row) ?? zero;
+    appliedNet = appliedNet.plus(change);
+    appliedGross = appliedGross.plus(change.abs());
     appliedUsers.add(row.subject);
   }
   return {
@@ -86,6 +86,42 @@ async function totalsOf(
     applied_gross: moneyText(appliedGross),
     applied_users: appliedUsers.size,
     discrepancies,
+  };
+}
+
+/** By how much the row changed the balance where it was applied, as far as that was seen, and by how much it would else. */
+export function outcomeOf(row: Omit<RowChange, 'subject'>): Big | null {
+  const isOff = row.state === 'applied' && row.discrepancy === 'balance';
+  return (isOff ? changeBetween(row.before, row.after) : null) ?? changeOf(row);
+}
+
+/** Where a batch came from and when, as documents for others say it. */
+export interface BatchFacts {
+  readonly file: { readonly name: string; readonly bytes: number | null; readonly sha256: string | null } | null;
+  readonly server: string;
+  readonly undo_of: string | null;
+  readonly created_at: Timestamp;
+  readonly applied_at: Timestamp | null;
+  readonly finished_at: Timestamp | null;
+}
+
+export function factsOf({
+  file,
+  fileBytes,
+  fileHash,
+  server,
+  undoOf,
+  createdAt,
+  appliedAt,
+  finishedAt,
+}: Batch): BatchFacts {
+  return {
+    file: file === null ? null : { name: file, bytes: fileBytes, sha256: fileHash },
+    server: server.address,
+    undo_of: undoOf,
+    created_at: createdAt,
+    applied_at: appliedAt,
+    finished_at: finishedAt,
   };
 }
 

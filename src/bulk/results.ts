@@ -16,7 +16,7 @@ import { readRegularFile, refuseUnfit } from '../model/read-file.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
-import { type BatchRecord, type BatchReport, recordOf, reportOf } from './report.ts';
+import { type BatchFacts, type BatchRecord, type BatchReport, factsOf, recordOf, reportOf } from './report.ts';
 import { ownCells } from './review.ts';
 import { limits } from './sheet/limits.ts';
 import { type Table, type TableCell, tableFormats, type TableWriter } from '../model/table.ts';
@@ -48,13 +48,7 @@ interface WrittenFile {
   readonly sha256: string;
 }
 
-export interface Manifest extends Omit<BatchReport, 'file'>, BatchRecord {
-  readonly file: { readonly name: string; readonly bytes: number | null; readonly sha256: string | null } | null;
-  readonly server: string;
-  readonly undo_of: string | null;
-  readonly created_at: Timestamp;
-  readonly applied_at: Timestamp | null;
-  readonly finished_at: Timestamp | null;
+export interface Manifest extends Omit<BatchReport, 'file'>, BatchRecord, BatchFacts {
   readonly written_at: Timestamp;
   readonly files: readonly WrittenFile[];
 }
@@ -95,17 +89,10 @@ async function manifestOf(
   batch: Batch,
   files: readonly WrittenFile[],
 ): Promise<Manifest> {
-  const { file, ...report } = await reportOf(journal, batch);
-  const record = await recordOf(journal, batch);
   return {
-    ...report,
-    ...record,
-    file: file === null ? null : { name: file, bytes: batch.fileBytes, sha256: batch.fileHash },
-    server: batch.server.address,
-    undo_of: batch.undoOf,
-    created_at: batch.createdAt,
-    applied_at: batch.appliedAt,
-    finished_at: batch.finishedAt,
+    ...(await reportOf(journal, batch)),
+    ...(await recordOf(journal, batch)),
+    ...factsOf(batch),
     written_at: timestampOf(clock.now()),
     files,
   };

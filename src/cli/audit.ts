@@ -12,6 +12,7 @@ import { UsageError } from '../model/errors.ts';
 import { withReleases } from '../model/releases.ts';
 import { systemClock, timestampOf } from '../model/time.ts';
 import type { Row } from '../store/reading-types.ts';
+import { checkReceiptFile } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './flag-values.ts';
 import { paint, printJson, printLine } from './output.ts';
@@ -26,6 +27,8 @@ interface Flags {
   readonly user?: number;
   readonly verify?: true;
   readonly head?: string;
+  readonly checkReceipt?: string;
+  readonly key?: string;
   readonly format?: QueryFormat;
   readonly pager: boolean;
 }
@@ -55,6 +58,17 @@ export function define(program: Command, context: CliContext): void {
     )
     .option('--head <hash>', 'with --verify: a head noted before, which must be among the steps', toHash)
     .addOption(
+      new Option(
+        '--check-receipt <file>',
+        'check a receipt of `bulk receipt` by its signature, its sums and, where it is at hand, the journal; ends with 6 where ' +
+          'something does not fit',
+      ).conflicts(['since', 'until', 'person', 'batch', 'user', 'format', 'verify']),
+    )
+    .option(
+      '--key <file>',
+      'with --check-receipt: the public key to check it with (default: receipt.pub beside the journal)',
+    )
+    .addOption(
       new Option('--format <format>', 'how steps are printed; --json stands for json (default: table)').choices(
         queryFormats,
       ),
@@ -69,7 +83,8 @@ shows later that no step up to it was removed.
 Examples:
   admin-mirror audit --since 2026-03-01 --until 2026-03-31 --user 42
   admin-mirror audit --since 30d --person anna --format csv > anna.csv
-  admin-mirror audit --verify`,
+  admin-mirror audit --verify
+  admin-mirror audit --check-receipt receipt.html --key receipt.pub`,
     )
     .action(async (flags: Flags) => {
       if (flags.head !== undefined && flags.verify === undefined) {
@@ -77,6 +92,12 @@ Examples:
           advice: 'Say --verify as well.',
         });
       }
+      if (flags.key !== undefined && flags.checkReceipt === undefined) {
+        throw new UsageError('--key says what a receipt is checked with, and none was named', {
+          advice: 'Name it with --check-receipt.',
+        });
+      }
+      if (flags.checkReceipt !== undefined) return checkReceiptFile(context, flags.checkReceipt, flags.key);
       await (flags.verify === true ? verify(context, flags.head) : list(context, flags));
     });
 }

@@ -1,6 +1,7 @@
 /** `bulk`: many changes from a file, planned, approved, sent once and accounted for. */
 import { Argument, type Command, Option } from 'commander';
 import { actionNames, actionOf } from '../bulk/actions.ts';
+import { receiptFormats } from '../bulk/receipt.ts';
 import { tableFormats } from '../model/table.ts';
 import {
   addAgainFlags,
@@ -24,6 +25,7 @@ import {
   type StatusFlags,
 } from './bulk/look.ts';
 import { type MakeFlags, runSelect, runTemplate, type SelectFlags } from './bulk/make.ts';
+import { type ReceiptFlags, runReceipt } from './bulk/receipt.ts';
 import { runPlan, runUndo } from './bulk/plan.ts';
 import { runRehearsal } from './bulk/rehearse.ts';
 import { runApply, runResume, runRun } from './bulk/send.ts';
@@ -165,6 +167,22 @@ function defineLooking(bulk: Command, context: CliContext): void {
     .addOption(new Option('--format <format>', 'of the files').choices(tableFormats).default('csv'))
     .option('--force', 'replace files there that were changed since they were written')
     .action(async (batch: string, flags: ResultsFlags) => runResults(context, batch, flags));
+  bulk
+    .command('receipt')
+    .description(
+      'Write one signed document about a batch: who planned, approved and sent it, what became of every row and what proves it. ' +
+        '`audit --check-receipt` shows later that nothing in it was changed.',
+    )
+    .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
+    .option('-o, --output <file>', 'a new file (default: receipt-<batch> in the working folder)')
+    .addOption(
+      new Option(
+        '--format <format>',
+        'for programs, or a page for people and printers (default: by the name, else json)',
+      ).choices(receiptFormats),
+    )
+    .option('--force', 'replace the file if it is there')
+    .action(async (batch: string, flags: ReceiptFlags) => runReceipt(context, batch, flags));
   bulk
     .command('resolve')
     .description('Say what became of a row that nobody but a person can tell, or send a row once more.')

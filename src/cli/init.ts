@@ -7,7 +7,9 @@ import { type CliContext, flagValues } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
 import { printJson, printLine, printNote, printWarning } from './output.ts';
 import { pasteable } from './pasteable.ts';
-import { UsageError } from '../model/errors.ts';
+import { keyFiles, openSigningKey } from '../journal/signing-key.ts';
+import { OperatorError, UsageError } from '../model/errors.ts';
+import { keyLines } from './bulk/receipt.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { makeFolder } from '../model/folder.ts';
 import { silentLog } from '../model/log.ts';
@@ -126,7 +128,8 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
   }
   await allowReplacing(target, input, flags, questions);
   const settings = await write(context, target, input);
-  if (context.json()) printJson(context, reportOf(target, input, checks, true));
+  const keyId = settings === undefined ? null : signingKeyOf(context, settings);
+  if (context.json()) printJson(context, { ...reportOf(target, input, checks, true), receipt_key: keyId });
   else for (const line of endLines(target, input)) printLine(context, line);
   const wanted = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
   if (!wanted) {
@@ -257,6 +260,20 @@ function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings
     return undefined;
   }
   return { ...settings, api: { ...settings.api, key: key ?? settings.api.key } };
+}
+
+/** The id of the key that receipts are signed with, which is made where there is none; null where it cannot be. */
+function signingKeyOf(context: CliContext, { store }: Settings): string | null {
+  try {
+    const { key, isNew } = openSigningKey(store.journal);
+    if (isNew) for (const line of keyLines(keyFiles(store.journal), key.id)) printNote(context, line);
+    return key.id;
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    // The server is set up all the same, and the first receipt says it again.
+    printWarning(context, `${error.message}. ${error.advice ?? ''}`.trim());
+    return null;
+  }
 }
 
 function reportOf(

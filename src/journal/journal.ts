@@ -160,7 +160,16 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     id,
     by: (other) => journalOf(open, other),
     head: () => headOf(db),
-    verifyChain: (head) => db.transaction().execute((connection) => verifyChain(connection, head)),
+    verifyChain: (head) =>
+      db.isTransaction ? verifyChain(db, head) : db.transaction().execute((each) => verifyChain(each, head)),
+    atOneMoment: async function* (read) {
+      const transaction = await db.startTransaction().execute();
+      try {
+        yield* read(journalOf({ ...open, db: transaction }, null));
+      } finally {
+        await transaction.rollback().execute();
+      }
+    },
     audit: (filter) => auditEntries(db, filter),
     addBatch: (batch, rows) =>
       step(async (connection) => {
@@ -176,14 +185,21 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
       const rows = db.selectFrom('journal_batches').select(batchColumns);
       return (await rows.orderBy('created_at', 'desc').orderBy('batch', 'desc').execute()).map(batchOf);
     },
-    steps: (batch) =>
-      db
-        .selectFrom('journal_steps')
-        .select(['at', 'actor', 'row', 'kind', 'note'])
-        .where('batch', '=', batch)
-        .orderBy('step')
-        .execute()
-        .then((steps) => steps.map((each) => ({ ...each, actor: JSON.parse(each.actor) as Actor }))),
+    steps: async (batch, only) => {
+      let steps = db.selectFrom('journal_steps').select(['step', 'at', 'actor', 'row', 'kind', 'note']);
+      steps = steps.where('batch', '=', batch);
+      // The data of a step is canonical JSON, so that there is one way in which it can stand there.
+      if (only !== undefined) {
+        steps = steps.where((eb) => eb.or([eb('row', 'is', null), eb('data', 'like', '%"evidence":"person"%')]));
+      }
+      const found = await steps.orderBy('step').execute();
+      return found.map((each) => ({ ...each, actor: JSON.parse(each.actor) as Actor }));
+    },
+    rowsAfter: async (batch, step) => {
+      const steps = db.selectFrom('journal_steps').select('row').distinct().where('batch', '=', batch);
+      const rows = await steps.where('step', '>', step).where('row', 'is not', null).execute();
+      return new Set(rows.flatMap(({ row }) => row ?? []));
+    },
     people: (batch) => peopleOf(db, batch),
     hasStep: async ({ step: number, hash }) => {
       const steps = db.selectFrom('journal_steps').select('hash').where('step', '=', number);

@@ -252,7 +252,8 @@ export interface Move {
 }
 
 /** A step as it was recorded. */
-interface JournalStep {
+export interface JournalStep {
+  readonly step: number;
   readonly at: Timestamp;
   readonly actor: Actor;
   readonly row: number | null;
@@ -388,6 +389,11 @@ export interface Journal extends ForgetJournal {
   head(): Promise<Head | undefined>;
   /** Walks the chain, and compares the tables with it, as they are at one moment. @param head that must be in the chain */
   verifyChain(head?: string): Promise<ChainReport>;
+  /**
+   * What is read of the journal as it is at one moment, however long the reading takes. Of a journal that is open for more
+   * than reading, nothing else is done until it ends.
+   */
+  atOneMoment<T>(read: (journal: Journal) => AsyncIterable<T>): AsyncIterable<T>;
   /** Who did what, in the order in which it was done. */
   audit(filter: AuditFilter): AsyncIterable<AuditEntry>;
   /** The plan, whole or not at all. */
@@ -395,7 +401,10 @@ export interface Journal extends ForgetJournal {
   batch(id: string): Promise<Batch | undefined>;
   /** Newest first. */
   batches(): Promise<Batch[]>;
-  steps(batch: string): Promise<JournalStep[]>;
+  /** In their order. @param only those about the whole batch, and those by which a person decided about a row */
+  steps(batch: string, only?: 'decisions'): Promise<JournalStep[]>;
+  /** The rows of the batch that a later step than this one is about. */
+  rowsAfter(batch: string, step: number): Promise<ReadonlySet<number>>;
   /** Who added the batch, who approved it, and who sent rows of it, each once. */
   people(batch: string): Promise<BatchPeople>;
   /** Whether that step is in the chain, with that hash. */

@@ -23,7 +23,8 @@ export function parseMoney(text: string, decimals = 2): { money: Money } | { pro
   return { money: value.toFixed(places) as Money };
 }
 
-const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i;
+// With a larger exponent, a few characters would be gigabytes of digits.
+const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?$/i;
 
 /** 5, 5.5, "5.50" and whole numbers beyond 2^53 as what they say; null for anything that is no plain number. */
 export function decimalOf(value: unknown): Big | null {

@@ -38,7 +38,11 @@ describe('init without a terminal', () => {
     const argv = [...given(), '--key-file', 'secrets/key', '--json'];
     const { code, stdout, stderr } = await invoke(argv, { folder, input: `${sandbox.key}\n` });
     expect(code).toBe(0);
-    const answer = JSON.parse(stdout) as { written: boolean; checks: readonly { name: string; state: string }[] };
+    const answer = JSON.parse(stdout) as {
+      written: boolean;
+      receipt_key: string;
+      checks: readonly { name: string; state: string }[];
+    };
     expect(answer).toMatchObject({ written: true, config: configFile, profile: null, key_file: 'secrets/key' });
     const states = new Map(answer.checks.map(({ name, state }) => [name, state]));
     expect(states.get('key on the server')).toBe('ok');
@@ -50,6 +54,10 @@ describe('init without a terminal', () => {
     expect(changed).toEqual([`  base_url: ${sandbox.url}`, '  key_file: secrets/key']);
     expect(statSync(join(folder, 'secrets/key')).mode & 0o777).toBe(0o600);
     expect(readFileSync(join(folder, 'secrets/key'), 'utf8')).toBe(`${sandbox.key}\n`);
+    // Whoever is to check receipts later has the public key from the beginning.
+    expect(stderr).toMatch(/\nwritten: \S+data\/receipt\.key, [^\n]*\nwritten: \S+data\/receipt\.pub, /);
+    expect(stderr).toContain(`(key ${answer.receipt_key})`);
+    expect(statSync(join(folder, 'data/receipt.key')).mode & 0o777).toBe(0o600);
     expect(stdout + stderr + written).not.toContain(sandbox.key);
     // What was written is what the next command goes by.
     expect((await invoke(['doctor'], { folder })).code).toBe(0);

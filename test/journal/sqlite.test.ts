@@ -45,6 +45,27 @@ describe('a journal of the first version', () => {
   journalContract(() => openedAt(fileOfFirstVersion()));
 });
 
+describe('a journal that is looked at', () => {
+  test('is read as it is at one moment, whatever others do meanwhile', async () => {
+    const { journal, file } = await newJournal();
+    await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
+    const reading = await openJournalForReading(file);
+    onTestFinished(() => reading.close());
+    const head = await reading.head();
+    const seen = reading.atOneMoment(async function* (frozen) {
+      yield await frozen.head();
+      await journal.move({ batch: 'one', row: 3, from: 'planned', to: 'blocked' });
+      yield await frozen.head();
+      yield (await frozen.intent('one', 3))?.state;
+      yield (await frozen.verifyChain()).head;
+      yield [...(await frozen.rowsAfter('one', 0))];
+    });
+    expect(await Array.fromAsync<unknown>(seen)).toEqual([head, head, 'planned', head, []]);
+    expect((await reading.head())?.step).toBe((head?.step ?? 0) + 1);
+    expect(await reading.rowsAfter('one', head?.step ?? 0)).toEqual(new Set([3]));
+  });
+});
+
 const golden = new URL('golden-journal.sql', import.meta.url);
 
 describe('a new journal', () => {

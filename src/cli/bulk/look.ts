@@ -22,7 +22,7 @@ import * as words from './words.ts';
 import { totalLines } from './words.ts';
 
 /** Nothing that is unknown ends with 0, whichever part of `bulk` reports it. */
-function exitOf(context: CliContext, reports: readonly BatchReport[]): void {
+export function exitOf(context: CliContext, reports: readonly Pick<BatchReport, 'counts'>[]): void {
   if (reports.some(({ counts }) => counts.unknown > 0)) context.exit(8);
 }
 
@@ -95,7 +95,8 @@ async function openLines(journal: Journal, { batch }: Batch): Promise<string[]> 
   return lines;
 }
 
-async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
+/** The batch of that name; `last` is the newest. Throws a UsageError where there is none. */
+export async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
   if (journal === undefined) throw new UsageError(`there is no batch ${name}`, { advice: 'Nothing was planned yet.' });
   // Good enough to look at a batch, and too easily another one where something is sent.
   const newest = name === 'last' ? (await journal.batches())[0] : undefined;

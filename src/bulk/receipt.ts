@@ -1,0 +1,259 @@
+/**
+ * A receipt: what became of a batch, who did it and what proves it, in one signed document for whoever has to believe it
+ * later. It is written, and checked, row by row, so that its size does not matter. Section "Receipts" of docs/architecture.md.
+ */
+import { createHash, type Hash } from 'node:crypto';
+import { Big } from 'big.js';
+import { canonical, type Json } from '../journal/chain.ts';
+import type { Batch, Intent, Journal, JournalStep, RowChange } from '../journal/port.ts';
+import type { SigningKey } from '../journal/signing-key.ts';
+import { moneyText } from '../model/money.ts';
+import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Counts, countNameOf, countNames } from './intent.ts';
+import { dataBegins, dataEnds, inPage, pageBegins, pageHead, pageRow, pageRowsEnd, sealLine } from './receipt-page.ts';
+import {
+  type BatchFacts,
+  type BatchRecord,
+  type BatchReport,
+  factsOf,
+  outcomeOf,
+  recordOf,
+  reportOf,
+} from './report.ts';
+
+export const receiptFormats = ['json', 'html'] as const;
+export type ReceiptFormat = (typeof receiptFormats)[number];
+
+/** The changes of balances in the rows of one outcome: those that were made, of the others those that were planned. */
+interface OutcomeSum {
+  readonly rows: number;
+  readonly net: string;
+  readonly gross: string;
+}
+
+export type OutcomeSums = Readonly<Record<(typeof countNames)[number], OutcomeSum>>;
+
+export const receiptKind = 'admin-mirror receipt 1';
+
+/** What a receipt says of the whole batch. The shape is part of the contract with scripts and with receipts of before. */
+export interface ReceiptHead
+  extends
+    Pick<
+      BatchReport,
+      'batch' | 'action' | 'state' | 'rows' | 'counts' | 'net' | 'discrepancies' | 'problems' | 'warnings' | 'approval'
+    >,
+    BatchFacts,
+    BatchRecord {
+  readonly receipt: typeof receiptKind;
+  readonly written_at: Timestamp;
+  /** The id of the journal. */
+  readonly journal: string;
+  /** The id of the key that it is signed with. */
+  readonly key_id: string;
+  /** What was approved. */
+  readonly plan_hash: string;
+  readonly again_reason: string | null;
+  /** Nothing is left to be sent, and no outcome is open. */
+  readonly settled: boolean;
+  readonly outcomes: OutcomeSums;
+  /** In their order: what was done with the whole batch, and what a person decided about a row. */
+  readonly steps: readonly JournalStep[];
+}
+
+/** As far as it is still known of a person who was forgotten. */
+export interface ReceiptRow {
+  readonly row: number;
+  readonly user: number | null;
+  readonly state: Intent['state'];
+  readonly parameters: Intent['parameters'];
+  readonly planned_before: string | null;
+  readonly planned_after: string | null;
+  /** As seen on the server. */
+  readonly before: string | null;
+  readonly after: string | null;
+  readonly claimed_at: Timestamp | null;
+  readonly sent_at: Timestamp | null;
+  readonly http_status: number | null;
+  readonly evidence: Intent['evidence'];
+  readonly record_id: string | null;
+  readonly token: string | null;
+  readonly discrepancy: Intent['discrepancy'];
+  readonly problem: string | null;
+}
+
+export function receiptRow(intent: Intent): ReceiptRow {
+  const { row, user, state, parameters, before, after, evidence, token, discrepancy, problem } = intent;
+  return {
+    row,
+    user,
+    state,
+    parameters,
+    planned_before: intent.plannedBefore,
+    planned_after: intent.plannedAfter,
+    before,
+    after,
+    claimed_at: intent.claimedAt,
+    sent_at: intent.sentAt,
+    http_status: intent.httpStatus,
+    evidence,
+    record_id: intent.recordId,
+    token,
+    discrepancy,
+    problem,
+  };
+}
+
+/** Sums rows up by what became of them. */
+export function outcomeSums(): { add(row: Omit<RowChange, 'subject'>): void; end(counts: Counts): OutcomeSums } {
+  const zero = { net: new Big(0), gross: new Big(0) };
+  const sums = new Map<(typeof countNames)[number], typeof zero>();
+  return {
+    add: (row) => {
+      const change = row.state === 'invalid' ? null : outcomeOf(row);
+      if (change === null) return;
+      const name = countNameOf(row.state);
+      const { net, gross } = sums.get(name) ?? zero;
+      sums.set(name, { net: net.plus(change), gross: gross.plus(change.abs()) });
+    },
+    end: (counts) => {
+      const all: Partial<Record<(typeof countNames)[number], OutcomeSum>> = {};
+      for (const name of countNames) {
+        const { net, gross } = sums.get(name) ?? zero;
+        all[name] = { rows: counts[name], net: moneyText(net), gross: moneyText(gross) };
+      }
+      return all as OutcomeSums;
+    },
+  };
+}
+
+export interface ReceiptOptions {
+  readonly format: ReceiptFormat;
+  readonly key: SigningKey;
+  readonly clock: Clock;
+  /** Called with what the receipt says of the whole batch before its first bytes come. */
+  readonly onHead?: (head: ReceiptHead) => void;
+}
+
+/** The bytes of the receipt of the batch as it is at one moment. The journal does nothing else meanwhile. */
+export function receiptOf(journal: Journal, { batch: name }: Pick<Batch, 'batch'>, options: ReceiptOptions) {
+  return inPieces(
+    journal.atOneMoment(async function* (frozen) {
+      const batch = await frozen.batch(name);
+      if (batch === undefined) throw new Error(`there is no batch ${name} any more`);
+      const head = await headOf(frozen, batch, options);
+      options.onHead?.(head);
+      const rows = (): AsyncGenerator<ReceiptRow> => rowsOf(frozen, name);
+      yield* options.format === 'json' ? documentLines(head, rows(), options.key) : pageTexts(head, rows, options.key);
+    }),
+  );
+}
+
+async function* rowsOf(journal: Journal, batch: string): AsyncGenerator<ReceiptRow> {
+  for await (const intent of journal.intents(batch)) yield receiptRow(intent);
+}
+
+async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOptions): Promise<ReceiptHead> {
+  const { action, state, rows, counts, net, discrepancies, problems, warnings, approval } = await reportOf(
+    journal,
+    batch,
+  );
+  const sums = outcomeSums();
+  for await (const change of journal.changes(batch.batch)) sums.add(change);
+  return {
+    receipt: receiptKind,
+    written_at: timestampOf(clock.now()),
+    journal: journal.id,
+    key_id: key.id,
+    batch: batch.batch,
+    action,
+    plan_hash: batch.hash,
+    again_reason: batch.againReason,
+    state,
+    settled: counts.planned + counts.blocked + counts.unknown === 0,
+    rows,
+    counts,
+    net,
+    outcomes: sums.end(counts),
+    discrepancies,
+    problems,
+    warnings,
+    approval,
+    ...factsOf(batch),
+    ...(await recordOf(journal, batch)),
+    steps: await journal.steps(batch.batch, 'decisions'),
+  };
+}
+
+/** What is signed of a document with this hash; a page says so, so that neither passes for the other. */
+export function signedText(what: 'receipt' | 'page', digest: Hash): string {
+  return canonical({ [what]: digest.digest('hex') });
+}
+
+export const headParts = ['{"receipt":', ',"rows":['] as const;
+
+/** The line that ends a document. */
+export function signatureLine(signature: string): string {
+  return `],"signature":${canonical({ algorithm: 'Ed25519', value: signature })}}`;
+}
+
+/**
+ * Canonical JSON, with a line for the batch, one for each row and one for the signature. Without the line breaks and without
+ * its member `signature` it is what is hashed, and the hash is what is signed.
+ */
+async function* documentLines(
+  head: ReceiptHead,
+  rows: AsyncIterable<ReceiptRow>,
+  key: SigningKey,
+): AsyncGenerator<string> {
+  const digest = createHash('sha256');
+  const line = (text: string): string => {
+    digest.update(text);
+    return `${text}\n`;
+  };
+  yield line(headParts.join(jsonOf(head)));
+  let last: string | undefined;
+  for await (const row of rows) {
+    if (last !== undefined) yield line(`${last},`);
+    last = jsonOf(row);
+  }
+  if (last !== undefined) yield line(last);
+  digest.update(']}');
+  yield `${signatureLine(key.sign(signedText('receipt', digest)))}\n`;
+}
+
+/** The document in a page, behind the same for people; the page has a signature of its own, over all that stands before it. */
+async function* pageTexts(
+  head: ReceiptHead,
+  rows: () => AsyncIterable<ReceiptRow>,
+  key: SigningKey,
+): AsyncGenerator<string> {
+  const digest = createHash('sha256');
+  const hashed = (text: string): string => {
+    digest.update(text);
+    return text;
+  };
+  yield hashed(`${pageBegins}\n${pageHead(head)}`);
+  for await (const row of rows()) yield hashed(pageRow(row));
+  yield hashed(`${pageRowsEnd}\n${dataBegins}\n`);
+  for await (const line of documentLines(head, rows(), key)) yield hashed(inPage(line));
+  yield hashed(`${dataEnds}\n`);
+  yield `${sealLine(key.sign(signedText('page', digest)))}\n`;
+}
+
+export function jsonOf(value: object): string {
+  return canonical(value as { readonly [name: string]: Json });
+}
+
+/** Characters that are written at a time. */
+const pieceLength = 64 * 1024;
+
+async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<Uint8Array> {
+  let piece = '';
+  for await (const text of texts) {
+    piece += text;
+    if (piece.length < pieceLength) continue;
+    yield Buffer.from(piece);
+    piece = '';
+  }
+  yield Buffer.from(piece);
+}

@@ -71,6 +71,7 @@ export interface ExportFlags {
   readonly raw?: boolean;
   readonly bom?: boolean;
   readonly meta?: boolean;
+  readonly mask?: boolean;
   readonly param?: ReadonlyMap<string, string>;
   readonly chart?: string;
 }

@@ -18,6 +18,7 @@ import { drawReport } from './reports.ts';
 import { exportSet, manifestProgram } from '../data/export-set.ts';
 import { exportChunks, type ExportRequest, type ExportRun, type FileForm } from '../data/export.ts';
 import { openReading, openReadingProcess } from '../data/open.ts';
+import { maskedStore } from '../data/personal.ts';
 import { writeToStream } from '../data/stream-output.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
@@ -56,6 +57,7 @@ export function define(program: Command, context: CliContext): void {
       toParameter,
     )
     .option('--chart <file>', 'draw the report as SVG into the file, in the place of its rows')
+    .option('--mask', 'put (masked) in the place of what is about people; numbers, days and states stay')
     .option('--meta', "also the mirror's own columns, whose names begin with _")
     .option(
       '--keep <number>',
@@ -83,6 +85,7 @@ Examples:
     .action(async (what: string | undefined, flags: ExportFlags) => {
       if (flags.all === true) return exportAll(context, what, flags);
       if (flags.chart === undefined) return run(context, what, flags);
+      if (flags.mask === true) throw new UsageError('--mask is for rows, and --chart draws a picture');
       return drawReport(context, what, flags, partOf(flags), flags.chart);
     });
 }
@@ -95,7 +98,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const { signal } = context;
   await withReleases(async (releases) => {
     let rows = 0;
-    const chunks = await openChunks(context.settings(), releases, request, {
+    const chunks = await openChunks(context.settings(), releases, request, flags.mask === true, {
       signal,
       writesAtOnce: target !== undefined,
       onRows: (more) => void (rows += more),
@@ -120,13 +123,15 @@ async function openChunks(
   settings: Settings,
   releases: Releases,
   request: ExportRequest,
+  isMasked: boolean,
   run: ExportRun,
 ): Promise<AsyncGenerator<Uint8Array>> {
   if ('relation' in request.what && isWhole(request.what)) {
-    return exportChunks(openReading(settings, releases), request, run);
+    const store = openReading(settings, releases);
+    return exportChunks(isMasked ? maskedStore(store) : store, request, run);
   }
   const reading = openReadingProcess(releases);
-  return reading.chunks(settings.store.mirror, { kind: 'export', request }, run);
+  return reading.chunks(settings.store.mirror, { kind: 'export', request, isMasked }, run);
 }
 
 function checkStandardOutput(
@@ -170,7 +175,7 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
     const store = openReading(settings, releases);
     const { size } = statSync(settings.store.mirror);
     requireSpace('export every table', target.path, isSmall(form) ? size / 2 : size);
-    return exportSet(store, request, {
+    return exportSet(flags.mask === true ? maskedStore(store) : store, request, {
       signal: context.signal,
       clock: systemClock,
       onRows: () => {},

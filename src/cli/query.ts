@@ -20,6 +20,7 @@ interface QueryFlags {
   readonly explain?: boolean;
   readonly chart?: string | true;
   readonly pager: boolean;
+  readonly mask?: boolean;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -37,6 +38,7 @@ export function define(program: Command, context: CliContext): void {
     .addOption(
       new Option('--chart [file]', 'draw the result: in the terminal, or as SVG into the file').conflicts('explain'),
     )
+    .option('--mask', 'put (masked) in the place of what is about people; numbers, days and states stay')
     .option('--no-pager', 'print long results at once (default on a terminal: through $PAGER, else less)')
     .addHelpText(
       'after',
@@ -61,7 +63,8 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
     const settings = context.settings();
     const { sql, file } = await requestOf(context, argument, flags);
     const run = { signal: context.signal, timeoutMs: flags.timeout };
-    const chunks = reading.chunks(settings.store.mirror, jobOf(context, sql, flags, file), run);
+    const job = { ...jobOf(context, sql, flags, file), isMasked: flags.mask === true };
+    const chunks = reading.chunks(settings.store.mirror, job, run);
     if (file === undefined) {
       await writePaged(context, chunks, flags.pager);
       return;

@@ -64,6 +64,7 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
       template: 'balance.csv',
       sheet: 'review.csv',
       result: 'applied.csv',
+      receipt: 'receipt.html',
       id: String(user),
     },
   };

@@ -15,15 +15,18 @@ import {
   totalWords,
   typeTotals,
 } from '../../bulk/report.ts';
+import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
 import { manifestText, resultChunks, resultFiles } from '../../bulk/results.ts';
 import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import { tableWriter } from '../../data/table-file.ts';
+import { openJournalForReading } from '../../journal/open.ts';
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
+import { openSigningKey } from '../../journal/signing-key.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { LockHeldError, OperatorError, UsageError } from '../../model/errors.ts';
-import { withReleases } from '../../model/releases.ts';
+import { Releases, withReleases } from '../../model/releases.ts';
 import { type TableFormat, tableFormats } from '../../model/table.ts';
 import { durationText, secondMs } from '../../model/time.ts';
 import { authenticate } from '../../people/sign-in.ts';
@@ -458,6 +461,10 @@ function filesTag({ link }: Visit, { batch, state }: BatchReport): Html {
         who, when, counts and fingerprints of the .csv files:
         <a href="${at('manifest.json')}" download>manifest.json</a>
       </li>
+      <li>
+        the signed receipt:
+        ${receiptFormats.map((format) => html`<a href="${link(`/batches/${batch}/receipts/receipt.${format}`)}" download>receipt.${format}</a> `)}
+      </li>
     </ul>`;
 }
 
@@ -688,4 +695,25 @@ export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Re
   const format = formatOf(name, file);
   const chunks = resultChunks(ports.journal, batch, name, writerOf(format, visit));
   return { kind: 'file', name: file, type: types[format], chunks };
+}
+
+/** The receipt, signed with the key beside the journal, which is made where there is none. */
+export async function receiptFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const batch = await batchIn(visit, ports);
+  const { settings, clock } = ports;
+  const format = receiptFormats.find((each) => visit.params['receipt'] === `receipt.${each}`);
+  if (format === undefined) throw notFound('there is no such file');
+  const { key } = openSigningKey(settings.store.journal);
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    const releases = new Releases();
+    try {
+      // One of its own: a journal does nothing else while it is read at one moment.
+      const journal = await openJournalForReading(settings, clock, releases);
+      if (journal !== undefined) yield* receiptOf(journal, batch, { format: format ?? 'json', key, clock });
+    } finally {
+      await releases.close();
+    }
+  }
+  const type = format === 'json' ? 'application/json' : 'text/html; charset=utf-8';
+  return { kind: 'file', name: `receipt-${batch.batch}.${format}`, type, chunks: chunks() };
 }

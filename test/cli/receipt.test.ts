@@ -286,6 +286,20 @@ describe('Who changes a receipt', () => {
     },
   );
 
+  test.each([
+    ['a blank', '"rows":[\n{"after"', '"rows":[\n{ "after"'],
+    ['a member twice, of which programs may read either', '"state":"skipped"', '"state":"applied","state":"skipped"'],
+    ['a number in other words', '"row":2,', '"row":2.0,'],
+  ])('and leaves what it says to most programs is found by %s', async (_, from, to) => {
+    const { json, checkOf } = await forgery();
+    expect(JSON.parse(json.replace(from, to))).toEqual(JSON.parse(json));
+    const { code, problems } = await checkOf(json.replace(from, to));
+    expect([code, problems]).toEqual([
+      6,
+      [expect.stringMatching(/^line \d+: this is not written as a receipt writes it$/)],
+    ]);
+  });
+
   test('and shows another page around the document is found', async () => {
     const { html, checkOf } = await forgery();
     const page = html.replace('<td class="n">15.25</td>', '<td class="n">95.25</td>');

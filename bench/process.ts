@@ -16,7 +16,7 @@ export interface Measured {
 }
 
 /** The largest resident set so far, as the kernel keeps it. */
-function peakOf(pid: number): number {
+export function peakOf(pid: number): number {
   try {
     const line = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
     return Number(line?.[1] ?? 0) / 1024;
@@ -28,7 +28,7 @@ function peakOf(pid: number): number {
 const ticksASecond = 100;
 
 /** The processor time so far, user and system. */
-function cpuOf(pid: number): number {
+export function cpuOf(pid: number): number {
   try {
     // Behind the name in brackets, which may hold anything, stand the other fields.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')

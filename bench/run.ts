@@ -7,6 +7,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benchBulk } from './bulk.ts';
+import { benchConsole } from './console.ts';
 import { benchCsv } from './csv.ts';
 import { benchExportFormats } from './export-formats.ts';
 import { benchFirstSync } from './first-sync.ts';
@@ -36,6 +37,7 @@ try {
     ...(await benchCsv(folder, mirror, pairs)),
     ...(await benchExportFormats(folder, mirror, pairs)),
     ...(await benchSnapshot(folder, users, pairs)),
+    ...(await benchConsole(users)),
     ...(await benchBulk(folder, mirror, users, pairs)),
     ...reports.rows,
     ...start,

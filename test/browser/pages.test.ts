@@ -22,8 +22,11 @@ async function shown(path: string, more: Parameters<typeof open>[1] = {}) {
   const world = await hostileWorld({ isFirst: path.startsWith('/first/') });
   const { cookie, get } = await world.browser('everybody', [...roles]);
   const address = addressOf(path, world.samples);
-  const type = (await get(address)).headers.get('content-type') ?? '';
-  if (!type.startsWith('text/html')) return null;
+  const { status, headers, body } = await get(address);
+  await body?.cancel();
+  // A picture, a file, a stream; or, without a provider, the way to it.
+  const isPage = headers.get('content-type')?.startsWith('text/html') === true;
+  if (!isPage || (status === 404 && path.startsWith('/sign-in/oidc'))) return null;
   const watched = await open(world.url, { cookie, ...more });
   const response = await watched.page.goto(address);
   return { ...watched, ...world, status: response?.status(), address };

@@ -54,6 +54,8 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
   return {
     ...console,
     samples: {
+      relation: 'users',
+      report: 'signups-by-month',
       token: console.first?.path.split('/').at(-1) ?? 'used',
       name: 'mallory',
       run: report.run,

@@ -1,5 +1,9 @@
 // @module-tag full
 import { describe, expect, test } from 'vitest';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { newUser } from '../support/bulk.ts';
+import { invoke } from '../support/invoke.ts';
 import { startConsole } from '../support/console.ts';
 import { newAccount } from '../support/people.ts';
 import { useBrowser } from './browser.ts';
@@ -8,7 +12,7 @@ import { clientSecret, startProvider } from './provider.ts';
 const open = useBrowser();
 
 /** A console that asks a provider, with an account for anna, and a browser that keeps cookies and follows nothing by itself. */
-async function signInWorld(more: Readonly<Record<string, string>> = {}) {
+async function signInWorld(more: Readonly<Record<string, string>> = {}, config?: string) {
   let url = '';
   const provider = await startProvider(() => `${url}/sign-in/oidc/callback`);
   const environment = {
@@ -17,7 +21,7 @@ async function signInWorld(more: Readonly<Record<string, string>> = {}) {
     ADMIN_MIRROR_SERVE_OIDC_CLIENT_SECRET: clientSecret,
     ...more,
   };
-  const console = await startConsole({ environment });
+  const console = await startConsole({ environment, ...(config === undefined ? {} : { config }) });
   url = console.url;
   await console.people.add(newAccount('anna@example.com', { roles: ['reader'] }));
   return { ...console, provider, visitor: visitor(url) };
@@ -31,10 +35,10 @@ function visitor(url: string) {
     jars.set(at.origin, jar);
     return jar;
   };
-  const get = async (address: string): Promise<Response> => {
+  const get = async (address: string, init: RequestInit = {}): Promise<Response> => {
     const at = new URL(address, url);
     const cookie = [...jarOf(at)].map(([name, value]) => `${name}=${value}`).join('; ');
-    const response = await fetch(at, { redirect: 'manual', headers: { cookie } });
+    const response = await fetch(at, { redirect: 'manual', ...init, headers: { cookie, origin: url } });
     for (const line of response.headers.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
       if (value === '' || /expires=Thu, 01 Jan 1970/i.test(line)) jarOf(at).delete(name);
@@ -43,7 +47,9 @@ function visitor(url: string) {
     return response;
   };
   return {
-    get,
+    get: (address: string) => get(address),
+    post: (path: string, form: Record<string, string>) =>
+      get(path, { method: 'POST', body: new URLSearchParams(form) }),
     forget: (origin: string) => jars.delete(origin),
     cookieOf: (name: string) => jarOf(new URL(url)).get(name),
     /** From the button to the provider, and to the address by which it sends the browser back. */
@@ -143,6 +149,33 @@ describe('signing in by OpenID Connect', () => {
       status: 401,
       text: expect.stringContaining('you are signed in as anna@example.com, and confirmed as berta@example.com'),
     });
+  });
+});
+
+describe('an approval', () => {
+  test('of somebody without a password takes the word of the provider, once, and not that of before', async () => {
+    const {
+      visitor: anna,
+      people,
+      sandbox,
+      folder,
+    } = await signInWorld({}, 'bulk:\n  approval:\n    balance:\n      net: 4\n');
+    await people.changeRoles('anna@example.com', { add: ['approver'], remove: [] });
+    const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+    writeFileSync(join(folder, 'credit.csv'), `user_id,type,amount,description\n${newUser(sandbox, 10)},add,5,x\n`);
+    const planned = await invoke(['bulk', 'plan', 'balance', 'credit.csv', '--json'], { folder, environment });
+    const { batch } = JSON.parse(planned.stdout) as { readonly batch: string };
+    expect(await invoke(['bulk', 'submit', batch], { folder, environment })).toMatchObject({ code: 0 });
+    await anna.get(await anna.throughProvider());
+    const place = `/batches/${batch}`;
+    const shown = await (await anna.get(place)).text();
+    const hash = /name="hash" value="(\w+)"/.exec(shown)?.[1] ?? '';
+    expect(shown).toContain('that it is you</a> first');
+    expect((await anna.post(`${place}/approve`, { hash })).status).toBe(422);
+    await anna.get(await anna.throughProvider(`/sign-in/oidc?again=1&next=${place}`));
+    expect(await (await anna.get(place)).text()).toContain('has confirmed that it is you');
+    expect((await anna.post(`${place}/approve`, { hash })).status).toBe(303);
+    expect(await (await anna.get(place)).text()).toContain('approved');
   });
 });
 

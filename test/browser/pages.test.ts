@@ -24,9 +24,9 @@ async function shown(path: string, more: Parameters<typeof open>[1] = {}) {
   const address = addressOf(path, world.samples);
   const { status, headers, body } = await get(address);
   await body?.cancel();
-  // A picture, a file, a stream; or, without a provider, the way to it.
-  const isPage = headers.get('content-type')?.startsWith('text/html') === true;
-  if (!isPage || (status === 404 && path.startsWith('/sign-in/oidc'))) return null;
+  // A picture, a file, a stream, or a refusal to make one of nothing; or what is not there without a provider, and without a file that is being asked about.
+  const isPage = headers.get('content-type')?.startsWith('text/html') === true && status !== 422;
+  if (!isPage || (status === 404 && /^\/sign-in\/oidc|:upload$/.test(path))) return null;
   const watched = await open(world.url, { cookie, ...more });
   const response = await watched.page.goto(address);
   return { ...watched, ...world, status: response?.status(), address };

@@ -59,7 +59,6 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
       token: console.first?.path.split('/').at(-1) ?? 'used',
       name: 'mallory',
       run: report.run,
-      report: 'signups-by-month',
       batch,
       upload: asked.headers.get('location')?.split('/').at(-1) ?? 'none',
       row: '2',

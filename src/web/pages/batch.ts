@@ -29,10 +29,10 @@ import { LockHeldError, OperatorError, UsageError } from '../../model/errors.ts'
 import { Releases, withReleases } from '../../model/releases.ts';
 import { type TableFormat, tableFormats } from '../../model/table.ts';
 import { durationText, secondMs } from '../../model/time.ts';
-import { authenticate } from '../../people/sign-in.ts';
 import { inBrowser } from '../browser-words.ts';
 import { html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
+import { proofTag, provenAccount } from './sign-in-oidc.ts';
 import { actorOf, callerOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { batchState, refusalTag, reportNow, textChunks } from './batches.ts';
 
@@ -130,7 +130,7 @@ async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, report: 
   const waits = approval !== null && approval.missing > 0;
   if (waits && approval.state === 'waiting') {
     return html`<h2>It waits for approval</h2>
-      ${may('approver') ? decisionTag(at, approval.hash) : null}`;
+      ${may('approver') ? decisionTag(visit, ports, batch.batch, approval.hash) : null}`;
   }
   if (left > 0 && waits) {
     return html`<h2>Another person must approve it</h2>
@@ -181,21 +181,20 @@ function submitTag(at: (what: string) => string): Html {
   </form>`;
 }
 
-function decisionTag(at: (what: string) => string, hash: string): Html {
-  const password = html`<label
-    >Your password <input type="password" name="password" required autocomplete="current-password"
-  /></label>`;
+function decisionTag(visit: Visit, ports: ConsolePorts, batch: string, hash: string): Html {
+  const at = (what: string): string => visit.link(`/batches/${batch}/${what}`);
+  const proof = proofTag(visit, ports, `/batches/${batch}`);
   return html`<form method="post" action="${at('approve')}">
       <input type="hidden" name="hash" value="${hash}" />
       <p>Look at every row below first.</p>
-      <p>${password}</p>
+      <p>${proof}</p>
       <button>Approve</button>
     </form>
     <form method="post" action="${at('deny')}">
       <p>
         <label>Why not <input name="reason" required maxlength="500" autocomplete="off" /></label>
       </p>
-      <p>${password}</p>
+      <p>${proof}</p>
       <button class="danger">Deny</button>
     </form>`;
 }
@@ -609,12 +608,10 @@ export function submit(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   );
 }
 
-/** Approving and denying take the password once more: a screen that was left open says nothing of who sits at it. */
+/** Approving and denying take the password, or the word of the provider, once more: a screen that was left open says nothing of who sits at it. */
 function approvePorts(visit: Visit, ports: ConsolePorts) {
-  const { account } = callerOf(visit);
-  const { journal, actor, people } = ports;
-  const own = people.by({ ...actor, account: account.name });
-  return { journal, actor, signIn: () => authenticate(own, account.name, visit.form.get('password') ?? '') };
+  const { journal, actor } = ports;
+  return { journal, actor, signIn: () => provenAccount(visit, ports) };
 }
 
 export function approve(visit: Visit, ports: ConsolePorts): Promise<Reply> {

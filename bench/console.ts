@@ -93,14 +93,14 @@ export async function benchConsole(users: number): Promise<Row[]> {
         cpu.set(path, ((cpuOf(pid) - before) / rounds) * 1_000);
       }
       times.clear();
-      let isSyncing = true;
+      const syncs = { isDone: false };
       const syncing = measureCli(['sync', 'users', '--full', '--quiet'], environment).finally(() => {
-        isSyncing = false;
+        syncs.isDone = true;
       });
       await Promise.all(
         Array.from({ length: readers }, async (_, reader) => {
           // Every page at least once by each, also where the sync has ended before.
-          for (let turn = 0; isSyncing || turn < pages.length; turn += 1) {
+          for (let turn = 0; !syncs.isDone || turn < pages.length; turn += 1) {
             await visit(pages[(reader + turn) % pages.length] ?? '/', reader);
           }
         }),

@@ -3,22 +3,10 @@ import { type Role, roles, seesPeople } from '../model/account.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
 import { dataPage, downloadData, relationPage } from './pages/data.ts';
 
-import {
-  approve,
-  batchEvents,
-  batchPage,
-  deny,
-  goOn,
-  resolve,
-  receiptFile,
-  resultsFile,
-  rowPage,
-  sendPlanned,
-  sheetFile,
-  stopSending,
-  submit,
-  undo,
-} from './pages/batch.ts';
+import { batchEvents, batchPage } from './pages/batch.ts';
+import { rowPage } from './pages/batch-row.ts';
+import { approve, deny, goOn, resolve, sendPlanned, stopSending, submit, undo } from './pages/batch-acts.ts';
+import { receiptFile, resultsFile, sheetFile } from './pages/batch-files.ts';
 import { batchesPage, decideMark, questionPage, templateFile, uploadSheet } from './pages/batches.ts';
 import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';

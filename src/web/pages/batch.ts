@@ -1,12 +1,8 @@
 /** One batch: its plan, who has to do what with it, how its sending goes, and what became of each row. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { actionOf } from '../../bulk/actions.ts';
-import { approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { countNameOf, countNames, type Counts, intentStates, openStates } from '../../bulk/intent.ts';
-import { openBulkPorts } from '../../bulk/open.ts';
-import { planBatch } from '../../bulk/plan.ts';
-import { undoRows } from '../../bulk/read-rows.ts';
 import {
   type BatchRecord,
   type BatchReport,
@@ -15,32 +11,27 @@ import {
   totalWords,
   typeTotals,
 } from '../../bulk/report.ts';
-import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
-import { manifestText, resultChunks, resultFiles } from '../../bulk/results.ts';
-import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
-import { resolveRow } from '../../bulk/settle.ts';
-import { tableWriter } from '../../data/table-file.ts';
-import { openJournalForReading } from '../../journal/open.ts';
+import { receiptFormats } from '../../bulk/receipt.ts';
+import { resultFiles } from '../../bulk/results.ts';
+import { notedRows, parameterWords, reviewRow, type ReviewRow } from '../../bulk/review.ts';
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
-import { openSigningKey } from '../../journal/signing-key.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
-import { LockHeldError, OperatorError, UsageError } from '../../model/errors.ts';
-import { Releases, withReleases } from '../../model/releases.ts';
-import { type TableFormat, tableFormats } from '../../model/table.ts';
+import { LockHeldError, type OperatorError, UsageError } from '../../model/errors.ts';
+import { tableFormats } from '../../model/table.ts';
 import { durationText, secondMs } from '../../model/time.ts';
 import { inBrowser } from '../browser-words.ts';
 import { html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
-import { proofTag, provenAccount } from './sign-in-oidc.ts';
-import { actorOf, callerOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
-import { batchState, refusalTag, reportNow, textChunks } from './batches.ts';
+import { proofTag } from './sign-in-oidc.ts';
+import { notFound, page, type Reply, type Visit } from '../route.ts';
+import { batchState, refusalTag, reportNow } from './batches.ts';
 
 const rowsAPage = 100;
 /** Problems, notes and open rows that are listed one by one; all of them are in the table and in the files. */
 const mostListed = 50;
 
-async function batchIn({ params }: Visit, { journal }: ConsolePorts): Promise<Batch> {
+export async function batchIn({ params }: Visit, { journal }: ConsolePorts): Promise<Batch> {
   const batch = await journal.batch(params['batch'] ?? '');
   if (batch === undefined) throw notFound('there is no such batch');
   return batch;
@@ -65,7 +56,7 @@ export async function batchPage(
   return page(`Batch ${batch.batch}`, body, { status: statusOf(problem), ...(isMoving && { refresh: 3 }) });
 }
 
-function statusOf(problem: OperatorError | null): number {
+export function statusOf(problem: OperatorError | null): number {
   if (problem === null) return 200;
   if (problem instanceof LockHeldError) return 409;
   return problem instanceof UsageError ? 422 : 503;
@@ -386,7 +377,7 @@ async function taken<T>(all: AsyncIterable<T>, most: number): Promise<T[]> {
   return some;
 }
 
-function intentTag(state: IntentState): Html {
+export function intentTag(state: IntentState): Html {
   const kinds = { applied: 'good', planned: 'plain', blocked: 'wait', sending: 'wait', acknowledged: 'wait' } as const;
   const words = { needs_human: 'needs a person', not_applied: 'not applied' } as const;
   const kind = state in kinds ? kinds[state as keyof typeof kinds] : 'bad';
@@ -441,7 +432,7 @@ async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts,
     ${next === undefined ? null : html`<p><a class="button quiet" href="${link(here, { show: show ?? null, after: next })}#rows">Next rows</a></p>`}`;
 }
 
-function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' | 'subject'>): Part {
+export function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' | 'subject'>): Part {
   return user === null
     ? subject?.replace(/^new:/, 'new: ')
     : html`<a href="${link(`/data/users/${user}`)}">${user}</a>`;
@@ -482,235 +473,3 @@ function undoTag({ link, may }: Visit, { batch, action, counts, state }: BatchRe
 
 /** What nobody can take back by a batch. */
 const onceDone: ReadonlySet<string> = new Set(['email', 'notify', 'create', 'delete', 'deletions']);
-
-/** One row, with all that is known of it, and what a person can do about it. */
-export async function rowPage(visit: Visit, ports: ConsolePorts, problem: OperatorError | null = null): Promise<Reply> {
-  const batch = await batchIn(visit, ports);
-  const intent = await ports.journal.intent(batch.batch, Number(visit.params['row']));
-  if (intent === undefined) throw notFound('there is no such row in the batch');
-  const { state, evidence } = intent;
-  const { before, after } = reviewRow(intent);
-  const { link } = visit;
-  const facts: readonly (readonly [string, Part])[] = [
-    ['State', html`${intentTag(state)}${evidence === null ? null : `, by ${evidenceWords[evidence]}`}`],
-    ['User', html`${userTag(visit, intent)} ${intent.plannedUsername} ${intent.plannedEmail}`],
-    ['Before', before],
-    ['After', after],
-    ['Look at', intent.notes.length === 0 ? null : intent.notes.join('; ')],
-    ['What is wrong', intent.problem === null ? null : inBrowser(intent.problem)],
-    ['Mark on the server', intent.token],
-    ['Record on the server', intent.recordId],
-    ['Sent', intent.sentAt === null ? null : timeTag(intent.sentAt)],
-    ['Times sent', intent.attempts === 0 ? null : intent.attempts],
-    ['Body', intent.body === null ? null : html`<code>${intent.body}</code>`],
-    ['Status of the response', intent.httpStatus],
-    ['Response', intent.answer === null ? null : html`<code>${intent.answer}</code>`],
-    ...batch.columns.map((name, at) => [`In the sheet: ${name}`, intent.cells[at] ?? null] as const),
-  ];
-  const body = html`${problem === null ? null : refusalTag(problem)}
-    <p><a href="${link(`/batches/${batch.batch}`)}">Batch ${batch.batch}</a></p>
-    <dl>
-      ${facts.map(([name, value]) =>
-        value === null || value === ''
-          ? null
-          : html`<dt>${name}</dt>
-              <dd>${value}</dd>`,
-      )}
-    </dl>
-    ${await resolveTag(visit, ports, batch, intent)}`;
-  return page(`Row ${intent.row}`, body, { status: statusOf(problem) });
-}
-
-const evidenceWords = {
-  token: 'its mark, found on the server',
-  record: 'a record on the server',
-  balance: 'the balance',
-  answer: 'the word of the server alone',
-  person: 'the word of a person',
-} as const;
-
-async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Batch, intent: Intent): Promise<Html> {
-  const isOpen = (openStates as readonly IntentState[]).includes(intent.state);
-  const isClosed = intent.state === 'rejected' || intent.state === 'not_applied';
-  if (!visit.may('maker') || (!isOpen && !isClosed) || (await journal.lockOwner(batch)) !== undefined) return html``;
-  const resend = html`<button name="outcome" value="resend">It was not done: send it again with “Go on”</button>`;
-  return html`<h2>${isOpen ? 'What you can do' : 'Send it again'}</h2>
-    ${
-      isOpen
-        ? html`<ol>
-            <li>Wait ten minutes, and let “Go on” on the page of the batch look again.</li>
-            <li>
-              If it is still open, look at user ${intent.user} on the server:
-              ${intent.token === null ? 'is the change there?' : html`is the mark <code>${intent.token}</code> there, how often, and does the balance fit?`}
-            </li>
-            <li>Say here what you saw and how you know. It stays on record with your name.</li>
-          </ol>`
-        : null
-    }
-    <form method="post" action="${visit.link(`/batches/${batch}/rows/${intent.row}/resolve`)}">
-      <p>
-        <label>How you know <input name="reason" required maxlength="500" autocomplete="off" /></label>
-      </p>
-      <p>
-        ${
-          isOpen
-            ? html`<button name="outcome" value="applied">It was done</button>
-                <button class="quiet" name="outcome" value="not_applied">It was not done: close the row</button>`
-            : null
-        }
-        ${resend}
-      </p>
-    </form>`;
-}
-
-/** Does it in the name of the caller and shows the batch; with what is wrong where it was refused. */
-async function doing(
-  visit: Visit,
-  ports: ConsolePorts,
-  work: (batch: Batch) => Promise<string | undefined | void>,
-  show: typeof batchPage = batchPage,
-): Promise<Reply> {
-  const batch = await batchIn(visit, ports);
-  try {
-    const to = (await work(batch)) ?? batch.batch;
-    return redirect(visit.link(`/batches/${to}`));
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return show(visit, ports, error);
-  }
-}
-
-function againIn({ form }: Visit): { readonly reason: string | null } {
-  const reason = form.get('again')?.trim() ?? '';
-  return { reason: reason === '' ? null : reason };
-}
-
-export function sendPlanned(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const actor = actorOf(callerOf(visit), ports);
-  return doing(visit, ports, (batch) =>
-    ports.sendings.send(batch, actionOf(batch.action), visit.form.get('typed') ?? '', againIn(visit), actor),
-  );
-}
-
-export function goOn(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const actor = actorOf(callerOf(visit), ports);
-  return doing(visit, ports, (batch) => ports.sendings.resume(batch, actionOf(batch.action), againIn(visit), actor));
-}
-
-export function stopSending(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  return doing(visit, ports, async ({ batch }) => ports.sendings.stop(batch));
-}
-
-export function submit(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const journal = ports.journal.by(actorOf(callerOf(visit), ports));
-  return doing(visit, ports, (batch) =>
-    submitBatch(journal, batch, { note: visit.form.get('note'), again: againIn(visit) }),
-  );
-}
-
-/** Approving and denying take the password, or the word of the provider, once more: a screen that was left open says nothing of who sits at it. */
-function approvePorts(visit: Visit, ports: ConsolePorts) {
-  const { journal, actor } = ports;
-  return { journal, actor, signIn: () => provenAccount(visit, ports) };
-}
-
-export function approve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  return doing(visit, ports, (batch) => approveBatch(approvePorts(visit, ports), batch, visit.form.get('hash') ?? ''));
-}
-
-export function deny(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  return doing(visit, ports, (batch) => denyBatch(approvePorts(visit, ports), batch, visit.form.get('reason') ?? ''));
-}
-
-export function resolve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const journal = ports.journal.by(actorOf(callerOf(visit), ports));
-  const said = visit.form.get('outcome') ?? '';
-  const row = Number(visit.params['row']);
-  return doing(
-    visit,
-    ports,
-    async (batch) => {
-      if (said !== 'applied' && said !== 'not_applied' && said !== 'resend') throw new UsageError('say what happened');
-      const outcome = said === 'applied' ? said : 'not_applied';
-      const reason = visit.form.get('reason') ?? '';
-      await resolveRow(journal, batch, { row, outcome, resend: said === 'resend', reason });
-    },
-    rowPage,
-  );
-}
-
-export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const actor = actorOf(callerOf(visit), ports);
-  return doing(visit, ports, (batch) =>
-    withReleases(async (releases) => {
-      const opened = await openBulkPorts(ports, actor, releases);
-      const action = actionOf(batch.action);
-      const rows = await undoRows(opened.journal, batch, action);
-      const source = { file: null, undoOf: batch.batch, again: { reason: null } };
-      return (await planBatch(opened, action, rows, source)).batch;
-    }),
-  );
-}
-
-/** `wrong.csv`: the format after the name. */
-function formatOf(name: string, file: string): TableFormat {
-  const format = tableFormats.find((each) => file === `${name}.${each}`);
-  if (format === undefined) throw notFound('there is no such file');
-  return format;
-}
-
-const types = {
-  csv: 'text/csv; charset=utf-8',
-  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-} as const satisfies Record<TableFormat, string>;
-
-function writerOf(format: TableFormat, { signal }: Visit) {
-  return tableWriter(format, signal, () => {});
-}
-
-/** The rows that are wrong, or all of them to look through. */
-export async function sheetFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const batch = await batchIn(visit, ports);
-  const file = visit.params['sheet'] ?? '';
-  const name = file.startsWith('wrong.') ? 'wrong' : 'review';
-  const format = formatOf(name, file);
-  const table = name === 'wrong' ? wrongTable(ports.journal, batch) : reviewTable(ports.journal, batch);
-  const chunks = writerOf(format, visit).chunks(table);
-  return { kind: 'file', name: `${name}-${batch.batch}.${format}`, type: types[format], chunks };
-}
-
-/** One of the files of results, as it is now. */
-export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const batch = await batchIn(visit, ports);
-  const file = visit.params['result'] ?? '';
-  if (file === 'manifest.json') {
-    const text = await manifestText(ports, batch, writerOf('csv', visit));
-    return { kind: 'file', name: file, type: 'application/json', chunks: textChunks(text) };
-  }
-  const name = resultFiles.find((each) => file.startsWith(`${each}.`));
-  if (name === undefined) throw notFound('there is no such file');
-  const format = formatOf(name, file);
-  const chunks = resultChunks(ports.journal, batch, name, writerOf(format, visit));
-  return { kind: 'file', name: file, type: types[format], chunks };
-}
-
-/** The receipt, signed with the key beside the journal, which is made where there is none. */
-export async function receiptFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const batch = await batchIn(visit, ports);
-  const { settings, clock } = ports;
-  const format = receiptFormats.find((each) => visit.params['receipt'] === `receipt.${each}`);
-  if (format === undefined) throw notFound('there is no such file');
-  const { key } = openSigningKey(settings.store.journal);
-  async function* chunks(): AsyncGenerator<Uint8Array> {
-    const releases = new Releases();
-    try {
-      // One of its own: a journal does nothing else while it is read at one moment.
-      const journal = await openJournalForReading(settings, clock, releases);
-      if (journal !== undefined) yield* receiptOf(journal, batch, { format: format ?? 'json', key, clock });
-    } finally {
-      await releases.close();
-    }
-  }
-  const type = format === 'json' ? 'application/json' : 'text/html; charset=utf-8';
-  return { kind: 'file', name: `receipt-${batch.batch}.${format}`, type, chunks: chunks() };
-}

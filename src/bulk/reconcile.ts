@@ -3,13 +3,14 @@
  * the users with their transactions or user by user, whichever takes fewer requests; each step is kept in a file beside the
  * journal, so that a run that was stopped goes on. Section "Reconciling" of docs/architecture.md.
  */
-import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { ApiRecord, Page } from '../api/envelope.ts';
 import { Reach, wordsOf } from '../api/narrow.ts';
 import type { Head } from '../journal/chain.ts';
 import type { Journal } from '../journal/port.ts';
 import { counted } from '../model/counted.ts';
 import { explainFileError } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
 import { recordId } from '../model/records.ts';
 import { type Clock, dayMs } from '../model/time.ts';
 import { ownerAlone } from '../store/files/durable-file.ts';
@@ -357,11 +358,14 @@ async function openProgress(
   };
 }
 
+/** A line a page, or a user: more than any shop has. */
+const longestProgress = 2 ** 30;
+
 /** Up to the first line that is not whole. */
 function linesOf(file: string): unknown[] {
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readRegularFile(file, longestProgress).bytes.toString('utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw explainFileError(error, 'read', file) ?? error;

@@ -173,6 +173,7 @@ describe('a snapshot', () => {
       kind: 'view',
       columns: [{ name: 'username', type: '', notNull: false }],
       isStrict: false,
+      key: [],
       rangeColumn: null,
     });
     expect(relations.some(({ name }) => name.startsWith('sqlite_'))).toBe(false);

@@ -8,7 +8,7 @@ import { acceptJournal } from '../../bulk/journal-memory.ts';
 import { reconcile, type Reconciliation } from '../../bulk/reconcile.ts';
 import { header, resultLines } from '../../data/text-lines.ts';
 import { tableText } from '../../data/text-table.ts';
-import { counted, grouped } from '../../model/counted.ts';
+import { counted } from '../../model/counted.ts';
 import { IncompleteError, UsageError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { timestampOf } from '../../model/time.ts';
@@ -161,7 +161,7 @@ function announcement(requests: number, done: number): string {
   const before = done === 0 ? '' : ` (${counted(done, 'user')} were looked at before)`;
   const minutes = Math.ceil(requests / usualPerMinute);
   const time = minutes > 1 ? `; at ${usualPerMinute} a minute, some ${minutes} minutes` : '';
-  return `Reading the transactions of users: about ${grouped(requests)} more ${requests === 1 ? 'request' : 'requests'}${time}${before}`;
+  return `Reading the transactions of users: about ${counted(requests, 'more request')}${time}${before}`;
 }
 
 const isDifference = ({ kind }: Finding): boolean => kind !== 'reversed';

@@ -130,6 +130,8 @@ interface Looked {
   readonly condition: string | undefined;
   /** The order, the row's own key last. */
   readonly order: readonly string[];
+  /** Something of the order is masked: no other page is begun from it. */
+  readonly leadsNowhere: boolean;
 }
 
 /** Throws a UsageError for what the mirror does not know, a value of another type, and a masked column. */
@@ -150,11 +152,18 @@ function lookedAt(snapshot: Snapshot, browse: Browse, isMasked: boolean): Looked
   if (filters.length > browseLimits.filters) throw new UsageError(`there can be ${browseLimits.filters} filters`);
   const conditions = filters.map((filter) => conditionSql(filter, typeOf(relation, filter.column)));
   const key = keyOf(relation);
+  const order = sort === null ? key : [sort.column, ...key.filter((name) => name !== sort.column)];
+  const leadsNowhere = isMasked && order.some((name) => isPersonal(relation.name, name));
+  if (leadsNowhere && browse.from !== null) {
+    // Whoever chose where the page begins would learn of each value whether it is beyond that.
+    throw new UsageError('what the rows are ordered by is masked for your roles, so no page but the first is shown');
+  }
   return {
     relation,
     columns: browse.columns.length > 0 ? browse.columns : usualColumns(relation),
     condition: conditions.length === 0 ? undefined : conditions.join(' AND '),
-    order: sort === null ? key : [sort.column, ...key.filter((name) => name !== sort.column)],
+    order,
+    leadsNowhere,
   };
 }
 
@@ -343,9 +352,9 @@ export function pageOf(snapshot: Snapshot, browse: Browse, isMasked: boolean): B
   const kept = keptRows(found, (row) => keyOfRow(row).join('\0'), looked.relation.kind === 'view');
   const hasMore = found.length > kept.length;
   if (isBackward) kept.reverse();
-  // A masked key leads nowhere.
+  // A single key may be masked, too: a code where a number was expected.
   const cursor = (row: Row | undefined): readonly Cell[] | null =>
-    row === undefined || keyOfRow(row).includes(maskedText) ? null : keyOfRow(row);
+    row === undefined || looked.leadsNowhere || keyOfRow(row).includes(maskedText) ? null : keyOfRow(row);
   const [first, last] = [kept[0], kept.at(-1)];
   const hasBefore = isBackward ? hasMore : browse.from !== null;
   const hasAfter = isBackward ? true : hasMore;

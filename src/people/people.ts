@@ -75,6 +75,10 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
       refuseUnbound(accountOf(changed));
       // Whoever was locked out comes in by the new password.
       if (fields.password !== undefined) await forgetTries(connection, name);
+      // They do not come back when it is enabled again.
+      if (fields.state === 'disabled') {
+        await connection.deleteFrom('people_sessions').where('account', '=', name).execute();
+      }
       return storeChange(connection, changed, kind, data, acting(), clock);
     });
   }

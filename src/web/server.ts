@@ -159,13 +159,14 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
     const token = request.cookies[sessionCookie];
     const found = token === undefined ? null : await ports.sessions.find(token);
     const caller: Caller | null = found;
-    const url = new URL(request.url, 'http://localhost');
+    // Whatever the address begins with: of `//elsewhere` a browser would take a part for a host.
+    const [path = '', ...rest] = request.url.split('?');
     const gone = new AbortController();
     reply.raw.once('close', () => gone.abort());
     return {
-      path: url.pathname,
+      path,
       params: request.params as Readonly<Record<string, string>>,
-      query: url.searchParams,
+      query: new URLSearchParams(rest.join('?')),
       form: request.body instanceof URLSearchParams ? request.body : new URLSearchParams(),
       caller,
       origin: address.behindProxy?.origin ?? `${address.tls === null ? 'http' : 'https'}://${request.headers.host}`,
@@ -198,7 +199,7 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
           reply.setCookie(ticketCookie, made.ticket, { path: '/', httpOnly: true, secure: true, sameSite: 'lax' });
         }
         // The browser asks for the page by GET, so that going back or reloading sends nothing twice.
-        return reply.redirect(made.to, 303);
+        return reply.redirect(headerText(made.to), 303);
       }
       case 'onward': {
         if (made.cookie !== undefined) setSession(reply, made.cookie.token);
@@ -270,6 +271,11 @@ function forbiddenPage(caller: Caller | null): Reply {
   return page('You may not see this', problemTag(why, caller === null ? undefined : advice), {
     status: caller === null ? 401 : 403,
   });
+}
+
+/** An address as a header can hold it: whoever asks may have written anything into it. */
+function headerText(address: string): string {
+  return address.replaceAll(/[^\x21-\x7e]/gu, encodeURIComponent);
 }
 
 function setSession(reply: FastifyReply, token: string | null): void {

@@ -355,6 +355,9 @@ describe('a reader', () => {
       expect((await get(`/data/users?${query}`)).status).toBe(422);
       expect((await get(`/data/users/download?format=csv&${query}`)).status).toBe(422);
     }
+    // So would the page after a value of one's own.
+    const beyond = Buffer.from(JSON.stringify(['m', 0, 0, 0])).toString('base64url');
+    expect((await get(`/data/emails_by_domain?after=${beyond}`)).status).toBe(422);
     expect(await text('/data/users?beside=email')).not.toContain('Common values of email');
     expect((await post('/data/users/5/live')).status).toBe(403);
   });

@@ -42,6 +42,10 @@ describe('signing in', () => {
     );
     const elsewhere = await post('/sign-in', { name: 'anna', password, next: '//evil.example/' });
     expect(elsewhere.headers.get('location')).toBe('/');
+    // A header holds neither of these as they are.
+    const odd = await post('/sign-in', { name: 'anna', password, next: '/data/users?value=中\u0001' });
+    expect(odd.status).toBe(303);
+    expect(odd.headers.get('location')).toBe('/data/users?value=%E4%B8%AD%01');
   });
 });
 
@@ -76,6 +80,11 @@ describe('a session', () => {
       await end();
       expect((await get('/')).status).toBe(303);
     }
+    // Nobody who kept the cookie is signed in again.
+    const { get } = await browser('back', ['reader']);
+    await people.setState('back', 'disabled');
+    await people.setState('back', 'active');
+    expect((await get('/')).status).toBe(303);
     const own = await browser('own', ['reader']);
     await own.post('/sign-out');
     expect((await own.get('/')).status).toBe(303);
@@ -83,6 +92,16 @@ describe('a session', () => {
 });
 
 describe('the console', () => {
+  test('says of an address that begins with two slashes that there is no such page', async () => {
+    const { browser } = await startConsole();
+    const { get } = await browser('anna', ['reader']);
+    for (const path of ['//', '//x:99999/', '//people?a=b?c']) {
+      const response = await get(path);
+      expect(response.status).toBe(404);
+      expect(await response.text()).toContain('there is no such page');
+    }
+  });
+
   test('is not shown under a name that is not its own, so that no page of elsewhere can read it', async () => {
     const { url } = await startConsole();
     // The client of the platform sets the header itself.

@@ -297,6 +297,8 @@ async function* uploadsOf(request: FastifyRequest): AsyncGenerator<Upload> {
       ),
     );
     yield { field: part.fieldname, name: part.filename, bytes: wholeFile(part.file, part.filename), fields };
+    // One that nobody took would keep the next, and the reply, from ever coming.
+    part.file.resume();
   }
 }
 

@@ -97,6 +97,7 @@ export async function startConsole(tried: ConsoleTry = {}) {
         body.append('file', new Blob([bytes]), name);
         return ask(path, {}, { method: 'POST', body });
       },
+      send: (path: string, body: FormData) => ask(path, {}, { method: 'POST', body }),
     };
   }
   return { sandbox, folder, file, settings, people, url, first, browser, clock, close, restart };

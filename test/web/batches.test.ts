@@ -150,6 +150,14 @@ describe('a finance clerk', () => {
     expect(readdirSync(`${folder}/data/uploads`)).toEqual([]);
   });
 
+  test('is told at once of a form whose file nobody asked for', async () => {
+    const { clerk } = await office();
+    const body = new FormData();
+    body.append('other', new Blob([new Uint8Array(1024 * 1024)]), 'credit.csv');
+    const refused = await clerk.send('/batches', body);
+    expect([refused.status, await read(refused)]).toEqual([422, expect.stringContaining('no file in the form')]);
+  });
+
   test('cannot send a sheet that is too large', async () => {
     const { clerk, folder } = await office();
     const refused = await clerk.upload(

@@ -125,15 +125,45 @@ export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): st
   return saltedDigest(salt, `{${members}}`);
 }
 
-/** Changes the record of the batch; gives its seal as it is then. */
+/**
+ * Whether a batch or a row is what the newest step about it left. One that was altered past the program is not sealed anew:
+ * the step that changes it then has no digest, and the chain goes on showing it.
+ * @param first the seal that a row was added with; null of a batch
+ */
+export async function isAsSealed(
+  connection: Kysely<JournalTables>,
+  record: Readonly<Record<string, unknown>> & { readonly batch: string; readonly row?: number; readonly salt: string },
+  first: string | null,
+): Promise<boolean> {
+  const { batch, row = null, salt } = record;
+  const newest = await connection
+    .selectFrom('journal_steps')
+    .select('digest')
+    .where('batch', '=', batch)
+    .where('row', row === null ? 'is' : '=', row)
+    .where('digest', 'is not', null)
+    .orderBy('step', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  const digest = newest?.digest ?? first;
+  return digest === null || digest === sealOf(salt, record);
+}
+
+/** Changes the record of the batch; gives its seal as it is then, or null where it was altered past the program. */
 export async function setBatch(
   connection: Kysely<JournalTables>,
   batch: string,
   fields: UpdateObject<JournalTables, 'journal_batches'>,
-): Promise<string> {
+): Promise<string | null> {
+  const before = await connection
+    .selectFrom('journal_batches')
+    .selectAll()
+    .where('batch', '=', batch)
+    .executeTakeFirstOrThrow();
+  const isSound = await isAsSealed(connection, { ...before }, null);
   const changed = connection.updateTable('journal_batches').set(fields).where('batch', '=', batch).returningAll();
   const row = await changed.executeTakeFirstOrThrow();
-  return sealOf(row.salt, row);
+  return isSound ? sealOf(row.salt, row) : null;
 }
 
 /** The text as every database gives it back. */

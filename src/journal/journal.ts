@@ -31,6 +31,7 @@ import {
   canonical,
   headOf,
   identityOf,
+  isAsSealed,
   newSalt,
   newSalts,
   type NewStep,
@@ -314,6 +315,11 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     takeUp: (batch) =>
       step(async (connection) => {
         const at = now();
+        const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch);
+        const sound = new Set<number>();
+        for (const each of await rows.where('state', 'in', ['sending', 'blocked']).execute()) {
+          if (await isAsSealed(connection, { ...each }, each.digest)) sound.add(each.row);
+        }
         const interrupted = await connection
           .updateTable('journal_intents')
           .set({ state: 'unknown' })
@@ -337,7 +343,10 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
           [
             ...interrupted.map((each) => ({ each, kind: 'unknown', data: { from: 'sending' }, note })),
             ...freed.map((each) => ({ each, kind: 'planned', data: { from: 'blocked' }, note: null })),
-          ].map(({ each, ...step }) => stepOf(at, { ...step, batch, row: each.row, digest: sealOf(each.salt, each) })),
+          ].map(({ each, ...step }) => {
+            const digest = sound.has(each.row) ? sealOf(each.salt, each) : null;
+            return stepOf(at, { ...step, batch, row: each.row, digest });
+          }),
         );
         return { interrupted: interrupted.length, freed: freed.length };
       }),
@@ -366,6 +375,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
           ...claim.columns,
           ...stateColumns('applying', at),
         });
+        if (digest === null) throw altered(`batch ${batch}`);
         const data = { hash: found.hash, rows: Number(claimed.numUpdatedRows), ...claim.data };
         await appendSteps(connection, [
           ...notes.map(({ kind, note }) => stepOf(at, { batch, kind, note })),
@@ -411,6 +421,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         const at = now();
         const { columns, data } = await claimApproved(connection, found, acting());
         const digest = await setBatch(connection, batch, { ...columns, ...stateColumns('done', at), applied_at: at });
+        if (digest === null) throw altered(`request ${batch}`);
         const claimed = { hash: found.hash, rows: found.rows, ...data };
         await appendSteps(connection, [stepOf(at, { batch, kind: 'claimed', data: claimed, digest })]);
       }),
@@ -618,6 +629,10 @@ function batchRow(batch: NewBatch, at: Timestamp) {
 
 /** Gives the row as it is then, and what a step says of that. */
 async function moveRow(connection: Connection, { batch, row, from, to, fields = {} }: Move) {
+  const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch).where('row', '=', row);
+  const before = await rows.executeTakeFirst();
+  const isSound = before === undefined || (await isAsSealed(connection, { ...before }, before.digest));
+  if (!isSound && to === 'sending') throw altered(`row ${row} of batch ${batch}`);
   const moved = await connection
     .updateTable('journal_intents')
     .set((eb) => ({ ...changed(fields), state: to, attempts: eb('attempts', '+', to === 'sending' ? 1 : 0) }))
@@ -627,8 +642,19 @@ async function moveRow(connection: Connection, { batch, row, from, to, fields = 
     .returningAll()
     .executeTakeFirst();
   if (moved === undefined) throw new Error(`row ${row} of batch ${batch} is not ${from}, so it cannot become ${to}`);
-  const said = { batch, row, data: { from, ...plainFields(fields) }, digest: sealOf(moved.salt, moved) };
+  const said = {
+    batch,
+    row,
+    data: { from, ...plainFields(fields) },
+    digest: isSound ? sealOf(moved.salt, moved) : null,
+  };
   return { moved, said };
+}
+
+function altered(what: string): UsageError {
+  return new UsageError(`${what} was altered past this program; nothing was sent`, {
+    advice: '`admin-mirror audit --verify` shows what else was. Find out by whom, then plan it again.',
+  });
 }
 
 /** By the hashes that stand in the steps: cheap enough to be done before each sending. `audit --verify` does more. */

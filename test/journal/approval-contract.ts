@@ -188,6 +188,24 @@ export function approvalContract(open: OpenApprovals): void {
       await approve(journal, 'bert');
       await tamper("UPDATE journal_batches SET approval = NULL WHERE batch = 'one'");
       expect((await journal.verifyChain()).problems).toEqual(['batch one was altered']);
+      await expect(claim(journal)).rejects.toThrow(/batch one was altered past this program/);
+      await journal.setBatchState('one', 'stopped');
+      expect((await journal.verifyChain()).problems).toEqual(['batch one was altered']);
+    });
+
+    test('sends no row that was altered past the program, and no later step hides that', async () => {
+      const { journal, tamper } = await submitted();
+      await approve(journal, 'bert');
+      await claim(journal);
+      expect(await sendRow(journal, 3)).toBe(true);
+      await tamper(`UPDATE journal_intents SET parameters = '{"type":"add","amount":"600.00"}'`);
+      await expect(sendRow(journal)).rejects.toThrow(/row 2 of batch one was altered past this program/);
+      await journal.move({ batch: 'one', row: 3, from: 'sending', to: 'unknown' });
+      await journal.move({ batch: 'one', row: 2, from: 'planned', to: 'blocked' });
+      await journal.takeUp('one');
+      await expect(sendRow(journal)).rejects.toThrow(/row 2 of batch one was altered past this program/);
+      const problems = ['row 2 of batch one was altered', 'row 3 of batch one was altered'];
+      expect((await journal.verifyChain()).problems).toEqual(problems);
     });
   });
 

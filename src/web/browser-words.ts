@@ -17,6 +17,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/say what stands before its decimals with --decimal comma or --decimal point, or write it as/g, 'write it as'],
   [/(Say how you know|Say why): --reason "…"\.?/g, '$1.'],
   [/Add --resend to send it again\./g, 'It can be sent again.'],
+  [/Raise --timeout/g, 'Choose a longer time'],
   [/Leave --(?:sheet|resend) out\./g, 'Leave that out.'],
   [/with --sheet|--sheet names/g, 'under "More" beside the sheet'],
 ];

@@ -14,6 +14,7 @@ import { explainFileError } from '../model/file-error.ts';
 import { isLoopback } from '../model/loopback.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
+import { keepRoom } from '../worker/health-server.ts';
 import { loadAssets } from './assets.ts';
 import { html, problemTag } from './html.ts';
 import { documentOf } from './layout.ts';
@@ -80,7 +81,7 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts): P
     exposeHeadRoutes: true,
     ...(address.tls === null ? {} : { https: pemOf(address.tls) }),
   } as object) as FastifyInstance;
-  app.server.maxConnections = limits.connections;
+  keepRoom(app.server, limits.connections);
   app.server.headersTimeout = limits.headersMs;
   const routes = address.isReadOnly ? allRoutes.filter(({ changes }) => changes !== true) : allRoutes;
   const serve = server(address, ports, routes);

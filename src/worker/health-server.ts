@@ -52,7 +52,7 @@ export async function openHealthServer(
   server.requestTimeout = 5 * secondMs;
   server.headersTimeout = 5 * secondMs;
   server.keepAliveTimeout = 5 * secondMs;
-  keepRoom(server);
+  keepRoom(server, mostConnections);
   await listen(server, host, port);
   const { port: bound } = server.address() as AddressInfo;
   return {
@@ -68,13 +68,13 @@ export async function openHealthServer(
 const mostConnections = 64;
 
 /** Ends the oldest connection where there are too many: to refuse the newest would let slow ones shut everybody out. */
-function keepRoom(server: Server): void {
+export function keepRoom(server: Pick<Server, 'on'>, most: number): void {
   const open = new Set<Socket>();
   server.on('connection', (socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
     const [oldest] = open;
-    if (open.size > mostConnections) oldest?.destroy();
+    if (open.size > most) oldest?.destroy();
   });
 }
 

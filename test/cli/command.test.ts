@@ -62,7 +62,7 @@ describe('config', () => {
     expect(stdout).toMatch(/^api\.key +\*\*\*\*abcd +\.env ADMIN_MIRROR_API_KEY$/m);
     expect(stdout).toMatch(/^store\.mirror +x\.db +flag --db$/m);
     expect(stdout).toMatch(/^sync\.brake +auto +default$/m);
-    expect(stdout).not.toContain('secret');
+    expect(stdout).not.toContain('secret-key');
   });
 
   test('--json is one document', async () => {

@@ -110,7 +110,7 @@ describe('the limits', () => {
     expect(statuses).toEqual([...Array.from({ length: limits.signInsPerMinute }, () => 413), 429]);
   });
 
-  test('keep the number of connections', async () => {
+  test('keep room for whoever comes, however many connections say nothing', async () => {
     const { url } = await startConsole();
     const sockets = Array.from({ length: limits.connections + 1 }, () =>
       connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}),
@@ -119,7 +119,7 @@ describe('the limits', () => {
       for (const socket of sockets) socket.destroy();
     });
     await Promise.race(sockets.map((socket) => once(socket, 'close')));
-    expect(sockets.filter(({ destroyed }) => destroyed).length).toBeGreaterThan(0);
+    expect((await fetch(`${url}/sign-in`)).status).toBe(200);
   });
 });
 

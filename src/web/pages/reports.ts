@@ -11,6 +11,7 @@ import { OperatorError, UsageError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { harmless } from '../../model/terminal-text.ts';
 import { dayOf, minuteMs, secondMs } from '../../model/time.ts';
+import { inBrowser } from '../browser-words.ts';
 import { html, type Html, nothing, problemTag, tableTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { notFound, page, redirect, type Reply, type Visit } from '../route.ts';
@@ -108,7 +109,8 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
 /** What is wrong with the question, beside the form in which it can be put right. */
 function failedOf(error: unknown): { readonly shown: Html; readonly status: number } {
   if (!(error instanceof OperatorError)) throw error;
-  return { shown: problemTag(error.message, error.advice), status: error instanceof UsageError ? 422 : 503 };
+  const advice = error.advice === undefined ? undefined : inBrowser(error.advice);
+  return { shown: problemTag(error.message, advice), status: error instanceof UsageError ? 422 : 503 };
 }
 
 function parameterTag({ name, type, default: standing, meaning }: ReportParameter, value: string): Html {

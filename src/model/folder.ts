@@ -1,11 +1,24 @@
 /** Folders of ours: for their owner alone, whatever the umask. Nothing else in the program makes a folder. */
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 
 const ownerAlone = 0o700;
 
-/** Makes the folder and those that lead to it; one that is there stays as it is. */
+/**
+ * Makes the folder and those that lead to it; one that is there stays as it is. One by one: where nothing can be made, as in
+ * /proc, Node never comes back from making all of them at once.
+ */
 export function makeFolder(path: string): void {
-  mkdirSync(path, { recursive: true, mode: ownerAlone });
+  try {
+    makeNewFolder(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
+    const parent = dirname(path);
+    if (code !== 'ENOENT' || existsSync(parent)) throw error;
+    makeFolder(parent);
+    makeNewFolder(path);
+  }
 }
 
 /** Makes the folder, and throws where something has that name: what others have prepared is never used. */

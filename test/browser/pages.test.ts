@@ -25,7 +25,8 @@ async function shown(path: string, more: Parameters<typeof open>[1] = {}) {
   const { status, headers, body } = await get(address);
   await body?.cancel();
   // A picture, a file, a stream, or a refusal to make one of nothing; or what is not there without a provider, and without a file that is being asked about.
-  const isPage = headers.get('content-type')?.startsWith('text/html') === true && status !== 422;
+  const isFile = headers.has('content-disposition');
+  const isPage = !isFile && headers.get('content-type')?.startsWith('text/html') === true && status !== 422;
   if (!isPage || (status === 404 && /^\/sign-in\/oidc|:upload$/.test(path))) return null;
   const watched = await open(world.url, { cookie, ...more });
   const response = await watched.page.goto(address);

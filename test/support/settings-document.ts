@@ -40,7 +40,7 @@ export function settingsDocument(): string {
 const approval = `
 ## Approval
 
-\`bulk.approval\` says what needs a second person. It stands in the config file alone: no flag and no variable changes it.
+\`bulk.approval\` says what needs a second person. It stands in the config file alone. Somebody who runs commands can name another config file; \`audit\` then shows who brought the policy that changed.
 Under it stands one block for each action (${approvalSubjects.map((name) => code(name)).join(', ')}; \`deletions\` are rows that
 the brake of a sync holds back). An action without a block needs no approval. With a block, approval is needed where one
 of its thresholds is exceeded, and always where it names none.

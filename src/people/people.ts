@@ -192,13 +192,35 @@ async function storeChange(
   // A new salt each time, so that two seals do not tell whether the account is as it was.
   const by = { changed_at: timestampOf(clock.now()), changed_by: canonical({ ...actor }), salt: newSalt() };
   const changed = { ...row, ...by };
+  const isSound = await isAsSealed(connection, row.name);
   await connection.updateTable('people_accounts').set(changed).where('name', '=', row.name).execute();
-  await addStep(connection, changed, kind, data, actor);
+  await addStep(connection, changed, kind, data, actor, isSound);
   return accountOf(changed);
 }
 
-async function addStep(connection: Connection, row: AccountRow, kind: string, data: Data, actor: Actor): Promise<void> {
-  const digest = sealOf(row.salt, { ...row });
+/** Whether the account is what its newest step left; one that was altered past the program is not sealed anew. */
+async function isAsSealed(connection: Connection, name: string): Promise<boolean> {
+  const row = await rowOf(connection, name);
+  const steps = await connection
+    .selectFrom('journal_steps')
+    .select(['data', 'digest'])
+    .where('kind', 'like', 'account-%')
+    .where('digest', 'is not', null)
+    .orderBy('step', 'desc')
+    .execute();
+  const newest = steps.find((each) => (JSON.parse(each.data) as { readonly account?: unknown }).account === name);
+  return row !== undefined && newest?.digest === sealOf(row.salt, { ...row });
+}
+
+async function addStep(
+  connection: Connection,
+  row: AccountRow,
+  kind: string,
+  data: Data,
+  actor: Actor,
+  isSound = true,
+): Promise<void> {
+  const digest = isSound ? sealOf(row.salt, { ...row }) : null;
   const step = { actor, batch: null, row: null, kind, data: { account: row.name, ...data }, note: null, digest };
   await appendStep(connection, { at: row.changed_at, ...step });
 }

@@ -35,4 +35,15 @@ describe('accounts in the SQLite file of the journal', () => {
     expect(status).toBe('broken');
     expect(problems.join('\n')).toContain(problem);
   });
+
+  test('the check of the chain finds a role that was written in although the account was changed rightly since', async () => {
+    const { people, file } = await newPeople();
+    await people.add(newAccount('anna', { password: 'hash' }));
+    const database = new SqliteDatabase(file);
+    database.exec(`UPDATE people_accounts SET roles = '["admin"]'`);
+    database.close();
+    await people.setPassword('anna', 'another hash');
+    const { journal } = await newJournal(undefined, file);
+    expect((await journal.verifyChain()).problems.join('\n')).toContain('account anna was altered');
+  });
 });

@@ -125,28 +125,46 @@ export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): st
   return saltedDigest(salt, `{${members}}`);
 }
 
+/** What a step can be about: a batch, one row of it, a write by hand, an account. */
+type Subject =
+  | { readonly batch: string; readonly row: number | null }
+  | { readonly write: number }
+  | { readonly account: string };
+
+/** The seal in the newest step about it that has one; undefined where none has. */
+async function newestSeal(connection: Kysely<JournalTables>, subject: Subject): Promise<string | undefined> {
+  const sealed = connection
+    .selectFrom('journal_steps')
+    .select(['data', 'digest'])
+    .where('digest', 'is not', null)
+    .orderBy('step', 'desc');
+  if ('batch' in subject) {
+    const { batch, row } = subject;
+    const own = sealed.where('batch', '=', batch).where('row', row === null ? 'is' : '=', row);
+    return (await own.limit(1).executeTakeFirst())?.digest ?? undefined;
+  }
+  // The data of a step is canonical JSON. What is like it is looked at exactly: a number may begin with another.
+  const [[name, value] = []] = Object.entries(subject);
+  const alike = sealed
+    .where('batch', 'is', null)
+    .where('data', 'like', `%${JSON.stringify(name)}:${JSON.stringify(value)}%`);
+  const steps = await alike.execute();
+  const own = steps.find(({ data }) => (JSON.parse(data) as Readonly<Record<string, unknown>>)[name ?? ''] === value);
+  return own?.digest ?? undefined;
+}
+
 /**
- * Whether a batch or a row is what the newest step about it left. One that was altered past the program is not sealed anew:
- * the step that changes it then has no digest, and the chain goes on showing it.
- * @param first the seal that a row was added with; null of a batch
+ * Whether a record is what the newest step about it left. One that was altered past the program is not sealed anew: the step
+ * that changes it then has no digest, and the chain goes on showing it.
+ * @param first the seal that a row was added with; null of what has none but in its steps
  */
 export async function isAsSealed(
   connection: Kysely<JournalTables>,
-  record: Readonly<Record<string, unknown>> & { readonly batch: string; readonly row?: number; readonly salt: string },
-  first: string | null,
+  subject: Subject,
+  record: Readonly<Record<string, unknown>> & { readonly salt: string },
+  first: string | null = null,
 ): Promise<boolean> {
-  const { batch, row = null, salt } = record;
-  const newest = await connection
-    .selectFrom('journal_steps')
-    .select('digest')
-    .where('batch', '=', batch)
-    .where('row', row === null ? 'is' : '=', row)
-    .where('digest', 'is not', null)
-    .orderBy('step', 'desc')
-    .limit(1)
-    .executeTakeFirst();
-  const digest = newest?.digest ?? first;
-  return digest === null || digest === sealOf(salt, record);
+  return ((await newestSeal(connection, subject)) ?? first) === sealOf(record.salt, record);
 }
 
 /** Changes the record of the batch; gives its seal as it is then, or null where it was altered past the program. */
@@ -160,7 +178,7 @@ export async function setBatch(
     .selectAll()
     .where('batch', '=', batch)
     .executeTakeFirstOrThrow();
-  const isSound = await isAsSealed(connection, { ...before }, null);
+  const isSound = await isAsSealed(connection, { batch, row: null }, { ...before });
   const changed = connection.updateTable('journal_batches').set(fields).where('batch', '=', batch).returningAll();
   const row = await changed.executeTakeFirstOrThrow();
   return isSound ? sealOf(row.salt, row) : null;

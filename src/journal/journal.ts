@@ -318,7 +318,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch);
         const sound = new Set<number>();
         for (const each of await rows.where('state', 'in', ['sending', 'blocked']).execute()) {
-          if (await isAsSealed(connection, { ...each }, each.digest)) sound.add(each.row);
+          if (await isAsSealed(connection, each, { ...each }, each.digest)) sound.add(each.row);
         }
         const interrupted = await connection
           .updateTable('journal_intents')
@@ -447,6 +447,9 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     endWrite: (write, { state, httpStatus, answer, problem }) =>
       step(async (connection) => {
         const at = now();
+        const writes = connection.selectFrom('journal_writes').selectAll().where('write', '=', write);
+        const before = await writes.executeTakeFirstOrThrow();
+        const isSound = await isAsSealed(connection, { write }, { ...before });
         const row = await connection
           .updateTable('journal_writes')
           .set({ state, ended_at: at, http_status: httpStatus, answer: cutText(answer), problem })
@@ -454,7 +457,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
           .returningAll()
           .executeTakeFirstOrThrow();
         const data = { write, state, http_status: httpStatus };
-        const digest = sealOf(row.salt, row);
+        const digest = isSound ? sealOf(row.salt, row) : null;
         await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write_ended', data, digest })]);
       }),
     rowsOfUser: async (user, limit) => {
@@ -530,10 +533,11 @@ async function storeBatch(
   };
   const sealed = await insertIntents(connection, backend, batch, rows, onRow);
   const approval = newApproval(rules, batch, totals);
-  const digest =
-    approval === null
-      ? sealOf(row.salt, row)
-      : await setBatch(connection, batch.batch, { approval: JSON.stringify(approval) });
+  const whole = approval === null ? row : { ...row, approval: JSON.stringify(approval) };
+  if (whole !== row) {
+    await connection.updateTable('journal_batches').set(whole).where('batch', '=', batch.batch).execute();
+  }
+  const digest = sealOf(row.salt, whole);
   const { action, hash, net, undoOf } = batch;
   const data = { action, hash, net, undo_of: undoOf, ...sealed };
   const steps = [stepOf(at, { batch: batch.batch, kind: 'added', data, digest })];
@@ -631,7 +635,7 @@ function batchRow(batch: NewBatch, at: Timestamp) {
 async function moveRow(connection: Connection, { batch, row, from, to, fields = {} }: Move) {
   const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch).where('row', '=', row);
   const before = await rows.executeTakeFirst();
-  const isSound = before === undefined || (await isAsSealed(connection, { ...before }, before.digest));
+  const isSound = before === undefined || (await isAsSealed(connection, before, { ...before }, before.digest));
   if (!isSound && to === 'sending') throw altered(`row ${row} of batch ${batch}`);
   const moved = await connection
     .updateTable('journal_intents')

@@ -3,7 +3,7 @@
  * in the journal's transactions, so they are in its database. Section "People" of docs/architecture.md.
  */
 import { Kysely } from 'kysely';
-import { appendStep, canonical, identityOf, type Json, newSalt, sealOf } from '../journal/chain.ts';
+import { appendStep, canonical, identityOf, isAsSealed, type Json, newSalt, sealOf } from '../journal/chain.ts';
 import { type JournalBackend, transactionsOf } from '../journal/journal.ts';
 import { accountOf, type JournalTables } from '../journal/tables.ts';
 import { type Account, hasRole, type Role, roles as allRoles } from '../model/account.ts';
@@ -192,24 +192,11 @@ async function storeChange(
   // A new salt each time, so that two seals do not tell whether the account is as it was.
   const by = { changed_at: timestampOf(clock.now()), changed_by: canonical({ ...actor }), salt: newSalt() };
   const changed = { ...row, ...by };
-  const isSound = await isAsSealed(connection, row.name);
+  const before = await rowOf(connection, row.name);
+  const isSound = before !== undefined && (await isAsSealed(connection, { account: row.name }, { ...before }));
   await connection.updateTable('people_accounts').set(changed).where('name', '=', row.name).execute();
   await addStep(connection, changed, kind, data, actor, isSound);
   return accountOf(changed);
-}
-
-/** Whether the account is what its newest step left; one that was altered past the program is not sealed anew. */
-async function isAsSealed(connection: Connection, name: string): Promise<boolean> {
-  const row = await rowOf(connection, name);
-  const steps = await connection
-    .selectFrom('journal_steps')
-    .select(['data', 'digest'])
-    .where('kind', 'like', 'account-%')
-    .where('digest', 'is not', null)
-    .orderBy('step', 'desc')
-    .execute();
-  const newest = steps.find((each) => (JSON.parse(each.data) as { readonly account?: unknown }).account === name);
-  return row !== undefined && newest?.digest === sealOf(row.salt, { ...row });
 }
 
 async function addStep(

@@ -207,6 +207,15 @@ export function approvalContract(open: OpenApprovals): void {
       const problems = ['row 2 of batch one was altered', 'row 3 of batch one was altered'];
       expect((await journal.verifyChain()).problems).toEqual(problems);
     });
+
+    test('does not hide a write by hand that was altered past the program before its end', async () => {
+      const { journal, tamper } = await submitted();
+      const body = '{"first_name":"Zoe"}';
+      const write = await journal.beginWrite({ operation: 'users.update', user: 7, body, fingerprint: null });
+      await tamper(`UPDATE journal_writes SET body = '{"first_name":"Eve"}'`);
+      await journal.endWrite(write, { state: 'done', httpStatus: 200, answer: '{}', problem: null });
+      expect((await journal.verifyChain()).problems).toEqual([`write ${write} by hand was altered`]);
+    });
   });
 
   describe('the identical plan, planned again', () => {

@@ -49,7 +49,7 @@ export interface Again {
   readonly reason: string | null;
 }
 
-export interface SubmitWords {
+interface SubmitWords {
   readonly note: string | null;
   readonly again: Again;
 }
@@ -68,7 +68,7 @@ export async function submitBatch(
   await journal.submit(batch, { note: words === '' ? null : words, again: again.reason });
 }
 
-export interface ApprovePorts {
+interface ApprovePorts {
   readonly journal: Pick<Journal, 'approval' | 'by'>;
   /** The account of the system that it is done under. */
   readonly actor: Actor;

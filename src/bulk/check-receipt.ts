@@ -26,7 +26,7 @@ import {
   signedText,
 } from './receipt.ts';
 
-export interface ReceiptCheck {
+interface ReceiptCheck {
   readonly status: 'genuine' | 'refused';
   readonly format: ReceiptFormat;
   /** What it says of the batch, to be believed where it is genuine; null where that cannot be read. */

@@ -39,7 +39,7 @@ export const rowName = (batch: string, row: number): string => `${batch} ${row}`
  * `unsettled`: the journal does not know its outcome. `unknown`: a token that the journal does not know. `not_shown`: the
  * server shows no transactions of the user. `reversed` is no difference: what was paid went back later.
  */
-export type FindingKind =
+type FindingKind =
   | 'missing'
   | 'repeated'
   | 'amount'

@@ -31,7 +31,7 @@ interface OutcomeSum {
   readonly gross: string;
 }
 
-export type OutcomeSums = Readonly<Record<(typeof countNames)[number], OutcomeSum>>;
+type OutcomeSums = Readonly<Record<(typeof countNames)[number], OutcomeSum>>;
 
 export const receiptKind = 'admin-mirror receipt 1';
 
@@ -126,7 +126,7 @@ export function outcomeSums(): { add(row: Omit<RowChange, 'subject'>): void; end
   };
 }
 
-export interface ReceiptOptions {
+interface ReceiptOptions {
   readonly format: ReceiptFormat;
   readonly key: SigningKey;
   readonly clock: Clock;

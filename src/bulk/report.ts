@@ -147,7 +147,7 @@ export async function recordOf(journal: Pick<Journal, 'people' | 'head'>, { batc
 }
 
 /** What a person types to approve money: where some is added and some taken, the net alone says little. */
-export function typedTotal({ net, gross, users }: Pick<BatchReport, 'net' | 'gross' | 'users'>): string {
+function typedTotal({ net, gross, users }: Pick<BatchReport, 'net' | 'gross' | 'users'>): string {
   return new Big(net).abs().eq(gross) ? net : `${net} / ${gross} / ${users}`;
 }
 

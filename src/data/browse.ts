@@ -318,7 +318,7 @@ function isSmall(snapshot: Snapshot, { name, kind }: Relation): boolean {
 const ranged: ReadonlySet<Operator> = new Set(['is', 'begins', ...(Object.keys(signs) as Operator[])]);
 
 /** Whether the page costs a few milliseconds however many rows there are: an index leads to each of its rows, in order. */
-export function isQuick(snapshot: Snapshot, browse: Browse, isMasked: boolean): boolean {
+function isQuick(snapshot: Snapshot, browse: Browse, isMasked: boolean): boolean {
   const looked = lookedAt(snapshot, browse, isMasked);
   const { relation } = looked;
   if (isSmall(snapshot, relation)) return true;

@@ -12,7 +12,7 @@ import type { ReadingJob } from './reading-job.ts';
 import type { ReadingProcess, ReadingRun } from './reading-process.ts';
 import { Statements } from './statements.ts';
 
-export const readerLimits = {
+const readerLimits = {
   /** For what somebody waits for. */
   timeoutMs: 20 * secondMs,
   /** How long a count is good for. */

@@ -24,7 +24,7 @@ export interface RelatedRecords {
   readonly hasMore: boolean;
 }
 
-export interface RecordView {
+interface RecordView {
   /** As it is now, or was at the time; null where the mirror did not hold it then. */
   readonly fields: readonly RecordField[] | null;
   /** Whether the mirror holds it now. */

@@ -296,7 +296,7 @@ function submitCommand(name: string): string {
 }
 
 /** What sends the batch once it is approved. */
-export function nextCommand({ batch, action, state }: Pick<Batch, 'batch' | 'action' | 'state'>): string {
+function nextCommand({ batch, action, state }: Pick<Batch, 'batch' | 'action' | 'state'>): string {
   if (action === 'deletions') return '`admin-mirror sync --allow-deletions` removes the rows';
   return `\`admin-mirror bulk ${state === 'planned' ? 'apply' : 'resume'} ${batch}\` sends it`;
 }

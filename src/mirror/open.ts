@@ -289,12 +289,7 @@ export interface RunPlan {
 }
 
 /** The plan of a run with these options. */
-export function planRun(
-  store: MirrorStore,
-  clock: Clock,
-  resources: readonly ResourceName[],
-  options: SyncOptions,
-): RunPlan {
+function planRun(store: MirrorStore, clock: Clock, resources: readonly ResourceName[], options: SyncOptions): RunPlan {
   const plans = resources.map((resource) => [resource, planResource(store, clock, resource, options)] as const);
   const steps = plans.flatMap(([, planned]) => planned);
   return {
@@ -332,7 +327,7 @@ function planResource(
  * Requests that a comparison of each resource takes, where nothing differs: a count for each window and for the list, or with
  * `deep` the pages of every record. Null where the resource was never read, so that there is nothing to compare.
  */
-export function planVerify(
+function planVerify(
   store: MirrorStore,
   resources: readonly ResourceName[],
   deep: boolean,

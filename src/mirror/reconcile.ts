@@ -26,7 +26,7 @@ const batchMs = 30_000;
 const tries = 3;
 
 /** Whether rows that the brake holds may go, where another person must approve that. */
-export interface RemovalPermit {
+interface RemovalPermit {
   /** Why not, and what to do, in words; null where they may. */
   readonly refusal: string | null;
   /** Called before the first of them goes. Throws an OperatorError where it holds no longer. */

@@ -233,11 +233,7 @@ export interface Keep {
 const recordsAStep = 500;
 
 /** Does the maintenance of the mirror after a run; what a stop leaves, the next run does. */
-export async function maintain(
-  { store, clock, signal }: MaintenancePorts,
-  status: RunStatus,
-  keep: Keep,
-): Promise<void> {
+async function maintain({ store, clock, signal }: MaintenancePorts, status: RunStatus, keep: Keep): Promise<void> {
   async function prune(
     keepMs: number | undefined,
     rowsAStep: number,
@@ -308,7 +304,7 @@ const enoughRecords = 1_000;
  * A function to be called with how many records of a resource are going to be read. Where those that are new to the mirror have
  * no room, `stop` is called, once.
  */
-export function watchSpace(
+function watchSpace(
   store: Pick<MirrorStore, 'footprint' | 'liveCount'>,
   free: FreeSpace,
   stop: (reason: OperatorError) => void,

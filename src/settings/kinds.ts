@@ -9,7 +9,7 @@ import { isLoopback } from '../model/loopback.ts';
 import { type SettingKey, type SettingKind, settingOf, type settingTable } from './table.ts';
 
 /** Where a server of ours waits for connections. */
-export interface ListenAddress {
+interface ListenAddress {
   readonly host: string;
   /** 0: any that is free. */
   readonly port: number;

@@ -57,7 +57,7 @@ interface SettingsSources {
 }
 
 /** One setting with the text of its value and where it came from. */
-export interface SettingReading {
+interface SettingReading {
   readonly setting: Setting;
   /** As it was given, a key masked; null where it is not set. */
   readonly value: string | number | boolean | null;

@@ -147,7 +147,7 @@ interface StoredKey {
  * A function that makes the rows of these parents exactly the given ones, within the transaction at hand; gives the keys
  * of the records that were written.
  */
-export function relationRows(
+function relationRows(
   database: Database,
   { table, parentColumn }: RelationTable,
 ): (parents: readonly (readonly [RecordKey, readonly RelatedRow[]])[]) => ReadonlySet<RelatedKey> {

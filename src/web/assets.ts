@@ -22,7 +22,7 @@ function asset(name: string, kind: keyof typeof types, isNamedByContent: boolean
   return { path: `/assets/${name}${mark}.${kind}`, type: types[kind], bytes };
 }
 
-export interface Assets {
+interface Assets {
   readonly style: Asset;
   readonly script: Asset;
   readonly icon: Asset;

@@ -42,7 +42,7 @@ const units = [
 ] as const;
 
 /** `3 hours ago`; the largest unit alone, which is what one look is for. */
-export function ageWords(ms: number): string {
+function ageWords(ms: number): string {
   for (const [unit, size] of units) {
     const count = Math.floor(Math.abs(ms) / size);
     if (count >= 1) return `${counted(count, unit)} ${ms < 0 ? 'ahead' : 'ago'}`;

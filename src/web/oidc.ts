@@ -31,7 +31,7 @@ interface Pending {
   readonly until: number;
 }
 
-export interface OidcResult {
+interface OidcResult {
   /** What the claim says, as the provider wrote it. */
   readonly name: string;
   readonly next: string;

@@ -69,7 +69,7 @@ export type Reply =
   | { readonly kind: 'events'; readonly events: AsyncIterable<unknown> };
 
 /** The token that is to be kept by the browser; null ends it. */
-export interface SessionCookie {
+interface SessionCookie {
   readonly token: string | null;
 }
 

@@ -26,7 +26,7 @@ import { hourMs } from '../model/time.ts';
 import type { Surroundings } from '../settings/settings.ts';
 
 /** What somebody has said of a sheet. */
-export interface SheetWords {
+interface SheetWords {
   readonly action: Action;
   /** Of an .xlsx; null for the first that can be seen. */
   readonly sheet: string | null;

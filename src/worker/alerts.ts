@@ -211,7 +211,7 @@ export class Alerts {
 /** One that lasts is sent again after this time: an alert of a week ago has been forgotten, or was overlooked. */
 const reminderMs = dayMs;
 
-export interface AlertStep {
+interface AlertStep {
   readonly kind: 'begins' | 'lasts' | 'ends';
   readonly alert: Alert;
 }
@@ -251,7 +251,7 @@ export function alertsAfter(open: readonly Alert[], steps: readonly AlertStep[])
 }
 
 /** Where an alert comes from. */
-export interface Sender {
+interface Sender {
   readonly host: string;
   /** The profile of the settings; null where there are none. */
   readonly profile: string | null;

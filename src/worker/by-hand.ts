@@ -11,7 +11,7 @@ import type { JobRunEnd, WorkerStore } from './store/port.ts';
 import { outcomeOf } from './worker.ts';
 
 /** What can be started, by the name of the console, with the words of the command line. */
-export const startable = {
+const startable = {
   sync: ['sync'],
   quick: ['sync', '--quick'],
   verify: ['verify'],

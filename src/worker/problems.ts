@@ -208,7 +208,7 @@ const codes: Readonly<Record<number, { readonly text: string; readonly next: str
 const restart = 'Next: see that the worker runs (`admin-mirror status`); the next run goes on where this one was';
 
 /** What is to be read behind the name of a job that ended so, and what to do next; null where nothing is to be done. */
-export function endWords(outcome: RunOutcome | null, exitCode: number | null): { text: string; next: string | null } {
+function endWords(outcome: RunOutcome | null, exitCode: number | null): { text: string; next: string | null } {
   switch (outcome) {
     case 'partial':
       return { text: 'was not complete', next: steps.status };

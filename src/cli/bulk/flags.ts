@@ -12,7 +12,7 @@ export interface PlanFlags extends AgainFlags {
   readonly allowForce?: true;
 }
 
-export interface AgainFlags {
+interface AgainFlags {
   readonly again?: true;
   readonly acceptJournal?: true;
   readonly reason?: string;

@@ -6,9 +6,9 @@ import type { ColumnType } from '../column-type.ts';
 import type { ParquetWriter } from 'hyparquet-writer';
 
 /** Digits of a decimal in 64 bits. */
-export const decimalDigits = 18;
+const decimalDigits = 18;
 /** Money has two to four; what has more is a quotient or a sum of floating-point numbers. */
-export const decimalPlaces = 6;
+const decimalPlaces = 6;
 
 export type ParquetValue = bigint | number | string | null;
 

@@ -316,7 +316,7 @@ export function pruneEvents(database: Database, before: Timestamp, events: numbe
 }
 
 /** @param reported runs what touches the file, and reports its failure to the operator */
-export function maintenanceOf(
+function maintenanceOf(
   database: Database,
   file: string,
   reported: <T>(doing: () => T) => T,

@@ -17,7 +17,7 @@ import { type KeptSheet, uploadLimits } from '../uploads.ts';
 const batchesAPage = 50;
 
 /** A batch with its report, and why it waits for whoever looks; null where it does not. */
-export interface ListedBatch {
+interface ListedBatch {
   readonly batch: Batch;
   readonly report: BatchReport;
   readonly by: string;

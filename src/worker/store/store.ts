@@ -24,7 +24,7 @@ export interface WorkerBackend {
   };
 }
 
-export interface WorkerTables {
+interface WorkerTables {
   readonly worker_jobs: {
     readonly job: string;
     readonly cron: string;

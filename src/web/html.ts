@@ -88,6 +88,17 @@ export function tableTag<Row>(
   </div>`;
 }
 
+/** A box to tick for each value. */
+export function choiceTags(field: string, values: readonly string[], chosen: readonly string[]): Html[] {
+  return values.map(
+    (value) =>
+      html`<label class="choice"
+        ><input type="checkbox" name="${field}" value="${value}" ${chosen.includes(value) ? html`checked` : null} />
+        ${value}</label
+      >`,
+  );
+}
+
 /** What a page says of something that is wrong, and what to do about it. */
 export function problemTag(problem: string, advice?: string): Html {
   return html`<div class="problem" role="alert">

@@ -15,7 +15,7 @@ const places = [
   ['/people', 'People'],
 ] as const;
 
-interface Frame {
+export interface Frame {
   readonly title: string;
   readonly body: Html;
   readonly refresh?: number | undefined;

@@ -9,15 +9,15 @@ import helmet from '@fastify/helmet';
 import multipart, { type MultipartFile } from '@fastify/multipart';
 import rateLimit from '@fastify/rate-limit';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { FileError, OperatorError, UsageError } from '../model/errors.ts';
+import { OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { isLoopback } from '../model/loopback.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
-import { keepRoom } from '../worker/health-server.ts';
+import { cannotListen, keepRoom } from '../worker/health-server.ts';
 import { loadAssets } from './assets.ts';
 import { html, problemTag } from './html.ts';
-import { documentOf } from './layout.ts';
+import { documentOf, type Frame } from './layout.ts';
 import type { ConsolePorts } from './ports.ts';
 import {
   type Caller,
@@ -61,6 +61,8 @@ export const limits = {
   requestsPerMinute: 600,
   signInsPerMinute: 10,
 } as const;
+
+const htmlType = 'text/html; charset=utf-8';
 
 /** Sent along when the browser comes back from a provider, which is another site; it is worth nothing after that. */
 const ticketCookie = '__Host-admin-mirror-oidc';
@@ -158,8 +160,7 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
 
   async function visitOf(request: FastifyRequest, reply: FastifyReply): Promise<Visit> {
     const token = request.cookies[sessionCookie];
-    const found = token === undefined ? null : await ports.sessions.find(token);
-    const caller: Caller | null = found;
+    const caller = token === undefined ? null : await ports.sessions.find(token);
     // Whatever the address begins with: of `//elsewhere` a browser would take a part for a host.
     const [path = '', ...rest] = request.url.split('?');
     const gone = new AbortController();
@@ -185,14 +186,17 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
     };
   }
 
+  function documentFor(visit: Visit, page: Pick<Frame, 'title' | 'body' | 'refresh' | 'onward'>): string {
+    const { serverName } = ports;
+    return documentOf({ ...page, visit, routes, assets, server: serverName, isReadOnly: address.isReadOnly });
+  }
+
   function send(reply: FastifyReply, visit: Visit, made: Reply): FastifyReply {
     reply.header('Cache-Control', 'no-store');
     switch (made.kind) {
       case 'page': {
         const { title, body, status = 200, refresh } = made;
-        const frame = { title, body, refresh, visit, routes, assets, server: ports.serverName };
-        const text = documentOf({ ...frame, isReadOnly: address.isReadOnly });
-        return reply.code(status).type('text/html; charset=utf-8').send(text);
+        return reply.code(status).type(htmlType).send(documentFor(visit, { title, body, refresh }));
       }
       case 'redirect': {
         if (made.cookie !== undefined) setSession(reply, made.cookie.token);
@@ -206,17 +210,7 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
         if (made.cookie !== undefined) setSession(reply, made.cookie.token);
         reply.clearCookie(ticketCookie, { path: '/', secure: true });
         const body = html`<p><a href="${made.to}">Go on</a></p>`;
-        const frame = {
-          title: 'You are signed in',
-          body,
-          onward: made.to,
-          visit,
-          routes,
-          assets,
-          server: ports.serverName,
-        };
-        const text = documentOf({ ...frame, isReadOnly: address.isReadOnly });
-        return reply.type('text/html; charset=utf-8').send(text);
+        return reply.type(htmlType).send(documentFor(visit, { title: 'You are signed in', body, onward: made.to }));
       }
       case 'file': {
         const name = encodeURIComponent(made.name);
@@ -353,11 +347,10 @@ function strangerProblem(request: FastifyRequest, address: ConsoleAddress): stri
   if (host === null || !isOurName(host.hostname, address)) return 'this console is not known by that name';
   if (request.method === 'GET' || request.method === 'HEAD') return null;
   const site = request.headers['sec-fetch-site'];
-  if (site !== undefined) return site === 'same-origin' ? null : 'forms are taken from the pages of this console alone';
   const origin = URL.parse(request.headers.origin ?? '');
-  return origin?.host === (address.behindProxy?.host ?? host.host)
-    ? null
-    : 'forms are taken from the pages of this console alone';
+  const isOurs =
+    site === undefined ? origin?.host === (address.behindProxy?.host ?? host.host) : site === 'same-origin';
+  return isOurs ? null : 'forms are taken from the pages of this console alone';
 }
 
 function isOurName(name: string, { host, behindProxy, tls }: ConsoleAddress): boolean {
@@ -372,15 +365,9 @@ async function listen(app: FastifyInstance, { host, port, tls }: ConsoleAddress)
   try {
     await app.listen({ host, port });
   } catch (error) {
-    const { code = '', message } = error as NodeJS.ErrnoException;
-    const why =
-      { EADDRINUSE: 'something else listens there', EACCES: 'that port needs special rights' }[code] ?? message;
     await app.close();
-    const Kind = code === 'EMFILE' ? FileError : UsageError;
-    throw new Kind(`the console cannot listen on ${host}:${port}: ${why}`, {
-      advice: 'Name another address with --listen.',
-      cause: error,
-    });
+    const what = `the console cannot listen on ${host}:${port}`;
+    throw cannotListen(what, error as NodeJS.ErrnoException, 'Name another address with --listen.');
   }
   const { port: bound } = app.server.address() as AddressInfo;
   const name = host.includes(':') ? `[${host}]` : host;

@@ -85,16 +85,18 @@ const reasons: Readonly<Record<string, string>> = {
   ENOTFOUND: 'no such host is known',
 };
 
+/** Why an address cannot be listened on. @param what what cannot listen, and where it is set */
+export function cannotListen(what: string, error: NodeJS.ErrnoException, advice: string): UsageError | FileError {
+  const message = `${what}: ${reasons[error.code ?? ''] ?? error.message}`;
+  const options = { advice, cause: error };
+  return error.code === 'EMFILE' ? new FileError(message, options) : new UsageError(message, options);
+}
+
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const why = reasons[error.code ?? ''] ?? error.message;
-      const options = {
-        advice: 'Name another with worker.listen or ADMIN_MIRROR_WORKER_LISTEN, or switch it off with "off".',
-        cause: error,
-      };
-      const message = `the worker cannot listen on ${host}:${port} (worker.listen): ${why}`;
-      reject(error.code === 'EMFILE' ? new FileError(message, options) : new UsageError(message, options));
+      const advice = 'Name another with worker.listen or ADMIN_MIRROR_WORKER_LISTEN, or switch it off with "off".';
+      reject(cannotListen(`the worker cannot listen on ${host}:${port} (worker.listen)`, error, advice));
     });
     server.listen({ host, port }, () => {
       server.removeAllListeners('error');

@@ -24,7 +24,7 @@ import { isResourceName } from '../../model/resources.ts';
 import { dayOf } from '../../model/time.ts';
 import type { Cell, Relation, Row } from '../../store/reading-types.ts';
 import { cellTag, isNumberType } from '../cells.ts';
-import { type Column, html, type Html, type Part, tableTag } from '../html.ts';
+import { choiceTags, type Column, html, type Html, type Part, tableTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { actorOf, notFound, page, type Reply, type Visit } from '../route.ts';
 
@@ -223,13 +223,7 @@ function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look
       <summary>Columns shown</summary>
       <fieldset>
         <legend>Columns</legend>
-        ${named.map(
-          (name) =>
-            html`<label class="choice"
-              ><input type="checkbox" name="show" value="${name}" ${columns.includes(name) ? html`checked` : null} />
-              ${name}</label
-            >`,
-        )}
+        ${choiceTags('show', named, columns)}
       </fieldset>
     </details>
   </form>`;

@@ -5,7 +5,7 @@ import { UsageError } from '../../model/errors.ts';
 import type { ListedAccount } from '../../people/port.ts';
 import { accountName, osUserName } from '../../people/rules.ts';
 import { addAccount, changePassword } from '../../people/sign-in.ts';
-import { html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 
@@ -34,7 +34,7 @@ export async function peoplePage(visit: Visit, ports: ConsolePorts, problem: Htm
       </p>
       <fieldset>
         <legend>Roles</legend>
-        ${roleChoices([])}
+        ${choiceTags('role', roles, [])}
       </fieldset>
       <p>
         <label
@@ -60,20 +60,6 @@ function stateOf({ state, blockedUntil }: ListedAccount): Html {
     : html`${stateTag('waits', 'wait')} until ${timeTag(blockedUntil)}`;
 }
 
-function roleChoices(own: readonly Role[]): Html[] {
-  return roles.map(
-    (role) =>
-      html`<label class="choice"
-        ><input
-          type="checkbox"
-          name="role"
-          value="${role}"
-          ${own.includes(role) ? html`checked` : null}
-        />${role}</label
-      >`,
-  );
-}
-
 export async function accountPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
   const account = await accountOf(visit, ports);
   const { name, roles: own, osUsers, state } = account;
@@ -86,7 +72,7 @@ export async function accountPage(visit: Visit, ports: ConsolePorts, problem: Ht
     <form method="post" action="${at('roles')}">
       <fieldset>
         <legend>Roles</legend>
-        ${roleChoices(own)}
+        ${choiceTags('role', roles, own)}
       </fieldset>
       <button>Set the roles</button>
     </form>

@@ -14,7 +14,7 @@ import type { MirrorEvent, ResourceReport, RunDetail, RunReport, RunStatus } fro
 import { isStartable, type Startable } from '../../worker/by-hand.ts';
 import { openJobRun, openJobRuns } from '../../worker/open.ts';
 import type { JobRun } from '../../worker/store/port.ts';
-import { html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { verdictTag } from './findings.ts';
@@ -166,18 +166,7 @@ export async function newRunPage({ query, link }: Visit, ports: ConsolePorts): P
       <input type="hidden" name="what" value="${what}" />
       <fieldset>
         <legend>What to read; everything where nothing is chosen</legend>
-        ${resourceNames.map(
-          (resource) =>
-            html`<label class="choice"
-              ><input
-                type="checkbox"
-                name="resource"
-                value="${resource}"
-                ${resources.includes(resource) ? html`checked` : null}
-              />
-              ${resource}</label
-            >`,
-        )}
+        ${choiceTags('resource', resourceNames, resources)}
       </fieldset>
       <button class="quiet">Show the cost</button>
     </form>

@@ -8,6 +8,7 @@ import { addAccount, changePassword } from '../../people/sign-in.ts';
 import { choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { newPasswordField } from './sign-in.ts';
 
 export async function peoplePage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
   const { link } = visit;
@@ -42,12 +43,7 @@ export async function peoplePage(visit: Visit, ports: ConsolePorts, problem: Htm
           <input name="os_users" autocomplete="off"
         /></label>
       </p>
-      <p>
-        <label
-          >First password, at least 12 characters
-          <input type="password" name="new" required minlength="12" autocomplete="new-password"
-        /></label>
-      </p>
+      <p>${newPasswordField('First password')}</p>
       <button>Add</button>
     </form>`;
   return page('People', body, { status: problem === null ? 200 : 422 });
@@ -84,10 +80,7 @@ export async function accountPage(visit: Visit, ports: ConsolePorts, problem: Ht
       <button>Set them</button>
     </form>
     <form method="post" action="${at('password')}">
-      <label
-        >New password, at least 12 characters
-        <input type="password" name="new" required minlength="12" autocomplete="new-password"
-      /></label>
+      ${newPasswordField('New password')}
       <button>Set the password</button>
     </form>
     <form method="post" action="${at(other)}">

@@ -1,7 +1,7 @@
 /** Signing in and out, and what somebody may do with an account of their own. */
 import type { Role } from '../../model/account.ts';
 import { UsageError } from '../../model/errors.ts';
-import { accountName } from '../../people/rules.ts';
+import { accountName, leastPassword } from '../../people/rules.ts';
 import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
 import { html, type Html, type Part, problemTag, tableTag, timeTag } from '../html.ts';
 import type { FirstAccount } from '../first-account.ts';
@@ -13,6 +13,14 @@ export function field(label: string, name: string, type: 'text' | 'password', mo
   const autocomplete = type === 'password' ? 'current-password' : 'username';
   return html`<label
     >${label} <input type="${type}" name="${name}" required autocomplete="${autocomplete}" ${more}
+  /></label>`;
+}
+
+/** A password that is to be set; the form sends it as `new`. */
+export function newPasswordField(label: string): Html {
+  return html`<label
+    >${label}, at least ${leastPassword} characters
+    <input type="password" name="new" required minlength="${leastPassword}" autocomplete="new-password"
   /></label>`;
 }
 
@@ -84,12 +92,7 @@ export async function ownPage(visit: Visit, ports: ConsolePorts, problem: Html |
     <h2>Password</h2>
     <form method="post" action="${link('/me/password')}">
       <p>${field('Your password now', 'password', 'password')}</p>
-      <p>
-        <label
-          >The new one, at least 12 characters
-          <input type="password" name="new" required minlength="12" autocomplete="new-password"
-        /></label>
-      </p>
+      <p>${newPasswordField('The new one')}</p>
       <p>
         <label>The new one again <input type="password" name="again" required autocomplete="new-password" /></label>
       </p>
@@ -132,12 +135,7 @@ export function firstPage(visit: Visit, ports: ConsolePorts, problem: Html | nul
       <p>
         <label>Name <input name="name" required autocomplete="username" autofocus /></label>
       </p>
-      <p>
-        <label
-          >Password, at least 12 characters
-          <input type="password" name="new" required minlength="12" autocomplete="new-password"
-        /></label>
-      </p>
+      <p>${newPasswordField('Password')}</p>
       <p>
         <label>The password again <input type="password" name="again" required autocomplete="new-password" /></label>
       </p>

@@ -85,6 +85,8 @@ describe('the console in a browser', () => {
     await people.add(newAccount('anna', { roles: ['reader'], password: await hashPassword(password, quickCost) }));
     const { page } = await open(url);
     await page.goto('/');
+    // The browser puts the focus there some time after the page is loaded.
+    await page.locator('input[name=name]:focus').waitFor();
     await page.keyboard.type('anna');
     await page.keyboard.press('Tab');
     await page.keyboard.type(password);

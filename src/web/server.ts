@@ -280,6 +280,8 @@ function setSession(reply: FastifyReply, token: string | null): void {
 }
 
 async function* eventLines(events: AsyncIterable<unknown>): AsyncGenerator<string> {
+  // How soon a browser comes back whose connection was lost, in ms.
+  yield 'retry: 1000\n\n';
   for await (const event of events) yield `data: ${JSON.stringify(event)}\n\n`;
 }
 

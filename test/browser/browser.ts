@@ -4,6 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import axe from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
 
@@ -74,12 +75,27 @@ export function useBrowser() {
     }
     const page = await context.newPage();
     page.on('console', (message) => {
-      if (message.type() === 'error' || message.type() === 'warning') problems.push(`console: ${message.text()}`);
+      const said = message.text();
+      // A page that says why something is refused is as it should be.
+      if (/^Failed to load resource: .* status of (?:409|422)/.test(said)) return;
+      if (message.type() === 'error' || message.type() === 'warning') problems.push(`console: ${said}`);
     });
     page.on('pageerror', (error) => problems.push(`exception: ${error.message}`));
     page.on('requestfailed', (request) => {
-      problems.push(`failed: ${request.url()} ${request.failure()?.errorText ?? ''}`);
+      const why = request.failure()?.errorText ?? '';
+      // What became a download, or was left for another page.
+      if (why !== 'net::ERR_ABORTED') problems.push(`failed: ${request.url()} ${why}`);
     });
     return { page, problems };
   };
+}
+
+/** What axe-core finds wrong, each with the elements it found it on. */
+export async function findingsOf(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(async () => {
+    const { violations } = await (globalThis as unknown as { readonly axe: typeof axe }).axe.run();
+    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`);
+  });
+  return found.map((each) => each.slice(0, 500));
 }

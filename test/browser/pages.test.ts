@@ -1,9 +1,8 @@
 // @module-tag full
-import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { roles } from '../../src/model/account.ts';
-import { screens, useBrowser } from './browser.ts';
+import { findingsOf, screens, useBrowser } from './browser.ts';
 import { hostileWorld, pages } from './world.ts';
 
 const open = useBrowser();
@@ -35,16 +34,6 @@ async function shown(path: string, more: Parameters<typeof open>[1] = {}) {
 
 interface Inspected {
   readonly hostile?: unknown;
-}
-
-/** What axe-core finds wrong, each with the elements it found it on. */
-async function findingsOf(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const found = await page.evaluate(async () => {
-    const { violations } = await (globalThis as unknown as { readonly axe: typeof axe }).axe.run();
-    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`);
-  });
-  return found.map((each) => each.slice(0, 500));
 }
 
 /** What of the page is wider than the screen. */

@@ -1,6 +1,7 @@
 /** A console over a sandbox's mirror, opened as `serve` opens it, and people who are signed in to it. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
+import type { Sleep } from '../../src/api/rate.ts';
 import type { Role } from '../../src/model/account.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
@@ -26,6 +27,8 @@ interface ConsoleTry {
   readonly config?: string;
   /** Without any account, as it is at the first start. */
   readonly isFirst?: boolean;
+  /** How a batch that is being sent waits; not at all where it is left out. */
+  readonly sleep?: Sleep;
 }
 
 /** What a command needs of the tests' own environment. */
@@ -57,7 +60,7 @@ export async function startConsole(tried: ConsoleTry = {}) {
     const surroundings = { settings, clock, log: silentLog, signal: stopping.signal };
     const commands = { folder, environment: { ...processEnvironment(), ...environment }, globalFlags: () => [] };
     const common = { address, actor: operator, redact: (text: string) => text };
-    const options = { ...common, commands, sleep: () => Promise.resolve() };
+    const options = { ...common, commands, sleep: tried.sleep ?? (() => Promise.resolve()) };
     const opened = await openConsole(surroundings, options, releases);
     const stop = async (): Promise<void> => {
       stopping.abort(new InterruptedError('SIGTERM'));

@@ -279,7 +279,7 @@ describe('a batch that is being sent', () => {
     const events = clerk.get(`${place}/events`).then((response) => response.text());
     await ledTo(await clerk.post(`${place}/stop`));
     expect(await whenEnded(clerk, place)).toContain('It stopped before its end');
-    expect(await events).toMatch(/^data: \{.*"done":true\}\n\n$/s);
+    expect(await events).toMatch(/^retry: \d+\n\ndata: \{.*"done":true\}\n\n$/s);
     expect(made(sandbox)).toBeLessThan(12);
     await ledTo(await clerk.post(`${place}/resume`));
     expect(await whenEnded(clerk, place)).toContain('✓ done');

@@ -18,7 +18,7 @@ async function followed({ get }: Browser, path: string): Promise<unknown[]> {
   const text = await response.text();
   return text
     .split('\n\n')
-    .flatMap((each) => (each === '' ? [] : [JSON.parse(each.replace(/^data: /, '')) as unknown]));
+    .flatMap((each) => (!each.startsWith('data: ') ? [] : [JSON.parse(each.replace(/^data: /, '')) as unknown]));
 }
 
 async function started({ post }: Browser, form: Record<string, string>): Promise<string> {

@@ -29,24 +29,49 @@ setInterval(() => showTimes(document), 10_000);
 
 // A part of the page that follows what happens: each event replaces the text of what it names, or asks for the page anew.
 for (const part of document.querySelectorAll('[data-events]')) {
+  const lost = document.createElement('p');
+  lost.setAttribute('role', 'status');
+  part.append(lost);
+  follow(part, lost);
+}
+
+function follow(part, lost) {
   const events = new EventSource(part.dataset.events);
   events.addEventListener('message', ({ data }) => {
+    lost.textContent = '';
     const news = JSON.parse(data);
-    if (news.done) {
+    // Of a batch it is also how many rows are done.
+    if (news.done === true) {
       events.close();
       location.reload();
       return;
     }
     for (const [name, value] of Object.entries(news)) {
-      for (const place of part.querySelectorAll(`[data-live="${CSS.escape(name)}"]`)) {
+      for (const place of document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`)) {
         if (place instanceof HTMLProgressElement) {
           if (value === null) place.removeAttribute('value');
           else place.value = value;
         } else place.textContent = value;
+        // A count of nothing has no card.
+        const card = place.closest('.card');
+        if (card !== null) card.hidden = value === '0';
       }
     }
-    showTimes(part);
+    showTimes(document);
   });
+  events.addEventListener('error', () => {
+    lost.textContent =
+      'The console does not respond. What it has begun may go on; this page follows as soon as it does.';
+    // The browser tries by itself until it gets a response that is no stream.
+    if (events.readyState === EventSource.CLOSED) setTimeout(() => returnTo(part, lost), 3_000);
+  });
+}
+
+/** Shows the page anew where it is there, or somebody has to sign in for it; else waits for that. */
+async function returnTo(part, lost) {
+  const { ok, type } = await fetch(location.href, { redirect: 'manual' }).catch(() => Response.error());
+  if (ok || type === 'opaqueredirect') location.reload();
+  else follow(part, lost);
 }
 
 // Sorting of the rows on this page by a click on the head of a column; numbers by their value.
@@ -70,47 +95,62 @@ for (const table of document.querySelectorAll('table[data-sort]')) {
   }
 }
 
-// A file dropped on the field is the file of the field; how much of it is sent is shown.
-for (const drop of document.querySelectorAll('.drop')) {
-  const input = drop.querySelector('input[type=file]');
-  for (const name of ['dragenter', 'dragover']) {
-    drop.addEventListener(name, (event) => {
-      event.preventDefault();
-      drop.classList.add('over');
-    });
-  }
-  for (const name of ['dragleave', 'drop']) drop.addEventListener(name, () => drop.classList.remove('over'));
-  drop.addEventListener('drop', (event) => {
+// A file dropped anywhere on the page is the file of its form; how much of it is sent is shown. What a refusal shows in the place
+// of the page works in the same way: nothing is bound to the form itself.
+const uploadForm = () => document.querySelector('form[data-upload]');
+for (const name of ['dragover', 'drop', 'dragleave']) {
+  document.addEventListener(name, (event) => {
+    const form = uploadForm();
+    if (form === null) return;
     event.preventDefault();
-    if (event.dataTransfer.files.length > 0) input.files = event.dataTransfer.files;
+    form.classList.toggle('over', name === 'dragover');
+    const { files } = event.dataTransfer;
+    if (name !== 'drop' || files.length === 0) return;
+    form.querySelector('input[type=file]').files = files;
+    form.querySelector('[role=status]').textContent = `${files[0].name} is chosen.`;
+    form.querySelector('button').focus();
   });
 }
-for (const form of document.querySelectorAll('form[data-upload]')) {
-  form.addEventListener('submit', (event) => {
-    event.preventDefault();
-    const progress = form.querySelector('progress');
-    const status = form.querySelector('[role=status]');
-    progress.hidden = false;
-    const request = new XMLHttpRequest();
-    request.open('POST', form.action);
-    request.upload.addEventListener('progress', ({ loaded, total }) => {
-      progress.max = total;
-      progress.value = loaded;
-      status.textContent =
-        loaded === total ? 'The file is here and is being checked…' : `${Math.floor((loaded / total) * 100)} % sent`;
-    });
-    request.addEventListener('load', () => {
-      if (request.status < 400) {
-        location.assign(request.responseURL);
-        return;
-      }
-      const shown = new DOMParser().parseFromString(request.responseText, 'text/html');
-      document.querySelector('main').replaceWith(shown.querySelector('main'));
-      document.querySelector('main').focus();
-    });
-    request.addEventListener('error', () => {
-      status.textContent = 'The file could not be sent. Try again.';
-    });
-    request.send(new FormData(form));
+
+document.addEventListener('submit', (event) => {
+  const form = event.target;
+  if (form !== uploadForm()) return;
+  event.preventDefault();
+  const progress = form.querySelector('progress');
+  const status = form.querySelector('[role=status]');
+  const button = form.querySelector('button');
+  const failed = (why) => {
+    progress.hidden = true;
+    button.disabled = false;
+    status.textContent = `The file could not be sent${why}. Try again.`;
+  };
+  progress.hidden = false;
+  button.disabled = true;
+  const request = new XMLHttpRequest();
+  // Not form.action: that is its field of this name.
+  request.open('POST', form.getAttribute('action'));
+  request.upload.addEventListener('progress', ({ loaded, total }) => {
+    progress.max = total;
+    progress.value = loaded;
+    if (loaded === total) progress.removeAttribute('value');
+    status.textContent =
+      loaded === total ? 'The file is here and is being checked…' : `${Math.floor((loaded / total) * 100)} % sent`;
   });
-}
+  request.addEventListener('load', () => {
+    if (request.status < 400) {
+      location.assign(request.responseURL);
+      return;
+    }
+    const main = new DOMParser().parseFromString(request.responseText, 'text/html').querySelector('main');
+    // A proxy may have answered in the place of the console.
+    if (main === null) {
+      failed(` (status ${request.status})`);
+      return;
+    }
+    showTimes(main);
+    document.querySelector('main').replaceWith(main);
+    main.focus();
+  });
+  request.addEventListener('error', () => failed(''));
+  request.send(new FormData(form));
+});

@@ -100,9 +100,9 @@ function factsTag(report: BatchReport, batch: Batch, record: BatchRecord, { link
     </dl>
     <ul class="cards">
       ${countNames.map((name) =>
-        counts[name] === 0
+        counts[name] === 0 && report.state !== 'applying'
           ? null
-          : html`<li class="card">
+          : html`<li class="card" ${counts[name] === 0 ? html`hidden` : null}>
               <h2>${name}</h2>
               <div class="big" data-live="${name}">${grouped(counts[name])}</div>
             </li>`,
@@ -144,8 +144,9 @@ async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, report: 
   if (state === 'stopped' || counts.unknown > 0) {
     return html`<h2>${state === 'stopped' ? 'It stopped before its end' : 'It goes on'}</h2>
       <p>
-        To go on looks at every open row on the server first, then sends what is left: ${counted(left, 'row')}. No row
-        is sent twice.
+        “Go on” looks at every open row on the server
+        first${left === 0 ? '; there is nothing else left to send' : `, then sends what is left: ${counted(left, 'row')}`}.
+        No row is sent twice.
       </p>
       <form method="post" action="${at('resume')}">${againTag()}<button>Go on</button></form>`;
   }
@@ -195,6 +196,26 @@ function approvalTag({ approval }: BatchReport): Html {
   const { state, needed, missing, reasons, submitted, approvals, denied, approvers, until } = approval;
   const kinds = { approved: 'good', denied: 'bad', expired: 'bad' } as const;
   const words = state.replaceAll('_', ' ');
+  // In the order in which it happened: what was denied may have been handed over again, and approved.
+  const said = [
+    ...(denied === null
+      ? []
+      : [{ at: denied.at, words: html`Denied by ${actorText(denied.by)}, ${timeTag(denied.at)}: ${denied.reason}` }]),
+    ...(submitted === null
+      ? []
+      : [
+          {
+            at: submitted.at,
+            words: html`Submitted by ${actorText(submitted.by)},
+            ${timeTag(submitted.at)}${submitted.note === null ? null : `: ${submitted.note}`}`,
+          },
+        ]),
+    ...approvals.map(({ by, at, problem }) => ({
+      at,
+      words: html`Approved by ${actorText(by)},
+      ${timeTag(at)}${problem === null ? null : `, which does not count: ${problem}`}`,
+    })),
+  ];
   return html`<h2>Approval</h2>
     <p>
       ${stateTag(words, state in kinds ? kinds[state as keyof typeof kinds] : 'wait')}
@@ -203,9 +224,7 @@ function approvalTag({ approval }: BatchReport): Html {
     </p>
     <ul>
       ${reasons.map((reason) => html`<li>Needed because ${reason}.</li>`)}
-      ${submitted === null ? null : html`<li>Submitted by ${actorText(submitted.by)}, ${timeTag(submitted.at)}${submitted.note === null ? null : `: ${submitted.note}`}</li>`}
-      ${approvals.map(({ by, at, problem }) => html`<li>Approved by ${actorText(by)}, ${timeTag(at)}${problem === null ? null : `, which does not count: ${problem}`}</li>`)}
-      ${denied === null ? null : html`<li>Denied by ${actorText(denied.by)}, ${timeTag(denied.at)}: ${denied.reason}</li>`}
+      ${said.sort((one, other) => one.at.localeCompare(other.at)).map(({ words: line }) => html`<li>${line}</li>`)}
     </ul>`;
 }
 
@@ -221,9 +240,12 @@ function sendingTag(visit: Visit, { sendings }: ConsolePorts, report: BatchRepor
   return html`<h2>It is being sent</h2>
     <div data-events="${link(`${at}/events`)}">
       <p>
-        <progress max="${report.rows - report.counts.invalid}" value="${doneOf(report)}" data-live="done">
-          ${doneOf(report)}
-        </progress>
+        <progress
+          aria-label="Rows done"
+          max="${report.rows - report.counts.invalid}"
+          value="${doneOf(report)}"
+          data-live="done"
+        ></progress>
       </p>
       <p role="status">
         <span data-live="done">${doneOf(report)}</span> of ${grouped(report.rows - report.counts.invalid)} rows.

@@ -160,7 +160,7 @@ function uploadTag({ link }: Visit): Html {
         /></label>
       </p>
       <button>Plan it</button>
-      <progress hidden></progress>
+      <progress hidden aria-label="Sent"></progress>
       <p role="status"></p>
     </form>`;
 }

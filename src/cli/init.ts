@@ -1,7 +1,7 @@
 /** `init`: prompts for the server and the key, tries them, measures the server, writes the config file. */
 import { type Command, Option } from 'commander';
 import { existsSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type CliContext, flagValues } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
@@ -97,6 +97,8 @@ function keyOption(flag: string, meaning: string): Option {
 /** What will be set up, and where. */
 interface Target {
   readonly profile: string | undefined;
+  /** The part of the file that is the profile's; undefined where that is all of it. */
+  readonly section: string | undefined;
   /** As the settings name it. */
   readonly config: string;
   readonly path: string;
@@ -160,16 +162,28 @@ function targetOf(context: CliContext): Target {
   }
   const config = String(valueOf(reading, 'config').value ?? defaultConfigFile);
   const path = resolve(context.folder, config);
-  const text = configText(path);
-  const { values, profiles, problems } = parseConfigFile(text, config);
-  const [problem] = problems;
-  if (problem !== undefined) throw problem;
+  const text = textOf(existsSync(path) ? path : fileURLToPath(example));
+  const { values, profiles, profilesFolder } = parsed(text, config);
+  const common = addressIn(values);
+  if (profile !== undefined && profilesFolder !== undefined) {
+    const own = join(profilesFolder, `${profile}.yaml`);
+    const path = resolve(context.folder, own);
+    const text = existsSync(path) ? textOf(path) : '';
+    const other = addressIn(parsed(text, own, profile).values);
+    return { profile, section: undefined, config: own, path, text, other, common };
+  }
   const own = profile === undefined ? values : profiles.find(({ name }) => name === profile)?.values;
-  return { profile, config, path, text, other: addressIn(own), common: addressIn(values) };
+  return { profile, section: profile, config, path, text, other: addressIn(own), common };
 }
 
-function configText(path: string): string {
-  const file = existsSync(path) ? path : fileURLToPath(example);
+function parsed(text: string, name: string, profile?: string): ReturnType<typeof parseConfigFile> {
+  const file = parseConfigFile(text, name, profile);
+  const [problem] = file.problems;
+  if (problem !== undefined) throw problem;
+  return file;
+}
+
+function textOf(file: string): string {
   try {
     return readRegularFile(file).bytes.toString('utf8');
   } catch (error) {
@@ -228,8 +242,8 @@ async function allowReplacing(
 async function write(context: CliContext, target: Target, input: InitInput): Promise<Settings | undefined> {
   const { baseUrl, source, key, isNew } = input;
   const { insecureHttp } = context.reading().rest.api;
-  const { profile, path } = target;
-  const text = withServer(target.text, { profile, baseUrl, keyFile: keyFileOf(source), insecureHttp });
+  const { section, path } = target;
+  const text = withServer(target.text, { profile: section, baseUrl, keyFile: keyFileOf(source), insecureHttp });
   const takeBack =
     isNew && source.kind === 'file' && key !== undefined ? writeKey(context.folder, source.file, key) : () => {};
   try {

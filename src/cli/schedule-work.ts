@@ -91,7 +91,7 @@ function keepConfig(reading: SettingsReading): string {
     makeFolder(dirname(copy));
     // What was checked and not what stands there by now; in one step, since a disk that is full must leave the copy that the
     // old config file goes on by.
-    writeFileSync(`${copy}.new`, reading.configBytes ?? '', { mode: 0o600 });
+    writeFileSync(`${copy}.new`, reading.config() ?? '', { mode: 0o600 });
     renameSync(`${copy}.new`, copy);
   } catch (error) {
     throw explainFileError(error, 'keep the config file as', copy) ?? new FileError(String(error), { cause: error });

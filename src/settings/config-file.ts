@@ -1,5 +1,7 @@
 /** The YAML config file: its values by setting key and its jobs, each with its line, and every problem with where it stands. */
-import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit, type YAMLMap } from 'yaml';
+import { readdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { isMap, isScalar, isSeq, LineCounter, type Node, parse, parseDocument, visit, type YAMLMap } from 'yaml';
 import { UsageError } from '../model/errors.ts';
 import { fileReason } from '../model/file-error.ts';
 import { suggestion } from '../model/nearest.ts';
@@ -30,10 +32,14 @@ interface FileSettings {
 export interface FileProfile extends FileSettings {
   readonly name: string;
   readonly origin: string;
+  /** What its own file says, where it has one. */
+  readonly text?: string;
 }
 
 export interface ConfigFile extends FileSettings {
   readonly profiles: readonly FileProfile[];
+  /** The folder that `profiles` names in place of the profiles themselves: a file NAME.yaml for each. */
+  readonly profilesFolder?: string;
   readonly problems: readonly UsageError[];
   /** The file as it was read; undefined of text that came from no file, or from one that is not taken. */
   readonly bytes?: Buffer;
@@ -47,17 +53,23 @@ interface Found {
 
 const fileKeys = allSettings.filter((each) => each.inFile).map((each) => each.key);
 
-/** Reads the text of a config file; `name` is what the errors call it. */
-export function parseConfigFile(text: string, name: string): ConfigFile {
+/**
+ * Reads the text of a config file; `name` is what the errors call it.
+ * @param profile the profile that the text is the settings of, where it is the file of one
+ */
+export function parseConfigFile(text: string, name: string, profile?: string): ConfigFile {
   try {
-    return readText(text, name);
+    return readText(text, name, profile);
   } catch (error) {
     // Of its values, the parser refuses some only when they are made; and what is nested deeply enough has no end.
     const { name: kind, message } = error as Error;
     if (kind !== 'RangeError' && kind !== 'ReferenceError') throw error;
-    const problem = unreadable(name, kind === 'RangeError' ? 'it is nested too deeply' : message);
-    return { values: [], approval: [], jobs: undefined, profiles: [], problems: [problem] };
+    return refused(unreadable(name, kind === 'RangeError' ? 'it is nested too deeply' : message));
   }
+}
+
+function refused(...problems: readonly UsageError[]): ConfigFile {
+  return { values: [], approval: [], jobs: undefined, profiles: [], problems };
 }
 
 function unreadable(place: string, what: string): UsageError {
@@ -65,10 +77,11 @@ function unreadable(place: string, what: string): UsageError {
   return new UsageError(`${place}: ${what}`, { advice });
 }
 
-function readText(text: string, name: string): ConfigFile {
+function readText(text: string, name: string, ofProfile: string | undefined): ConfigFile {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const profiles: FileProfile[] = [];
+  let profilesFolder: string | undefined;
   const problems = document.errors.map((error) =>
     unreadable(`${name}:${lines.linePos(error.pos[0]).line}`, error.message),
   );
@@ -81,7 +94,7 @@ function readText(text: string, name: string): ConfigFile {
       problems.push(unreadable(`${name}:${line}`, `*${alias.source} stands for what it is a part of`));
     },
   });
-  if (problems.length > 0) return { values: [], approval: [], jobs: undefined, profiles, problems };
+  if (problems.length > 0) return refused(...problems);
 
   const lineOf = (node: unknown) => lines.linePos((node as Node | null)?.range?.[0] ?? 0).line;
 
@@ -140,6 +153,10 @@ function readText(text: string, name: string): ConfigFile {
   }
 
   function readProfiles(node: unknown): void {
+    if (isScalar(node) && typeof node.value === 'string') {
+      profilesFolder = node.value;
+      return;
+    }
     for (const { word, value, origin } of pairsOf(node, '"profiles"')) {
       const problem = nameProblem(word, profiles);
       if (problem !== undefined) problems.push(new UsageError(`${origin}: the profile "${word}" ${problem}`));
@@ -175,7 +192,8 @@ function readText(text: string, name: string): ConfigFile {
     return entries;
   }
 
-  return { ...readSettings(document.contents), profiles, problems };
+  const settings = readSettings(document.contents, ofProfile);
+  return { ...settings, profiles, problems, ...(profilesFolder !== undefined && { profilesFolder }) };
 }
 
 /** Why a profile cannot be called so: its name becomes a folder and, in capitals, the end of variables. */
@@ -204,24 +222,66 @@ function unknownKey(key: string, origin: string): UsageError {
   return new UsageError(`${origin}: unknown setting "${key}"`, { advice: suggestion(key, known) });
 }
 
-/** Reads the file; `undefined` where there is none and it need not be there. */
-export function readConfigFile(path: string, name: string, required: boolean): ConfigFile | undefined {
-  const refused = (problem: UsageError): ConfigFile => ({
-    values: [],
-    approval: [],
-    profiles: [],
-    jobs: undefined,
-    problems: [problem],
-  });
-  let file: ReadFile;
-  try {
-    file = readRegularFile(path);
-  } catch (error) {
-    if (!required && (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    const advice = 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.';
-    return refused(new UsageError(`the config file ${name} cannot be read: ${fileReason(error)}`, { advice }));
+/** Reads the file, and those of its profiles; `undefined` where there is none and it need not be there. */
+export function readConfigFile(folder: string, name: string, required: boolean): ConfigFile | undefined {
+  const advice = 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.';
+  const found = readTrusted(folder, name, `the config file ${name}`, advice);
+  if (found instanceof UsageError) {
+    return !required && isAbsent(found) ? undefined : refused(found);
   }
-  const problem = distrust(`the config file ${name}`, file);
-  const { bytes } = file;
-  return problem === undefined ? { ...parseConfigFile(bytes.toString('utf8'), name), bytes } : refused(problem);
+  const { bytes } = found;
+  const file = { ...parseConfigFile(bytes.toString('utf8'), name), bytes };
+  return file.profilesFolder === undefined ? file : withFolder(file, folder, file.profilesFolder);
+}
+
+function isAbsent({ cause }: UsageError): boolean {
+  return (cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT';
+}
+
+function readTrusted(folder: string, name: string, what: string, advice: string): ReadFile | UsageError {
+  try {
+    const file = readRegularFile(resolve(folder, name));
+    return distrust(what, file) ?? file;
+  } catch (error) {
+    return new UsageError(`${what} cannot be read: ${fileReason(error)}`, { advice, cause: error });
+  }
+}
+
+const profileFile = /^(.+)\.ya?ml$/;
+
+/** With the profiles of the folder: each file is one, by its name, and holds what would stand in the profile. */
+function withFolder(file: ConfigFile, folder: string, profilesFolder: string): ConfigFile {
+  const problems = [...file.problems];
+  const profiles: FileProfile[] = [];
+  const advice = 'The setting "profiles" holds the profiles, or names a folder with a file NAME.yaml for each.';
+  let entries: readonly string[] = [];
+  try {
+    entries = readdirSync(resolve(folder, profilesFolder)).sort();
+  } catch (error) {
+    problems.push(new UsageError(`the profiles in ${profilesFolder} cannot be read: ${fileReason(error)}`, { advice }));
+  }
+  for (const entry of entries) {
+    const name = profileFile.exec(entry)?.[1];
+    // What editors and version control leave beside them is no profile.
+    if (name === undefined || name.startsWith('.')) continue;
+    const origin = join(profilesFolder, entry);
+    const found = readTrusted(folder, origin, `the file ${origin} of a profile`, 'Make it readable, or remove it.');
+    const wrongName = nameProblem(name, profiles);
+    if (wrongName !== undefined) problems.push(new UsageError(`${origin}: the profile "${name}" ${wrongName}`));
+    const text = found instanceof UsageError ? '' : found.bytes.toString('utf8');
+    const own = found instanceof UsageError ? refused(found) : parseConfigFile(text, origin, name);
+    problems.push(...own.problems);
+    if (wrongName === undefined) profiles.push({ name, ...own, origin, text });
+  }
+  return { ...file, profiles, problems };
+}
+
+/** The config file to be kept: it has no other beside it, since what the file of the profile says stands in it. */
+export function wholeConfig(file: ConfigFile, profile: FileProfile | undefined): Buffer {
+  const { bytes = Buffer.of(), profilesFolder } = file;
+  if (profilesFolder === undefined) return bytes;
+  const document = parseDocument(bytes.toString('utf8'));
+  const own: Record<string, unknown> = profile === undefined ? {} : { [profile.name]: parse(profile.text ?? '') };
+  document.set('profiles', own);
+  return Buffer.from(document.toString({ lineWidth: 0 }));
 }

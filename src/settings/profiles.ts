@@ -49,8 +49,14 @@ export function chooseProfile(
   }
   if (names.length === 0 || hasServer) return undefined;
   return new UsageError(`${file} has profiles, and none was chosen`, {
-    advice: `Say --profile ${names.join(' or ')}, or set ADMIN_MIRROR_PROFILE or "profile:" in the config file.`,
+    advice: `Say --profile ${someOf(names)}, or set ADMIN_MIRROR_PROFILE or "profile:" in the config file.`,
   });
+}
+
+/** Of a hundred, a few. */
+function someOf(names: readonly string[]): string {
+  const shown = names.length > 5 ? [...names.slice(0, 4), `one of ${names.length - 4} more`] : names;
+  return shown.join(' or ');
 }
 
 /** A variable that would send one server's key to another, or mix their files. */
@@ -64,8 +70,25 @@ export function strayVariable(key: ServerKey, origin: string, profile: string): 
 /** What each profile has of its own, by its name, where nothing names it for the profile. */
 export const ownPaths = ['store.mirror', 'store.journal', 'backup.folder', 'log.file'] as const;
 
-/** `data/mirror.db` of the profile staging is `data/staging/mirror.db`, and the folder `data/backups` is `data/backups/staging`. */
+/** Stands in a value outside of the profiles for the name of each. */
+const nameMark = '{profile}';
+
+/** Whether the value is of profiles alone: it has their name in it. */
+export function isPerProfile(value: unknown): value is string {
+  return typeof value === 'string' && value.includes(nameMark);
+}
+
+/** The value as it is for the profile. */
+export function forProfile(value: string, profile: string): string {
+  return value.replaceAll(nameMark, profile);
+}
+
+/**
+ * `data/mirror.db` of the profile staging is `data/staging/mirror.db`, and the folder `data/backups` is `data/backups/staging`;
+ * a path that says where the name goes has it there.
+ */
 export function profilePath(path: string, profile: string, of: 'file' | 'folder' = 'file'): string {
+  if (isPerProfile(path)) return forProfile(path, profile);
   return of === 'folder' ? join(path, profile) : join(dirname(path), profile, basename(path));
 }
 

@@ -50,7 +50,7 @@ export function keyOf(settings: Settings): { readonly key: Secret; readonly warn
     throw new UsageError(`no API key is set for the profile ${profile}`, {
       advice:
         `Set ${variable} (in the environment or in .env), or write the key into a file and name it as api.key_file ` +
-        'in the profile. The common api.key_file counts only for the common api.base_url.',
+        'in the profile. The common api.key_file counts only for the common api.base_url, or with {profile} in it.',
     });
   }
   if (file === undefined) {

@@ -12,11 +12,19 @@ import type { Clock } from '../model/time.ts';
 import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { type PlacedPolicy, policiesOf, readApproval } from './approval.ts';
-import { type ConfigFile, type FileProfile, readConfigFile } from './config-file.ts';
+import { type ConfigFile, type FileProfile, type FileValue, readConfigFile, wholeConfig } from './config-file.ts';
 import { isLoopback } from '../model/loopback.ts';
 import { readJobs, type WrittenJob } from './jobs.ts';
 import { addressProblem, expectedOf, fromText, namesIn, namesOf, readValue, type SettingValues } from './kinds.ts';
-import { chooseProfile, filesOf, filesWritten, jobsOfProfile, profileVariables, sharedFile } from './profiles.ts';
+import {
+  chooseProfile,
+  filesOf,
+  filesWritten,
+  isPerProfile,
+  jobsOfProfile,
+  profileVariables,
+  sharedFile,
+} from './profiles.ts';
 import {
   commonPath,
   type Given,
@@ -74,7 +82,7 @@ export interface SettingsReading {
   /** Variables that look like ours and are none, each with the nearest that is. */
   readonly warnings: readonly string[];
   /** The config file as it was read, to be kept; undefined where there is none. */
-  readonly configBytes: Buffer | undefined;
+  readonly config: () => Buffer | undefined;
   /** undefined where there are problems. */
   readonly settings: Settings | undefined;
   /** The settings without the values that were refused: to be looked at by the doctor, never to be worked with. */
@@ -83,10 +91,70 @@ export interface SettingsReading {
 
 export const defaultConfigFile = 'config/admin-mirror.yaml';
 
+/** What stands in every source, before it is known which server is meant. */
+interface Found {
+  readonly given: ReadonlyMap<SettingKey, Given>;
+  readonly places: readonly Place[];
+  readonly file: ConfigFile | undefined;
+  readonly common: ReadonlyMap<SettingKey, FileValue>;
+  readonly problems: readonly UsageError[];
+  readonly dotenvIsOpen: boolean;
+  readonly sources: SettingsSources;
+}
+
 /** Reads every source and reports every problem at once; throws nothing. */
 export function readSettings(sources: SettingsSources): SettingsReading {
+  const found = findSettings(sources);
+  const profile = chosenOf(found);
+  const others = found.file?.profiles.filter((each) => each !== profile) ?? [];
+  return readingFor(found, profile, (inForce) =>
+    sharedFile([...others.map((each) => filesIn(found, each)), ...inForce], sources.folder),
+  );
+}
+
+/** The settings of one of the servers of the config file. */
+export interface ServerReading {
+  /** null: the server outside of the profiles. */
+  readonly profile: string | null;
+  readonly reading: SettingsReading;
+}
+
+/**
+ * The settings of every server of the config file, in its order: of each profile, and of the server outside of them where one is
+ * named and no profile is chosen. The sources are read once. Throws nothing.
+ */
+export function readAllSettings(sources: SettingsSources): readonly ServerReading[] {
+  const found = findSettings(sources);
+  const profiles = found.file?.profiles ?? [];
+  const shared = sharedFile(
+    profiles.map((each) => filesIn(found, each)),
+    sources.folder,
+  );
+  const outside = chosenOf(found) === undefined ? [{ profile: null, reading: readSettings(sources) }] : [];
+  return [
+    ...outside,
+    ...profiles.map((profile) => {
+      const given = new Map(found.given).set('profile', { value: profile.name, origin: profile.origin });
+      return { profile: profile.name, reading: readingFor({ ...found, given }, profile, () => shared) };
+    }),
+  ];
+}
+
+/** The profile in force, undefined for the server outside of them; or why there is none. */
+function chosenOf({ given, common, file }: Found): FileProfile | UsageError | undefined {
+  const { value: name = defaultConfigFile } = given.get('config') ?? {};
+  const address = common.get('api.base_url')?.value;
+  const hasServer = (address !== undefined && !isPerProfile(address)) || given.has('api.base_url');
+  const from = { file: file === undefined ? `${String(name)}, which is not there` : String(name), hasServer };
+  return chooseProfile(given.get('profile') ?? common.get('profile'), file?.profiles ?? [], from);
+}
+
+function filesIn({ common, places, file }: Found, profile: FileProfile): ReturnType<typeof filesOf> {
+  return filesOf(profile, commonPath(common), variableIn(places), jobsWritten(file, profile));
+}
+
+function findSettings(sources: SettingsSources): Found {
   const dotenv = readDotenv(sources.folder);
-  const problems: UsageError[] = [...dotenv.problems];
   const given = new Map<SettingKey, Given>();
   for (const { key, flag, value } of sources.flags) {
     const { kind } = settingOf(key);
@@ -100,20 +168,33 @@ export function readSettings(sources: SettingsSources): SettingsReading {
 
   const config = given.get('config');
   const name = typeof config?.value === 'string' ? config.value : defaultConfigFile;
-  const file = readConfigFile(resolve(sources.folder, name), name, config !== undefined);
-  const profiles = file?.profiles ?? [];
-  if (file !== undefined) {
-    problems.push(...file.problems);
-    if (config === undefined) given.set('config', { value: name, origin: 'default' });
-  }
-  const common = new Map(file?.values.map((each) => [each.key, each]));
-  const chosen = given.get('profile') ?? common.get('profile');
-  const hasServer = common.has('api.base_url') || given.has('api.base_url');
-  const from = { file: file === undefined ? `${name}, which is not there` : name, hasServer };
-  const profile = chooseProfile(chosen, profiles, from);
+  const file = readConfigFile(sources.folder, name, config !== undefined);
+  if (file !== undefined && config === undefined) given.set('config', { value: name, origin: 'default' });
+  return {
+    given,
+    places,
+    file,
+    common: new Map(file?.values.map((each) => [each.key, each])),
+    problems: [...dotenv.problems, ...(file?.problems ?? [])],
+    dotenvIsOpen: dotenv.isOpen,
+    sources,
+  };
+}
+
+/** @param sharedWith why the files of the server in force must not be used beside those of the others */
+function readingFor(
+  found: Found,
+  profile: FileProfile | UsageError | undefined,
+  sharedWith: (inForce: readonly ReturnType<typeof filesWritten>[]) => UsageError | undefined,
+): SettingsReading {
+  const { places, file, sources } = found;
+  const [given, common] = [new Map(found.given), new Map(found.common)];
+  const problems: UsageError[] = [...found.problems];
   if (profile instanceof UsageError) problems.push(profile);
   else if (profile !== undefined) problems.push(...takeProfile(given, places, profile, common));
-  for (const { key, value, origin } of common.values()) if (!given.has(key)) given.set(key, { value, origin });
+  for (const { key, value, origin } of common.values()) {
+    if (!given.has(key) && !isPerProfile(value)) given.set(key, { value, origin });
+  }
   const jobs = readJobs(jobsWritten(file, profile instanceof UsageError ? undefined : profile));
   problems.push(...jobs.problems);
   const ownApproval = profile === undefined || profile instanceof UsageError ? [] : profile.approval;
@@ -123,28 +204,26 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   const { values, refused } = readValues(given);
   problems.push(...refused);
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
-  const others = profiles
-    .filter((each) => each !== profile)
-    .map((each) => filesOf(each, commonPath(common), variableIn(places), jobsWritten(file, each)));
-  const inForce =
-    profile instanceof UsageError ? [] : [filesWritten(profile?.name ?? null, values, jobsWritten(file, profile))];
-  const shared = sharedFile([...others, ...inForce], sources.folder);
+  const shared = sharedWith(
+    profile instanceof UsageError ? [] : [filesWritten(profile?.name ?? null, values, jobsWritten(file, profile))],
+  );
   const rest = settingsOf(
     { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
     jobs.jobs,
     policiesOf(approval.policies),
     sources,
-    dotenv.isOpen && given.get('api.key')?.origin.startsWith('.env') === true,
+    found.dotenvIsOpen && given.get('api.key')?.origin.startsWith('.env') === true,
   );
   for (const problem of [address, shared, logFileProblem(rest), tokenProblem(rest)])
     if (problem !== undefined) problems.push(problem);
-  const known = [...allSettings.map((each) => each.env), ...profileVariables(profiles)];
+  const known = [...allSettings.map((each) => each.env), ...profileVariables(file?.profiles ?? [])];
   return {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
     approval: approval.policies,
     problems,
     warnings: places.flatMap(({ variables, origin }) => strangers(variables, origin, known)),
-    configBytes: file?.bytes,
+    config: () =>
+      file === undefined ? undefined : wholeConfig(file, profile instanceof UsageError ? undefined : profile),
     settings: problems.length === 0 ? rest : undefined,
     rest,
   };

@@ -7,7 +7,16 @@ import { nearestNames } from '../model/nearest.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import type { FileProfile, FileValue } from './config-file.ts';
 import { fromText } from './kinds.ts';
-import { isServerKey, ownPaths, profilePath, profileVariable, serverKeys, strayVariable } from './profiles.ts';
+import {
+  forProfile,
+  isPerProfile,
+  isServerKey,
+  ownPaths,
+  profilePath,
+  profileVariable,
+  serverKeys,
+  strayVariable,
+} from './profiles.ts';
 import { allSettings, type SettingKey, type SettingKind, settingOf } from './table.ts';
 import { distrust } from './trusted-file.ts';
 
@@ -46,7 +55,7 @@ export function takeVariables<S extends { readonly key: SettingKey; readonly kin
   }
 }
 
-/** Takes what is said of the profile; gives what was said and must not count for it. */
+/** Takes what is said of the profile, and of each by its name; gives what was said and must not count for it. */
 export function takeProfile(
   given: Map<SettingKey, Given>,
   places: readonly Place[],
@@ -73,12 +82,17 @@ export function takeProfile(
     else problems.push(otherServer(name, itsOwn.origin));
   }
   // A key that was given for one server must not go to another.
-  if (given.has('api.base_url')) common.delete('api.key_file');
+  const isOther = given.has('api.base_url') || isPerProfile(common.get('api.base_url')?.value);
+  if (isOther && !isPerProfile(common.get('api.key_file')?.value)) common.delete('api.key_file');
   for (const key of ownPaths) {
     const path = commonPath(common)(key);
     const from = common.get(key)?.origin ?? 'default';
     const value = path === null ? null : profilePath(path, name, key === 'backup.folder' ? 'folder' : 'file');
     if (value !== null && !given.has(key)) given.set(key, { value, origin: `${from}, profile ${name}` });
+  }
+  for (const [key, { value, origin: from }] of common) {
+    if (!isPerProfile(value) || given.has(key)) continue;
+    given.set(key, { value: forProfile(value, name), origin: `${from}, profile ${name}` });
   }
   return problems;
 }

@@ -1,8 +1,9 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { serverOf } from '../../src/settings/server.ts';
-import { type FlagValue, readSettings, settingsFrom } from '../../src/settings/settings.ts';
+import { type FlagValue, readAllSettings, readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const file = `
@@ -26,6 +27,8 @@ interface Sources {
   readonly environment?: Record<string, string>;
   readonly dotenv?: string;
   readonly folder?: string;
+  /** Files of the folder config/profiles. */
+  readonly profiles?: Readonly<Record<string, string>>;
 }
 
 function read(sources: Sources) {
@@ -33,17 +36,22 @@ function read(sources: Sources) {
   mkdirSync(join(folder, 'config'), { recursive: true });
   writeFileSync(join(folder, 'config/admin-mirror.yaml'), sources.file ?? file);
   if (sources.dotenv !== undefined) writeFileSync(join(folder, '.env'), sources.dotenv);
+  if (sources.profiles !== undefined) mkdirSync(join(folder, 'config/profiles'));
+  for (const [name, text] of Object.entries(sources.profiles ?? {})) {
+    writeFileSync(join(folder, 'config/profiles', name), text);
+  }
   const keys = { '--profile': 'profile', '--base-url': 'api.base_url', '--db': 'store.mirror' } as const;
   const flags = Object.entries(sources.flags ?? {}).map(([flag, value]): FlagValue => ({
     flag,
     key: keys[flag as keyof typeof keys],
     value,
   }));
-  const reading = readSettings({ flags, environment: sources.environment ?? {}, folder });
+  const given = { flags, environment: sources.environment ?? {}, folder };
+  const reading = readSettings(given);
   const origin = (key: string) => reading.readings.find((each) => each.setting.key === key)?.origin;
   const problems = reading.problems.map(({ message, advice }) => `${message} ${advice}`);
   const server = () => serverOf(settingsFrom(reading));
-  return { ...reading, problems, folder, origin, server };
+  return { ...reading, problems, folder, origin, server, all: () => readAllSettings(given) };
 }
 
 const staging = { '--profile': 'staging' };
@@ -269,5 +277,163 @@ describe('a credential of systemd', () => {
     expect([key.reveal(), warnings]).toEqual(['key-of-the-service', []]);
     const outside = read({ file: named });
     expect(outside.server).toThrow('there is none here');
+  });
+});
+
+describe('a folder of profiles', () => {
+  const inFolder = 'sync:\n  window_pages: 7\nprofiles: config/profiles\n';
+  const api = (name: string) => `api:\n  base_url: https://${name}.example.com\n`;
+
+  test('has a file for each, which holds what would stand in the profile', () => {
+    const { settings, origin, problems, folder } = read({
+      file: inFolder,
+      profiles: {
+        'staging.yaml': `# ours\n${api('s')}`,
+        'production.yml': api('p'),
+        'notes.md': 'a: b: c',
+        '.x.yaml': '[',
+      },
+      flags: staging,
+    });
+    expect(problems).toEqual([]);
+    expect(settings).toMatchObject({ profile: 'staging', api: { baseUrl: 'https://s.example.com' } });
+    expect([settings?.sync.windowPages, settings?.store.mirror]).toEqual([7, join(folder, 'data/staging/mirror.db')]);
+    expect(origin('api.base_url')).toBe('config/profiles/staging.yaml:3, profile staging');
+    expect(read({ file: inFolder, profiles: { 'a.yaml': api('a') }, flags: staging }).problems[0]).toContain(
+      'there is no profile "staging"',
+    );
+  });
+
+  test('is one file where it is kept for a worker', () => {
+    const { config } = read({
+      file: inFolder,
+      profiles: { 'staging.yaml': api('s'), 'b.yaml': api('b') },
+      flags: staging,
+    });
+    const again = read({ file: String(config()), flags: staging });
+    expect(again.problems).toEqual([]);
+    expect(again.settings).toMatchObject({ api: { baseUrl: 'https://s.example.com' }, sync: { windowPages: 7 } });
+    expect(parse(String(config()))).not.toHaveProperty('profiles.b');
+  });
+
+  test.each([
+    [
+      'production.yaml',
+      'api:\n  timeot: 5s\n',
+      'config/profiles/production.yaml:2, profile production: unknown setting',
+    ],
+    ['production.yaml', 'api: [', 'config/profiles/production.yaml:1: '],
+    ['production.yaml', '- a\n', 'the profile "production" must hold settings'],
+    ['production.yaml', 'profiles: {}\n', 'unknown setting "profiles"'],
+    ['a b.yaml', '', 'config/profiles/a b.yaml: the profile "a b" needs a name of up to 32 letters'],
+    ['staging.yml', '', 'config/profiles/staging.yml: the profile "staging" is too like "staging"'],
+  ])('names the file that is written wrongly: %s with %j', (name, text, words) => {
+    const { problems } = read({ file: inFolder, profiles: { 'staging.yaml': api('s'), [name]: text }, flags: staging });
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toContain(words);
+  });
+
+  test('that is not there, or has a file that others can write, is refused', () => {
+    expect(read({ file: inFolder, flags: staging }).problems[0]).toMatch(
+      /^the profiles in config\/profiles cannot be read: .* a folder with a file NAME\.yaml for each/,
+    );
+    const folder = temporaryFolder();
+    const sources = { file: inFolder, profiles: { 'staging.yaml': api('s') }, flags: staging, folder };
+    expect(read(sources).problems).toEqual([]);
+    chmodSync(join(folder, 'config/profiles/staging.yaml'), 0o666);
+    expect(read({ file: inFolder, flags: staging, folder }).problems[0]).toContain(
+      'the file config/profiles/staging.yaml of a profile can be changed by other users',
+    );
+  });
+});
+
+describe('a value with {profile} in it', () => {
+  const common = `
+api:
+  base_url: https://{profile}.example.com
+  key_file: secrets/{profile}.key
+store:
+  mirror: /srv/{profile}/m.db
+log:
+  file: /var/log/{profile}.log
+jobs:
+  - { name: users, run: export, what: users, output: "out/{profile}-users.csv", cron: "0 3 * * *" }
+profiles:
+  production:
+  staging:
+`;
+
+  test('holds for every profile, by its name', () => {
+    const { settings, origin, problems, folder } = read({ file: common, flags: staging });
+    expect(problems).toEqual([]);
+    expect(settings).toMatchObject({
+      api: { baseUrl: 'https://staging.example.com', keyFile: join(folder, 'secrets/staging.key') },
+      store: { mirror: '/srv/staging/m.db', journal: join(folder, 'data/staging/journal.db') },
+      log: { file: '/var/log/staging.log' },
+    });
+    expect(settings?.jobs[0]?.commandLine.at(-1)).toBe('out/staging-users.csv');
+    expect(origin('api.key_file')).toBe('config/admin-mirror.yaml:4, profile staging');
+  });
+
+  test('gives no key of one server to another', () => {
+    const oneKey = common.replace('secrets/{profile}.key', 'secrets/key');
+    const { settings, server } = read({ file: oneKey, flags: staging });
+    expect(settings?.api.keyFile).toBeUndefined();
+    expect(server).toThrow('no API key is set for the profile staging');
+    // A profile with an address of its own still has the key file of its name.
+    const moved = read({
+      file: common.replace('staging:\n', 'staging: {api: {base_url: "https://x.test"}}\n'),
+      flags: staging,
+    });
+    expect(moved.settings?.api).toMatchObject({
+      baseUrl: 'https://x.test',
+      keyFile: join(moved.folder, 'secrets/staging.key'),
+    });
+  });
+
+  test('says nothing outside of the profiles', () => {
+    expect(read({ file: common }).problems[0]).toContain('none was chosen');
+    const { settings } = read({ file: common, environment: { ADMIN_MIRROR_BASE_URL: 'https://first.example.com' } });
+    expect([settings?.profile, settings?.api.keyFile, settings?.log.file]).toEqual([undefined, undefined, undefined]);
+  });
+});
+
+describe('all servers of a config file', () => {
+  const names = Array.from({ length: 100 }, (_, at) => `shop-${at}`);
+  const many = `api:\n  base_url: https://{profile}.example.com\nprofiles:\n${names.map((name) => `  ${name}:\n`).join('')}`;
+
+  test('are read at once, a hundred too, each with what is its own', () => {
+    const all = read({ file: many }).all();
+    expect(all.map(({ profile }) => profile)).toEqual(names);
+    expect(new Set(all.map(({ reading }) => reading.settings?.store.mirror)).size).toBe(100);
+    expect(all[7]?.reading.settings).toMatchObject({
+      profile: 'shop-7',
+      api: { baseUrl: 'https://shop-7.example.com' },
+    });
+  });
+
+  test('have the one outside of the profiles with them, where a command without a profile means it', () => {
+    const withFirst = file.replace('api:', 'api:\n  base_url: https://first.example.com');
+    const listed = (text: string) =>
+      read({ file: text })
+        .all()
+        .map(({ profile }) => profile);
+    expect(listed(withFirst)).toEqual([null, 'production', 'staging']);
+    expect(listed(`profile: staging\n${withFirst}`)).toEqual(['production', 'staging']);
+    expect(listed(file)).toEqual(['production', 'staging']);
+  });
+
+  test('fail one by one where one is set wrongly, and all where two share a file', () => {
+    const wrong = file.replace('concurrency: 4', 'concurrency: none');
+    const problemsOf = (text: string) =>
+      read({ file: text })
+        .all()
+        .map(({ reading }) => reading.problems.map(({ message }) => message));
+    expect(problemsOf(wrong)).toEqual([[], [expect.stringContaining('api.concurrency is "none"')]]);
+    const same = expect.stringContaining('is the same file as') as string;
+    expect(problemsOf(`${file}store:\n  mirror: data/{profile}-m.db\n  journal: data/{profile}-m.db\n`)).toEqual([
+      [same],
+      [same],
+    ]);
   });
 });

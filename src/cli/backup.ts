@@ -2,6 +2,8 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { systemClock } from '../model/time.ts';
+import { UsageError } from '../model/errors.ts';
+import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { toCount } from './flag-values.ts';
 import { printJson, printLine } from './output.ts';
@@ -10,12 +12,12 @@ import { type BackupReport, makeBackup } from '../data/backup.ts';
 import { openFilesToCopy } from '../data/open-copies.ts';
 import { bytesText } from '../model/bytes.ts';
 
-interface Flags {
+interface Flags extends AllFlags {
   readonly keep?: number;
 }
 
 export function define(program: Command, context: CliContext): void {
-  program
+  const command = program
     .command('backup')
     .description(
       'Copy the mirror and the journal to a new folder named by the time, also while they are written to, and check ' +
@@ -33,8 +35,19 @@ export function define(program: Command, context: CliContext): void {
 Examples:
   admin-mirror backup
   admin-mirror backup /mnt/backups/admin-mirror --keep 14`,
-    )
-    .action((folder: string | undefined, flags: Flags) => run(context, folder, flags));
+    );
+  addAllFlags(command).action((folder: string | undefined, flags: Flags) =>
+    flags.all ? backupAll(context, folder, flags) : run(context, folder, flags),
+  );
+}
+
+async function backupAll(context: CliContext, named: string | undefined, flags: Flags): Promise<void> {
+  if (named !== undefined) {
+    throw new UsageError('a folder of backups is of one server, and --all is for all of them', {
+      advice: 'Leave it out: the setting backup.folder has a folder in it for each profile.',
+    });
+  }
+  await runForAll(context, flags, (report) => (report as BackupReport).folder);
 }
 
 async function run(context: CliContext, named: string | undefined, flags: Flags): Promise<void> {

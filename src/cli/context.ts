@@ -1,22 +1,26 @@
 /** What the frame gives to every command: settings, streams, the signal to stop on, and the global flags. */
 import type { Sleep } from '../api/rate.ts';
 import { type Actor, actorOf } from '../model/actor.ts';
-import type { ExitCode } from '../model/errors.ts';
+import { type ExitCode, UsageError } from '../model/errors.ts';
 import {
   type FlagValue,
+  readAllSettings,
   readSettings,
+  type ServerReading,
   type Settings,
   settingsFrom,
   type SettingsReading,
 } from '../settings/settings.ts';
 import { SecretWords } from '../model/secret-words.ts';
 import { keyOf } from '../settings/server.ts';
-import { flagName, settingTable } from '../settings/table.ts';
+import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
 import { sieved } from './sieve.ts';
 
 export interface CliContext {
   /** Read and checked at the first call; throws a UsageError. */
   readonly settings: () => Settings;
+  /** Of every server of the config file. Throws a UsageError where a flag says something of one server. */
+  readonly allSettings: () => readonly ServerReading[];
   /** The same with origins and every problem, for the commands that report on the settings themselves. */
   readonly reading: () => SettingsReading;
   /** The settings read anew, for a command that goes on for days; what it has read before stays in force. */
@@ -35,6 +39,8 @@ export interface CliContext {
   /** Who runs the command. */
   readonly actor: () => Actor;
   readonly folder: string;
+  /** What the command was given, its own name first or after global flags. */
+  readonly argv: readonly string[];
   readonly flags: () => GlobalFlags;
   readonly json: () => boolean;
   readonly quiet: () => boolean;
@@ -96,18 +102,21 @@ export function flagValues(flags: GlobalFlags): FlagValue[] {
   return values;
 }
 
+const ofOneServer: readonly SettingKey[] = ['profile', 'api.base_url', 'store.mirror', 'store.journal', 'log.file'];
+
 /** The context of one invocation: what a command recorded, and how to end it. */
 export function createContext(
   world: CliWorld,
   flags: () => GlobalFlags,
+  argv: readonly string[] = [],
 ): CliContext & { readonly exitCode: () => ExitCode; readonly end: (error?: unknown) => void } {
   let read: SettingsReading | undefined;
   let code: ExitCode = 0;
   let keyKnown = false;
   const { secrets = new SecretWords(), events = new EventTarget() } = world;
   const ends: ((error: unknown) => void)[] = [];
-  const readAgain = () =>
-    readSettings({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
+  const sources = () => ({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
+  const readAgain = () => readSettings(sources());
   const reading = () => (read ??= readAgain());
   const [stdout, stderr] = [sieved(world.stdout), sieved(world.stderr)];
   return {
@@ -121,7 +130,22 @@ export function createContext(
       keyKnown = true;
       return settings;
     },
+    allSettings: () => {
+      const own = sources().flags.find(({ key }) => ofOneServer.includes(key));
+      if (own !== undefined) {
+        throw new UsageError(`${own.flag} is of one server, and this is for all servers of the config file`, {
+          advice: `Leave ${own.flag} out, or name one profile.`,
+        });
+      }
+      const all = readAllSettings(sources());
+      for (const { reading } of all) keepKey(secrets, reading.rest);
+      if (all.some(({ profile }) => profile !== null)) return all;
+      throw new UsageError('the config file has no profiles', {
+        advice: 'Write them under "profiles:", or leave out --all.',
+      });
+    },
     reading,
+    argv,
     flags,
     readAgain,
     actor: () => actorOf(world.environment),

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Capabilities } from '../api/capabilities.ts';
 import { openApi } from '../api/open.ts';
+import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { type Check, checkLines, failed, ok, skipped, warn } from './doctor/check.ts';
 import * as about from './doctor/local-checks.ts';
@@ -27,7 +28,7 @@ import { networkOf } from '../settings/network.ts';
 import { keyOf } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 
-interface Flags {
+interface Flags extends AllFlags {
   readonly probe?: true;
 }
 
@@ -38,7 +39,7 @@ interface Findings {
 }
 
 export function define(program: Command, context: CliContext): void {
-  program
+  const command = program
     .command('doctor')
     .description(
       'Check settings, key, proxy, certificates, server, mirror, journal, approvers, reports, jobs, alerts, log and disk; say what is ' +
@@ -46,14 +47,21 @@ export function define(program: Command, context: CliContext): void {
         'on record of the server.\n' +
         'Ends with 0, or with the code of the first failed check: 2 settings or files, 3 key, 4 server.',
     )
-    .option('--probe', 'measure again what the server can do, and put it on record in the mirror')
-    .action(async (flags: Flags) => {
-      const { checks, capabilities } = await examine(context, flags.probe ?? false);
-      const profile = context.reading().rest.profile ?? null;
-      if (context.json()) printJson(context, { profile, ...documentOf(context, checks), capabilities });
-      else for (const line of linesOf(context, checks)) printLine(context, line);
-      context.exit(checks.find((each) => each.state === 'fail')?.exitCode ?? 0);
-    });
+    .option('--probe', 'measure again what the server can do, and put it on record in the mirror');
+  addAllFlags(command).action(async (flags: Flags) => {
+    if (flags.all) return runForAll(context, flags, failureWords);
+    const { checks, capabilities } = await examine(context, flags.probe ?? false);
+    const profile = context.reading().rest.profile ?? null;
+    if (context.json()) printJson(context, { profile, ...documentOf(context, checks), capabilities });
+    else for (const line of linesOf(context, checks)) printLine(context, line);
+    context.exit(checks.find((each) => each.state === 'fail')?.exitCode ?? 0);
+  });
+}
+
+function failureWords(report: unknown): string {
+  const { checks } = report as ReturnType<typeof documentOf>;
+  const failed = checks.filter(({ state }) => state === 'fail');
+  return failed.map(({ name, finding }) => `${name}: ${finding}`).join('; ');
 }
 
 async function examine(context: CliContext, probe: boolean): Promise<Findings> {

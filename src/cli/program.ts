@@ -19,7 +19,7 @@ export async function run(
   rows: readonly CommandRow[] = commands,
 ): Promise<ExitCode> {
   const program = bareProgram();
-  const context = createContext(world, () => program.opts());
+  const context = createContext(world, () => program.opts(), argv);
   try {
     const wanted = wantedCommands(argv);
     await defineCommands(program, context, rows, (row) => wanted.includes(row.name));

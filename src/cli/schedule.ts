@@ -17,11 +17,10 @@ import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
 import { occurrencesOf } from '../worker/decide.ts';
 import { openWorkerStore } from '../worker/open.ts';
-import { outcomeOf } from '../worker/worker.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { paint, printJson, printLine, printNote } from './output.ts';
-import { startChild } from '../worker/command.ts';
+import { outcomeOf, startChild } from '../worker/command.ts';
 import { passedFlags, withoutSecrets, work } from './schedule-work.ts';
 
 interface Flags {

@@ -8,9 +8,10 @@ import type { DayRange } from '../model/era.ts';
 import { eraEnd, eraStart } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
-import { addDays, type Day, parseDay, systemClock } from '../model/time.ts';
+import { addDays, type Day, earliest, parseDay, systemClock } from '../model/time.ts';
 import type { Mode } from '../mirror/plan.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
+import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLine, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
@@ -19,10 +20,10 @@ import { recordLate } from '../bulk/settle.ts';
 import { openLog } from './logger.ts';
 import { openSyncWatch } from './sync-progress.ts';
 import { openJournal } from '../journal/open.ts';
-import { openPlan, openSync } from '../mirror/open.ts';
+import { openPlan, openSync, type RunPlan } from '../mirror/open.ts';
 import { withReleases } from '../model/releases.ts';
 
-interface Flags {
+interface Flags extends AllFlags {
   readonly full?: true;
   readonly quick?: true;
   readonly since?: Day;
@@ -34,7 +35,7 @@ interface Flags {
 }
 
 export function define(program: Command, context: CliContext): void {
-  program
+  const command = program
     .command('sync')
     .description(
       'Bring the mirror up to date: new records, those of the last days, and as many older ones as the budget of requests allows. ' +
@@ -48,11 +49,26 @@ export function define(program: Command, context: CliContext): void {
     .option('--max-requests <n>', 'requests that reading old records again may cost', toCount)
     .option('--allow-deletions', 'remove records that the server no longer has, however many')
     .option('--accept-new-server', 'go on although the server seems to be another one, or restored from a backup')
-    .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing')
-    .action(async (resources: readonly ResourceName[], flags: Flags) => {
-      const named = resources.length === 0 ? resourceNames : [...new Set(resources)];
-      await (flags.dryRun ? plan(context, named, flags) : sync(context, named, flags));
-    });
+    .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing');
+  addAllFlags(command).action(async (resources: readonly ResourceName[], flags: Flags) => {
+    if (flags.all) return runForAll(context, flags, flags.dryRun ? planWords : syncWords);
+    const named = resources.length === 0 ? resourceNames : [...new Set(resources)];
+    await (flags.dryRun ? plan(context, named, flags) : sync(context, named, flags));
+  });
+}
+
+/** `12 new, 3 changed, 0 deleted, 24 requests, fresh as of …`. */
+function syncWords(report: unknown): string {
+  const { resources, requests } = report as RunReport;
+  const all = Object.values(resources);
+  const sum = (key: 'inserted' | 'updated' | 'deleted') => grouped(all.reduce((total, each) => total + each[key], 0));
+  const fresh = earliest(all.map(({ fresh_as_of }) => fresh_as_of));
+  const changes = `${sum('inserted')} new, ${sum('updated')} changed, ${sum('deleted')} deleted`;
+  return `${changes}, ${counted(requests, 'request')}, ${fresh === null ? 'not read whole yet' : `fresh as of ${fresh}`}`;
+}
+
+function planWords(plan: unknown): string {
+  return `${counted((plan as RunPlan).requests, 'request')} known of`;
 }
 
 /** Runs a sync, and prints its report. Throws why it is not complete. */

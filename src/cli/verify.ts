@@ -8,6 +8,7 @@ import { systemClock } from '../model/time.ts';
 import type { VerifyReport } from '../mirror/verify.ts';
 import type { DifferingCount } from '../mirror/verify-counts.ts';
 import type { ResourceVerdict } from '../mirror/verify-resource.ts';
+import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';
 import { openLog } from './logger.ts';
@@ -15,12 +16,12 @@ import { openSyncWatch } from './sync-progress.ts';
 import { withReleases } from '../model/releases.ts';
 import { openVerify } from '../mirror/open.ts';
 
-interface Flags {
+interface Flags extends AllFlags {
   readonly deep?: true;
 }
 
 export function define(program: Command, context: CliContext): void {
-  program
+  const command = program
     .command('verify')
     .description(
       'Compare the mirror with the server: the number of records by window of creation time, and the records themselves ' +
@@ -30,10 +31,18 @@ export function define(program: Command, context: CliContext): void {
     .addArgument(
       new Argument('[resource...]', 'what to compare; everything where none is named').choices(resourceNames),
     )
-    .option('--deep', 'compare every record, field by field')
-    .action(async (resources: readonly ResourceName[], flags: Flags) => {
-      await verify(context, resources.length === 0 ? resourceNames : [...new Set(resources)], flags);
-    });
+    .option('--deep', 'compare every record, field by field');
+  addAllFlags(command).action(async (resources: readonly ResourceName[], flags: Flags) => {
+    if (flags.all) return runForAll(context, flags, verdictWords);
+    await verify(context, resources.length === 0 ? resourceNames : [...new Set(resources)], flags);
+  });
+}
+
+/** `users different; 24 requests`. */
+function verdictWords(report: unknown): string {
+  const { resources, requests } = report as VerifyReport;
+  const unequal = Object.entries(resources).filter(([, { status }]) => status !== 'equal');
+  return [...unequal.map(([name, { status }]) => `${name} ${status}`), counted(requests, 'request')].join(', ');
 }
 
 async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {

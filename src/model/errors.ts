@@ -6,6 +6,20 @@
 /** What the process ends with; the meaning of each number is in docs/commands.md, "Exit codes". */
 export type ExitCode = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 130 | 143;
 
+/** The worst first: bugs, money whose outcome is open, what a person must set right, then what another try may bring. */
+const worstFirst: readonly ExitCode[] = [1, 8, 3, 2, 4, 7, 6, 5, 130, 143, 0];
+
+/** How bad an exit code is among others; the smallest is the worst. What ended without one is a bug. */
+export function rankOf(exitCode: number | null): number {
+  const rank = worstFirst.indexOf(exitCode as ExitCode);
+  return rank === -1 ? 0 : rank;
+}
+
+/** What a command that did several things ends with. */
+export function worstOf(exitCodes: readonly (number | null)[]): ExitCode {
+  return worstFirst[Math.min(worstFirst.length - 1, ...exitCodes.map(rankOf))] ?? 1;
+}
+
 export interface ErrorOptions {
   /** What to do next, as a full sentence. */
   readonly advice?: string | undefined;

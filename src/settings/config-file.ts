@@ -256,7 +256,7 @@ function withFolder(file: ConfigFile, folder: string, profilesFolder: string): C
   const advice = 'The setting "profiles" holds the profiles, or names a folder with a file NAME.yaml for each.';
   let entries: readonly string[] = [];
   try {
-    entries = readdirSync(resolve(folder, profilesFolder)).sort();
+    entries = readdirSync(resolve(folder, profilesFolder));
   } catch (error) {
     problems.push(new UsageError(`the profiles in ${profilesFolder} cannot be read: ${fileReason(error)}`, { advice }));
   }
@@ -273,7 +273,7 @@ function withFolder(file: ConfigFile, folder: string, profilesFolder: string): C
     problems.push(...own.problems);
     if (wrongName === undefined) profiles.push({ name, ...own, origin, text });
   }
-  return { ...file, profiles, problems };
+  return { ...file, profiles: profiles.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }
 
 /** The config file to be kept: it has no other beside it, since what the file of the profile says stands in it. */

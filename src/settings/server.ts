@@ -1,4 +1,5 @@
 /** The server to talk to: the address and the key, which every command that sends requests needs and no other. */
+import { createHash } from 'node:crypto';
 import { UsageError } from '../model/errors.ts';
 import { fileReason } from '../model/file-error.ts';
 import { readRegularFile } from '../model/read-file.ts';
@@ -18,6 +19,20 @@ export function serverOf(settings: Settings): Server {
   const baseUrl = baseUrlOf(settings);
   const { key, warnings } = keyOf(settings);
   return { baseUrl, key, warnings };
+}
+
+/**
+ * A mark of the server and the key: what has the same shares one limit of requests. undefined where either is missing, so that
+ * nothing is sent.
+ */
+export function limitMark(settings: Settings): string | undefined {
+  try {
+    const { baseUrl, key } = serverOf(settings);
+    return createHash('sha256').update(`${baseUrl} ${key.reveal()}`).digest('hex');
+  } catch {
+    // Whoever sends something says what is wrong.
+    return undefined;
+  }
 }
 
 /** The address alone. */

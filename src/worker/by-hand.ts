@@ -6,9 +6,8 @@ import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import type { Clock } from '../model/time.ts';
-import type { CommandRunner, LogLine } from './command.ts';
+import { type CommandRunner, type LogLine, outcomeOf } from './command.ts';
 import type { JobRunEnd, WorkerStore } from './store/port.ts';
-import { outcomeOf } from './worker.ts';
 
 /** What can be started, by the name of the console, with the words of the command line. */
 const startable = {

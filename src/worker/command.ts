@@ -6,7 +6,7 @@ import { OperatorError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { secondMs } from '../model/time.ts';
 import { commandFile } from '../model/version.ts';
-import type { CommandEnd } from './worker.ts';
+import type { RunOutcome } from './store/port.ts';
 
 /** The worker itself ends within ten seconds. */
 const usualPatienceMs = 9 * secondMs;
@@ -72,6 +72,34 @@ function endGroup({ pid }: ChildProcess): void {
   } catch {
     // It has ended by itself.
   }
+}
+
+/** How a command ended. */
+export interface CommandEnd {
+  /** null where a signal ended it. */
+  readonly exitCode: number | null;
+  /** What it printed under --json; null where that was no JSON. */
+  readonly report: unknown;
+  /** What it reported as wrong. */
+  readonly problem: string | null;
+}
+
+const outcomes: Readonly<Record<number, RunOutcome>> = {
+  5: 'partial',
+  7: 'locked',
+  130: 'interrupted',
+  143: 'interrupted',
+};
+
+/** What an exit code means for the job; docs/commands.md, "Exit codes", has them. */
+export function outcomeOf(
+  exitCode: number | null,
+  { timedOut, stopped }: { readonly timedOut: boolean; readonly stopped: boolean },
+): RunOutcome {
+  if (exitCode === 0) return 'complete';
+  if (timedOut) return 'timed_out';
+  if (stopped) return 'stopped';
+  return outcomes[exitCode ?? 1] ?? 'failed';
 }
 
 /** A report is a few KiB; what is longer is none. */

@@ -3,19 +3,10 @@ import { LockHeldError, OperatorError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
 import { runId } from '../model/run-id.ts';
 import { type Clock, durationText, secondMs } from '../model/time.ts';
-import type { JobRun, JobRunEnd, NewJobRun, RunOutcome, WorkerStore } from './store/port.ts';
+import { type CommandEnd, outcomeOf } from './command.ts';
+import type { JobRun, JobRunEnd, NewJobRun, WorkerStore } from './store/port.ts';
 import { type Decision, decide, type JobState, nextTime, occurrencesOf, type ScheduledJob } from './decide.ts';
 import type { Sleep } from './sleep.ts';
-
-/** How a command ended. */
-export interface CommandEnd {
-  /** null where a signal ended it. */
-  readonly exitCode: number | null;
-  /** What it printed under --json; null where that was no JSON. */
-  readonly report: unknown;
-  /** What it reported as wrong. */
-  readonly problem: string | null;
-}
 
 /**
  * Runs `admin-mirror` with these arguments. Once the signal is aborted, it ends in order within ten seconds, or is ended.
@@ -55,24 +46,6 @@ async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: R
   } finally {
     ended.abort();
   }
-}
-
-const outcomes: Readonly<Record<number, RunOutcome>> = {
-  5: 'partial',
-  7: 'locked',
-  130: 'interrupted',
-  143: 'interrupted',
-};
-
-/** What an exit code means for the job; docs/commands.md, "Exit codes", has them. */
-export function outcomeOf(
-  exitCode: number | null,
-  { timedOut, stopped }: { readonly timedOut: boolean; readonly stopped: boolean },
-): RunOutcome {
-  if (exitCode === 0) return 'complete';
-  if (timedOut) return 'timed_out';
-  if (stopped) return 'stopped';
-  return outcomes[exitCode ?? 1] ?? 'failed';
 }
 
 function timeoutWords({ timeoutMs = 0 }: Job): string {

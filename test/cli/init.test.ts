@@ -136,6 +136,21 @@ describe('init without a terminal', () => {
     expect((await invoke(['doctor', '--profile', 'staging'], { folder })).code).toBe(0);
   });
 
+  test('adds a server as a file, where the profiles are in a folder', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config/profiles'), { recursive: true });
+    const config = '# ours\nprofiles: config/profiles\n';
+    writeFileSync(join(folder, configFile), config);
+    const argv = [...given(), '--profile', 'staging', '--key-file', 'secrets/staging'];
+    const { code, stdout } = await invoke(argv, { folder, input: sandbox.key });
+    expect([code, stdout]).toEqual([0, expect.stringContaining('config/profiles/staging.yaml')]);
+    expect(readFileSync(join(folder, configFile), 'utf8')).toBe(config);
+    const written = parse(readFileSync(join(folder, 'config/profiles/staging.yaml'), 'utf8')) as Config;
+    expect(written).toEqual({ api: { base_url: sandbox.url, key_file: 'secrets/staging' } });
+    const shown = await invoke(['config', '--profile', 'staging'], { folder });
+    expect(shown.stdout).toMatch(/api\.base_url +\S+ +config\/profiles\/staging\.yaml:2, profile staging/);
+  });
+
   test('of a profile leaves the server that was set up working', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     const first = await invoke([...given(), '--key-file', 'secrets/key', '--sync'], { folder, input: sandbox.key });

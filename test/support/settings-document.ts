@@ -15,8 +15,9 @@ example is [config/admin-mirror.example.yaml](../config/admin-mirror.example.yam
 
 The config file may hold several servers as \`profiles\`; \`--profile\` says which one is meant. What stands in a profile
 outranks what stands outside of it. While a profile is in force, the variables of the address, the key, the key file, the
-mirror and the journal count only where they end in its name, as \`ADMIN_MIRROR_API_KEY_STAGING\` does:
-[Several servers](operating.md#several-servers).
+mirror and the journal count only where they end in its name, as \`ADMIN_MIRROR_API_KEY_STAGING\` does. \`profiles\` holds them,
+or names a folder with a file \`NAME.yaml\` for each. Outside of the profiles, \`{profile}\` in a value stands for the name of
+each: [Several servers](operating.md#several-servers).
 
 `;
 

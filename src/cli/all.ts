@@ -1,0 +1,131 @@
+/** `--all`: a command for every server of the config file, each in a process of its own, some of them at once. */
+import { type Command, Option } from 'commander';
+import pLimit from 'p-limit';
+import { counted } from '../model/counted.ts';
+import { InterruptedError, worstOf } from '../model/errors.ts';
+import { onOneLine } from '../model/terminal-text.ts';
+import { limitMark } from '../settings/server.ts';
+import { type CommandEnd, commandRunner, outcomeOf } from '../worker/command.ts';
+import type { CliContext } from './context.ts';
+import { toCount } from './flag-values.ts';
+import { openLog } from './logger.ts';
+import { paint, printJson, printLine } from './output.ts';
+
+export interface AllFlags {
+  readonly all?: true;
+  readonly atOnce?: number;
+}
+
+const usualAtOnce = 4;
+
+/** Adds `--all` and `--at-once` to a command. */
+export function addAllFlags(command: Command): Command {
+  return command
+    .option('--all', 'for every server of the config file, each as if its profile was named')
+    .addOption(
+      new Option('--at-once <n>', `servers of --all at once, at most (default: ${usualAtOnce})`).argParser(toCount),
+    );
+}
+
+/** How the command went for one server. */
+interface ServerEnd extends CommandEnd {
+  /** null: the server outside of the profiles. */
+  readonly profile: string | null;
+}
+
+/** A server as it is called in lists. */
+export function serverLabel(profile: string | null): string {
+  return profile ?? '(no profile)';
+}
+
+/**
+ * Runs this command for every server of the config file, and prints a line for each that has ended. One that fails stops no
+ * other; the exit code is the worst. Those with the same address and key share its limit of requests, so they run one after
+ * the other.
+ * @param words what the line says of the report of one
+ */
+export async function runForAll(
+  context: CliContext,
+  flags: AllFlags,
+  words: (report: unknown) => string,
+): Promise<void> {
+  const all = context.allSettings();
+  const { folder, environment, signal } = context;
+  const log = await logOfAll(context);
+  const run = commandRunner({ folder, environment, log, globalFlags: () => [] });
+  const atOnce = pLimit(flags.atOnce ?? usualAtOnce);
+  const ofOneKey = new Map<string, ReturnType<typeof pLimit>>();
+  const width = Math.max(...all.map(({ profile }) => serverLabel(profile).length));
+
+  async function runOne(profile: string | null): Promise<ServerEnd> {
+    const argv = [...(profile === null ? [] : ['--profile', profile]), ...argvForOne(context.argv)];
+    const notStarted: CommandEnd = { exitCode: null, report: null, problem: 'not started' };
+    const fields = profile === null ? {} : { profile };
+    const end = signal.aborted ? notStarted : await run(argv, { variables: {}, fields }, signal);
+    if (!context.json()) printLine(context, lineOf(context, { profile, ...end }, width, words));
+    return { profile, ...end };
+  }
+
+  const ends = await Promise.all(
+    all.map(({ profile, reading }) => {
+      const mark = limitMark(reading.rest);
+      const start = () => atOnce(runOne, profile);
+      if (mark === undefined) return start();
+      const line = ofOneKey.get(mark) ?? pLimit(1);
+      ofOneKey.set(mark, line);
+      return line(start);
+    }),
+  );
+  const codes = ends.map(({ exitCode }) => exitCode);
+  const status = statusOf(codes, signal.aborted);
+  if (context.json()) printJson(context, { status, profiles: ends.map(documentOf) });
+  else printLine(context, `${counted(ends.length, 'server')}: ${sumOf(ends, signal.aborted)}`);
+  const { reason } = signal as { readonly reason: unknown };
+  if (signal.aborted && reason instanceof InterruptedError) throw reason;
+  context.exit(worstOf(codes));
+}
+
+/** The same command for one server: the process brings its output as JSON. */
+function argvForOne(argv: readonly string[]): string[] {
+  const isOfAll = (word: string, before: string | undefined) =>
+    word === '--all' || word === '--json' || word.startsWith('--at-once') || before === '--at-once';
+  return argv.filter((word, at) => !isOfAll(word, argv[at - 1]));
+}
+
+/** Every process writes to the log of this one, or to the file that the settings name for its profile. */
+async function logOfAll(context: CliContext): ReturnType<typeof openLog> {
+  const { rest } = context.reading();
+  // For a person, the line of each server says enough.
+  const level = context.stderr.isTTY && !context.verbose() ? 'warn' : rest.log.level;
+  const settings = { ...rest, profile: undefined, log: { level, file: undefined } };
+  return openLog({ ...context, settings: () => settings });
+}
+
+function documentOf({ profile, exitCode, problem, report }: ServerEnd) {
+  return { profile, exit_code: exitCode, problem, report };
+}
+
+function statusOf(codes: readonly (number | null)[], isStopped: boolean): string {
+  if (isStopped) return 'interrupted';
+  if (codes.every((code) => code === 0)) return 'complete';
+  return codes.some((code) => code === 0 || code === 5 || code === 6) ? 'partial' : 'failed';
+}
+
+function wordOf({ exitCode }: CommandEnd, isStopped: boolean): string {
+  return exitCode === 6 ? 'different' : outcomeOf(exitCode, { timedOut: false, stopped: isStopped });
+}
+
+function lineOf(context: CliContext, end: ServerEnd, width: number, words: (report: unknown) => string): string {
+  const word = wordOf(end, context.signal.aborted);
+  const shown = paint(context, end.exitCode === 0 ? 'green' : 'red', word.padEnd(11));
+  // Of what has failed, only why.
+  const isReported = end.report !== null && (end.problem === null || word === 'partial');
+  const details = [isReported ? words(end.report) : '', end.problem ?? ''].filter((text) => text !== '');
+  return `${serverLabel(end.profile).padEnd(width)}  ${shown}  ${onOneLine(details.join('; '))}`.trimEnd();
+}
+
+/** `97 complete, 2 partial, 1 failed`. */
+function sumOf(ends: readonly CommandEnd[], isStopped: boolean): string {
+  const byWord = Map.groupBy(ends, (end) => wordOf(end, isStopped));
+  return [...byWord].map(([word, found]) => `${found.length} ${word}`).join(', ');
+}

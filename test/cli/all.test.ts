@@ -1,0 +1,140 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
+import type { RunReport } from '../../src/store/mirror-types.ts';
+import { finished, startCli } from '../support/cli.ts';
+import { freePort } from '../support/free-port.ts';
+import { invoke } from '../support/invoke.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { temporaryFolder, temporaryFolderNow } from '../support/temporary-folder.ts';
+
+const made = temporaryFolderNow();
+const folder = made.path;
+let first: Sandbox;
+let second: Sandbox;
+
+beforeAll(async () => {
+  const small = { packages: 2, emails: 3, coupons: 2, now: sandboxNow };
+  [first, second] = await Promise.all([
+    openSandbox({ ...small, users: 9, key: 'key-of-the-first-1' }),
+    openSandbox({ ...small, users: 5, key: 'key-of-the-second' }),
+  ]);
+  const nobody = `http://127.0.0.1:${await freePort()}`;
+  const profiles = { east: first.url, west: second.url, 'east-again': first.url, lost: nobody };
+  mkdirSync(join(folder, 'config/profiles'), { recursive: true });
+  mkdirSync(join(folder, 'keys'));
+  writeFileSync(
+    join(folder, 'config/admin-mirror.yaml'),
+    'api:\n  attempts: 1\n  key_file: keys/{profile}\nprofiles: config/profiles\n',
+  );
+  for (const [name, url] of Object.entries(profiles)) {
+    writeFileSync(join(folder, `config/profiles/${name}.yaml`), `api: {base_url: "${url}"}\n`);
+    const { key } = url === second.url ? second : first;
+    writeFileSync(join(folder, `keys/${name}`), `${key}\n`, { mode: 0o600 });
+  }
+});
+
+afterAll(async () => {
+  await Promise.all([first.close(), second.close()]);
+  made.remove();
+});
+
+const run = (...argv: readonly string[]) => invoke(argv, { folder });
+
+interface AllReport {
+  readonly status: string;
+  readonly profiles: readonly {
+    readonly profile: string | null;
+    readonly exit_code: number | null;
+    readonly problem: string | null;
+    readonly report: RunReport | null;
+  }[];
+}
+
+describe('a sync of all servers', () => {
+  test('is one of each; one that fails spoils no other, two with one key wait for each other, and the worst code is the end', async () => {
+    const { code, stdout, stderr } = await run('sync', '--all', '--json');
+    const { status, profiles } = JSON.parse(stdout) as AllReport;
+    const ends = new Map(profiles.map((each) => [each.profile, each]));
+    expect([code, status]).toEqual([4, 'partial']);
+    expect([...ends.keys()]).toEqual(['east', 'east-again', 'lost', 'west']);
+    expect(ends.get('east')).toMatchObject({ exit_code: 0, report: { resources: { users: { live: 9 } } } });
+    expect(ends.get('west')).toMatchObject({ exit_code: 0, report: { resources: { users: { live: 5 } } } });
+    expect(ends.get('lost')).toMatchObject({ exit_code: 4, problem: expect.stringContaining('127.0.0.1') as string });
+    for (const name of ['east', 'east-again', 'west'])
+      expect(existsSync(join(folder, 'data', name, 'mirror.db'))).toBe(true);
+    const [one, other] = [ends.get('east')?.report, ends.get('east-again')?.report].sort((a, b) =>
+      (a?.started_at ?? '').localeCompare(b?.started_at ?? ''),
+    );
+    expect(Date.parse(other?.started_at ?? '')).toBeGreaterThanOrEqual(Date.parse(one?.finished_at ?? ''));
+    // Their logs are one, and each line says of whom it is.
+    expect(stderr).toMatch(/"profile":"west".*"msg":"ended"/);
+  });
+
+  test('stops in order: those that run end as interrupted, the others do not begin', { tags: ['full'] }, async () => {
+    second.control.setBehaviour({ latency: 60_000 });
+    const place = temporaryFolder();
+    mkdirSync(join(place, 'config'));
+    const profile = (name: string) => `  ${name}: {api: {base_url: "${second.url}", key_file: ${folder}/keys/west}}\n`;
+    writeFileSync(join(place, 'config/admin-mirror.yaml'), `profiles:\n${profile('a')}${profile('b')}`);
+    onTestFinished(() => void second.control.setBehaviour({ latency: 0 }));
+    const before = second.control.requests().total;
+    const child = startCli(['sync', '--all', '--json'], { folder: place });
+    await expect.poll(() => second.control.requests().total).toBeGreaterThan(before);
+    child.kill('SIGINT');
+    const { code, stdout } = await finished(child);
+    expect(code).toBe(130);
+    expect(JSON.parse(stdout)).toMatchObject({
+      status: 'interrupted',
+      profiles: [
+        { profile: 'a', exit_code: 130, report: { status: 'interrupted' } },
+        { profile: 'b', exit_code: null, problem: 'not started' },
+      ],
+    });
+    const store = openMirrorStoreForReading(join(place, 'data/a/mirror.db'));
+    expect([store.lockOwner('sync'), store.runs(1)[0]?.status]).toEqual([undefined, 'interrupted']);
+    store.close();
+  });
+
+  test('prints a line for each as it ends, and what all came to', { tags: ['full'] }, async () => {
+    const { code, stdout } = await run('sync', 'users', '--all', '--at-once=1');
+    expect(code).toBe(4);
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines).toHaveLength(5);
+    expect(lines).toContainEqual(
+      expect.stringMatching(/^west {8}complete {5}0 new, 0 changed, 0 deleted, \d+ requests?, fresh as of 20/),
+    );
+    expect(lines).toContainEqual(expect.stringMatching(/^lost {8}failed .*127\.0\.0\.1/));
+    expect(lines.at(-1)).toMatch(/^4 servers: (3 complete, 1 failed|.*)$/);
+  });
+});
+
+describe('the other commands for all servers', () => {
+  test.each([
+    [['verify', 'users'], 5, /^west +complete +\d+ requests?$/m],
+    [['backup'], 0, /^west +complete +\S+data\/backups\/west\/\S+$/m],
+    [['doctor'], 4, /^lost +failed +server: /m],
+  ])('%j does as for each alone', { tags: ['full'] }, async (argv, worst, line) => {
+    const { code, stdout } = await run(...argv, '--all');
+    expect(stdout).toMatch(line);
+    expect(code).toBe(worst);
+  });
+});
+
+describe('--all', () => {
+  test.each(['--profile', '--db', '--journal', '--base-url', '--log-file'])(
+    'is refused with %s, which is of one server',
+    async (flag) => {
+      const { code, stderr } = await run('sync', '--all', flag, 'https://x.example.com');
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`${flag} is of one server`)]);
+    },
+  );
+
+  test('is refused where there are no profiles, and with a folder of backups', async () => {
+    const { code, stderr } = await invoke(['sync', '--all'], { folder: temporaryFolder() });
+    expect([code, stderr]).toEqual([2, expect.stringContaining('the config file has no profiles')]);
+    expect((await run('backup', 'copies', '--all')).stderr).toContain('a folder of backups is of one server');
+  });
+});

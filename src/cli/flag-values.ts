@@ -1,8 +1,9 @@
-/** Values of flags, and standard input. */
+/** Values of flags, the flags that are given on to other commands, and standard input. */
 import { InvalidArgumentError } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { momentForms, parseMoment } from '../model/moment.ts';
 import { parseDuration, systemClock } from '../model/time.ts';
+import type { SettingsReading } from '../settings/settings.ts';
 
 /** A flag's text as milliseconds, above 0. */
 export function toDuration(text: string): number {
@@ -48,4 +49,20 @@ export async function readInput(stdin: AsyncIterable<Uint8Array | string>): Prom
     pieces.push(piece);
   }
   return Buffer.concat(pieces).toString('utf8');
+}
+
+/** The flags of every command that this one was given, as they are given on. */
+export function givenFlags(reading: SettingsReading): string[] {
+  return reading.readings.flatMap(({ setting, value, origin }) => {
+    const flag = /^flag (--[\w-]+)$/.exec(origin)?.[1];
+    if (flag === undefined || setting.key === 'config') return [];
+    // `--quiet` and `--verbose` stand for a value, and so does a switch.
+    return setting.flag?.includes('<') === true ? [flag, String(value)] : [flag];
+  });
+}
+
+/** The same with the config file, where a flag names it. */
+export function passedFlags(reading: SettingsReading): string[] {
+  const config = reading.readings.find(({ setting }) => setting.key === 'config');
+  return [...givenFlags(reading), ...(config?.origin === 'flag --config' ? ['--config', String(config.value)] : [])];
 }

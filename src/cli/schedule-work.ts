@@ -17,6 +17,7 @@ import type { RunCommand, Worker, WorkerEvent } from '../worker/worker.ts';
 import { commandRunner } from '../worker/command.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
+import { givenFlags } from './flag-values.ts';
 import { bugText } from './output.ts';
 import { pasteable } from './pasteable.ts';
 
@@ -97,22 +98,6 @@ function keepConfig(reading: SettingsReading): string {
     throw explainFileError(error, 'keep the config file as', copy) ?? new FileError(String(error), { cause: error });
   }
   return copy;
-}
-
-/** The flags of every command that this one was given, as they are given on. */
-function givenFlags(reading: SettingsReading): string[] {
-  return reading.readings.flatMap(({ setting, value, origin }) => {
-    const flag = /^flag (--[\w-]+)$/.exec(origin)?.[1];
-    if (flag === undefined || setting.key === 'config') return [];
-    // `--quiet` and `--verbose` stand for a value, and so does a switch.
-    return setting.flag?.includes('<') === true ? [flag, String(value)] : [flag];
-  });
-}
-
-/** The same with the config file, where a flag names it. */
-export function passedFlags(reading: SettingsReading): string[] {
-  const config = reading.readings.find(({ setting }) => setting.key === 'config');
-  return [...givenFlags(reading), ...(config?.origin === 'flag --config' ? ['--config', String(config.value)] : [])];
 }
 
 const secretNames = allSettings.filter(isSecret).map(({ env }) => env);

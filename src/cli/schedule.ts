@@ -21,7 +21,8 @@ import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { paint, printJson, printLine, printNote } from './output.ts';
 import { outcomeOf, startChild } from '../worker/command.ts';
-import { passedFlags, withoutSecrets, work } from './schedule-work.ts';
+import { passedFlags } from './flag-values.ts';
+import { withoutSecrets, work } from './schedule-work.ts';
 
 interface Flags {
   readonly once?: string;

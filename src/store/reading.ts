@@ -48,7 +48,10 @@ export function openSharedReading(file: string): SharedReading {
     read: (work) => {
       const inode = statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
       if (open?.inode !== inode) close();
-      open ??= { database: openMirrorForReading(file), inode, known: undefined };
+      if (open === undefined) {
+        open = { database: openMirrorForReading(file), inode, known: undefined };
+        keepFewPages(open.database);
+      }
       const { database } = open;
       guard(() => database.exec('BEGIN'));
       try {
@@ -251,7 +254,7 @@ function take(rows: IterableIterator<Row>, size: number): Row[] {
   return batch;
 }
 
-/** Ranges read each page once, in order: 16 MB of cache for every thread's connection would hold what is never read again. */
+/** Ranges and pages of the console are read once: 16 MB of cache for every connection would hold what is never read again. */
 function keepFewPages(database: Database): void {
   database.pragma('cache_size = -2000');
 }

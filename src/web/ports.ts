@@ -7,7 +7,7 @@ import type { Log } from '../model/log.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Clock } from '../model/time.ts';
 import type { ByHand } from '../worker/by-hand.ts';
-import type { WholeStatus } from '../worker/open.ts';
+import type { WholeStatus } from '../worker/open-status.ts';
 import type { Journal } from '../journal/port.ts';
 import type { People } from '../people/port.ts';
 import type { Sessions } from '../people/sessions.ts';

@@ -1,11 +1,15 @@
 /** What `status` shows besides the mirror's own: the worker and its jobs, whether the mirror is fresh enough, what is open. */
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
+import { openStatus } from '../mirror/open-status.ts';
+import type { MirrorStatus } from '../mirror/status.ts';
+import { FileError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
-import type { Releases } from '../model/releases.ts';
-import { type Clock, timestampOf } from '../model/time.ts';
+import { type Releases, withReleases } from '../model/releases.ts';
+import { type Clock, secondMs, timestampOf } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { nextTime, occurrencesOf } from './decide.ts';
 import { freshnessOf } from './problems.ts';
+import { type StatusProblem, statusProblems } from './status-problems.ts';
 import { openHealthStore } from './store/health.ts';
 import type { JobProgress, JobRun, WorkerStore } from './store/port.ts';
 
@@ -90,4 +94,80 @@ function jobStatus(
     /** Null where nothing will begin it: no worker runs, or its time never comes. */
     next_at: next === undefined ? null : timestampOf(next),
   };
+}
+
+/** The state of mirror, worker and journal as one look shows it. */
+export type WholeStatus =
+  | {
+      readonly mirror: MirrorStatus;
+      readonly worker: WorkerStatus;
+      /** The worst first. */
+      readonly problems: readonly StatusProblem[];
+    }
+  /** There is no mirror that can be read, and why. */
+  | { readonly mirror: FileError; readonly worker: WorkerStatus };
+
+/** Counting a million rows for each of twenty readers is what it saves; nobody sees a second. */
+const sharedMs = secondMs;
+
+interface Reading {
+  readonly at: number;
+  /** By the clock of the machine, which nobody sets. */
+  readonly since: number;
+  readonly mark: string;
+  readonly status: Promise<WholeStatus>;
+  isWriting: boolean;
+}
+
+/**
+ * Gives the state; one reading serves all calls of a second, and of the time that it takes. Where no sync goes on, what was
+ * written since is seen at once: a page after a click shows what the click did.
+ * @param elapsed milliseconds of a time that nobody sets
+ */
+export function openWholeStatus(
+  settings: Settings,
+  clock: Clock,
+  elapsed: () => number = () => performance.now(),
+): () => Promise<WholeStatus> {
+  let last: Reading | undefined;
+  const { mirror, journal } = settings.store;
+  const files = [mirror, journal, workerFileOf(mirror)].flatMap((file) => [file, `${file}-wal`]);
+
+  function isCurrent({ at, since, mark, isWriting }: Reading, now: number): boolean {
+    // The clock of the console may be set, and then ages are others.
+    if (elapsed() - since > sharedMs || Math.abs(now - at) > sharedMs) return false;
+    return isWriting || mark === markOf(files);
+  }
+
+  return () => {
+    const now = clock.now();
+    if (last !== undefined && isCurrent(last, now)) return last.status;
+    const status = readStatus(settings, clock);
+    const reading: Reading = { at: now, since: elapsed(), mark: markOf(files), status, isWriting: false };
+    last = reading;
+    status.then(
+      ({ mirror: found }) => (reading.isWriting = !(found instanceof FileError) && found.running !== null),
+      // A failure is for those who wait for it, and for nobody after them.
+      () => (last = last === reading ? undefined : last),
+    );
+    return status;
+  };
+}
+
+function markOf(files: readonly string[]): string {
+  return files
+    .map((file) => statSync(file, { throwIfNoEntry: false }))
+    .map((found) => (found === undefined ? '' : `${found.ino} ${found.size} ${found.mtimeMs}`))
+    .join();
+}
+
+async function readStatus(settings: Settings, clock: Clock): Promise<WholeStatus> {
+  const worker = await withReleases((releases) => openWorkerStatus(settings, clock, releases));
+  try {
+    const mirror = await withReleases((releases) => openStatus(settings, releases));
+    return { mirror, worker, problems: statusProblems(mirror, worker) };
+  } catch (error) {
+    if (error instanceof FileError) return { mirror: error, worker };
+    throw error;
+  }
 }

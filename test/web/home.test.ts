@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
-import { openWholeStatus } from '../../src/worker/open.ts';
+import { openWholeStatus } from '../../src/worker/open-status.ts';
 import { startConsole } from '../support/console.ts';
 import { operator } from '../support/people.ts';
 

@@ -1,14 +1,13 @@
 /** Saved reports and statements of one's own: a form, the rows, a picture, and files of them. The address says everything. */
 import { contentTypes, type ExportFormat, exportFormats } from '../../data/formats.ts';
 import { inventory, type InventoryTable } from '../../data/inventory.ts';
-import { openReading, openReports } from '../../data/open.ts';
+import { openReports } from '../../data/open.ts';
 import type { Preview } from '../../data/preview.ts';
 import type { ReadingJob } from '../../data/reading-job.ts';
 import { type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
 import { assumptionsWith, boundValues, type ReportRequest } from '../../data/reports/run.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { OperatorError, UsageError } from '../../model/errors.ts';
-import { withReleases } from '../../model/releases.ts';
 import { harmless } from '../../model/terminal-text.ts';
 import { dayOf, minuteMs, secondMs } from '../../model/time.ts';
 import { inBrowser } from '../browser-words.ts';
@@ -182,11 +181,7 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
       >
     </p>
   </form>`;
-  const tables = await withReleases((releases) => {
-    const snapshot = openReading(ports.settings, releases).snapshot();
-    releases.add({ close: () => snapshot.release() });
-    return inventory(snapshot.relations());
-  });
+  const tables = inventory(ports.readers.read((snapshot) => snapshot.relations()));
   const body = html`<div class="beside">
     <div>${form} ${shown}</div>
     <aside aria-label="Tables and columns">

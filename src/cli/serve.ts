@@ -9,7 +9,6 @@ import { systemClock } from '../model/time.ts';
 import { readValue } from '../settings/kinds.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { FirstAccount } from '../web/first-account.ts';
-import { openConsole } from '../web/open.ts';
 import type { ConsoleAddress } from '../web/server.ts';
 import type { CliContext } from './context.ts';
 import { passedFlags } from './flag-values.ts';
@@ -47,6 +46,7 @@ function keepHeapSmall(): void {
 
 async function serve(context: CliContext, flags: Flags): Promise<void> {
   keepHeapSmall();
+  const { openConsole } = await import('../web/open.ts');
   const settings = context.settings();
   const address = addressOf(settings, flags);
   const log = await openLog(context);

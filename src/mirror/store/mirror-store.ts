@@ -66,27 +66,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   const twins = twinGuard(database);
   const relations = relationsIn(database, runner);
   const suppressions = suppressionsIn(database, runner);
-  const writers = new Map(
-    resourceNames.map((name) => {
-      const resource = resourceOf(name);
-      const table = quoteName(name);
-      return [
-        name,
-        {
-          upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore), twins),
-          remove: database.prepare<[string]>(`DELETE FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`),
-          owned: ownedRows(database, name),
-          ranked: rankedRows(database, resource),
-          knownRecords: knownRecordsIn(database, name),
-          forgetPages: pageForgetter(database, name),
-          sums: rowSums(database, name),
-          undoReuse: reuseUndoer(database, name),
-          undoDeletion: deletionUndoer(database, name, historyIgnore),
-          removed: new Set<RecordKey>(),
-        },
-      ] as const;
-    }),
-  );
+  const writers = new Map<ResourceName, ReturnType<typeof newWriter>>();
   const unsentEmails = database.prepare<[], { id: bigint; createdAt: unknown }>(
     `SELECT "id", "created_at" AS "createdAt" FROM emails WHERE "is_sent" = 0`,
   );
@@ -94,10 +74,31 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   // A drift that every record shows is one event: the table is not read again for what this process has written.
   const reported = new Set<string>();
 
+  function newWriter(name: ResourceName) {
+    const resource = resourceOf(name);
+    return {
+      upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore), twins),
+      remove: database.prepare<[string]>(
+        `DELETE FROM ${quoteName(name)} WHERE "id" IN (SELECT value FROM json_each(?))`,
+      ),
+      owned: ownedRows(database, name),
+      ranked: rankedRows(database, resource),
+      knownRecords: knownRecordsIn(database, name),
+      forgetPages: pageForgetter(database, name),
+      sums: rowSums(database, name),
+      undoReuse: reuseUndoer(database, name),
+      undoDeletion: deletionUndoer(database, name, historyIgnore),
+      removed: new Set<RecordKey>(),
+    };
+  }
+
+  /** Prepared at the first use: whoever only looks at the runs, each second and for many, needs none of it. */
   function writerOf(resource: ResourceName) {
-    const writer = writers.get(resource);
-    if (writer === undefined) throw new Error(`no table for ${resource}`);
-    return writer;
+    const known = writers.get(resource);
+    if (known !== undefined) return known;
+    const made = newWriter(resource);
+    writers.set(resource, made);
+    return made;
   }
 
   function writeEvent(run: string, event: Omit<MirrorEvent, 'at'>): void {

@@ -6,11 +6,13 @@ import { openReaders } from '../data/open.ts';
 import { openJournal } from '../journal/open.ts';
 import { hasRole } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
-import type { Releases } from '../model/releases.ts';
+import { Releases } from '../model/releases.ts';
 import { openPeople } from '../people/open.ts';
 import type { Surroundings } from '../settings/settings.ts';
-import { openByHand } from '../worker/by-hand.ts';
-import { openWholeStatus } from '../worker/open-status.ts';
+import { ByHand } from '../worker/by-hand.ts';
+import { commandRunner } from '../worker/command.ts';
+import { openWholeStatus, workerFileOf } from '../worker/open-status.ts';
+import { openWorkerStore } from '../worker/store/sqlite.ts';
 import { FirstAccount } from './first-account.ts';
 import { openOidc } from './oidc.ts';
 import type { ConsolePorts } from './ports.ts';
@@ -20,7 +22,7 @@ import { Uploads } from './uploads.ts';
 
 interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
   /** How commands of this program are started. */
-  readonly commands: Parameters<typeof openByHand>[1];
+  readonly commands: Pick<Parameters<typeof commandRunner>[0], 'folder' | 'environment' | 'globalFlags'>;
   readonly address: ConsoleAddress;
   readonly actor: Actor;
   /** How sending waits; in real time where it is left out. */
@@ -71,4 +73,16 @@ export async function openConsole(
   };
   const { url } = releases.add(await listenFor(address, ports));
   return { url, first };
+}
+
+/** What still runs is waited for when it is released. */
+function openByHand(
+  { settings, clock, log, signal }: Surroundings,
+  commands: ConsoleOptions['commands'],
+  releases: Releases,
+): ByHand {
+  // Below it on the stack: the store is closed after the last run is on record.
+  const opened = releases.add(new Releases());
+  const openStore = () => opened.add(openWorkerStore(workerFileOf(settings.store.mirror), clock));
+  return releases.add(new ByHand({ run: commandRunner({ ...commands, log }), openStore, clock, log, signal }));
 }

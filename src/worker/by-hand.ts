@@ -4,14 +4,10 @@ import { InterruptedError, UsageError } from '../model/errors.ts';
 import { commandText } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { Releases } from '../model/releases.ts';
 import { runId } from '../model/run-id.ts';
 import type { Clock } from '../model/time.ts';
-import type { Settings, Surroundings } from '../settings/settings.ts';
-import { commandRunner, type CommandRunner, type LogLine, outcomeOf } from './command.ts';
-import { openWorkerStoreToLook, workerFileOf } from './open-status.ts';
+import { type CommandRunner, type LogLine, outcomeOf } from './command.ts';
 import type { JobRunEnd, WorkerStore } from './store/port.ts';
-import { openWorkerStore } from './store/sqlite.ts';
 
 /** What can be started, by the name of the console, with the words of the command line. */
 const startable = {
@@ -142,40 +138,4 @@ export class ByHand {
     }
     this.#running.delete(run);
   }
-}
-
-/** What people start in the console; what still runs is waited for when it is released. */
-export function openByHand(
-  { settings, clock, log, signal }: Surroundings,
-  {
-    folder,
-    environment,
-    globalFlags,
-  }: Pick<Parameters<typeof commandRunner>[0], 'folder' | 'environment' | 'globalFlags'>,
-  releases: Releases,
-): ByHand {
-  // Below it on the stack: the store is closed after the last run is on record.
-  const opened = releases.add(new Releases());
-  const run = commandRunner({ folder, environment, globalFlags, log });
-  return releases.add(
-    new ByHand({
-      run,
-      openStore: () => opened.add(openWorkerStore(workerFileOf(settings.store.mirror), clock)),
-      clock,
-      log,
-      signal,
-    }),
-  );
-}
-
-/** A run of a job, or by hand, as it is on record; undefined where there is none of that name. Throws a FileError. */
-export async function openJobRun(settings: Settings, run: string, clock: Clock, releases: Releases) {
-  const store = await openWorkerStoreToLook(settings, clock, releases);
-  return store?.run(run);
-}
-
-/** The last runs of jobs and by hand, newest first. Throws a FileError. */
-export async function openJobRuns(settings: Settings, limit: number, clock: Clock, releases: Releases) {
-  const store = await openWorkerStoreToLook(settings, clock, releases);
-  return (await store?.runs(limit)) ?? [];
 }

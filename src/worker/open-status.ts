@@ -68,6 +68,18 @@ export async function openWorkerStoreToLook(
   return releases.add(openWorkerStoreForReading(file, clock));
 }
 
+/** A run of a job, or by hand, as it is on record; undefined where there is none of that name. Throws a FileError. */
+export async function openJobRun(settings: Settings, run: string, clock: Clock, releases: Releases) {
+  const store = await openWorkerStoreToLook(settings, clock, releases);
+  return store?.run(run);
+}
+
+/** The last runs of jobs and by hand, newest first. Throws a FileError. */
+export async function openJobRuns(settings: Settings, limit: number, clock: Clock, releases: Releases) {
+  const store = await openWorkerStoreToLook(settings, clock, releases);
+  return (await store?.runs(limit)) ?? [];
+}
+
 /** @param now undefined where no worker is there to begin it */
 function jobStatus(
   job: Job,

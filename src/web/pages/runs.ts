@@ -11,7 +11,8 @@ import { isResourceName, type ResourceName, resourceNames } from '../../model/re
 import { durationText, secondMs } from '../../model/time.ts';
 import type { LockOwner } from '../../store/lock.ts';
 import type { MirrorEvent, ResourceReport, RunDetail, RunReport, RunStatus } from '../../store/mirror-types.ts';
-import { isStartable, openJobRun, openJobRuns, type Startable } from '../../worker/by-hand.ts';
+import { isStartable, type Startable } from '../../worker/by-hand.ts';
+import { openJobRun, openJobRuns } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
 import { choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';

@@ -2,28 +2,30 @@
  * Whether a receipt is as it was signed, whether its rows sum up to what it says, and whether the journal, where it is at hand,
  * says the same. The file is read line by line, and nothing in it is believed. Section "Receipts" of docs/architecture.md.
  */
-import { createHash, type Hash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { z } from 'zod';
-import { canonical, type Json } from '../journal/chain.ts';
 import type { Intent, IntentState, Journal } from '../journal/port.ts';
+import {
+  firstDifference,
+  jsonOf,
+  LineReader,
+  NoDocument,
+  readDocument,
+  signatureIn,
+  signedText,
+} from '../journal/signed-document.ts';
 import type { CheckingKey } from '../journal/signing-key.ts';
 import { counted } from '../model/counted.ts';
 import { explainFileError } from '../model/file-error.ts';
-import { refuseUnfit } from '../model/read-file.ts';
 import { countNames, countsOf, intentStates } from './intent.ts';
 import { dataBegins, dataEnds, inPage, pageBegins, sealLine } from './receipt-page.ts';
 import {
-  headParts,
-  jsonOf,
   outcomeSums,
   type ReceiptFormat,
   type ReceiptHead,
+  receiptForm,
   receiptKind,
   receiptRow,
   type ReceiptRow,
-  signatureLine,
-  signedText,
 } from './receipt.ts';
 
 interface ReceiptCheck {
@@ -76,29 +78,22 @@ async function check(
       while (line !== dataBegins) line = await lines.next();
       line = await lines.next();
     }
-    const written = format === 'html' ? inPage : (text: string): string => text;
-    const digest = createHash('sha256');
-    const found = jsonIn(line, headParts, headShape, { written, digest });
-    head = found as unknown as ReceiptHead;
+    const shapes = { head: headShape, part: rowShape, ...(format === 'html' && { written: inPage }) };
+    const document = readDocument(lines, line, receiptForm, shapes);
+    head = document.head as unknown as ReceiptHead;
     if (journal?.id === head.journal) comparison = await comparisonWith(journal, head);
     else reason ??= 'the journal here is another one';
     const tally = tallyOf();
-    for (line = await lines.next(); !line.startsWith(']'); line = await lines.next()) {
-      const end = line.endsWith(',') ? ',' : '';
-      const row = jsonIn(line, ['', end], rowShape, { written, digest }) as unknown as ReceiptRow;
+    for await (const part of document.parts) {
+      const row = part as unknown as ReceiptRow;
       tally.add(row);
       await comparison?.compare(row);
-      // Only the last one has none.
-      if (end === '' && !(line = await lines.next()).startsWith(']')) throw new NoReceipt('a row too many');
-      if (end === '') break;
     }
-    digest.update(']}');
-    const signature = signatureIn(line, (value) => written(signatureLine(value)));
-    const signed = [{ signature, text: signedText('receipt', digest), what: 'it says' }];
+    const signed = [{ ...document.signed(), what: 'it says' }];
     if (format === 'html') {
-      if ((await lines.next()) !== dataEnds) throw new NoReceipt('the data does not end here');
-      const seal = signatureIn(await lines.next(), sealLine);
-      signed.push({ signature: seal, text: signedText('page', lines.before), what: 'the page shows' });
+      if ((await lines.next()) !== dataEnds) throw new NoDocument('the data does not end here');
+      const signature = signatureIn(await lines.next(), 'receipt', sealLine);
+      signed.push({ signature, text: signedText('page', lines.before), what: 'the page shows' });
     }
     await lines.end();
     if (head.key_id === key.id) {
@@ -109,7 +104,7 @@ async function check(
     }
     problems.push(...tally.differences(head), ...((await comparison?.end()) ?? []));
   } catch (error) {
-    if (!(error instanceof NoReceipt)) throw explainFileError(error, 'read the receipt', file) ?? error;
+    if (!(error instanceof NoDocument)) throw explainFileError(error, 'read the receipt', file) ?? error;
     // Whatever else would be said of it follows from this.
     problems.push(`line ${lines.number}: ${error.message}`);
     [comparison, reason] = [null, 'it is none that could be'];
@@ -119,66 +114,6 @@ async function check(
   const status = problems.length === 0 ? 'genuine' : 'refused';
   const compared = comparison && { changed_since: comparison.changedSince() };
   return { status, format, head, problems, journal: compared, not_compared: reason };
-}
-
-/** What is not laid out as a receipt is. */
-class NoReceipt extends Error {}
-
-/** Far above any row, and any plan that is wrong from the first row to the last. */
-const longestLine = 64 * 1024 * 1024;
-
-/** The lines of a file of UTF-8, each of which ends with a line break. */
-class LineReader {
-  number = 0;
-  /** Of all bytes before the line that was read last. */
-  readonly before: Hash = createHash('sha256');
-  readonly #lines: AsyncGenerator<Buffer>;
-  #last: Buffer | undefined;
-
-  constructor(file: string, signal: AbortSignal) {
-    this.#lines = linesOf(file, signal);
-  }
-
-  async next(): Promise<string> {
-    if (this.#last !== undefined) this.before.update(this.#last).update('\n');
-    this.number += 1;
-    const { value, done } = await this.#lines.next();
-    if (done === true) throw new NoReceipt('the file ends too early');
-    this.#last = value;
-    try {
-      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value);
-    } catch {
-      throw new NoReceipt('this is no UTF-8');
-    }
-  }
-
-  async end(): Promise<void> {
-    if ((await this.#lines.next()).done === true) return;
-    this.number += 1;
-    throw new NoReceipt('something stands behind the end');
-  }
-
-  async close(): Promise<void> {
-    await this.#lines.return(undefined);
-  }
-}
-
-async function* linesOf(file: string, signal: AbortSignal): AsyncGenerator<Buffer, undefined> {
-  refuseUnfit(file);
-  let parts: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of createReadStream(file, { signal }) as AsyncIterable<Buffer>) {
-    let from = 0;
-    for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', from)) {
-      yield Buffer.concat([...parts, chunk.subarray(from, end)]);
-      from = end + 1;
-      [parts, length] = [[], 0];
-    }
-    parts.push(chunk.subarray(from));
-    length += chunk.length - from;
-    if (length > longestLine) throw new NoReceipt('it is longer than any line of a receipt');
-  }
-  if (length > 0) throw new NoReceipt('the line break at its end is missing');
 }
 
 const text = z.string().nullable();
@@ -210,36 +145,6 @@ const rowShape = z.looseObject({
   after: text,
   discrepancy: z.enum(['balance', 'over_applied']).nullable(),
 });
-
-/** The JSON between two parts of a line. Throws where it is not of that shape, or not written as a receipt writes it. */
-function jsonIn<T>(
-  line: string,
-  [before, after]: readonly [string, string],
-  shape: z.ZodType<T>,
-  { written, digest }: { readonly written: (text: string) => string; readonly digest: Hash },
-): T {
-  if (!line.startsWith(before) || !line.endsWith(after)) throw new NoReceipt('this is no line of a receipt');
-  let value: Json;
-  try {
-    value = JSON.parse(line.slice(before.length, line.length - after.length)) as Json;
-  } catch {
-    throw new NoReceipt('this is no JSON');
-  }
-  const plain = `${before}${canonical(value)}${after}`;
-  // Of two members with one name, or two ways to write a number, programs would see different things.
-  if (written(plain) !== line) throw new NoReceipt('this is not written as a receipt writes it');
-  digest.update(plain);
-  const read = shape.safeParse(value);
-  if (read.success) return read.data;
-  const [issue] = read.error.issues;
-  throw new NoReceipt(`${issue?.path.join('.') ?? 'it'} is not what stands in a receipt`);
-}
-
-function signatureIn(line: string, written: (signature: string) => string): string {
-  const signature = /[0-9a-f]{128}/.exec(line)?.[0] ?? '';
-  if (signature === '' || written(signature) !== line) throw new NoReceipt('this is no signature of a receipt');
-  return signature;
-}
 
 /** Adds up the rows, to be compared with what the receipt says of them. */
 function tallyOf() {
@@ -299,7 +204,7 @@ async function comparisonWith(journal: Journal, head: ReceiptHead) {
         differs(`row ${intent.row} of the journal is not in it`);
       }
       if (intent?.row !== row.row) return differs(`row ${row.row} is not in the journal`);
-      const difference = firstDifference(row, receiptRow(intent));
+      const difference = firstDifference(row, receiptRow(intent), 'the journal');
       if (difference !== null && later.has(row.row)) changed += 1;
       else if (difference !== null) differs(`row ${row.row}: ${difference}`);
       intent = await next();
@@ -311,20 +216,4 @@ async function comparisonWith(journal: Journal, head: ReceiptHead) {
     },
     changedSince: () => changed,
   };
-}
-
-const longestValue = 80;
-
-/** `state is "applied" in it and "rejected" in the journal`. */
-function firstDifference(row: ReceiptRow, own: ReceiptRow): string | null {
-  const short = (value: unknown): string => {
-    const words = canonical((value ?? null) as Json);
-    return words.length > longestValue ? `${words.slice(0, longestValue)}…` : words;
-  };
-  // A receipt of another version may have more members, or fewer.
-  for (const name of Object.keys(own) as (keyof ReceiptRow)[]) {
-    if (row[name] === undefined || jsonOf({ is: row[name] }) === jsonOf({ is: own[name] })) continue;
-    return `${name} is ${short(row[name])} in it and ${short(own[name])} in the journal`;
-  }
-  return null;
 }

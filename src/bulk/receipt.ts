@@ -2,10 +2,10 @@
  * A receipt: what became of a batch, who did it and what proves it, in one signed document for whoever has to believe it
  * later. It is written, and checked, row by row, so that its size does not matter. Section "Receipts" of docs/architecture.md.
  */
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { Big } from 'big.js';
-import { canonical, type Json } from '../journal/chain.ts';
 import type { Batch, Intent, Journal, JournalStep, RowChange } from '../journal/port.ts';
+import { type DocumentForm, documentLines, inPieces, signedText } from '../journal/signed-document.ts';
 import type { SigningKey } from '../journal/signing-key.ts';
 import { moneyText } from '../model/money.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
@@ -34,6 +34,8 @@ interface OutcomeSum {
 type OutcomeSums = Readonly<Record<(typeof countNames)[number], OutcomeSum>>;
 
 export const receiptKind = 'admin-mirror receipt 1';
+
+export const receiptForm: DocumentForm = { kind: 'receipt', parts: 'rows' };
 
 /** What a receipt says of the whole batch. The shape is part of the contract with scripts and with receipts of before. */
 export interface ReceiptHead
@@ -143,7 +145,9 @@ export function receiptOf(journal: Journal, { batch: name }: Pick<Batch, 'batch'
       const head = await headOf(frozen, batch, options);
       options.onHead?.(head);
       const rows = (): AsyncGenerator<ReceiptRow> => rowsOf(frozen, name);
-      yield* options.format === 'json' ? documentLines(head, rows(), options.key) : pageTexts(head, rows, options.key);
+      yield* options.format === 'json'
+        ? documentLines(receiptForm, head, rows(), options.key)
+        : pageTexts(head, rows, options.key);
     }),
   );
 }
@@ -184,43 +188,6 @@ async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOpt
   };
 }
 
-/** What is signed of a document with this hash; a page says so, so that neither passes for the other. */
-export function signedText(what: 'receipt' | 'page', digest: Hash): string {
-  return canonical({ [what]: digest.digest('hex') });
-}
-
-export const headParts = ['{"receipt":', ',"rows":['] as const;
-
-/** The line that ends a document. */
-export function signatureLine(signature: string): string {
-  return `],"signature":${canonical({ algorithm: 'Ed25519', value: signature })}}`;
-}
-
-/**
- * Canonical JSON, with a line for the batch, one for each row and one for the signature. Without the line breaks and without
- * its member `signature` it is what is hashed, and the hash is what is signed.
- */
-async function* documentLines(
-  head: ReceiptHead,
-  rows: AsyncIterable<ReceiptRow>,
-  key: SigningKey,
-): AsyncGenerator<string> {
-  const digest = createHash('sha256');
-  const line = (text: string): string => {
-    digest.update(text);
-    return `${text}\n`;
-  };
-  yield line(headParts.join(jsonOf(head)));
-  let last: string | undefined;
-  for await (const row of rows) {
-    if (last !== undefined) yield line(`${last},`);
-    last = jsonOf(row);
-  }
-  if (last !== undefined) yield line(last);
-  digest.update(']}');
-  yield `${signatureLine(key.sign(signedText('receipt', digest)))}\n`;
-}
-
 /** The document in a page, behind the same for people; the page has a signature of its own, over all that stands before it. */
 async function* pageTexts(
   head: ReceiptHead,
@@ -235,25 +202,7 @@ async function* pageTexts(
   yield hashed(`${pageBegins}\n${pageHead(head)}`);
   for await (const row of rows()) yield hashed(pageRow(row));
   yield hashed(`${pageRowsEnd}\n${dataBegins}\n`);
-  for await (const line of documentLines(head, rows(), key)) yield hashed(inPage(line));
+  for await (const line of documentLines(receiptForm, head, rows(), key)) yield hashed(inPage(line));
   yield hashed(`${dataEnds}\n`);
   yield `${sealLine(key.sign(signedText('page', digest)))}\n`;
-}
-
-export function jsonOf(value: object): string {
-  return canonical(value as { readonly [name: string]: Json });
-}
-
-/** Characters that are written at a time. */
-const pieceLength = 64 * 1024;
-
-async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<Uint8Array> {
-  let piece = '';
-  for await (const text of texts) {
-    piece += text;
-    if (piece.length < pieceLength) continue;
-    yield Buffer.from(piece);
-    piece = '';
-  }
-  yield Buffer.from(piece);
 }

@@ -36,6 +36,12 @@ export const commands: readonly CommandRow[] = [
   row(groups.mirror, 'verify', 'compare the mirror with the server, and change neither', () => import('./verify.ts')),
   row(
     groups.mirror,
+    'certify',
+    'write a signed statement of what a complete mirror holds, or check one',
+    () => import('./certify.ts'),
+  ),
+  row(
+    groups.mirror,
     'backup',
     'copy mirror and journal to a folder named by the time, and check both',
     () => import('./backup.ts'),

@@ -17,7 +17,7 @@ import type { Settings } from '../settings/settings.ts';
 import { drawReport } from './reports.ts';
 import { exportSet, manifestProgram } from '../data/export-set.ts';
 import { exportChunks, type ExportRequest, type ExportRun, type FileForm } from '../data/export.ts';
-import { openReading, openReadingProcess } from '../data/open.ts';
+import { openCertified, openReading, openReadingProcess } from '../data/open.ts';
 import { maskedStore } from '../data/personal.ts';
 import { writeToStream } from '../data/stream-output.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
@@ -98,6 +98,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const { signal } = context;
   await withReleases(async (releases) => {
     let rows = 0;
+    const before = certifiedOf(context);
     const chunks = await openChunks(context.settings(), releases, request, flags.mask === true, {
       signal,
       writesAtOnce: target !== undefined,
@@ -114,8 +115,17 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     const older = await removeOlder(context, target, 'files');
     const { format, compression } = request.form;
     const asOf = flags.asOf === undefined ? {} : { as_of: timestampOf(flags.asOf) };
-    if (context.json()) printJson(context, { file: target.path, format, compression, rows, bytes, ...asOf, ...older });
+    if (!context.json()) return;
+    // The same before and after: no run has begun meanwhile, and the rows are of this state.
+    const after = certifiedOf(context);
+    const certificate = before?.written_at === after?.written_at ? after : null;
+    printJson(context, { file: target.path, format, compression, rows, bytes, ...asOf, certificate, ...older });
   });
+}
+
+/** The certificate of the mirror as it is, where its root is reported. */
+function certifiedOf(context: CliContext) {
+  return context.json() ? openCertified(context.settings()) : null;
 }
 
 /** A statement runs where it can be ended, since SQLite may work on it for minutes; a whole table is read in pieces here. */

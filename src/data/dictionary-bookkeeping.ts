@@ -129,7 +129,7 @@ export const bookkeeping: readonly TableEntry[] = [
     columns: [
       column(
         'name TEXT',
-        'lists: what was measured of a list; server: the address, and marks of the key and its owner; fresh_until_proven: how fresh the resource was before a run that has not proven its sum yet',
+        'lists: what was measured of a list; server: the address, and marks of the key and its owner; fresh_until_proven: how fresh the resource was before a run that has not proven its sum yet; certificate: the root of the certificate that was written last, and the newest run of then; certificate_salt: what its hashes begin with',
       ),
       column('resource TEXT', 'the resource; empty where it holds for all'),
       column('value TEXT', 'the result, as JSON'),

@@ -24,6 +24,8 @@ interface SetManifest extends FolderManifest {
   readonly version: string;
   /** The moment of the state that all files are of. */
   readonly snapshot_at: Timestamp;
+  /** The certificate of this state, by which the files are traced to what the server had; null where none was written of it. */
+  readonly certificate: ReturnType<Snapshot['certified']>;
   readonly files: readonly SetFile[];
 }
 
@@ -61,7 +63,12 @@ export async function exportSet(
   const requested = (table: string): SourceRequest => ({ relation: table, meta });
   const snapshot = store.snapshot();
   try {
-    const head = { program: manifestProgram, version: version(), snapshot_at: timestampOf(run.clock.now()) } as const;
+    const head = {
+      program: manifestProgram,
+      version: version(),
+      snapshot_at: timestampOf(run.clock.now()),
+      certificate: snapshot.certified(),
+    } as const;
     const tables = tablesOf(snapshot.relations());
     for (const { name } of tables) request.check(fileName(name, form));
     const fill = async (stage: string): Promise<SetManifest> => {

@@ -1,8 +1,12 @@
 /** The mirror that the settings name, to be read, and the saved reports. */
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import type { Database } from 'better-sqlite3';
 import { moduleBeside } from '../model/module.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Settings } from '../settings/settings.ts';
+import { certifiedIn } from '../store/certified.ts';
+import { openMirrorForReading } from '../store/open.ts';
 import { openReadingStore, openSharedReading } from '../store/reading.ts';
 import type { ReadingStore } from '../store/reading-types.ts';
 import { Readers } from './readers.ts';
@@ -19,6 +23,24 @@ export async function openReports(settings: Settings): Promise<Reports> {
 /** The mirror, for exports and queries. Throws a FileError where there is none to read. */
 export function openReading(settings: Settings, releases: Releases): ReadingStore {
   return releases.add(openReadingStore(settings.store.mirror));
+}
+
+/** The certificate of just the state in which the mirror is; null where none was written of it. */
+export function openCertified({ store: { mirror } }: Settings): ReturnType<typeof certifiedIn> {
+  const database = openMirrorForReading(mirror);
+  try {
+    return certifiedIn(database);
+  } finally {
+    database.close();
+  }
+}
+
+/** The mirror, or a copy of it, to be checked by a certificate; undefined where there is none. */
+export function openMirrorToCheck({ store: { mirror } }: Settings, releases: Releases): Database | undefined {
+  if (!existsSync(mirror)) return undefined;
+  const database = openMirrorForReading(mirror);
+  releases.add({ close: () => void database.close() });
+  return database;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Opens what syncs and compares a mirror, as every command and every test does. */
 import { existsSync, statSync } from 'node:fs';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import type { Capabilities } from '../api/capabilities.ts';
 import type { Client } from '../api/client.ts';
@@ -27,6 +27,10 @@ import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { syncLock } from './store/run-table.ts';
 import { coverageOf } from '../model/era.ts';
+import { type Certified, certifiedRecord, saltRecord } from '../store/certified.ts';
+import { openMirrorForReading } from '../store/open.ts';
+import { knownServer } from './server-check.ts';
+import { capabilityStatus } from './status.ts';
 import { pagesOf, type Reason } from './plan.ts';
 import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';
 import { Surplus } from './surplus.ts';
@@ -225,6 +229,35 @@ export function openProbeRecord(
 ): (run: string, measured: ReadonlyMap<ResourceName, Capabilities>) => ResourceName[] {
   const store = releases.add(openMirrorStore(settings.store.mirror, clock));
   return (run, measured) => recordProbe(store, run, measured);
+}
+
+/**
+ * What a certificate of the mirror is made of. Nobody writes the mirror until it is closed. Throws a FileError where there is
+ * none, and a LockHeldError while a sync goes on.
+ */
+export function openCertifying({ settings, clock }: Pick<Surroundings, 'settings' | 'clock'>, releases: Releases) {
+  const file = settings.store.mirror;
+  const database = openMirrorForReading(file);
+  releases.add({ close: () => void database.close() });
+  const store = releases.add(openMirrorStore(file, clock, { historyIgnore: settings.history.ignore }));
+  const run = runId(clock);
+  store.acquireLock(syncLock, run, 'certify');
+  releases.add({ close: () => store.releaseLock(syncLock, run) });
+  if (store.capability(saltRecord, '') === undefined) {
+    store.recordCapability(saltRecord, '', randomBytes(32).toString('hex'));
+  }
+  return {
+    store,
+    database,
+    salt: String(store.capability(saltRecord, '')?.value),
+    server: knownServer(store)?.address ?? null,
+    capabilities: (resource: ResourceName) => capabilityStatus(store, resource),
+    /** Notes the certificate as that of the mirror as it is. */
+    record: (certified: Omit<Certified, 'run'>) => {
+      const [newest] = store.runs(1);
+      store.recordCapability(certifiedRecord, '', { ...certified, run: newest?.run ?? '' } satisfies Certified);
+    },
+  };
 }
 
 /** What forgetting a person works on. Throws a FileError where there is no mirror. */

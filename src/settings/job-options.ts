@@ -157,6 +157,12 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
     needs: [],
     exclusive: [],
   },
+  certify: {
+    command: ['certify'],
+    options: Object.fromEntries([resources, file('output'), count('keep')]),
+    needs: [],
+    exclusive: [],
+  },
   snapshot: {
     command: ['snapshot'],
     options: Object.fromEntries([bare('file', isText, 'the path of a file'), onOff('anonymise'), onOff('check')]),

@@ -1,6 +1,7 @@
 /** What exports and queries need of a mirror: consistent reads, and nothing that could change it. */
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
+import type { Certified } from './certified.ts';
 
 /** A value of a row: whole numbers are always bigint, so that none is rounded; number is a floating-point value. */
 export type Cell = string | bigint | number | Uint8Array | null;
@@ -115,6 +116,8 @@ export interface RangedRows {
  * database's own words, where the operator's SQL is at fault or would do more than read.
  */
 export interface Snapshot {
+  /** The certificate of just this state; null where none was written of it. */
+  certified(): Omit<Certified, 'run'> | null;
   /** Tables first, then views, each by name; without the database's own. */
   readonly relations: () => readonly Relation[];
   readonly select: (selection: Selection) => Rows;

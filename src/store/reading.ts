@@ -22,6 +22,7 @@ import type {
   StatementPart,
 } from './reading-types.ts';
 import { withTablesAsOf } from './as-of.ts';
+import { certifiedIn } from './certified.ts';
 import { changesIn, historyReach } from './changes.ts';
 import { openMirrorForReading } from './open.ts';
 import { quoteName } from './schema.ts';
@@ -98,6 +99,7 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
     selectRanges: (relation, columns, sql = columns.map(quoteName)) => rangedRowsOf(database, relation, sql, guard),
     ranges: (relation, rows, within = wholeLine) => rangesOf(database, relation, rows, within, guard),
     freshness: () => guard(() => freshnessOf(database)),
+    certified: () => guard(() => certifiedIn(database)),
     historyReach: (resource) => guard(() => historyReach(database, resource)),
     changes: (resource, span) => guarded(changesIn(database, resource, span), guard),
     query: (sql, values = {}, part = {}) => {

@@ -34,14 +34,8 @@ interface Requested {
 export function relationsIn(database: Database, runner: Runner): Relations {
   const sessions = new Map<ResourceName, readonly Requested[]>();
 
-  function included(resource: ResourceName): string[] {
-    const query = build
-      .selectFrom('mirror_relations')
-      .select('relation')
-      .where('resource', '=', resource)
-      .where('included', '=', 1);
-    return runner.all(query).map(({ relation }) => relation);
-  }
+  const included = (resource: ResourceName): string[] =>
+    relationsIncluded(runner, resource).map(({ relation }) => relation);
 
   function exclude(resource: ResourceName): void {
     runner.run(build.updateTable('mirror_relations').set({ included: 0 }).where('resource', '=', resource));
@@ -108,6 +102,17 @@ export function relationsRead(runner: Runner): RelationTable[] {
   return runner
     .all(build.selectFrom('mirror_relations').select(['resource', 'relation']))
     .map(({ resource, relation }) => relationTable(resource, relation));
+}
+
+/** Those that pages of the resource come with, by name: what the mirror has of any other is as old as it may be. */
+export function relationsIncluded(runner: Runner, resource: ResourceName): RelationTable[] {
+  const query = build
+    .selectFrom('mirror_relations')
+    .select('relation')
+    .where('resource', '=', resource)
+    .where('included', '=', 1)
+    .orderBy('relation');
+  return runner.all(query).map(({ relation }) => relationTable(resource, relation));
 }
 
 /** The keys of which the relation's view has columns; undefined where it was never read. */

@@ -63,7 +63,7 @@ export async function runReceipt(context: CliContext, name: string, flags: Recei
 /** What is said of a pair that was made now. */
 export function keyLines({ signing, checking }: ReturnType<typeof keyFiles>, id: string): string[] {
   return [
-    `written: ${signing}, which signs receipts, for its owner alone`,
+    `written: ${signing}, which signs receipts and certificates, for its owner alone`,
     `written: ${checking}, which checks them: give it to whoever shall (key ${id})`,
   ];
 }

@@ -9,6 +9,7 @@ import type { RelationTable } from '../../model/relations.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { type Clock, type Day, systemClock, type Timestamp } from '../../model/time.ts';
 import type { ForgetStore, Forgotten, Person } from '../../store/forget-types.ts';
+import { certifiedRecord, saltRecord } from '../../store/certified.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { addressesIn, mentionsOf, parsedObject, takenOut } from '../../store/mentions.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
@@ -149,6 +150,8 @@ function personRemoval(database: Database, runner: Runner, person: Person, at: T
     const history = historyTableOf(resource);
     run(history, `DELETE FROM ${history} WHERE id ${ofPerson(resource)}`);
   }
+  // With the salt gone, no certificate of before confirms a guess of what the person's rows were.
+  runner.run(build.deleteFrom('mirror_capabilities').where('name', 'in', [saltRecord, certifiedRecord]));
   database.function('mentions', (text: unknown) => (mentions(text) ? 1 : 0));
   for (const [table, column] of texts) {
     run(table, `UPDATE ${table} SET ${column} = ? WHERE mentions(${column})`, takenOut);

@@ -1,0 +1,191 @@
+/** `certify`: a signed statement of what a complete mirror holds; and whether one, or two of them, still hold. */
+import { resolve } from 'node:path';
+import { Argument, type Command, Option } from 'commander';
+import { type CertificateHead, certificateOf } from '../data/certificate.ts';
+import { checkCertificate, compareCertificates, type DifferingWindow, wordsOf } from '../data/check-certificate.ts';
+import { openMirrorToCheck } from '../data/open.ts';
+import { keyFiles, openCheckingKey, openSigningKey } from '../journal/signing-key.ts';
+import { openCertifying } from '../mirror/open.ts';
+import { counted, grouped } from '../model/counted.ts';
+import { UsageError } from '../model/errors.ts';
+import { withReleases } from '../model/releases.ts';
+import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { onOneLine } from '../model/terminal-text.ts';
+import { systemClock } from '../model/time.ts';
+import { writeDurableFile } from '../store/files/durable-file.ts';
+import { keyLines } from './bulk/receipt.ts';
+import type { CliContext } from './context.ts';
+import { removeOlder, targetOf } from './export-flags.ts';
+import { toCount } from './flag-values.ts';
+import { paint, printJson, printLine, printNote } from './output.ts';
+import { refuseOwnFiles } from './own-files.ts';
+
+interface Flags {
+  readonly output?: string;
+  readonly keep?: number;
+  readonly check?: string;
+  readonly compare?: readonly string[];
+  readonly key?: string;
+}
+
+export function define(program: Command, context: CliContext): void {
+  program
+    .command('certify')
+    .description(
+      'Write a certificate: of each window of the mirror its days, its records, when they were read and a hash over them, in one ' +
+        'signed file. Only what is complete is certified; otherwise the command writes nothing and ends with 5. Sends no request.',
+    )
+    .addArgument(
+      new Argument('[resource...]', 'what to certify; everything where none is named').choices(resourceNames),
+    )
+    .option('-o, --output <file>', 'where to; {date} and {time} stand for now (default: certificate-{date}.json)')
+    .option('--keep <n>', 'leave so many whose names differ by {date}, and remove older ones', toCount)
+    .addOption(
+      new Option(
+        '--check <file>',
+        'check a certificate by its signature, and the mirror, or the copy that --db names, by it; ends with 6 where something ' +
+          'differs, 5 where the mirror cannot be compared',
+      ).conflicts(['output', 'keep', 'compare']),
+    )
+    .addOption(
+      new Option('--compare <files...>', 'two certificates: on which days their rows differ').conflicts([
+        'output',
+        'keep',
+      ]),
+    )
+    .option('--key <file>', 'with --check or --compare: the public key (default: receipt.pub beside the journal)')
+    .addHelpText(
+      'after',
+      `
+What a certificate proves, what it does not, and what it reveals: docs/proof.md.
+
+Examples:
+  admin-mirror certify
+  admin-mirror certify users -o certificates/users-{date}.json --keep 400
+  admin-mirror certify --check certificate-2026-03-11.json
+  admin-mirror certify --check certificate-2026-03-11.json --db snapshot.db
+  admin-mirror certify --compare certificate-2026-03-11.json certificate-2026-03-12.json`,
+    )
+    .action(async (resources: readonly ResourceName[], flags: Flags) => {
+      if (flags.check === undefined && flags.compare === undefined) {
+        if (flags.key !== undefined) {
+          throw new UsageError('--key is what a certificate is checked with, and none was named', {
+            advice: 'Name it with --check or --compare.',
+          });
+        }
+        return write(context, resources.length === 0 ? resourceNames : [...new Set(resources)], flags);
+      }
+      if (resources.length > 0) {
+        throw new UsageError(`a certificate is checked whole, and "${resources.join(' ')}" was named`, {
+          advice: 'Leave it out.',
+        });
+      }
+      await (flags.check === undefined
+        ? compare(context, flags.compare ?? [], flags)
+        : check(context, flags.check, flags));
+    });
+}
+
+async function write(
+  context: CliContext,
+  resources: readonly ResourceName[],
+  { output = 'certificate-{date}.json', keep }: Flags,
+): Promise<void> {
+  const settings = context.settings();
+  const target = targetOf(context, output, keep);
+  refuseOwnFiles(target.path, settings);
+  const { signal } = context;
+  const { head, windows, bytes } = await withReleases(async (releases) => {
+    const { record, ...mirror } = openCertifying({ settings, clock: systemClock }, releases);
+    const { key, isNew } = openSigningKey(settings.store.journal);
+    if (isNew) for (const line of keyLines(keyFiles(settings.store.journal), key.id)) printNote(context, line);
+    const made = await certificateOf({ ...mirror, key, clock: systemClock, signal }, resources);
+    const written = await writeDurableFile(target.path, made.bytes, signal);
+    const { root, written_at } = made.head;
+    record({ root, written_at, resources });
+    return { head: made.head, windows: made.windows.length, bytes: written };
+  });
+  const older = await removeOlder(context, target, 'files');
+  const publicKey = keyFiles(settings.store.journal).checking;
+  if (context.json()) {
+    return printJson(context, { file: target.path, bytes, windows, ...head, public_key: publicKey, ...older });
+  }
+  for (const line of linesOf(head)) printLine(context, line);
+  printLine(context, `${target.shown}  ${counted(bytes, 'byte')}; check it with ${publicKey}`);
+}
+
+function linesOf({ root, resources, fresh_as_of: fresh, key_id: key }: CertificateHead): string[] {
+  const lines = resourceNames.flatMap((name) => {
+    const { rows, windows, run } = resources[name] ?? {};
+    if (rows === undefined || windows === undefined || run === undefined) return [];
+    return [
+      `${name.padEnd(9)} ${counted(rows, 'row')} in ${counted(windows, 'window')}, complete by ${onOneLine(run)}`,
+    ];
+  });
+  return [
+    ...lines,
+    `fresh     as of ${onOneLine(fresh ?? 'no time')}`,
+    `root      ${onOneLine(root)}`,
+    `key       ${onOneLine(key)}`,
+  ];
+}
+
+function checkingKey(context: CliContext, file: string | undefined) {
+  const { journal } = context.settings().store;
+  return openCheckingKey(file === undefined ? keyFiles(journal).checking : resolve(context.folder, file));
+}
+
+async function check(context: CliContext, file: string, { key: keyFile }: Flags): Promise<void> {
+  const key = checkingKey(context, keyFile);
+  await withReleases(async (releases) => {
+    const database = openMirrorToCheck(context.settings(), releases);
+    const found = await checkCertificate(resolve(context.folder, file), key, database, context.signal);
+    const { status, head, problems, mirror, not_compared } = found;
+    const differs = status === 'refused' || mirror?.status === 'different';
+    if (differs) context.exit(6);
+    else if (mirror === null && database !== undefined) context.exit(5);
+    if (context.json()) {
+      const about = head && { written_at: head.written_at, root: head.root, resources: head.resources };
+      return printJson(context, { status, file, key_id: key.id, ...about, problems, mirror, not_compared });
+    }
+    const bad = paint(context, 'red', 'differs');
+    for (const each of [...problems, ...(mirror?.problems ?? [])]) printLine(context, `${bad}   ${onOneLine(each)}`);
+    for (const each of mirror?.windows ?? []) printLine(context, `${bad}   ${onOneLine(differenceText(each))}`);
+    printLine(context, `${paint(context, status === 'genuine' ? 'green' : 'red', status)}   ${onOneLine(file)}`);
+    if (head !== null && status === 'genuine') for (const line of linesOf(head)) printLine(context, line);
+    if (mirror === null) return printLine(context, `mirror    not compared: ${not_compared}`);
+    const again = mirror.read_again ? '; it was read again since, and what changed on the server differs' : '';
+    printLine(context, `mirror    ${mirror.status === 'same' ? 'holds the same rows' : `is different${again}`}`);
+  });
+}
+
+async function compare(context: CliContext, files: readonly string[], { key: keyFile }: Flags): Promise<void> {
+  const [first, second, third] = files.map((file) => resolve(context.folder, file));
+  if (first === undefined || second === undefined || third !== undefined) {
+    throw new UsageError(`--compare takes two certificates, and ${files.length} were named`);
+  }
+  const found = await compareCertificates([first, second], checkingKey(context, keyFile), context.signal);
+  if (found.not_compared.length > 0) context.exit(5);
+  if (context.json()) return printJson(context, found);
+  const { older, newer, windows } = found;
+  for (const each of windows) printLine(context, onOneLine(differenceText(each)));
+  for (const each of found.not_compared) printLine(context, `not compared: ${onOneLine(each)}`);
+  const what = windows.length === 0 ? 'the same rows' : `rows differ in ${counted(windows.length, 'window')}`;
+  printLine(context, `${onOneLine(older.written_at)} to ${onOneLine(newer.written_at)}: ${what}`);
+}
+
+/** Days that are named of a window; --json has all. */
+const shownDays = 8;
+
+/** `users 2026-03-01..2026-04-01: 2026-03-11 (12 rows, then 13), 2026-03-14 (9 rows, changed)`. */
+function differenceText(window: DifferingWindow): string {
+  const days = window.days.slice(0, shownDays).map(({ day, before, now }) => {
+    const rows =
+      before === now
+        ? `${counted(before ?? 0, 'row')}, changed`
+        : `${grouped(before ?? 0)} rows, then ${grouped(now ?? 0)}`;
+    return `${day} (${rows})`;
+  });
+  const more = window.days.length - shownDays;
+  return `${wordsOf(window)}: ${days.join(', ')}${more > 0 ? `, and ${counted(more, 'more day')}` : ''}`;
+}

@@ -1,0 +1,276 @@
+/**
+ * A certificate: what a complete mirror holds, said in a signed document. Of each window it has the days, the records, when they
+ * were read and a hash; of each day a hash over its rows, so that two nights can be compared though windows were joined or
+ * cut between them. Section "Certificates" of docs/architecture.md.
+ */
+import { hash } from 'node:crypto';
+import type { Database } from 'better-sqlite3';
+import { type DocumentForm, documentLines, inPieces, jsonOf } from '../journal/signed-document.ts';
+import type { SigningKey } from '../journal/signing-key.ts';
+import { counted } from '../model/counted.ts';
+import { IncompleteError } from '../model/errors.ts';
+import { type ResourceName, resourceOf } from '../model/resources.ts';
+import { type Clock, earliest, type Timestamp, timestampOf } from '../model/time.ts';
+import { version } from '../model/version.ts';
+import { type DayHash, dayHashes, type HashedTables } from '../store/certified.ts';
+import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import { relationsIncluded } from '../store/relations.ts';
+import { build, Runner } from '../store/tables.ts';
+
+export const certificateKind = 'admin-mirror certificate 1';
+
+export const certificateForm: DocumentForm = { kind: 'certificate', parts: 'windows' };
+
+/** What is said of one resource. */
+export interface CertifiedResource {
+  readonly rows: number;
+  /** People who were forgotten, and their emails: the server may have them, and the mirror must not. */
+  readonly kept_out: number;
+  readonly server_total: number;
+  readonly fresh_as_of: Timestamp;
+  /** The run that found it complete. */
+  readonly run: string;
+  readonly windows: number;
+  /** What was measured of the server's list, on which the reading rests. */
+  readonly capabilities: object | null;
+  readonly columns: readonly string[];
+  readonly relations: readonly string[];
+}
+
+/** The shape is part of the contract with scripts and with certificates of before. */
+export interface CertificateHead {
+  readonly certificate: typeof certificateKind;
+  readonly version: string;
+  readonly written_at: Timestamp;
+  /** The address of the server that was read. */
+  readonly server: string | null;
+  readonly fresh_as_of: Timestamp | null;
+  /** Of the Merkle tree over all windows. */
+  readonly root: string;
+  /** By which it is seen that two certificates, or a certificate and a mirror, were hashed with the same salt. */
+  readonly salt_id: string;
+  /** The id of the key that it is signed with. */
+  readonly key_id: string;
+  readonly resources: Readonly<Partial<Record<ResourceName, CertifiedResource>>>;
+}
+
+/** A day of creation, its rows, and the hash over them. */
+export type CertifiedDay = readonly [day: string, rows: number, hash: string];
+
+export interface CertifiedWindow {
+  readonly resource: ResourceName;
+  /** `[from, to)`; `0000-01-01` stands before all days. */
+  readonly from: string;
+  readonly to: string;
+  readonly rows: number;
+  /** The server's total when the window was read. */
+  readonly server_total: number | null;
+  readonly fresh_as_of: Timestamp | null;
+  /** The root of the Merkle tree over its days. */
+  readonly hash: string;
+  /** Those that have rows. */
+  readonly days: readonly CertifiedDay[];
+}
+
+/** What a certificate is made of: the mirror, which nobody writes meanwhile. */
+export interface CertifyPorts {
+  readonly store: Pick<
+    MirrorStore,
+    'windows' | 'accountedCount' | 'liveCount' | 'suppressedIds' | 'freshAsOf' | 'alteredWindows'
+  >;
+  /** Of its own, on which nothing else runs. */
+  readonly database: Database;
+  readonly capabilities: (resource: ResourceName) => object | null;
+  readonly server: string | null;
+  readonly salt: string;
+  readonly key: SigningKey;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+interface Certificate {
+  readonly head: CertificateHead;
+  readonly windows: readonly CertifiedWindow[];
+  readonly bytes: AsyncGenerator<Uint8Array>;
+}
+
+/** Makes the certificate. Throws an IncompleteError where one of the resources is not complete, with the reason of each. */
+export async function certificateOf(ports: CertifyPorts, resources: readonly ResourceName[]): Promise<Certificate> {
+  const { salt, key, clock, server } = ports;
+  const ends = lastEnds(ports.database);
+  const problems = resources.flatMap((resource) => {
+    const problem = incompleteness(ports, resource, ends.get(resource));
+    return problem === null ? [] : [{ resource, problem }];
+  });
+  if (problems.length > 0) throw notComplete(resources, problems);
+  const windows: CertifiedWindow[] = [];
+  const claims: Partial<Record<ResourceName, CertifiedResource>> = {};
+  for (const resource of resources) {
+    const own = await windowsOf(ports, resource);
+    windows.push(...own);
+    claims[resource] = claimOf(ports, resource, own, ends.get(resource));
+  }
+  const head: CertificateHead = {
+    certificate: certificateKind,
+    version: version(),
+    written_at: timestampOf(clock.now()),
+    server,
+    fresh_as_of: earliest(Object.values(claims).map(({ fresh_as_of }) => fresh_as_of)),
+    root: rootOf(windows),
+    salt_id: saltId(salt),
+    key_id: key.id,
+    resources: claims,
+  };
+  return { head, windows, bytes: inPieces(documentLines(certificateForm, head, windows, key)) };
+}
+
+function notComplete(
+  resources: readonly ResourceName[],
+  problems: readonly { readonly resource: ResourceName; readonly problem: string }[],
+): IncompleteError {
+  const others = resources.filter((each) => !problems.some(({ resource }) => resource === each));
+  const some = others.length === 0 ? '' : ` What is complete can be certified by itself: certify ${others.join(' ')}.`;
+  return new IncompleteError(
+    `no certificate was written, because the mirror is not complete: ${problems.map(({ resource, problem }) => `${resource}: ${problem}`).join('; ')}`,
+    { advice: `Run \`admin-mirror sync\` until it ends with 0, then certify.${some}` },
+  );
+}
+
+export interface ResourceEnd {
+  readonly run: string;
+  readonly status: string;
+  readonly server_total: number | null;
+  readonly problem: string | null;
+}
+
+/** How the newest run of each resource ended. */
+export function lastEnds(database: Database): ReadonlyMap<string, ResourceEnd> {
+  const query = build
+    .selectFrom('mirror_run_resources as end')
+    .innerJoin('mirror_runs as run', 'run.run', 'end.run')
+    .select(['end.resource', 'end.run', 'end.status', 'end.server_total', 'end.problem'])
+    .orderBy('run.rowid' as 'run.run');
+  return new Map(new Runner(database).all(query).map(({ resource, ...end }) => [resource, end]));
+}
+
+/** Why the resource is not complete; null where it is. */
+function incompleteness(
+  { store }: Pick<CertifyPorts, 'store'>,
+  resource: ResourceName,
+  end: ResourceEnd | undefined,
+): string | null {
+  const windows = store.windows(resource);
+  const unsettled = windows.filter(({ state }) => state !== 'settled');
+  if (end === undefined || windows.length === 0) return 'it was never read';
+  if (unsettled.length > 0) return `${unsettled.length} of ${counted(windows.length, 'window')} are not settled`;
+  if (end.status !== 'complete') return end.problem ?? `the last run of it is ${end.status}`;
+  if (store.freshAsOf(resource) === null) return 'not all of it was ever read whole';
+  const held = store.accountedCount(resource);
+  if (held !== end.server_total) {
+    return `the mirror has ${counted(held, 'record')}, and the last run left ${end.server_total ?? 'none'}`;
+  }
+  const owned = windows.reduce((sum, window) => sum + store.liveCount(resource, window), 0);
+  if (owned !== store.liveCount(resource)) return 'it has rows that no window owns';
+  const [altered] = store.alteredWindows(resource);
+  if (altered !== undefined) return `rows of ${altered.from}..${altered.to} are not as they were read`;
+  return null;
+}
+
+/** What of the resource is hashed by this version. */
+export function hashedTables(database: Database, resource: ResourceName): HashedTables {
+  return {
+    resource,
+    columns: [...resourceOf(resource).fields.map(({ name }) => name), '_extra'],
+    relations: relationsIncluded(new Runner(database), resource),
+  };
+}
+
+async function windowsOf(
+  { store, database, salt, signal }: CertifyPorts,
+  resource: ResourceName,
+): Promise<CertifiedWindow[]> {
+  const { days, isDamaged } = await dayHashes(database, hashedTables(database, resource), salt, signal);
+  if (isDamaged) throw notComplete([resource], [{ resource, problem: 'a row holds bytes, as no record does' }]);
+  return store.windows(resource).map((window) => certifiedWindow(window, days));
+}
+
+function certifiedWindow(
+  { resource, from, to, serverTotal, freshAsOf }: Window,
+  all: ReadonlyMap<string, DayHash>,
+): CertifiedWindow {
+  const days = daysIn(all, { from, to });
+  return {
+    resource,
+    from,
+    to,
+    rows: days.reduce((sum, [, rows]) => sum + rows, 0),
+    server_total: serverTotal,
+    fresh_as_of: freshAsOf,
+    hash: daysHash(days),
+    days,
+  };
+}
+
+/** The days that the window owns, in order. */
+function daysIn(
+  all: ReadonlyMap<string, DayHash>,
+  { from, to }: { readonly from: string; readonly to: string },
+): CertifiedDay[] {
+  return [...all]
+    .filter(([day]) => day >= from && day < to)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([day, { rows, hash: digest }]) => [day, rows, digest]);
+}
+
+function claimOf(
+  { store, database, capabilities }: CertifyPorts,
+  resource: ResourceName,
+  windows: readonly CertifiedWindow[],
+  end: ResourceEnd | undefined,
+): CertifiedResource {
+  const freshAsOf = store.freshAsOf(resource);
+  if (end?.server_total === null || end === undefined || freshAsOf === null) {
+    throw new Error(`${resource} is certified and was not complete`);
+  }
+  const { columns, relations } = hashedTables(database, resource);
+  return {
+    rows: windows.reduce((sum, { rows }) => sum + rows, 0),
+    kept_out: store.suppressedIds(resource).size,
+    server_total: end.server_total,
+    fresh_as_of: freshAsOf,
+    run: end.run,
+    windows: windows.length,
+    capabilities: capabilities(resource),
+    columns,
+    relations: relations.map(({ relation }) => relation),
+  };
+}
+
+/** Says nothing of the salt but whether two are the same: it is too long to be guessed. */
+export function saltId(salt: string): string {
+  return hash('sha256', salt, 'hex').slice(0, 16);
+}
+
+export function rootOf(windows: readonly CertifiedWindow[]): string {
+  return merkleRoot(windows.map(jsonOf));
+}
+
+export function daysHash(days: readonly CertifiedDay[]): string {
+  return merkleRoot(days.map(([day, rows, digest]) => jsonOf([day, rows, digest])));
+}
+
+/** The root of the tree as RFC 6962 has it, by which a part can be shown to belong to the whole without the others. */
+function merkleRoot(parts: readonly string[]): string {
+  // A part and a node never pass for each other.
+  let level = parts.map((part) => hash('sha256', `0${part}`, 'hex'));
+  if (level.length === 0) return hash('sha256', '', 'hex');
+  while (level.length > 1) {
+    const above: string[] = [];
+    for (let at = 0; at < level.length; at += 2) {
+      const [left = '', right] = level.slice(at, at + 2);
+      above.push(right === undefined ? left : hash('sha256', `1${left}${right}`, 'hex'));
+    }
+    level = above;
+  }
+  return level[0] ?? '';
+}

@@ -1,0 +1,361 @@
+/**
+ * Whether a certificate is as it was signed, whether a mirror or a copy of it holds what it says, and in which days two of them
+ * differ. Section "Certificates" of docs/architecture.md.
+ */
+import type { Database } from 'better-sqlite3';
+import { z } from 'zod';
+import { firstDifference, jsonOf, LineReader, NoDocument, readDocument } from '../journal/signed-document.ts';
+import type { CheckingKey } from '../journal/signing-key.ts';
+import { counted } from '../model/counted.ts';
+import { IncompleteError, UsageError } from '../model/errors.ts';
+import { explainFileError } from '../model/file-error.ts';
+import { relationTable } from '../model/relations.ts';
+import { type ResourceName, resourceNames } from '../model/resources.ts';
+import type { Timestamp } from '../model/time.ts';
+import { type DayHash, dayHashes, saltRecord } from '../store/certified.ts';
+import { quoteName } from '../store/schema.ts';
+import { build, Runner } from '../store/tables.ts';
+import {
+  type CertificateHead,
+  certificateForm,
+  certificateKind,
+  type CertifiedResource,
+  type CertifiedWindow,
+  daysHash,
+  lastEnds,
+  rootOf,
+  saltId,
+} from './certificate.ts';
+
+/** A day on which rows differ; rows is null where there is nothing of that day. */
+interface DifferingDay {
+  readonly day: string;
+  readonly before: number | null;
+  readonly now: number | null;
+}
+
+/** A window in which rows differ. */
+export interface DifferingWindow {
+  readonly resource: ResourceName;
+  readonly from: string;
+  readonly to: string;
+  readonly days: readonly DifferingDay[];
+}
+
+interface MirrorComparison {
+  readonly status: 'same' | 'different';
+  /** Whether a run has read any of it since, so that a difference may be the server's. */
+  readonly read_again: boolean;
+  readonly windows: readonly DifferingWindow[];
+  /** What else is not as the certificate says. */
+  readonly problems: readonly string[];
+}
+
+interface CertificateCheck {
+  readonly status: 'genuine' | 'refused';
+  /** To be believed where it is genuine; null where it cannot be read. */
+  readonly head: CertificateHead | null;
+  /** Why it is refused. */
+  readonly problems: readonly string[];
+  /** Null where it was not compared with a mirror. */
+  readonly mirror: MirrorComparison | null;
+  /** Why not, in words. */
+  readonly not_compared: string | null;
+}
+
+interface ReadCertificate {
+  readonly head: CertificateHead | null;
+  readonly windows: readonly CertifiedWindow[];
+  readonly problems: readonly string[];
+}
+
+const resource = z.enum(resourceNames);
+const count = z.int().nonnegative();
+const day = z.string().length(10);
+const time = z.string().nullable();
+
+const claim = z.looseObject({
+  rows: count,
+  kept_out: count,
+  server_total: count,
+  fresh_as_of: z.string(),
+  run: z.string(),
+  windows: count,
+  columns: z.array(z.string()),
+  relations: z.array(z.string()),
+});
+
+const headShape = z.looseObject({
+  certificate: z.literal(certificateKind),
+  written_at: z.string(),
+  server: z.string().nullable(),
+  fresh_as_of: time,
+  root: z.string(),
+  salt_id: z.string(),
+  key_id: z.string(),
+  resources: z.partialRecord(resource, claim),
+});
+
+const windowShape = z.looseObject({
+  resource,
+  from: day,
+  to: day,
+  rows: count,
+  server_total: count.nullable(),
+  fresh_as_of: time,
+  hash: z.string(),
+  // Of what stands before the days, and of what no calendar has, the day is shorter.
+  days: z.array(z.tuple([z.string().max(10), count, z.string()])),
+});
+
+/** Reads a certificate whole; nothing of it is to be believed where there are problems. Throws a FileError. */
+async function readCertificate(file: string, key: CheckingKey, signal: AbortSignal): Promise<ReadCertificate> {
+  const lines = new LineReader(file, signal);
+  const windows: CertifiedWindow[] = [];
+  const problems: string[] = [];
+  let head: CertificateHead | null = null;
+  try {
+    const shapes = { head: headShape, part: windowShape };
+    const document = readDocument(lines, await lines.next(), certificateForm, shapes);
+    head = document.head as unknown as CertificateHead;
+    for await (const window of document.parts) windows.push(window as unknown as CertifiedWindow);
+    const { text, signature } = document.signed();
+    await lines.end();
+    if (head.key_id !== key.id) {
+      problems.push(`it is signed with the key ${head.key_id}, and the public key here is ${key.id}`);
+    } else if (!key.fits(text, signature)) {
+      problems.push('the signature does not fit: something that it says was changed');
+    }
+    problems.push(...contradictions(head, windows));
+  } catch (error) {
+    if (!(error instanceof NoDocument)) throw explainFileError(error, 'read the certificate', file) ?? error;
+    // Whatever else would be said of it follows from this.
+    return { head, windows: [], problems: [`line ${lines.number}: ${error.message}`] };
+  } finally {
+    await lines.close();
+  }
+  return { head, windows, problems };
+}
+
+/** In what the certificate contradicts itself: whoever has the key could sign that. */
+function contradictions(head: CertificateHead, windows: readonly CertifiedWindow[]): string[] {
+  const problems: string[] = [];
+  if (rootOf(windows) !== head.root) problems.push(`its windows do not make the root ${head.root}`);
+  const counts = new Map<ResourceName, { rows: number; windows: number }>();
+  let last: CertifiedWindow | undefined;
+  for (const window of windows) {
+    const { from, to, rows, days } = window;
+    const sum = counts.get(window.resource) ?? { rows: 0, windows: 0 };
+    counts.set(window.resource, { rows: sum.rows + rows, windows: sum.windows + 1 });
+    const isBehind = last?.resource === window.resource && last.to > from;
+    const inOrder = days.every(([each], at) => each >= from && each < to && each > (days[at - 1]?.[0] ?? ''));
+    const isSum = days.reduce((all, [, each]) => all + each, 0) === rows && daysHash(days) === window.hash;
+    if (isBehind || !inOrder || !isSum || from >= to) {
+      problems.push(`${wordsOf(window)}: its days do not make the window`);
+    }
+    last = window;
+  }
+  for (const [name, { rows, windows: all }] of Object.entries(head.resources)) {
+    const found = counts.get(name as ResourceName) ?? { rows: 0, windows: 0 };
+    if (found.rows === rows && found.windows === all) continue;
+    problems.push(
+      `it says that ${name} has ${counted(rows, 'row')} in ${counted(all, 'window')}, and its windows say another number`,
+    );
+  }
+  for (const name of counts.keys()) {
+    if (head.resources[name] === undefined) problems.push(`it has windows of ${name}, and says nothing of it`);
+  }
+  return problems;
+}
+
+export function wordsOf({ resource: name, from, to }: Pick<DifferingWindow, 'resource' | 'from' | 'to'>): string {
+  return `${name} ${from}..${to}`;
+}
+
+/**
+ * Checks the certificate and, where there is one, the mirror by it. Throws a FileError where the file cannot be read.
+ * @param mirror on which nothing else runs; undefined where there is none
+ */
+export async function checkCertificate(
+  file: string,
+  key: CheckingKey,
+  mirror: Database | undefined,
+  signal: AbortSignal,
+): Promise<CertificateCheck> {
+  const { head, windows, problems } = await readCertificate(file, key, signal);
+  const refused = {
+    status: 'refused',
+    head,
+    problems,
+    mirror: null,
+    not_compared: 'it is not as it was signed',
+  } as const;
+  if (head === null || problems.length > 0) return refused;
+  const genuine = { status: 'genuine', head, problems } as const;
+  if (mirror === undefined) return { ...genuine, mirror: null, not_compared: 'there is no mirror' };
+  // One state of it, whoever writes meanwhile.
+  mirror.exec('BEGIN');
+  try {
+    const salt = saltIn(mirror);
+    if (salt === undefined || saltId(salt) !== head.salt_id)
+      return { ...genuine, mirror: null, not_compared: otherSalt };
+    return { ...genuine, mirror: await compareMirror(mirror, head, windows, salt, signal), not_compared: null };
+  } finally {
+    if (mirror.inTransaction) mirror.exec('ROLLBACK');
+  }
+}
+
+const otherSalt =
+  'the mirror has another salt: it is another one or was built anew, somebody was forgotten since, or it is an anonymised copy';
+
+function saltIn(database: Database): string | undefined {
+  const query = build
+    .selectFrom('mirror_capabilities')
+    .select('value')
+    .where('name', '=', saltRecord)
+    .where('resource', '=', '');
+  const found = new Runner(database).first(query);
+  return found === undefined ? undefined : String(JSON.parse(found.value));
+}
+
+async function compareMirror(
+  database: Database,
+  head: CertificateHead,
+  windows: readonly CertifiedWindow[],
+  salt: string,
+  signal: AbortSignal,
+): Promise<MirrorComparison> {
+  const ends = lastEnds(database);
+  const problems: string[] = [];
+  const differing: DifferingWindow[] = [];
+  let readAgain = false;
+  for (const [name, said] of Object.entries(head.resources) as [ResourceName, CertifiedResource][]) {
+    const missing = missingIn(database, name, said);
+    if (missing !== undefined) {
+      problems.push(`the mirror has no ${missing} any more, or not yet: bring it up to date with this version`);
+      continue;
+    }
+    const relations = said.relations.map((relation) => relationTable(name, relation));
+    const { days } = await dayHashes(database, { resource: name, columns: said.columns, relations }, salt, signal);
+    const own = windows.filter((window) => window.resource === name);
+    differing.push(...differences(name, daysOf(own), days, own));
+    if (ends.get(name)?.run === said.run) problems.push(...changedWindows(database, name, own));
+    else readAgain = true;
+  }
+  const isSame = differing.length === 0 && problems.length === 0;
+  return { status: isSame ? 'same' : 'different', read_again: readAgain, windows: differing, problems };
+}
+
+/** A column or table that was certified and is not there. */
+function missingIn(database: Database, name: ResourceName, { columns, relations }: CertifiedResource) {
+  const known = database.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck();
+  const own = new Set(known.all(name));
+  const column = columns.find((each) => !own.has(each));
+  if (column !== undefined) return `column ${quoteName(column)} in ${name}`;
+  const table = relations.map((relation) => relationTable(name, relation).table);
+  const absent = table.find((each) => known.all(each).length === 0);
+  return absent === undefined ? undefined : `table ${quoteName(absent)}`;
+}
+
+/** What the mirror says of its windows, where no run has read them since: that cannot have become another. */
+function changedWindows(database: Database, name: ResourceName, own: readonly CertifiedWindow[]): string[] {
+  const query = build
+    .selectFrom('mirror_windows')
+    .select(['from_day as from', 'to_day as to', 'server_total', 'fresh_as_of', 'state'])
+    .where('resource', '=', name)
+    .orderBy('from_day');
+  const found = new Map(new Runner(database).all(query).map((row) => [row.from, row]));
+  const problems = own.flatMap((window) => {
+    const row = found.get(window.from);
+    found.delete(window.from);
+    if (row === undefined) return [`${wordsOf(window)}: the mirror has no such window`];
+    const difference = firstDifference({ ...window, state: 'settled' }, row, 'the mirror');
+    return difference === null ? [] : [`${wordsOf(window)}: ${difference}`];
+  });
+  return [
+    ...problems,
+    ...[...found.values()].map((row) => `${wordsOf({ resource: name, ...row })}: a window that it has not`),
+  ];
+}
+
+function daysOf(windows: readonly CertifiedWindow[]): ReadonlyMap<string, DayHash> {
+  return new Map(windows.flatMap(({ days }) => days.map(([each, rows, hash]) => [each, { rows, hash }] as const)));
+}
+
+/** The windows with days that differ; what belongs to none of them stands in one of its own. */
+function differences(
+  name: ResourceName,
+  before: ReadonlyMap<string, DayHash>,
+  now: ReadonlyMap<string, DayHash>,
+  windows: readonly Pick<CertifiedWindow, 'from' | 'to'>[],
+): DifferingWindow[] {
+  const days = [...new Set([...before.keys(), ...now.keys()])].filter(
+    (each) => before.get(each)?.hash !== now.get(each)?.hash || before.get(each)?.rows !== now.get(each)?.rows,
+  );
+  const found = new Map<string, DifferingWindow & { readonly days: DifferingDay[] }>();
+  for (const each of days.sort()) {
+    const { from, to } = windows.find((window) => each >= window.from && each < window.to) ?? { from: each, to: each };
+    const window = found.get(from) ?? { resource: name, from, to, days: [] };
+    window.days.push({ day: each, before: before.get(each)?.rows ?? null, now: now.get(each)?.rows ?? null });
+    found.set(from, window);
+  }
+  return [...found.values()];
+}
+
+interface CertificateComparison {
+  readonly status: 'same' | 'different';
+  readonly older: { readonly written_at: Timestamp; readonly root: string };
+  readonly newer: { readonly written_at: Timestamp; readonly root: string };
+  /** By the windows of the newer one. */
+  readonly windows: readonly DifferingWindow[];
+  /** Why not all of it was compared, in words. */
+  readonly not_compared: readonly string[];
+}
+
+/**
+ * In which days two certificates differ. Throws a UsageError where one of them is not as it was signed, and an IncompleteError
+ * where they have different salts.
+ */
+export async function compareCertificates(
+  files: readonly [string, string],
+  key: CheckingKey,
+  signal: AbortSignal,
+): Promise<CertificateComparison> {
+  const [first, second] = [await genuine(files[0], key, signal), await genuine(files[1], key, signal)];
+  const [older, newer] = first.head.written_at <= second.head.written_at ? [first, second] : [second, first];
+  if (older.head.salt_id !== newer.head.salt_id) {
+    throw new IncompleteError('the two certificates have different salts, so that their hashes cannot be compared', {
+      advice: 'They are of two mirrors, or the mirror was built anew or somebody was forgotten between them.',
+    });
+  }
+  const windows: DifferingWindow[] = [];
+  const notCompared: string[] = [];
+  for (const name of resourceNames) {
+    const [before, now] = [older.head.resources[name], newer.head.resources[name]];
+    if (before === undefined && now === undefined) continue;
+    if (before === undefined || now === undefined) {
+      notCompared.push(`${name}: only one of them says something of it`);
+    } else if (jsonOf([before.columns, before.relations]) !== jsonOf([now.columns, now.relations])) {
+      notCompared.push(`${name}: other columns or related records were hashed`);
+    } else {
+      const [theirs, own] = [older, newer].map((each) => each.windows.filter((window) => window.resource === name));
+      windows.push(...differences(name, daysOf(theirs ?? []), daysOf(own ?? []), own ?? []));
+    }
+  }
+  const shortOf = ({ written_at, root }: CertificateHead) => ({ written_at, root });
+  return {
+    status: windows.length === 0 ? 'same' : 'different',
+    older: shortOf(older.head),
+    newer: shortOf(newer.head),
+    windows,
+    not_compared: notCompared,
+  };
+}
+
+async function genuine(file: string, key: CheckingKey, signal: AbortSignal) {
+  const { head, windows, problems } = await readCertificate(file, key, signal);
+  if (head !== null && problems.length === 0) return { head, windows };
+  throw new UsageError(`${file} is not as it was signed: ${problems.join('; ')}`, {
+    advice: 'Check it by itself with `admin-mirror certify --check`.',
+  });
+}

@@ -30,13 +30,24 @@ export async function authenticate(
 ): Promise<Account> {
   // No account has an empty name.
   const known = normalName(name) ?? '';
-  const { password: hash, open } = await people.beginSignIn(known);
+  // Of two at once, the first may renew the hash that the second has just checked: it looks at the new one then.
+  const account = (await checked(people, known, password, cost)) ?? (await checked(people, known, password, cost));
+  if (account === undefined) throw new SignInRefused();
+  return account;
+}
+
+/** Undefined where the account was changed while the password was checked. */
+async function checked(
+  people: Pick<People, 'beginSignIn' | 'endSignIn'>,
+  name: string,
+  password: string,
+  cost: Cost,
+): Promise<Account | undefined> {
+  const { password: hash, open } = await people.beginSignIn(name);
   const fits = await isPassword(password, hash, cost);
   if (!fits || !open || hash === null) throw new SignInRefused();
   const renewed = isWeak(hash, cost) ? await hashPassword(password, cost) : null;
-  const account = await people.endSignIn(known, hash, renewed);
-  if (account === undefined) throw new SignInRefused();
-  return account;
+  return people.endSignIn(name, hash, renewed);
 }
 
 /**

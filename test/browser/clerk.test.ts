@@ -1,11 +1,14 @@
 // @module-tag full
+import { once } from 'node:events';
 import { parse } from 'csv-parse/sync';
 import type { Page } from 'playwright-core';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { minuteMs } from '../../src/model/time.ts';
 import { newUser } from '../support/bulk.ts';
-import { made } from '../support/bulk-cli.ts';
+import { csv, made } from '../support/bulk-cli.ts';
+import { startCli } from '../support/cli.ts';
 import { startConsole } from '../support/console.ts';
+import { freePort } from '../support/free-port.ts';
 import { findingsOf, useBrowser } from './browser.ts';
 import { downloaded, drop, fileOf, gate, gateSeconds, hire, password, signIn } from './person.ts';
 
@@ -15,10 +18,10 @@ type Console = Awaited<ReturnType<typeof startConsole>>;
 
 const config = 'bulk:\n  approval:\n    balance:\n      net: 4\n';
 
-const usersOf = ({ sandbox }: Console, count: number): number[] =>
+const usersOf = ({ sandbox }: Pick<Console, 'sandbox'>, count: number): number[] =>
   Array.from({ length: count }, () => newUser(sandbox, 10));
 
-const balancesOf = ({ sandbox }: Console, users: readonly number[]): number[] =>
+const balancesOf = ({ sandbox }: Pick<Console, 'sandbox'>, users: readonly number[]): number[] =>
   users.map((user) => Number(sandbox.control.get('users', user)?.['balance']));
 
 /** The number of rows in that state, as it stands on the page. */
@@ -164,4 +167,161 @@ describe('a finance clerk', () => {
     expect([made(sandbox), balancesOf(world, [a, b, c, d])]).toEqual([4, [12.5, 17, 11, 14]]);
     expect([...problems, ...boss.problems]).toEqual([]);
   });
+});
+
+/** The batch of a sheet that pays each of them 2.00, as its maker sees it. */
+async function planned(page: Page, folder: string, users: readonly number[]): Promise<string> {
+  const rows = users.map((user) => `${user},add,2,Refund\n`).join('');
+  await page.goto('/batches');
+  await page.getByLabel('Action').selectOption('balance');
+  await page.getByLabel(/^Sheet: /).setInputFiles(fileOf(folder, 'refunds.csv', csv + rows));
+  await page.getByRole('button', { name: 'Plan it' }).click();
+  await page.waitForURL(/\/batches\/\d/);
+  return page.url();
+}
+
+async function pressSend(page: Page, total: string): Promise<void> {
+  await page.getByLabel(/^To send /).fill(total);
+  await page.getByRole('button', { name: 'Send' }).click();
+}
+
+describe('two at once', () => {
+  test('press Send, in two tabs and as two people: each row is paid once, and the others are told in plain words', async () => {
+    const { sleep, open: goOn } = gate();
+    const world = await startConsole({ sandbox: { users: 5, emails: 5 }, sleep });
+    const { url, sandbox, folder, browser } = world;
+    const users = usersOf(world, 3);
+    const carla = await open(url, { cookie: (await browser('carla', ['maker'])).cookie });
+    const mia = await open(url, { cookie: (await browser('mia', ['maker'])).cookie });
+    const place = await planned(carla.page, folder, users);
+    const pages = [carla.page, await carla.page.context().newPage(), mia.page];
+    for (const page of pages.slice(1)) await page.goto(place);
+    // The first row waits, so that it goes on as long as anybody looks.
+    sandbox.control.setBehaviour({ retry_after_seconds: gateSeconds });
+    sandbox.control.faultNext({ fault: 'error_503', match: { method: 'PUT' } });
+    await Promise.all(pages.map((page) => pressSend(page, '6')));
+    const told = await Promise.all(
+      pages.map(async (page) => {
+        await page.getByRole('heading', { name: 'It is being sent' }).waitFor();
+        return page.getByRole('alert').allInnerTexts();
+      }),
+    );
+    expect(told.map((words) => words.length).toSorted((a, b) => a - b)).toEqual([0, 1, 1]);
+    for (const words of told.flat()) expect(words).toMatch(/^batch \S+ is being sent already; this has sent nothing\n/);
+    goOn();
+    for (const page of pages) await page.goto(place);
+    for (const page of pages) await page.getByText('✓ done').waitFor();
+    expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [12, 12, 12]]);
+  });
+
+  test('approve, in two tabs and as two people: two are needed, and whoever presses twice counts once', async () => {
+    const config = 'bulk:\n  approval:\n    balance:\n      net: 4\n      approvers: 2\n';
+    const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config });
+    const { url, sandbox, folder, browser, people } = world;
+    const users = usersOf(world, 3);
+    const { page } = await open(url, { cookie: (await browser('carla', ['maker'])).cookie });
+    const place = await planned(page, folder, users);
+    await page.getByRole('button', { name: 'Submit for approval' }).click();
+    await page.getByText('2 of 2 missing').waitFor();
+    for (const name of ['bea', 'bob']) await hire(people, name, 'approver');
+    const { page: bob } = await open(url, { cookie: (await browser('bob')).cookie });
+    const { page: bea } = await open(url, { cookie: (await browser('bea')).cookie });
+    const tabs = [bea, await bea.context().newPage()];
+    for (const each of [bob, ...tabs]) {
+      await each.goto(place);
+      await each
+        .getByLabel(/password/i)
+        .first()
+        .fill(password);
+    }
+    await Promise.all([bob, ...tabs].map((each) => each.getByRole('button', { name: 'Approve' }).click()));
+    for (const each of [bob, ...tabs])
+      await each
+        .getByText(/^Approved by account b/)
+        .first()
+        .waitFor();
+    const told = await Promise.all([bob, ...tabs].map((each) => each.getByRole('alert').allInnerTexts()));
+    expect(told.flat()).toHaveLength(1);
+    expect(told.flat()[0]).toMatch(/^bea has approved batch \S+ already/);
+    await page.goto(place);
+    await page.getByText('✓ approved').waitFor();
+    expect(await page.getByText(/^Approved by account b/).count()).toBe(2);
+    await pressSend(page, '6');
+    await page.getByText('✓ done').waitFor();
+    expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [12, 12, 12]]);
+  });
+});
+
+/** `serve` as a process of its own on that port, once it listens. */
+async function served(folder: string, environment: Record<string, string>, port: number) {
+  const child = startCli(['serve', '--listen', `127.0.0.1:${port}`, '--json'], { folder, environment });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  return child;
+}
+
+test('a console that is killed in the midst of sending says so when it is there again, and pays nobody twice', async () => {
+  const { sandbox, folder, settings, people } = await startConsole({ sandbox: { users: 5, emails: 5 } });
+  const { control } = sandbox;
+  const port = await freePort();
+  const environment = { ADMIN_MIRROR_BASE_URL: settings.api.baseUrl ?? '', ADMIN_MIRROR_API_KEY: sandbox.key };
+  const users = usersOf({ sandbox }, 4);
+  await hire(people, 'carla', 'maker');
+  const first = await served(folder, environment, port);
+  const { page } = await open(`http://127.0.0.1:${port}`);
+  await signIn(page, 'carla');
+  await planned(page, folder, users);
+  // The third row is made, and nobody is told.
+  control.faultNext({ fault: 'commit_hang', match: { method: 'PUT', path: `/users/${users[2]}/` } });
+  await pressSend(page, '8');
+  await expect.poll(() => made(sandbox)).toBe(3);
+  first.kill('SIGKILL');
+  await page.getByText('The console does not respond.').waitFor();
+  expect(await findingsOf(page)).toEqual([]);
+
+  await served(folder, environment, port);
+  await page.getByRole('heading', { name: 'It stopped before its end' }).waitFor();
+  await page.getByText('What sent it has ended in the midst of 1 row').waitFor();
+  expect(await findingsOf(page)).toEqual([]);
+  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByText('✓ done').waitFor();
+  expect([made(sandbox), balancesOf({ sandbox }, users)]).toEqual([4, [12, 12, 12, 12]]);
+});
+
+test('a clerk without scripts goes from the sheet to the results', async () => {
+  const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config });
+  const { url, sandbox, folder, people } = world;
+  const users = usersOf(world, 3);
+  await hire(people, 'carla', 'maker');
+  await hire(people, 'bea', 'approver');
+  const { page, problems } = await open(url, { javaScriptEnabled: false });
+  await signIn(page, 'carla');
+  const rows = users.map((user, at) => `${user};add;${at},50\n`).join('');
+  await page.getByRole('link', { name: 'Batches' }).click();
+  await page.getByLabel('Action').selectOption('balance');
+  await page.getByLabel(/^Sheet: /).setInputFiles(fileOf(folder, 'refunds.csv', `user_id;type;amount\n${rows}`));
+  await page.getByRole('button', { name: 'Plan it' }).click();
+  await page.getByRole('button', { name: '0.50' }).click();
+  await page.getByRole('button', { name: 'Submit for approval' }).click();
+  const place = page.url();
+  const { page: boss } = await open(url, { javaScriptEnabled: false });
+  await signIn(boss, 'bea');
+  await boss.goto(place);
+  await boss.getByLabel('Your password').first().fill(password);
+  await boss.getByRole('button', { name: 'Approve' }).click();
+  await boss.getByText(/^Approved by account bea/).waitFor();
+  // Nothing shows what became of this one: a person decides.
+  sandbox.control.setBehaviour({ description_max: 9 });
+  sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'PUT', path: `/users/${users[1]}/` } });
+  await page.goto(place);
+  await pressSend(page, '4.5');
+  await page.getByRole('heading', { name: 'Outcomes that nobody knows yet' }).waitFor();
+  await page.getByRole('link', { name: 'row 3' }).click();
+  await page.getByLabel('How you know').fill('seen in the panel');
+  await page.getByRole('button', { name: 'It was done' }).click();
+  await page.getByText('✓ done').waitFor();
+  const { text } = await downloaded(page.getByRole('link', { name: 'applied.csv' }));
+  expect(text.trim().split('\n')).toHaveLength(4);
+  expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [10.5, 11.5, 12.5]]);
+  expect(problems).toEqual([]);
 });

@@ -134,4 +134,11 @@ describe('signing in', () => {
     expect(hash).toContain('$ln=5,');
     expect(await isPassword(password, hash)).toBe(true);
   });
+
+  test('is let in twice at once, though the first brings the hash to the strength of today', async () => {
+    const people = await withAnna();
+    const cost = { ...quickCost, logN: 5 };
+    const both = await Promise.all([1, 2].map(() => authenticate(people, 'anna', password, cost)));
+    expect(both.map(({ name }) => name)).toEqual(['anna', 'anna']);
+  });
 });

@@ -142,7 +142,9 @@ async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, report: 
       </form>`;
   }
   if (state === 'stopped' || counts.unknown > 0) {
+    const { sending = 0 } = await ports.journal.counts(batch.batch);
     return html`<h2>${state === 'stopped' ? 'It stopped before its end' : 'It goes on'}</h2>
+      ${sending === 0 ? null : html`<p class="note">What sent it has ended in the midst of ${counted(sending, 'row')}: it was killed, or its machine stopped.</p>`}
       <p>
         “Go on” looks at every open row on the server
         first${left === 0 ? '; there is nothing else left to send' : `, then sends what is left: ${counted(left, 'row')}`}.

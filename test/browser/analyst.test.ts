@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { startConsole } from '../support/console.ts';
 import { useBrowser } from './browser.ts';
-import { downloaded } from './person.ts';
+import { downloaded, storyMs } from './person.ts';
 
 const open = useBrowser();
 
@@ -15,87 +15,91 @@ async function columnOf(page: Page, caption: string, name: string): Promise<stri
   return table.locator(`tbody td:nth-child(${at + 1})`).allInnerTexts();
 }
 
-test('an analyst answers a question: filters, sorts, shares the link, asks in SQL, draws, downloads', async () => {
-  const { url, browser, sandbox } = await startConsole({ sandbox: { users: 120 } });
-  const anna = await open(url, { cookie: (await browser('anna', ['analyst'])).cookie });
-  const { page } = anna;
-  await page.goto('/');
-  await page.getByRole('link', { name: 'Data', exact: true }).click();
-  await page.getByRole('link', { name: 'users', exact: true }).click();
-  const filter = page.getByRole('group', { name: 'Filter' }).first();
-  await filter.getByLabel('Column').selectOption('balance');
-  await filter.getByLabel('Comparison').selectOption('is more than');
-  await filter.getByLabel('Value').fill('50');
-  await page.getByText('Columns shown').click();
-  const columns = page.getByRole('group', { name: 'Columns' });
-  for (const name of ['username', 'last_seen_at', 'created_at'])
-    await columns.getByLabel(name, { exact: true }).uncheck();
-  await page.getByRole('button', { name: 'Show', exact: true }).click();
-  // By a click on its head a column is sorted, and by another one the other way round.
-  for (const sign of ['▲', '▼']) {
+test(
+  'an analyst answers a question: filters, sorts, shares the link, asks in SQL, draws, downloads',
+  { timeout: storyMs },
+  async () => {
+    const { url, browser, sandbox } = await startConsole({ sandbox: { users: 120 } });
+    const anna = await open(url, { cookie: (await browser('anna', ['analyst'])).cookie });
+    const { page } = anna;
+    await page.goto('/');
+    await page.getByRole('link', { name: 'Data', exact: true }).click();
+    await page.getByRole('link', { name: 'users', exact: true }).click();
+    const filter = page.getByRole('group', { name: 'Filter' }).first();
+    await filter.getByLabel('Column').selectOption('balance');
+    await filter.getByLabel('Comparison').selectOption('is more than');
+    await filter.getByLabel('Value').fill('50');
+    await page.getByText('Columns shown').click();
+    const columns = page.getByRole('group', { name: 'Columns' });
+    for (const name of ['username', 'last_seen_at', 'created_at'])
+      await columns.getByLabel(name, { exact: true }).uncheck();
+    await page.getByRole('button', { name: 'Show', exact: true }).click();
+    // By a click on its head a column is sorted, and by another one the other way round.
+    for (const sign of ['▲', '▼']) {
+      await page
+        .getByRole('columnheader')
+        .getByRole('link', { name: /^balance/ })
+        .click();
+      await page.getByRole('columnheader', { name: `balance ${sign}` }).waitFor();
+    }
+    const rich = sandbox.control
+      .dump('users')
+      .map(({ balance }) => Number(balance))
+      .filter((balance) => balance > 50)
+      .toSorted((one, other) => other - one);
+    const shown = await columnOf(page, 'Rows of users', 'balance');
+    expect(shown.map((text) => Number(text.replaceAll(',', '')))).toEqual(rich);
+    expect(await page.getByRole('table', { name: 'Rows of users' }).getByRole('columnheader').count()).toBe(4);
+
+    // The link says it all: to somebody else, too, as far as that person may see it.
+    const { page: other } = await open(url, { cookie: (await browser('olga', ['operator'])).cookie });
+    await other.goto(page.url());
+    expect(await columnOf(other, 'Rows of users', 'balance')).toEqual(shown);
+    expect(await columnOf(other, 'Rows of users', 'email')).toEqual(await columnOf(page, 'Rows of users', 'email'));
+    const { page: reader } = await open(url, { cookie: (await browser('rita', ['reader'])).cookie });
+    await reader.goto(page.url());
+    expect(await columnOf(reader, 'Rows of users', 'balance')).toEqual(shown);
+    expect(new Set(await columnOf(reader, 'Rows of users', 'email'))).toEqual(new Set(['masked']));
+    const { text: file } = await downloaded(page.getByRole('link', { name: 'csv', exact: true }));
+    expect(file.trim().split('\n')).toHaveLength(rich.length + 1);
+
+    // A saved report, with a parameter and its picture.
+    await page.getByRole('link', { name: 'Reports', exact: true }).click();
+    await page.getByRole('link', { name: 'Sign-ups by month' }).click();
+    await page.getByLabel(/^from/).fill('2025-01-01');
+    await page.getByRole('button', { name: 'Show', exact: true }).click();
+    const picture = page.getByRole('img', { name: /^Sign-ups by month/ });
+    await expect.poll(() => picture.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeGreaterThan(0);
+    const months = await columnOf(page, 'Sign-ups by month', 'month');
+    expect(months[0]).toMatch(/^2025-/);
+    const { name, text: report } = await downloaded(page.getByRole('link', { name: 'csv', exact: true }));
+    expect(name).toMatch(/^signups-by-month-.*\.csv$/);
+    expect(report.trim().split('\n')).toHaveLength(months.length + 1);
+
+    // A statement of one's own: its plan, its result, its picture; and one that would write.
+    await page.getByRole('link', { name: 'Reports', exact: true }).click();
+    await page.getByRole('link', { name: 'Write SQL' }).click();
+    const statement = page.getByLabel('One statement that reads');
+    await statement.fill('SELECT status, count(*) AS users FROM users GROUP BY status ORDER BY status');
+    await page.getByRole('button', { name: 'Show its plan' }).click();
+    await page.getByRole('region', { name: 'Plan' }).getByText('users').first().waitFor();
+    await page.getByRole('button', { name: 'Run' }).click();
+    const counts = await columnOf(page, 'Result', 'users');
+    expect(counts.reduce((sum, text) => sum + Number(text), 0)).toBe(120);
+    await page.getByRole('button', { name: 'Draw it' }).click();
+    const drawn = page.getByRole('img', { name: /^The picture of/ });
+    await expect.poll(() => drawn.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeGreaterThan(0);
+    await statement.fill('DELETE FROM users');
+    await page.getByRole('button', { name: 'Run' }).click();
     await page
-      .getByRole('columnheader')
-      .getByRole('link', { name: /^balance/ })
-      .click();
-    await page.getByRole('columnheader', { name: `balance ${sign}` }).waitFor();
-  }
-  const rich = sandbox.control
-    .dump('users')
-    .map(({ balance }) => Number(balance))
-    .filter((balance) => balance > 50)
-    .toSorted((one, other) => other - one);
-  const shown = await columnOf(page, 'Rows of users', 'balance');
-  expect(shown.map((text) => Number(text.replaceAll(',', '')))).toEqual(rich);
-  expect(await page.getByRole('table', { name: 'Rows of users' }).getByRole('columnheader').count()).toBe(4);
+      .getByRole('alert')
+      .getByText('only statements that read are run here; this one begins with DELETE')
+      .waitFor();
+    expect(anna.problems).toEqual([]);
+  },
+);
 
-  // The link says it all: to somebody else, too, as far as that person may see it.
-  const { page: other } = await open(url, { cookie: (await browser('olga', ['operator'])).cookie });
-  await other.goto(page.url());
-  expect(await columnOf(other, 'Rows of users', 'balance')).toEqual(shown);
-  expect(await columnOf(other, 'Rows of users', 'email')).toEqual(await columnOf(page, 'Rows of users', 'email'));
-  const { page: reader } = await open(url, { cookie: (await browser('rita', ['reader'])).cookie });
-  await reader.goto(page.url());
-  expect(await columnOf(reader, 'Rows of users', 'balance')).toEqual(shown);
-  expect(new Set(await columnOf(reader, 'Rows of users', 'email'))).toEqual(new Set(['masked']));
-  const { text: file } = await downloaded(page.getByRole('link', { name: 'csv', exact: true }));
-  expect(file.trim().split('\n')).toHaveLength(rich.length + 1);
-
-  // A saved report, with a parameter and its picture.
-  await page.getByRole('link', { name: 'Reports', exact: true }).click();
-  await page.getByRole('link', { name: 'Sign-ups by month' }).click();
-  await page.getByLabel(/^from/).fill('2025-01-01');
-  await page.getByRole('button', { name: 'Show', exact: true }).click();
-  const picture = page.getByRole('img', { name: /^Sign-ups by month/ });
-  await expect.poll(() => picture.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeGreaterThan(0);
-  const months = await columnOf(page, 'Sign-ups by month', 'month');
-  expect(months[0]).toMatch(/^2025-/);
-  const { name, text: report } = await downloaded(page.getByRole('link', { name: 'csv', exact: true }));
-  expect(name).toMatch(/^signups-by-month-.*\.csv$/);
-  expect(report.trim().split('\n')).toHaveLength(months.length + 1);
-
-  // A statement of one's own: its plan, its result, its picture; and one that would write.
-  await page.getByRole('link', { name: 'Reports', exact: true }).click();
-  await page.getByRole('link', { name: 'Write SQL' }).click();
-  const statement = page.getByLabel('One statement that reads');
-  await statement.fill('SELECT status, count(*) AS users FROM users GROUP BY status ORDER BY status');
-  await page.getByRole('button', { name: 'Show its plan' }).click();
-  await page.getByRole('region', { name: 'Plan' }).getByText('users').first().waitFor();
-  await page.getByRole('button', { name: 'Run' }).click();
-  const counts = await columnOf(page, 'Result', 'users');
-  expect(counts.reduce((sum, text) => sum + Number(text), 0)).toBe(120);
-  await page.getByRole('button', { name: 'Draw it' }).click();
-  const drawn = page.getByRole('img', { name: /^The picture of/ });
-  await expect.poll(() => drawn.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeGreaterThan(0);
-  await statement.fill('DELETE FROM users');
-  await page.getByRole('button', { name: 'Run' }).click();
-  await page
-    .getByRole('alert')
-    .getByText('only statements that read are run here; this one begins with DELETE')
-    .waitFor();
-  expect(anna.problems).toEqual([]);
-});
-
-test('statements without an end give way as soon as their pages are closed', async () => {
+test('statements without an end give way as soon as their pages are closed', { timeout: storyMs }, async () => {
   const { url, browser } = await startConsole();
   const { page } = await open(url, { cookie: (await browser('anna', ['analyst'])).cookie });
   const context = page.context();

@@ -10,7 +10,7 @@ import { startCli } from '../support/cli.ts';
 import { startConsole } from '../support/console.ts';
 import { freePort } from '../support/free-port.ts';
 import { findingsOf, useBrowser } from './browser.ts';
-import { downloaded, drop, fileOf, gate, gateSeconds, hire, password, signIn } from './person.ts';
+import { downloaded, drop, fileOf, gate, gateSeconds, hire, password, signIn, storyMs } from './person.ts';
 
 const open = useBrowser();
 
@@ -36,137 +36,148 @@ const cellsOf = (page: Page, caption: string): Promise<string[][]> =>
     .evaluateAll((rows) => rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent.trim())));
 
 describe('a finance clerk', () => {
-  test('has a day: a template, a refusal, a correction, a denial, an approval, a lost response, and each row paid once', async () => {
-    const { sleep, open: goOn } = gate();
-    const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config, sleep });
-    const { url, sandbox, folder, people } = world;
-    const { control } = sandbox;
-    const [a = 0, b = 0, c = 0, d = 0] = usersOf(world, 4);
-    await hire(people, 'carla', 'maker');
-    await hire(people, 'bea', 'approver');
+  test(
+    'has a day: a template, a refusal, a correction, a denial, an approval, a lost response, and each row paid once',
+    { timeout: storyMs },
+    async () => {
+      const { sleep, open: goOn } = gate();
+      const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config, sleep });
+      const { url, sandbox, folder, people, browser } = world;
+      const { control } = sandbox;
+      const [a = 0, b = 0, c = 0, d = 0] = usersOf(world, 4);
+      await hire(people, 'carla', 'maker');
+      await hire(people, 'bea', 'approver');
 
-    const { page, problems } = await open(url);
-    await signIn(page, 'carla');
-    await page.getByRole('link', { name: 'Batches' }).click();
-    const { text: template } = await downloaded(page.getByRole('link', { name: 'Template for balance' }));
-    const [head = ''] = template.split(/\r?\n/);
-    const rows = [`${a},add,2.50,Refund`, `${b},add,seven,Refund`, `77777,add,1,Refund`, `${d},give,4,Refund`];
-    const plan = page.getByRole('button', { name: 'Plan it' });
-    // What is no sheet is refused on the same page, on which the next one can be dropped.
-    await drop(page, fileOf(folder, 'refunds.pdf', 'x'), page.getByRole('heading', { name: 'Batches', exact: true }));
-    await page.getByText('refunds.pdf is chosen.').waitFor();
-    await plan.click();
-    await page.getByRole('alert').getByText('its name does not end in .csv').waitFor();
-    expect(await findingsOf(page)).toEqual([]);
-    await drop(page, fileOf(folder, 'refunds.csv', [head, ...rows, ''].join('\n')), page.getByRole('alert'));
-    await page.getByText('refunds.csv is chosen.').waitFor();
-    await page.getByLabel('Action').selectOption('balance');
-    await plan.click();
-    await page.getByRole('heading', { name: 'What is wrong with the sheet' }).waitFor();
-    expect(await cellsOf(page, 'What is wrong with which cell')).toEqual([
-      ['3', 'amount', '"seven" is not an amount; write a plain number, as 1234.56'],
-      ['4', 'user_id', 'there is no user 77777'],
-      ['5', 'type', expect.stringContaining('"give"')],
-    ]);
-    expect(await findingsOf(page)).toEqual([]);
-    const first = page.url();
+      const { page, problems } = await open(url);
+      await signIn(page, 'carla');
+      await page.getByRole('link', { name: 'Batches' }).click();
+      const { text: template } = await downloaded(page.getByRole('link', { name: 'Template for balance' }));
+      const [head = ''] = template.split(/\r?\n/);
+      const rows = [`${a},add,2.50,Refund`, `${b},add,seven,Refund`, `77777,add,1,Refund`, `${d},give,4,Refund`];
+      const plan = page.getByRole('button', { name: 'Plan it' });
+      // What is no sheet is refused on the same page, on which the next one can be dropped.
+      await drop(page, fileOf(folder, 'refunds.pdf', 'x'), page.getByRole('heading', { name: 'Batches', exact: true }));
+      await page.getByText('refunds.pdf is chosen.').waitFor();
+      await plan.click();
+      await page.getByRole('alert').getByText('its name does not end in .csv').waitFor();
+      expect(await findingsOf(page)).toEqual([]);
+      await drop(page, fileOf(folder, 'refunds.csv', [head, ...rows, ''].join('\n')), page.getByRole('alert'));
+      await page.getByText('refunds.csv is chosen.').waitFor();
+      await page.getByLabel('Action').selectOption('balance');
+      await plan.click();
+      await page.getByRole('heading', { name: 'What is wrong with the sheet' }).waitFor();
+      expect(await cellsOf(page, 'What is wrong with which cell')).toEqual([
+        ['3', 'amount', '"seven" is not an amount; write a plain number, as 1234.56'],
+        ['4', 'user_id', 'there is no user 77777'],
+        ['5', 'type', expect.stringContaining('"give"')],
+      ]);
+      expect(await findingsOf(page)).toEqual([]);
+      const first = page.url();
 
-    // The wrong rows come back as the same sheet, are put right in it, and chosen by hand.
-    const wrong = await downloaded(page.getByRole('link', { name: 'as .csv' }).first());
-    expect(wrong.name).toMatch(/^wrong-.*\.csv$/);
-    const right = wrong.text.replace('add,seven', 'add,7').replace('77777,add', `${c},add`).replace('give,4', 'add,4');
-    await page.getByRole('link', { name: 'Batches' }).click();
-    await page.getByLabel('Action').selectOption('balance');
-    await page.getByLabel(/^Sheet: /).setInputFiles(fileOf(folder, wrong.name, right));
-    await plan.click();
-    await page.getByRole('heading', { name: 'Another person must approve it' }).waitFor();
-    await page.getByLabel('A word to whoever approves it').fill('as agreed on Monday');
-    await page.getByRole('button', { name: 'Submit for approval' }).click();
-    await page.getByText('1 of 1 missing; bea can approve it').waitFor();
-    const second = page.url();
+      // The wrong rows come back as the same sheet, are put right in it, and chosen by hand.
+      const wrong = await downloaded(page.getByRole('link', { name: 'as .csv' }).first());
+      expect(wrong.name).toMatch(/^wrong-.*\.csv$/);
+      const right = wrong.text
+        .replace('add,seven', 'add,7')
+        .replace('77777,add', `${c},add`)
+        .replace('give,4', 'add,4');
+      await page.getByRole('link', { name: 'Batches' }).click();
+      await page.getByLabel('Action').selectOption('balance');
+      await page.getByLabel(/^Sheet: /).setInputFiles(fileOf(folder, wrong.name, right));
+      await plan.click();
+      await page.getByRole('heading', { name: 'Another person must approve it' }).waitFor();
+      await page.getByLabel('A word to whoever approves it').fill('as agreed on Monday');
+      await page.getByRole('button', { name: 'Submit for approval' }).click();
+      await page.getByText('1 of 1 missing; bea can approve it').waitFor();
+      const second = page.url();
 
-    // Somebody else says no, and gets told why it is needed; then yes. By keyboard alone.
-    const boss = await open(url);
-    await signIn(boss.page, 'bea');
-    await boss.page.getByRole('table', { name: 'Batches that wait for you' }).getByRole('link').first().press('Enter');
-    await boss.page.getByText('as agreed on Monday').waitFor();
-    expect(await findingsOf(boss.page)).toEqual([]);
-    const { keyboard } = boss.page;
-    await boss.page.getByLabel('Why not').focus();
-    await keyboard.type('the second one is 1.50');
-    await keyboard.press('Tab');
-    await keyboard.type(password);
-    await keyboard.press('Enter');
-    await boss.page.getByText(/^Denied by .*bea/).waitFor();
-    await page.reload();
-    await page.getByText('the second one is 1.50').waitFor();
-    await page.getByRole('button', { name: 'Submit for approval' }).click();
-    await page.getByText('1 of 1 missing').waitFor();
-    await boss.page.reload();
-    await boss.page
-      .getByLabel(/password/i)
-      .first()
-      .focus();
-    await keyboard.type('not my password');
-    await keyboard.press('Enter');
-    await boss.page.getByRole('alert').waitFor();
-    await boss.page
-      .getByLabel(/password/i)
-      .first()
-      .focus();
-    await keyboard.type(password);
-    await keyboard.press('Enter');
-    await boss.page.getByText(/^Approved by .*bea/).waitFor();
-    expect(made(sandbox)).toBe(0);
+      // Somebody else says no, and gets told why it is needed; then yes. By keyboard alone.
+      const boss = await open(url, { cookie: (await browser('bea')).cookie });
+      await boss.page.goto('/');
+      await boss.page
+        .getByRole('table', { name: 'Batches that wait for you' })
+        .getByRole('link')
+        .first()
+        .press('Enter');
+      await boss.page.getByText('as agreed on Monday').waitFor();
+      expect(await findingsOf(boss.page)).toEqual([]);
+      const { keyboard } = boss.page;
+      await boss.page.getByLabel('Why not').focus();
+      await keyboard.type('the second one is 1.50');
+      await keyboard.press('Tab');
+      await keyboard.type(password);
+      await keyboard.press('Enter');
+      await boss.page.getByText(/^Denied by .*bea/).waitFor();
+      await page.reload();
+      await page.getByText('the second one is 1.50').waitFor();
+      await page.getByRole('button', { name: 'Submit for approval' }).click();
+      await page.getByText('1 of 1 missing').waitFor();
+      await boss.page.reload();
+      await boss.page
+        .getByLabel(/password/i)
+        .first()
+        .focus();
+      await keyboard.type('not my password');
+      await keyboard.press('Enter');
+      await boss.page.getByRole('alert').waitFor();
+      await boss.page
+        .getByLabel(/password/i)
+        .first()
+        .focus();
+      await keyboard.type(password);
+      await keyboard.press('Enter');
+      await boss.page.getByText(/^Approved by .*bea/).waitFor();
+      expect(made(sandbox)).toBe(0);
 
-    // The response to one row is lost, and the server is away for a while: the page says so without being loaded anew.
-    const put = (user: number) => ({ method: 'PUT', path: `/users/${user}/` }) as const;
-    control.setBehaviour({ transactions_delay: 60, retry_after_seconds: gateSeconds });
-    control.faultNext([
-      { fault: 'commit_reset', match: put(c) },
-      { fault: 'error_503', match: put(d) },
-    ]);
-    await page.getByRole('link', { name: 'Home' }).click();
-    await page.getByText('approved, to be sent').waitFor();
-    await page.goto(second);
-    const typed = page.getByLabel(/^To send 3 rows with a net total of 12\.00 to /);
-    await typed.fill('120');
-    await page.getByRole('button', { name: 'Send' }).click();
-    await page.getByRole('alert').getByText('that is not the total; nothing was sent').waitFor();
-    await typed.fill('12');
-    await typed.press('Enter');
-    await page.getByRole('heading', { name: 'It is being sent' }).waitFor();
-    await page.getByText('2 of 3 rows.').waitFor();
-    expect(await cardOf(page, 'unknown')).toBe('1');
-    expect(await findingsOf(page)).toEqual([]);
-    goOn();
+      // The response to one row is lost, and the server is away for a while: the page says so without being loaded anew.
+      const put = (user: number) => ({ method: 'PUT', path: `/users/${user}/` }) as const;
+      control.setBehaviour({ transactions_delay: 60, retry_after_seconds: gateSeconds });
+      control.faultNext([
+        { fault: 'commit_reset', match: put(c) },
+        { fault: 'error_503', match: put(d) },
+      ]);
+      await page.getByRole('link', { name: 'Home' }).click();
+      await page.getByText('approved, to be sent').waitFor();
+      await page.goto(second);
+      const typed = page.getByLabel(/^To send 3 rows with a net total of 12\.00 to /);
+      await typed.fill('120');
+      await page.getByRole('button', { name: 'Send' }).click();
+      await page.getByRole('alert').getByText('that is not the total; nothing was sent').waitFor();
+      await typed.fill('12');
+      await typed.press('Enter');
+      await page.getByRole('heading', { name: 'It is being sent' }).waitFor();
+      await page.getByText('2 of 3 rows.').waitFor();
+      expect(await cardOf(page, 'unknown')).toBe('1');
+      expect(await findingsOf(page)).toEqual([]);
+      goOn();
 
-    // What is not known is looked at again, once the server shows it; nothing is sent for that.
-    await page.getByRole('heading', { name: 'Outcomes that nobody knows yet' }).waitFor();
-    await page.getByText('Press “Go on” later: it looks again. The page of batch').waitFor();
-    expect(await findingsOf(page)).toEqual([]);
-    control.advanceClock(2 * minuteMs);
-    await page.getByRole('button', { name: 'Go on' }).click();
-    await page.getByText('✓ done').waitFor();
-    expect([made(sandbox), balancesOf(world, [a, b, c, d])]).toEqual([3, [10, 17, 11, 14]]);
+      // What is not known is looked at again, once the server shows it; nothing is sent for that.
+      await page.getByRole('heading', { name: 'Outcomes that nobody knows yet' }).waitFor();
+      await page.getByText('Press “Go on” later: it looks again. The page of batch').waitFor();
+      expect(await findingsOf(page)).toEqual([]);
+      control.advanceClock(2 * minuteMs);
+      await page.getByRole('button', { name: 'Go on' }).click();
+      await page.getByText('✓ done').waitFor();
+      expect([made(sandbox), balancesOf(world, [a, b, c, d])]).toEqual([3, [10, 17, 11, 14]]);
 
-    const applied = await downloaded(page.getByRole('link', { name: 'applied.csv' }));
-    const records = parse<Record<string, string>>(applied.text, { bom: true, columns: true });
-    expect(records.map((record) => record['_token'])).toEqual(
-      control.ledger().map(({ body }) => String(body['description']).split(' ').at(-1)),
-    );
-    const receipt = await downloaded(page.getByRole('link', { name: 'receipt.html' }));
-    expect(receipt.text).toContain(String(second.split('/').at(-1)));
+      const applied = await downloaded(page.getByRole('link', { name: 'applied.csv' }));
+      const records = parse<Record<string, string>>(applied.text, { bom: true, columns: true });
+      expect(records.map((record) => record['_token'])).toEqual(
+        control.ledger().map(({ body }) => String(body['description']).split(' ').at(-1)),
+      );
+      const receipt = await downloaded(page.getByRole('link', { name: 'receipt.html' }));
+      expect(receipt.text).toContain(String(second.split('/').at(-1)));
 
-    // What was right in the first sheet is still to be sent, and needs nobody else.
-    await page.goto(first);
-    await page.getByText('3 rows are wrong and will be left out').waitFor();
-    await page.getByLabel(/^To send 1 row /).fill('2.50');
-    await page.getByRole('button', { name: 'Send' }).click();
-    await page.getByText('✗ done, not all').waitFor();
-    expect([made(sandbox), balancesOf(world, [a, b, c, d])]).toEqual([4, [12.5, 17, 11, 14]]);
-    expect([...problems, ...boss.problems]).toEqual([]);
-  });
+      // What was right in the first sheet is still to be sent, and needs nobody else.
+      await page.goto(first);
+      await page.getByText('3 rows are wrong and will be left out').waitFor();
+      await page.getByLabel(/^To send 1 row /).fill('2.50');
+      await page.getByRole('button', { name: 'Send' }).click();
+      await page.getByText('✗ done, not all').waitFor();
+      expect([made(sandbox), balancesOf(world, [a, b, c, d])]).toEqual([4, [12.5, 17, 11, 14]]);
+      expect([...problems, ...boss.problems]).toEqual([]);
+    },
+  );
 });
 
 /** The batch of a sheet that pays each of them 2.00, as its maker sees it. */
@@ -186,70 +197,79 @@ async function pressSend(page: Page, total: string): Promise<void> {
 }
 
 describe('two at once', () => {
-  test('press Send, in two tabs and as two people: each row is paid once, and the others are told in plain words', async () => {
-    const { sleep, open: goOn } = gate();
-    const world = await startConsole({ sandbox: { users: 5, emails: 5 }, sleep });
-    const { url, sandbox, folder, browser } = world;
-    const users = usersOf(world, 3);
-    const carla = await open(url, { cookie: (await browser('carla', ['maker'])).cookie });
-    const mia = await open(url, { cookie: (await browser('mia', ['maker'])).cookie });
-    const place = await planned(carla.page, folder, users);
-    const pages = [carla.page, await carla.page.context().newPage(), mia.page];
-    for (const page of pages.slice(1)) await page.goto(place);
-    // The first row waits, so that it goes on as long as anybody looks.
-    sandbox.control.setBehaviour({ retry_after_seconds: gateSeconds });
-    sandbox.control.faultNext({ fault: 'error_503', match: { method: 'PUT' } });
-    await Promise.all(pages.map((page) => pressSend(page, '6')));
-    const told = await Promise.all(
-      pages.map(async (page) => {
-        await page.getByRole('heading', { name: 'It is being sent' }).waitFor();
-        return page.getByRole('alert').allInnerTexts();
-      }),
-    );
-    expect(told.map((words) => words.length).toSorted((a, b) => a - b)).toEqual([0, 1, 1]);
-    for (const words of told.flat()) expect(words).toMatch(/^batch \S+ is being sent already; this has sent nothing\n/);
-    goOn();
-    for (const page of pages) await page.goto(place);
-    for (const page of pages) await page.getByText('✓ done').waitFor();
-    expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [12, 12, 12]]);
-  });
+  test(
+    'press Send, in two tabs and as two people: each row is paid once, and the others are told in plain words',
+    { timeout: storyMs },
+    async () => {
+      const { sleep, open: goOn } = gate();
+      const world = await startConsole({ sandbox: { users: 5, emails: 5 }, sleep });
+      const { url, sandbox, folder, browser } = world;
+      const users = usersOf(world, 3);
+      const carla = await open(url, { cookie: (await browser('carla', ['maker'])).cookie });
+      const mia = await open(url, { cookie: (await browser('mia', ['maker'])).cookie });
+      const place = await planned(carla.page, folder, users);
+      const pages = [carla.page, await carla.page.context().newPage(), mia.page];
+      for (const page of pages.slice(1)) await page.goto(place);
+      // The first row waits, so that it goes on as long as anybody looks.
+      sandbox.control.setBehaviour({ retry_after_seconds: gateSeconds });
+      sandbox.control.faultNext({ fault: 'error_503', match: { method: 'PUT' } });
+      await Promise.all(pages.map((page) => pressSend(page, '6')));
+      const told = await Promise.all(
+        pages.map(async (page) => {
+          await page.getByRole('heading', { name: 'It is being sent' }).waitFor();
+          return page.getByRole('alert').allInnerTexts();
+        }),
+      );
+      expect(told.map((words) => words.length).toSorted((a, b) => a - b)).toEqual([0, 1, 1]);
+      for (const words of told.flat())
+        expect(words).toMatch(/^batch \S+ is being sent already; this has sent nothing\n/);
+      goOn();
+      for (const page of pages) await page.goto(place);
+      for (const page of pages) await page.getByText('✓ done').waitFor();
+      expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [12, 12, 12]]);
+    },
+  );
 
-  test('approve, in two tabs and as two people: two are needed, and whoever presses twice counts once', async () => {
-    const config = 'bulk:\n  approval:\n    balance:\n      net: 4\n      approvers: 2\n';
-    const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config });
-    const { url, sandbox, folder, browser, people } = world;
-    const users = usersOf(world, 3);
-    const { page } = await open(url, { cookie: (await browser('carla', ['maker'])).cookie });
-    const place = await planned(page, folder, users);
-    await page.getByRole('button', { name: 'Submit for approval' }).click();
-    await page.getByText('2 of 2 missing').waitFor();
-    for (const name of ['bea', 'bob']) await hire(people, name, 'approver');
-    const { page: bob } = await open(url, { cookie: (await browser('bob')).cookie });
-    const { page: bea } = await open(url, { cookie: (await browser('bea')).cookie });
-    const tabs = [bea, await bea.context().newPage()];
-    for (const each of [bob, ...tabs]) {
-      await each.goto(place);
-      await each
-        .getByLabel(/password/i)
-        .first()
-        .fill(password);
-    }
-    await Promise.all([bob, ...tabs].map((each) => each.getByRole('button', { name: 'Approve' }).click()));
-    for (const each of [bob, ...tabs])
-      await each
-        .getByText(/^Approved by account b/)
-        .first()
-        .waitFor();
-    const told = await Promise.all([bob, ...tabs].map((each) => each.getByRole('alert').allInnerTexts()));
-    expect(told.flat()).toHaveLength(1);
-    expect(told.flat()[0]).toMatch(/^bea has approved batch \S+ already/);
-    await page.goto(place);
-    await page.getByText('✓ approved').waitFor();
-    expect(await page.getByText(/^Approved by account b/).count()).toBe(2);
-    await pressSend(page, '6');
-    await page.getByText('✓ done').waitFor();
-    expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [12, 12, 12]]);
-  });
+  test(
+    'approve, in two tabs and as two people: two are needed, and whoever presses twice counts once',
+    { timeout: storyMs },
+    async () => {
+      const config = 'bulk:\n  approval:\n    balance:\n      net: 4\n      approvers: 2\n';
+      const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config });
+      const { url, sandbox, folder, browser, people } = world;
+      const users = usersOf(world, 3);
+      const { page } = await open(url, { cookie: (await browser('carla', ['maker'])).cookie });
+      const place = await planned(page, folder, users);
+      await page.getByRole('button', { name: 'Submit for approval' }).click();
+      await page.getByText('2 of 2 missing').waitFor();
+      for (const name of ['bea', 'bob']) await hire(people, name, 'approver');
+      const { page: bob } = await open(url, { cookie: (await browser('bob')).cookie });
+      const { page: bea } = await open(url, { cookie: (await browser('bea')).cookie });
+      const tabs = [bea, await bea.context().newPage()];
+      for (const each of [bob, ...tabs]) {
+        await each.goto(place);
+        await each
+          .getByLabel(/password/i)
+          .first()
+          .fill(password);
+      }
+      await Promise.all([bob, ...tabs].map((each) => each.getByRole('button', { name: 'Approve' }).click()));
+      for (const each of [bob, ...tabs])
+        await each
+          .getByText(/^Approved by account b/)
+          .first()
+          .waitFor();
+      const told = await Promise.all([bob, ...tabs].map((each) => each.getByRole('alert').allInnerTexts()));
+      expect(told.flat()).toHaveLength(1);
+      expect(told.flat()[0]).toMatch(/^bea has approved batch \S+ already/);
+      await page.goto(place);
+      await page.getByText('✓ approved').waitFor();
+      expect(await page.getByText(/^Approved by account b/).count()).toBe(2);
+      await pressSend(page, '6');
+      await page.getByText('✓ done').waitFor();
+      expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [12, 12, 12]]);
+    },
+  );
 });
 
 /** `serve` as a process of its own on that port, once it listens. */
@@ -260,42 +280,45 @@ async function served(folder: string, environment: Record<string, string>, port:
   return child;
 }
 
-test('a console that is killed in the midst of sending says so when it is there again, and pays nobody twice', async () => {
-  const { sandbox, folder, settings, people } = await startConsole({ sandbox: { users: 5, emails: 5 } });
-  const { control } = sandbox;
-  const port = await freePort();
-  const environment = { ADMIN_MIRROR_BASE_URL: settings.api.baseUrl ?? '', ADMIN_MIRROR_API_KEY: sandbox.key };
-  const users = usersOf({ sandbox }, 4);
-  await hire(people, 'carla', 'maker');
-  const first = await served(folder, environment, port);
-  const { page } = await open(`http://127.0.0.1:${port}`);
-  await signIn(page, 'carla');
-  await planned(page, folder, users);
-  // The third row is made, and nobody is told.
-  control.faultNext({ fault: 'commit_hang', match: { method: 'PUT', path: `/users/${users[2]}/` } });
-  await pressSend(page, '8');
-  await expect.poll(() => made(sandbox)).toBe(3);
-  first.kill('SIGKILL');
-  await page.getByText('The console does not respond.').waitFor();
-  expect(await findingsOf(page)).toEqual([]);
+test(
+  'a console that is killed in the midst of sending says so when it is there again, and pays nobody twice',
+  { timeout: storyMs },
+  async () => {
+    const { sandbox, folder, settings, browser } = await startConsole({ sandbox: { users: 5, emails: 5 } });
+    const { control } = sandbox;
+    const port = await freePort();
+    const environment = { ADMIN_MIRROR_BASE_URL: settings.api.baseUrl ?? '', ADMIN_MIRROR_API_KEY: sandbox.key };
+    const users = usersOf({ sandbox }, 4);
+    const { cookie } = await browser('carla', ['maker']);
+    const first = await served(folder, environment, port);
+    const { page } = await open(`http://127.0.0.1:${port}`, { cookie });
+    await planned(page, folder, users);
+    // The third row is made, and nobody is told.
+    control.faultNext({ fault: 'commit_hang', match: { method: 'PUT', path: `/users/${users[2]}/` } });
+    await pressSend(page, '8');
+    await expect.poll(() => made(sandbox)).toBe(3);
+    first.kill('SIGKILL');
+    await page.getByText('The console does not respond.').waitFor();
+    expect(await findingsOf(page)).toEqual([]);
 
-  await served(folder, environment, port);
-  await page.getByRole('heading', { name: 'It stopped before its end' }).waitFor();
-  await page.getByText('What sent it has ended in the midst of 1 row').waitFor();
-  expect(await findingsOf(page)).toEqual([]);
-  await page.getByRole('button', { name: 'Go on' }).click();
-  await page.getByText('✓ done').waitFor();
-  expect([made(sandbox), balancesOf({ sandbox }, users)]).toEqual([4, [12, 12, 12, 12]]);
-});
+    await served(folder, environment, port);
+    await page.getByRole('heading', { name: 'It stopped before its end' }).waitFor();
+    await page.getByText('What sent it has ended in the midst of 1 row').waitFor();
+    expect(await findingsOf(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByText('✓ done').waitFor();
+    expect([made(sandbox), balancesOf({ sandbox }, users)]).toEqual([4, [12, 12, 12, 12]]);
+  },
+);
 
-test('a clerk without scripts goes from the sheet to the results', async () => {
+test('a clerk without scripts goes from the sheet to the results', { timeout: storyMs }, async () => {
   const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config });
-  const { url, sandbox, folder, people } = world;
+  const { url, sandbox, folder, people, browser } = world;
   const users = usersOf(world, 3);
-  await hire(people, 'carla', 'maker');
   await hire(people, 'bea', 'approver');
-  const { page, problems } = await open(url, { javaScriptEnabled: false });
-  await signIn(page, 'carla');
+  const { cookie } = await browser('carla', ['maker']);
+  const { page, problems } = await open(url, { cookie, javaScriptEnabled: false });
+  await page.goto('/');
   const rows = users.map((user, at) => `${user};add;${at},50\n`).join('');
   await page.getByRole('link', { name: 'Batches' }).click();
   await page.getByLabel('Action').selectOption('balance');
@@ -304,8 +327,7 @@ test('a clerk without scripts goes from the sheet to the results', async () => {
   await page.getByRole('button', { name: '0.50' }).click();
   await page.getByRole('button', { name: 'Submit for approval' }).click();
   const place = page.url();
-  const { page: boss } = await open(url, { javaScriptEnabled: false });
-  await signIn(boss, 'bea');
+  const { page: boss } = await open(url, { cookie: (await browser('bea')).cookie, javaScriptEnabled: false });
   await boss.goto(place);
   await boss.getByLabel('Your password').first().fill(password);
   await boss.getByRole('button', { name: 'Approve' }).click();

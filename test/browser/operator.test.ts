@@ -5,6 +5,7 @@ import { hourMs, systemClock } from '../../src/model/time.ts';
 import { startConsole } from '../support/console.ts';
 import { sync } from '../support/mirror.ts';
 import { findingsOf, useBrowser } from './browser.ts';
+import { storyMs } from './person.ts';
 
 const open = useBrowser();
 
@@ -15,68 +16,72 @@ async function start(page: Page, name: string): Promise<void> {
   await page.getByRole('heading', { name: /^Run / }).waitFor();
 }
 
-test('an operator has a morning after a bad night: what failed, a run that is stopped, one that ends, a comparison', async () => {
-  const world = await startConsole({
-    sandbox: { users: 300, now: Date.now() - 30 * hourMs },
-    clock: systemClock,
-    // Whoever hangs is tried again soon, for as long as the test needs.
-    environment: { ADMIN_MIRROR_API_TIMEOUT: '1s', ADMIN_MIRROR_API_ATTEMPTS: '100' },
-  });
-  const { url, sandbox, file, browser } = world;
-  const { control } = sandbox;
-  control.advanceClock(22 * hourMs);
-  control.churn('users', { inserts: 5, updates: 20, deletes: 1 });
-  control.setBehaviour({ forbidden: 'emails', unknown_fields: 1 });
-  const { report: night } = await sync(sandbox, file);
-  control.advanceClock(8 * hourMs);
+test(
+  'an operator has a morning after a bad night: what failed, a run that is stopped, one that ends, a comparison',
+  { timeout: storyMs },
+  async () => {
+    const world = await startConsole({
+      sandbox: { users: 300, now: Date.now() - 30 * hourMs },
+      clock: systemClock,
+      // Whoever hangs is tried again soon, for as long as the test needs.
+      environment: { ADMIN_MIRROR_API_TIMEOUT: '1s', ADMIN_MIRROR_API_ATTEMPTS: '100' },
+    });
+    const { url, sandbox, file, browser } = world;
+    const { control } = sandbox;
+    control.advanceClock(22 * hourMs);
+    control.churn('users', { inserts: 5, updates: 20, deletes: 1 });
+    control.setBehaviour({ forbidden: 'emails', unknown_fields: 1 });
+    const { report: night } = await sync(sandbox, file);
+    control.advanceClock(8 * hourMs);
 
-  // What failed, and why.
-  const { page, problems } = await open(url, { cookie: (await browser('olga', ['operator'])).cookie });
-  await page.goto('/');
-  const wrong = page.getByRole('alert').filter({ hasText: 'was refused (403)' });
-  await wrong.getByText('reads again what is open').waitFor();
-  expect(await findingsOf(page)).toEqual([]);
-  await page.getByRole('table', { name: 'Last runs' }).getByRole('link', { name: night.run }).click();
-  await page.getByText('✗ partial').waitFor();
+    // What failed, and why.
+    const { page, problems } = await open(url, { cookie: (await browser('olga', ['operator'])).cookie });
+    await page.goto('/');
+    const wrong = page.getByRole('alert').filter({ hasText: 'was refused (403)' });
+    await wrong.getByText('reads again what is open').waitFor();
+    expect(await findingsOf(page)).toEqual([]);
+    await page.getByRole('table', { name: 'Last runs' }).getByRole('link', { name: night.run }).click();
+    await page.getByText('✗ partial').waitFor();
 
-  // The first run of the morning is at a standstill, and is stopped.
-  const hanging = (path: string) => ({ fault: 'hang', times: 100, match: { path } }) as const;
-  control.setBehaviour({ forbidden: '' });
-  control.faultNext(hanging('/users'));
-  const before = control.requests().total;
-  await page.getByRole('link', { name: 'Home' }).click();
-  await page.getByRole('link', { name: 'Sync…' }).first().click();
-  expect(control.requests().total).toBe(before);
-  await start(page, 'Sync');
-  await page.getByRole('button', { name: 'Stop this run' }).click();
-  await page.getByText('it was stopped by account olga').waitFor();
-  await page.getByText('✗ stopped').waitFor();
+    // The first run of the morning is at a standstill, and is stopped.
+    const hanging = (path: string) => ({ fault: 'hang', times: 100, match: { path } }) as const;
+    control.setBehaviour({ forbidden: '' });
+    control.faultNext(hanging('/users'));
+    const before = control.requests().total;
+    await page.getByRole('link', { name: 'Home' }).click();
+    await page.getByRole('link', { name: 'Sync…' }).first().click();
+    expect(control.requests().total).toBe(before);
+    await start(page, 'Sync');
+    await page.getByRole('button', { name: 'Stop this run' }).click();
+    await page.getByText('it was stopped by account olga').waitFor();
+    await page.getByText('✗ stopped').waitFor();
 
-  // The second is seen to go on without the page being loaded anew, and to end.
-  control.clearFaults();
-  control.faultNext([hanging('/emails'), hanging('/coupons')]);
-  await page.getByRole('link', { name: 'Runs', exact: true }).click();
-  await page.getByRole('link', { name: 'Sync…', exact: true }).click();
-  await start(page, 'Sync');
-  const records = page.getByRole('region', { name: 'Progress' }).locator('[data-live=records]');
-  await records.getByText(/^[\d,]+ of [\d,]+ records read$/).waitFor();
-  expect(await findingsOf(page)).toEqual([]);
-  const first = await records.innerText();
-  await page.evaluate(() => Object.assign(globalThis, { isStill: true }));
-  control.clearFaults();
-  control.faultNext(hanging('/coupons'));
-  await expect.poll(() => records.innerText()).not.toBe(first);
-  expect(await page.evaluate(() => 'isStill' in globalThis)).toBe(true);
-  control.clearFaults();
-  await page.getByText('✓ complete exit code 0').waitFor();
-  await page.getByRole('link', { name: 'Home' }).click();
-  await page.getByText('Nothing is wrong.').waitFor();
+    // The second is seen to go on without the page being loaded anew, and to end.
+    control.clearFaults();
+    control.faultNext([hanging('/emails'), hanging('/coupons')]);
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    await page.getByRole('link', { name: 'Sync…', exact: true }).click();
+    await start(page, 'Sync');
+    const records = page.getByRole('region', { name: 'Progress' }).locator('[data-live=records]');
+    await records.getByText(/^[\d,]+ of [\d,]+ records read$/).waitFor();
+    expect(await findingsOf(page)).toEqual([]);
+    const first = await records.innerText();
+    await page.evaluate(() => Object.assign(globalThis, { isStill: true }));
+    control.clearFaults();
+    control.faultNext(hanging('/coupons'));
+    await expect.poll(() => records.innerText()).not.toBe(first);
+    expect(await page.evaluate(() => 'isStill' in globalThis)).toBe(true);
+    control.clearFaults();
+    await page.getByText('✓ complete exit code 0').waitFor();
+    await page.getByRole('link', { name: 'Home' }).click();
+    await page.getByText('Nothing is wrong.').waitFor();
 
-  // The comparison with the server finds what has gone since.
-  control.remove('users', 7);
-  await page.getByRole('link', { name: 'Verify…', exact: true }).click();
-  await start(page, 'Verify');
-  await page.getByText('✗ different exit code 6').waitFor();
-  expect(await findingsOf(page)).toEqual([]);
-  expect(problems).toEqual([]);
-});
+    // The comparison with the server finds what has gone since.
+    control.remove('users', 7);
+    await page.getByRole('link', { name: 'Verify…', exact: true }).click();
+    await start(page, 'Verify');
+    await page.getByText('✗ different exit code 6').waitFor();
+    expect(await findingsOf(page)).toEqual([]);
+    expect(problems).toEqual([]);
+  },
+);

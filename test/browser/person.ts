@@ -10,6 +10,9 @@ import { secondMs } from '../../src/model/time.ts';
 import type { People } from '../../src/people/port.ts';
 import { newAccount, quickCost } from '../support/people.ts';
 
+/** For a test that does what a person does in an hour, on a machine that has other work to do. */
+export const storyMs = 180_000;
+
 export const password = 'correct horse battery staple';
 
 /** Somebody who signs in with the password. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { parse } from 'csv-parse/sync';
 import type { Page } from 'playwright-core';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { minuteMs } from '../../src/model/time.ts';
+import { minuteMs, systemClock } from '../../src/model/time.ts';
 import { newUser } from '../support/bulk.ts';
 import { csv, made } from '../support/bulk-cli.ts';
 import { startCli } from '../support/cli.ts';
@@ -284,7 +284,11 @@ test(
   'a console that is killed in the midst of sending says so when it is there again, and pays nobody twice',
   { timeout: storyMs },
   async () => {
-    const { sandbox, folder, settings, browser } = await startConsole({ sandbox: { users: 5, emails: 5 } });
+    const { sandbox, folder, settings, browser } = await startConsole({
+      sandbox: { users: 5, emails: 5 },
+      // That of the process.
+      clock: systemClock,
+    });
     const { control } = sandbox;
     const port = await freePort();
     const environment = { ADMIN_MIRROR_BASE_URL: settings.api.baseUrl ?? '', ADMIN_MIRROR_API_KEY: sandbox.key };

@@ -60,7 +60,7 @@ export function documentOf({ title, body, refresh, onward, visit, routes, assets
         ${isReadOnly ? html`<p class="note">This console is read-only: it shows everything and changes nothing.</p>` : null}
         ${body}
       </main>
-      <footer>${server} · admin-mirror ${version()}</footer>
+      <footer>${caller === null ? 'admin-mirror' : `${server} · admin-mirror ${version()}`}</footer>
     </body>
   </html>`;
   return `<!doctype html>\n${document.valueOf()}`;

@@ -2,7 +2,8 @@
  * The console over HTTP: who may ask, what they may ask for, and how a page gets to them. What stands on a page is in
  * pages/; who may see it is in the table of routes. Section "The console" of docs/architecture.md.
  */
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import cookie from '@fastify/cookie';
 import helmet from '@fastify/helmet';
@@ -81,14 +82,27 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts): P
     trustProxy: address.behindProxy !== null,
     forceCloseConnections: true,
     exposeHeadRoutes: true,
-    ...(address.tls === null ? {} : { https: pemOf(address.tls) }),
+    // What fastify and Node would respond to by themselves comes to us: every error is a page with the headers of all pages.
+    return503OnClosing: false,
+    // As long as an address can be.
+    routerOptions: { maxParamLength: 16 * 1024 },
+    rewriteUrl: ({ url = '/' }: IncomingMessage) => (isWritten(url) ? url : malformedPath),
+    clientErrorHandler: refuseBytes,
+    [address.tls === null ? 'http' : 'https']: {
+      requireHostHeader: false,
+      ...(address.tls === null ? {} : pemOf(address.tls)),
+    },
   } as object) as FastifyInstance;
   keepRoom(app.server, limits.connections);
   app.server.headersTimeout = limits.headersMs;
+  // Nobody who shows a page expects anything of us before it; what is expected is left aside, and the request handled.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   const routes = address.isReadOnly ? allRoutes.filter(({ changes }) => changes !== true) : allRoutes;
   const serve = server(address, ports, routes);
 
   await app.register(cookie);
+  // Of JSON and plain text no page makes anything.
+  app.removeAllContentTypeParsers();
   await app.register(multipart, { limits: { fileSize: limits.fileBytes, files: 1, fields: 20, fieldSize: 4_096 } });
   await app.register(rateLimit, { max: limits.requestsPerMinute, timeWindow: minuteMs });
   await app.register(helmet, {
@@ -117,8 +131,8 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts): P
   );
   app.addHook('onRequest', async (request, reply) => {
     const problem = strangerProblem(request, address);
-    if (problem === null) return;
-    await reply.code(403).type('text/plain; charset=utf-8').send(`${problem}\n`);
+    if (problem !== null) await serve.fail(request, reply, new Refused(403, problem));
+    else if (ports.signal.aborted) await serve.fail(request, reply, new Refused(503, 'the console is stopping'));
   });
   const assets = Object.values(serve.assets);
   for (const { path, type, bytes } of assets) {
@@ -136,7 +150,10 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts): P
       handler: (request, reply) => serve.handle(route, request, reply),
     });
   }
-  app.setNotFoundHandler((request, reply) => serve.fail(request, reply, notFound()));
+  app.setNotFoundHandler((request, reply) => {
+    const isMalformed = request.url === malformedPath;
+    return serve.fail(request, reply, isMalformed ? new Refused(400, 'the address is malformed') : notFound());
+  });
   app.setErrorHandler((error, request, reply) => serve.fail(request, reply, error));
   return listen(app, address);
 }
@@ -147,8 +164,8 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
   const base = address.behindProxy?.pathname.replace(/\/$/, '') ?? '';
 
   async function handle(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const visit = await visitOf(request, reply);
-    const { caller } = visit;
+    const caller = await callerOf(request);
+    const visit = visitOf(request, reply, caller);
     if (!isAllowed(route.access, caller?.account.roles ?? null)) {
       if (caller === null && route.method === 'GET') {
         return reply.redirect(visit.link('/sign-in', { next: request.url === '/' ? null : request.url }), 303);
@@ -158,9 +175,12 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
     return send(reply, visit, await route.handle(visit, ports));
   }
 
-  async function visitOf(request: FastifyRequest, reply: FastifyReply): Promise<Visit> {
-    const token = request.cookies[sessionCookie];
-    const caller = token === undefined ? null : await ports.sessions.find(token);
+  async function callerOf({ cookies }: FastifyRequest): Promise<Caller | null> {
+    const token = cookies[sessionCookie];
+    return token === undefined ? null : ports.sessions.find(token);
+  }
+
+  function visitOf(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): Visit {
     // Whatever the address begins with: of `//elsewhere` a browser would take a part for a host.
     const [path = '', ...rest] = request.url.split('?');
     const gone = new AbortController();
@@ -231,12 +251,59 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
 
   async function fail(request: FastifyRequest, reply: FastifyReply, error: unknown): Promise<FastifyReply> {
     const { status, body, title } = failureOf(request, error, ports);
-    const visit = await visitOf(request, reply);
-    return send(reply, visit, page(title, body, { status }));
+    // Where it is the accounts that cannot be read, the page comes all the same; strangers are not even looked up.
+    const caller = error instanceof Refused ? null : await callerOf(request).catch(() => null);
+    return send(reply, visitOf(request, reply, caller), page(title, body, { status }));
   }
 
   return { assets, handle, fail };
 }
+
+/** The request is none that a page of ours has made, or it comes too late. */
+class Refused extends Error {
+  override readonly name = 'Refused';
+  readonly statusCode: number;
+
+  constructor(statusCode: number, message: string) {
+    super(message);
+    this.statusCode = statusCode;
+  }
+}
+
+/** In the place of an address that cannot be decoded. */
+const malformedPath = '/malformed';
+
+function isWritten(url: string): boolean {
+  try {
+    decodeURIComponent(url.split('?')[0] ?? '');
+    return url.startsWith('/');
+  } catch {
+    return false;
+  }
+}
+
+/** Of what is no request at all, or too large a head of one: it never becomes one that a route could handle. */
+function refuseBytes({ code }: NodeJS.ErrnoException, socket: Socket): void {
+  if (socket.destroyed || !socket.writable || code === 'ECONNRESET') return void socket.destroy();
+  const [status, problem] =
+    code === 'HPE_HEADER_OVERFLOW'
+      ? ['431 Request Header Fields Too Large', 'the head of the request is too large']
+      : code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? ['408 Request Timeout', 'the request took too long']
+        : ['400 Bad Request', 'the request is malformed'];
+  const body = `<!doctype html>\n<html lang="en"><title>This request is refused</title><p>${problem}</p></html>\n`;
+  const head = { ...bareHeaders, 'Content-Length': Buffer.byteLength(body), Connection: 'close' };
+  const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}`);
+  socket.end(`HTTP/1.1 ${[status, ...lines, '', body].join('\r\n')}`);
+}
+
+const bareHeaders = {
+  'Content-Type': htmlType,
+  'Content-Security-Policy': "default-src 'none';frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'Cache-Control': 'no-store',
+};
 
 /** What is told of an error: an operator's words and advice; of a bug that it is one, and where to look. */
 function failureOf({ id }: FastifyRequest, error: unknown, { log, redact }: ConsolePorts) {
@@ -248,7 +315,7 @@ function failureOf({ id }: FastifyRequest, error: unknown, { log, redact }: Cons
     return { status: error instanceof UsageError ? 422 : 503, title: 'This did not work', body };
   }
   const { statusCode: status = 500, message } = error as { readonly statusCode?: number; readonly message?: string };
-  if (status >= 400 && status < 500) {
+  if (error instanceof Refused || (status >= 400 && status < 500)) {
     return { status, title: 'This request is refused', body: problemTag(String(message)) };
   }
   log.error(
@@ -286,7 +353,7 @@ async function* eventLines(events: AsyncIterable<unknown>): AsyncGenerator<strin
 }
 
 async function* uploadsOf(request: FastifyRequest): AsyncGenerator<Upload> {
-  for await (const part of request.parts()) {
+  for await (const part of readOf(request.parts())) {
     if (part.type !== 'file') continue;
     const fields = Object.fromEntries(
       Object.entries(part.fields).flatMap(([name, field]) =>
@@ -299,9 +366,19 @@ async function* uploadsOf(request: FastifyRequest): AsyncGenerator<Upload> {
   }
 }
 
+/** What the reader of forms throws of bytes that are no form is nobody's bug here. */
+async function* readOf<T>(read: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* read;
+  } catch (error) {
+    if (error instanceof Error && 'statusCode' in error) throw error;
+    throw new Refused(400, 'the form is malformed, or ends too early');
+  }
+}
+
 /** The stream just ends where a file is too large; half a sheet must never be taken for one. */
 async function* wholeFile(file: MultipartFile['file'], name: string): AsyncGenerator<Uint8Array> {
-  yield* file as AsyncIterable<Uint8Array>;
+  yield* readOf(file as AsyncIterable<Uint8Array>);
   if (!file.truncated) return;
   throw new UsageError(`${name} is larger than ${limits.fileBytes / 1024 / 1024} MB`, {
     advice: 'Split it into smaller files.',

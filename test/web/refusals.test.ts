@@ -1,0 +1,159 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { roles } from '../../src/model/account.ts';
+import { version } from '../../src/model/version.ts';
+import { limits } from '../../src/web/server.ts';
+import { startConsole } from '../support/console.ts';
+
+type Console = Awaited<ReturnType<typeof startConsole>>;
+
+interface Raw {
+  /** `GET /runs` */
+  readonly line: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/** Sends exactly these bytes, and gives all that comes back until the end of the connection. */
+async function sent(url: string, bytes: string): Promise<{ status: number; head: string; body: string }> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  await once(socket, 'connect');
+  const all = text(socket);
+  socket.write(bytes);
+  const [head = '', ...body] = (await all).split('\r\n\r\n');
+  return {
+    status: Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1]),
+    head: head.toLowerCase(),
+    body: body.join('\r\n\r\n'),
+  };
+}
+
+function bytesOf(url: string, cookie: string, { line, headers = {}, body = '' }: Raw): string {
+  const { host } = new URL(url);
+  const all = { Host: host, Origin: url, Cookie: cookie, Connection: 'close', ...headers };
+  const length = body === '' ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };
+  const lines = Object.entries({ ...length, ...all }).flatMap(([name, value]) =>
+    value === '' ? [] : [`${name}: ${value}`],
+  );
+  return `${[`${line} HTTP/1.1`, ...lines].join('\r\n')}\r\n\r\n${body}`;
+}
+
+const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
+const multipart = { 'Content-Type': 'multipart/form-data; boundary=x' };
+const action = '--x\r\nContent-Disposition: form-data; name="action"\r\n\r\nbalance\r\n';
+const part = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n';
+
+/** All that the framework, a plugin or Node would respond to by itself, with the status that comes. */
+const refusals: readonly (readonly [string, number, Raw])[] = [
+  ['an address that cannot be decoded', 400, { line: 'GET /%zz' }],
+  ['one in a parameter', 400, { line: 'GET /data/%e0%a4%a/1' }],
+  ['one that is sent to be changed', 400, { line: 'POST /people/%zz/roles', headers: form, body: 'a=b' }],
+  ['an address of another host', 400, { line: 'GET http://elsewhere.example/' }],
+  ['an address that nothing stands at', 404, { line: 'GET /nowhere' }],
+  ['a parameter that is too long', 404, { line: `GET /data/${'x'.repeat(500)}` }],
+  ['a parameter with a null', 404, { line: 'GET /runs/%00' }],
+  ['a method that no page has', 404, { line: 'DELETE /runs' }],
+  ['a method of other protocols', 404, { line: 'PROPFIND /' }],
+  ['TRACE', 404, { line: 'TRACE /' }],
+  ['OPTIONS', 404, { line: 'OPTIONS /runs' }],
+  ['a method that nobody knows', 400, { line: 'FETCHALL /' }],
+  ['no HTTP', 400, { line: '\u0016\u0003\u0001' }],
+  ['a head that is too large', 431, { line: 'GET /', headers: { 'X-Large': 'x'.repeat(64 * 1024) } }],
+  ['no host', 403, { line: 'GET /', headers: { Host: '' } }],
+  ['the host of another', 403, { line: 'GET /', headers: { Host: 'rebound.example' } }],
+  [
+    'a form of another site',
+    403,
+    { line: 'POST /runs', headers: { ...form, Origin: 'https://evil.example' }, body: 'a=b' },
+  ],
+  ['two lengths', 400, { line: 'POST /runs', headers: { ...form, 'Content-Length': '1, 2' } }],
+  [
+    'a length and pieces',
+    400,
+    { line: 'POST /runs', headers: { ...form, 'Transfer-Encoding': 'chunked' }, body: 'a=b' },
+  ],
+  ['a form that is too large', 413, { line: 'POST /runs', headers: form, body: 'x'.repeat(limits.formBytes + 1) }],
+  ['a type that no form has', 415, { line: 'POST /runs', headers: { 'Content-Type': 'image/png' }, body: 'x' }],
+  ['a type that is none', 415, { line: 'POST /runs', headers: { 'Content-Type': ';;' }, body: 'x' }],
+  ['JSON', 415, { line: 'POST /runs', headers: { 'Content-Type': 'application/json' }, body: '{' }],
+  ['plain text', 415, { line: 'POST /runs', headers: { 'Content-Type': 'text/plain' }, body: 'x' }],
+  [
+    'a form with files and no boundary',
+    400,
+    { line: 'POST /batches', headers: { 'Content-Type': 'multipart/form-data' }, body: 'x' },
+  ],
+  [
+    'a form with files that ends too early',
+    400,
+    { line: 'POST /batches', headers: multipart, body: `${action}${part}user_id,type,amount\n1,add,1\n` },
+  ],
+  ['a form with files that is none', 400, { line: 'POST /batches', headers: multipart, body: 'x' }],
+  ['a form without files where a file is needed', 406, { line: 'POST /batches', headers: form, body: 'a=b' }],
+  ['two files', 422, { line: 'POST /batches', headers: multipart, body: `${part}a\r\n${part}b\r\n--x--\r\n` }],
+  ['what is to be expected', 404, { line: 'GET /nowhere', headers: { Expect: 'something' } }],
+  ['a role that is missing', 403, { line: 'GET /people', headers: { 'X-As': 'reader' } }],
+];
+
+/** What every page of an error has, and has not. */
+function expectErrorPage({ head, body }: { readonly head: string; readonly body: string }, isHead = false): void {
+  expect(head).toContain('content-type: text/html; charset=utf-8');
+  expect(head).toMatch(/content-security-policy: default-src 'none'/);
+  expect(head).toContain('x-content-type-options: nosniff');
+  expect(head).toMatch(/x-frame-options: deny/);
+  expect(head).not.toMatch(/fastify|x-powered-by|\nserver:/);
+  if (!isHead) expect(body).toMatch(/^<!doctype html>/);
+  expect(body).not.toMatch(/\.[jt]s:\d+|node_modules|fastify|FST_|statusCode/i);
+}
+
+describe('a request that is refused', () => {
+  test('gets a page of the console with the headers of every page, whoever would have responded', async () => {
+    const { url, browser } = await startConsole();
+    const { cookie } = await browser('anna', [...roles]);
+    const { cookie: readers } = await browser('rita', ['reader']);
+    const statuses: Record<string, number> = {};
+    for (const [what, , raw] of refusals) {
+      const response = await sent(url, bytesOf(url, raw.headers?.['X-As'] === 'reader' ? readers : cookie, raw));
+      statuses[what] = response.status;
+      expectErrorPage(response);
+      const nobody = await sent(url, bytesOf(url, '', raw));
+      expect(nobody.body).not.toContain(version());
+    }
+    expect(statuses).toEqual(Object.fromEntries(refusals.map(([what, status]) => [what, status])));
+  });
+
+  test('by HEAD gets the same without a body', async () => {
+    const { url } = await startConsole();
+    const response = await sent(url, bytesOf(url, '', { line: 'HEAD /nowhere' }));
+    expect([response.status, response.body]).toEqual([404, '']);
+    expectErrorPage(response, true);
+  });
+
+  test('for coming too often gets a page that says when to come again', async () => {
+    const { url } = await startConsole();
+    let last = { status: 0, head: '', body: '' };
+    for (let count = 0; count <= limits.signInsPerMinute; count += 1) {
+      last = await sent(
+        url,
+        bytesOf(url, '', { line: 'POST /sign-in', headers: form, body: 'x'.repeat(limits.formBytes + 1) }),
+      );
+    }
+    expect(last.status).toBe(429);
+    expect(last.head).toMatch(/retry-after: \d+/);
+    expectErrorPage(last);
+  });
+
+  test('because the accounts cannot be read gets a page that tells nothing of it', async () => {
+    const { url, browser, settings }: Console = await startConsole();
+    const { cookie } = await browser('anna', [...roles]);
+    const journal = new SqliteDatabase(settings.store.journal);
+    journal.exec('ALTER TABLE people_sessions RENAME TO elsewhere');
+    journal.close();
+    const response = await sent(url, bytesOf(url, cookie, { line: 'GET /' }));
+    expect(response.status).toBe(500);
+    expectErrorPage(response);
+    expect(response.body).not.toContain('no such table');
+  });
+});

@@ -11,6 +11,7 @@ import {
   settingsFrom,
   type SettingsReading,
 } from '../settings/settings.ts';
+import { Secret } from '../model/secret.ts';
 import { SecretWords } from '../model/secret-words.ts';
 import { keyOf } from '../settings/server.ts';
 import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
@@ -126,7 +127,7 @@ export function createContext(
     stderr,
     settings: () => {
       const settings = settingsFrom(reading());
-      if (!keyKnown) keepKey(secrets, settings);
+      if (!keyKnown) keepSecrets(secrets, settings);
       keyKnown = true;
       return settings;
     },
@@ -138,7 +139,7 @@ export function createContext(
         });
       }
       const all = readAllSettings(sources());
-      for (const { reading } of all) keepKey(secrets, reading.rest);
+      for (const { reading } of all) keepSecrets(secrets, reading.rest);
       if (all.some(({ profile }) => profile !== null)) return all;
       throw new UsageError('the config file has no profiles', {
         advice: 'Write them under "profiles:", or leave out --all.',
@@ -172,11 +173,18 @@ export function createContext(
   };
 }
 
-/** Whatever the command goes on to print, or to crash with, the key is not in it. */
-function keepKey(secrets: SecretWords, settings: Settings): void {
+/** Whatever the command goes on to print, or to crash with, no secret of the settings is in it. */
+function keepSecrets(secrets: SecretWords, settings: Settings): void {
+  for (const secret of secretsIn(settings)) secrets.add(secret.reveal());
   try {
     secrets.add(keyOf(settings).key.reveal());
   } catch {
     // No key that could be shown; whoever needs one reports what is wrong with it.
   }
+}
+
+/** Every value of the settings that is a secret, whichever they are. */
+function* secretsIn(value: unknown): Generator<Secret> {
+  if (value instanceof Secret) yield value;
+  else if (typeof value === 'object' && value !== null) for (const each of Object.values(value)) yield* secretsIn(each);
 }

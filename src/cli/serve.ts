@@ -53,9 +53,9 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   const actor = actorOf(context.environment);
   const surroundings = { settings, log, clock: systemClock, signal: context.signal };
   await withReleases(async (releases) => {
-    const { redact, folder, environment } = context;
+    const { redact, keepSecret, folder, environment } = context;
     const commands = { folder, environment, globalFlags: () => passedFlags(context.reading()) };
-    const { url, first } = await openConsole(surroundings, { address, actor, redact, commands }, releases);
+    const { url, first } = await openConsole(surroundings, { address, actor, redact, keepSecret, commands }, releases);
     announce(context, address.behindProxy?.href.replace(/\/$/, '') ?? url, first);
     if (!context.signal.aborted) await once(context.signal, 'abort');
   });

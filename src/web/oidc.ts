@@ -73,8 +73,15 @@ const limits = {
   requestSeconds: 10,
 } as const;
 
+interface OidcPorts {
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly redact: (text: string) => string;
+  readonly keepSecret: (word: string) => void;
+}
+
 /** The provider of the settings; null where there is none. Nothing is requested yet. Throws a UsageError. */
-export function openOidc(settings: Settings, clock: Clock, releases: Releases): Oidc | null {
+export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, releases: Releases): Oidc | null {
   const { issuer, clientId, claim } = settings.serve.oidc;
   if (issuer === undefined) return null;
   const server = new URL(issuer);
@@ -89,6 +96,7 @@ export function openOidc(settings: Settings, clock: Clock, releases: Releases): 
     });
   }
   const secret = secretOf(settings);
+  if (secret !== undefined) for (const word of [secret.reveal(), asSent(secret.reveal())]) keepSecret(word);
   const dispatcher = openDispatcher(server.href, networkOf(settings), {
     connectTimeoutMs: limits.requestSeconds * secondMs,
   });
@@ -161,7 +169,7 @@ export function openOidc(settings: Settings, clock: Clock, releases: Releases): 
       }
       const config = await configuration();
       const claims = await claimsOf(config, callback, began).catch((error: unknown) => {
-        throw new SignInFailed(`${server.host} did not sign you in: ${reasonOf(error)}`, {
+        throw new SignInFailed(`${server.host} did not sign you in: ${redact(reasonOf(error))}`, {
           advice: 'Begin again.',
           cause: error,
         });
@@ -212,12 +220,19 @@ async function claimsOf(config: client.Configuration, callback: URL, { state, no
   return { ...(await client.fetchUserInfo(config, tokens.access_token, claims.sub)), ...claims };
 }
 
-/** In the words of the library and of the provider; neither has a token or the secret in them. */
+/** In the words of the library and of the provider, which may say anything. */
 function reasonOf(error: unknown): string {
   if (error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError) {
     return error.error_description ?? error.error;
   }
   return error instanceof Error ? error.message : String(error);
+}
+
+/** As it stands in the header that is sent: every sign but letters and digits is encoded. */
+function asSent(secret: string): string {
+  return encodeURIComponent(secret)
+    .replaceAll(/[-_.!~*'()]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replaceAll('%20', '+');
 }
 
 function secretOf({ serve: { oidc } }: Settings): Secret | undefined {

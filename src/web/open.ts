@@ -25,6 +25,8 @@ interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
   readonly commands: Pick<Parameters<typeof commandRunner>[0], 'folder' | 'environment' | 'globalFlags'>;
   readonly address: ConsoleAddress;
   readonly actor: Actor;
+  /** Takes a secret that a file of the settings holds; `redact` knows it from then on. */
+  readonly keepSecret: (word: string) => void;
   /** How sending waits; in real time where it is left out. */
   readonly sleep?: Sleep;
 }
@@ -39,7 +41,7 @@ interface OpenedConsole {
 /** Opens it, and listens. Throws a UsageError or a FileError. */
 export async function openConsole(
   { settings, log, clock, signal }: Surroundings,
-  { address, actor, redact, commands, sleep = realSleep }: ConsoleOptions,
+  { address, actor, redact, keepSecret, commands, sleep = realSleep }: ConsoleOptions,
   releases: Releases,
 ): Promise<OpenedConsole> {
   const people = await openPeople(settings, actor, clock, releases);
@@ -69,7 +71,7 @@ export async function openConsole(
     uploads,
     sendings,
     first,
-    oidc: openOidc(settings, clock, releases),
+    oidc: openOidc({ settings, clock, redact, keepSecret }, releases),
   };
   const { url } = releases.add(await listenFor(address, ports));
   return { url, first };

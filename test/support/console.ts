@@ -5,6 +5,7 @@ import type { Sleep } from '../../src/api/rate.ts';
 import type { Role } from '../../src/model/account.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
+import { SecretWords } from '../../src/model/secret-words.ts';
 import { Releases } from '../../src/model/releases.ts';
 import type { Clock } from '../../src/model/time.ts';
 import { openPeople } from '../../src/people/open.ts';
@@ -56,11 +57,13 @@ export async function startConsole(tried: ConsoleTry = {}) {
   /** As the process begins, and as a signal ends it. */
   async function open() {
     const releases = new Releases();
+    const secrets = new SecretWords();
     const stopping = new AbortController();
     const surroundings = { settings, clock, log: silentLog, signal: stopping.signal };
     const commands = { folder, environment: { ...processEnvironment(), ...environment }, globalFlags: () => [] };
-    const common = { address, actor: operator, redact: (text: string) => text };
-    const options = { ...common, commands, sleep: tried.sleep ?? (() => Promise.resolve()) };
+    const common = { address, actor: operator, redact: (text: string) => secrets.redact(text) };
+    const keepSecret = (word: string) => secrets.add(word);
+    const options = { ...common, keepSecret, commands, sleep: tried.sleep ?? (() => Promise.resolve()) };
     const opened = await openConsole(surroundings, options, releases);
     const stop = async (): Promise<void> => {
       stopping.abort(new InterruptedError('SIGTERM'));

@@ -1,10 +1,16 @@
 import { once } from 'node:events';
-import { type IncomingMessage, request } from 'node:http';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { formsOf } from '../../src/model/secret-words.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { sessionLimits } from '../../src/people/sessions.ts';
 import { startConsole } from '../support/console.ts';
+import { invoke } from '../support/invoke.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 
 const password = 'correct horse battery staple';
@@ -88,6 +94,69 @@ describe('a session', () => {
     const own = await browser('own', ['reader']);
     await own.post('/sign-out');
     expect((await own.get('/')).status).toBe(303);
+  });
+});
+
+/** A provider that says everything back which it is sent, and signs nobody in. */
+async function echoingProvider(): Promise<string> {
+  const server = createServer((request, response) => {
+    const { authorization = '' } = request.headers;
+    const said = `${Buffer.from(authorization.replace('Basic ', ''), 'base64').toString()} ${authorization}`;
+    const metadata = { issuer, authorization_endpoint: `${issuer}/auth`, token_endpoint: `${issuer}/token` };
+    const isToken = request.url === '/token';
+    response.writeHead(isToken ? 401 : 200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(isToken ? { error: 'invalid_client', error_description: said } : metadata));
+  });
+  onTestFinished(() => void server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return issuer;
+}
+
+describe('the client secret of a provider', () => {
+  const secret = 'Hq7-not/for&anybody';
+
+  test.each(['file', 'variable'])('from a %s is on no page, whatever the provider says', async (from) => {
+    const file = join(temporaryFolder(), 'secret');
+    writeFileSync(file, `${secret}\n`, { mode: 0o600 });
+    const { browser } = await startConsole({
+      environment: {
+        ADMIN_MIRROR_SERVE_OIDC_ISSUER: await echoingProvider(),
+        ADMIN_MIRROR_SERVE_OIDC_CLIENT_ID: 'console',
+        ...(from === 'file'
+          ? { ADMIN_MIRROR_SERVE_OIDC_CLIENT_SECRET_FILE: file }
+          : { ADMIN_MIRROR_SERVE_OIDC_CLIENT_SECRET: secret }),
+      },
+    });
+    const { get } = await browser('nobody', null);
+    const away = await get('/sign-in/oidc');
+    const { searchParams } = new URL(away.headers.get('location') ?? '');
+    const cookie = away.headers.get('set-cookie')?.split(';')[0] ?? '';
+    const back = await get(`/sign-in/oidc/callback?code=x&state=${searchParams.get('state') ?? ''}`, { cookie });
+    const body = await back.text();
+    expect([back.status, body]).toEqual([401, expect.stringContaining('did not sign you in: console:****')]);
+    expect(formsOf(secret).filter((form) => body.includes(form))).toEqual([]);
+  });
+
+  test('is in no output, no log and no list of the settings', async () => {
+    const environment = {
+      ADMIN_MIRROR_SERVE_OIDC_ISSUER: await echoingProvider(),
+      ADMIN_MIRROR_SERVE_OIDC_CLIENT_SECRET: secret,
+    };
+    for (const argv of [
+      ['config'],
+      ['config', '--json'],
+      ['doctor'],
+      ['serve', '--log-file', 'all.log', '--verbose'],
+    ]) {
+      const { folder } = { folder: temporaryFolder() };
+      const { stdout, stderr } = await invoke(argv, { folder, environment });
+      const log = existsSync(join(folder, 'all.log')) ? readFileSync(join(folder, 'all.log'), 'utf8') : '';
+      expect(formsOf(secret).filter((form) => `${stdout}${stderr}${log}`.includes(form))).toEqual([]);
+    }
+    // Whatever a command says, the word is out of it.
+    const refused = await invoke(['query', `SELECT '${secret}' FROM nothing`], { environment });
+    expect(refused.stderr).not.toContain(secret);
   });
 });
 

@@ -9,7 +9,7 @@ import { type CommandEnd, commandRunner, outcomeOf } from '../worker/command.ts'
 import type { CliContext } from './context.ts';
 import { toCount } from './flag-values.ts';
 import { openLog } from './logger.ts';
-import { paint, printJson, printLine } from './output.ts';
+import { paint, printJson, printLine, serverLabel } from './output.ts';
 
 export interface AllFlags {
   readonly all?: true;
@@ -31,11 +31,6 @@ export function addAllFlags(command: Command): Command {
 interface ServerEnd extends CommandEnd {
   /** null: the server outside of the profiles. */
   readonly profile: string | null;
-}
-
-/** A server as it is called in lists. */
-export function serverLabel(profile: string | null): string {
-  return profile ?? '(no profile)';
 }
 
 /**

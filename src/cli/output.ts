@@ -54,3 +54,8 @@ export function bugText(error: unknown): string {
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return `this is a bug in admin-mirror; please report it with the lines below.\n${detail}\n`;
 }
+
+/** A server as it is called in lists. */
+export function serverLabel(profile: string | null): string {
+  return profile ?? '(no profile)';
+}

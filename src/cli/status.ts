@@ -3,16 +3,18 @@ import type { Command } from 'commander';
 import { stripVTControlCharacters } from 'node:util';
 import { capabilityWords } from './capability-words.ts';
 import type { CliContext } from './context.ts';
-import { paint, printJson, printLine } from './output.ts';
+import { paint, printJson, printLine, serverLabel } from './output.ts';
 import { pasteable } from './pasteable.ts';
 import { width } from '../data/text-table.ts';
 import { openStatus } from '../mirror/open-status.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
 import { actorText } from '../model/actor.ts';
 import { counted, grouped } from '../model/counted.ts';
+import { worstOf } from '../model/errors.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { minuteMs, parseInstant, systemClock } from '../model/time.ts';
 import type { MirrorEvent } from '../store/mirror-types.ts';
+import { openServerStates } from '../worker/servers.ts';
 import { checkCode, type StatusProblem, statusProblems } from '../worker/status-problems.ts';
 import { withReleases } from '../model/releases.ts';
 import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
@@ -42,6 +44,7 @@ function jobLine(
 
 interface Flags {
   readonly check?: true;
+  readonly all?: true;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -56,7 +59,9 @@ export function define(program: Command, context: CliContext): void {
       'print only what is wrong, for monitoring; ends with 0 where nothing is, 5 where the mirror is too old, not whole, or a ' +
         'run or job failed, 8 where the outcome of a bulk row is not known, 2 where there is no mirror',
     )
+    .option('--all', 'every server of the config file, the worst first; so it is where no profile is chosen')
     .action(async (flags: Flags) => {
+      if (flags.all || context.reading().isUndecided) return statusOfAll(context, flags);
       const settings = context.settings();
       const status = await withReleases((releases) => openStatus(settings, releases));
       const worker = await withReleases((releases) => openWorkerStatus(settings, systemClock, releases));
@@ -74,6 +79,32 @@ export function define(program: Command, context: CliContext): void {
           : [...head, ...linesOf(status, wrong), ...workerLines(worker, freshText)];
       for (const line of fitted(context, lines)) printLine(context, line);
     });
+}
+
+/** A line a server with the worst of what is wrong below it; ends as the worst would. */
+async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
+  const all = context.allSettings();
+  const states = await openServerStates(all, systemClock);
+  const readings = new Map(all.map(({ profile, reading }) => [profile, () => reading]));
+  const profiles = states.map((state) => {
+    const reading = readings.get(state.profile) ?? context.reading;
+    const problems = state.problems.map((each) => ({ ...each, next: pasteable({ reading }, each.next) }));
+    return { ...state, problems, more: pasteable({ reading }, '`admin-mirror status`') };
+  });
+  if (flags.check) context.exit(worstOf(states.map(({ check }) => check)));
+  if (context.json()) return printJson(context, { profiles: profiles.map(({ more: _, ...state }) => state) });
+  const wide = Math.max(...profiles.map(({ profile }) => serverLabel(profile).length));
+  const shown = flags.check ? profiles.filter(({ problems }) => problems.length > 0) : profiles;
+  const lines = shown.flatMap(({ profile, fresh_as_of, problems, is_running, more }) => {
+    const state = problems.length === 0 ? 'good' : counted(problems.length, 'problem');
+    const now = is_running ? ', a sync is running' : '';
+    const line = `${serverLabel(profile).padEnd(wide)}  ${state.padEnd(11)}  ${freshText(fresh_as_of)}${now}`;
+    const rest = problems.length > 1 ? [`  and ${problems.length - 1} more: ${more}`] : [];
+    return [line, ...problemLines(context, problems.slice(0, 1)).map((each) => `  ${each}`), ...rest];
+  });
+  const good = states.filter(({ check }) => check === 0).length;
+  const sum = `${counted(states.length, 'server')}: ${good} good, ${states.length - good} with problems`;
+  for (const line of fitted(context, [...lines, sum])) printLine(context, line);
 }
 
 function problemLines(context: CliContext, problems: readonly StatusProblem[]): string[] {

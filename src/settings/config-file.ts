@@ -32,8 +32,9 @@ interface FileSettings {
 export interface FileProfile extends FileSettings {
   readonly name: string;
   readonly origin: string;
-  /** What its own file says, where it has one. */
+  /** What its own file says, where it has one, and what is wrong with that file: it concerns no other profile. */
   readonly text?: string;
+  readonly problems?: readonly UsageError[];
 }
 
 export interface ConfigFile extends FileSettings {
@@ -270,7 +271,6 @@ function withFolder(file: ConfigFile, folder: string, profilesFolder: string): C
     if (wrongName !== undefined) problems.push(new UsageError(`${origin}: the profile "${name}" ${wrongName}`));
     const text = found instanceof UsageError ? '' : found.bytes.toString('utf8');
     const own = found instanceof UsageError ? refused(found) : parseConfigFile(text, origin, name);
-    problems.push(...own.problems);
     if (wrongName === undefined) profiles.push({ name, ...own, origin, text });
   }
   return { ...file, profiles: profiles.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };

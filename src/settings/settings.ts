@@ -79,6 +79,8 @@ export interface SettingsReading {
   /** What stands in the config file under `bulk.approval`, for this profile. */
   readonly approval: readonly PlacedPolicy[];
   readonly problems: readonly UsageError[];
+  /** The config file has profiles, none is chosen, and no server is named outside of them. */
+  readonly isUndecided: boolean;
   /** Variables that look like ours and are none, each with the nearest that is. */
   readonly warnings: readonly string[];
   /** The config file as it was read, to be kept; undefined where there is none. */
@@ -191,7 +193,8 @@ function readingFor(
   const [given, common] = [new Map(found.given), new Map(found.common)];
   const problems: UsageError[] = [...found.problems];
   if (profile instanceof UsageError) problems.push(profile);
-  else if (profile !== undefined) problems.push(...takeProfile(given, places, profile, common));
+  else if (profile !== undefined)
+    problems.push(...(profile.problems ?? []), ...takeProfile(given, places, profile, common));
   for (const { key, value, origin } of common.values()) {
     if (!given.has(key) && !isPerProfile(value)) given.set(key, { value, origin });
   }
@@ -221,6 +224,7 @@ function readingFor(
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
     approval: approval.policies,
     problems,
+    isUndecided: profile instanceof UsageError && !found.given.has('profile') && !found.common.has('profile'),
     warnings: places.flatMap(({ variables, origin }) => strangers(variables, origin, known)),
     config: () =>
       file === undefined ? undefined : wholeConfig(file, profile instanceof UsageError ? undefined : profile),

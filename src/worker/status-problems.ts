@@ -7,7 +7,7 @@ import { steps } from './problems.ts';
 import type { WorkerStatus } from './open-status.ts';
 
 export interface StatusProblem {
-  readonly kind: 'stale' | 'not_settled' | 'last_run' | 'alert' | 'batch_unknown';
+  readonly kind: 'settings' | 'no_mirror' | 'stale' | 'not_settled' | 'last_run' | 'alert' | 'batch_unknown';
   /** What is wrong, and why. */
   readonly problem: string;
   /** What to do, a command in backquotes in it. */
@@ -29,6 +29,7 @@ export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): Stat
 /** What `status --check` ends with. */
 export function checkCode(problems: readonly StatusProblem[]): ExitCode {
   if (problems.some(({ kind }) => kind === 'batch_unknown')) return 8;
+  if (problems.some(({ kind }) => kind === 'settings' || kind === 'no_mirror')) return 2;
   return problems.length === 0 ? 0 : 5;
 }
 

@@ -138,3 +138,60 @@ describe('--all', () => {
     expect((await run('backup', 'copies', '--all')).stderr).toContain('a folder of backups is of one server');
   });
 });
+
+describe('the status of all servers', () => {
+  const place = temporaryFolderNow();
+  const see = (...argv: readonly string[]) => invoke(argv, { folder: place.path });
+  const profile = (name: string, more: string) => `  ${name}: {${more}}\n`;
+  const others = Array.from({ length: 97 }, (_, at) => profile(`shop-${at}`, ''));
+
+  beforeAll(async () => {
+    mkdirSync(join(place.path, 'config'));
+    const server = `api: {base_url: "${second.url}", key_file: ${folder}/keys/west}`;
+    const shown = [
+      profile('good', server),
+      profile('stale', `${server}, worker: {max_staleness: 1ms}`),
+      profile('wrong', 'api: {concurrency: none}'),
+    ];
+    writeFileSync(
+      join(place.path, 'config/admin-mirror.yaml'),
+      `worker: {max_staleness: 9999d}\nprofiles:\n${[...shown, ...others].join('')}`,
+    );
+    for (const name of ['good', 'stale']) expect((await see('sync', '--quiet', '--profile', name)).code).toBe(0);
+  });
+
+  afterAll(() => place.remove());
+
+  test('is what status shows where none is chosen: the worst first, with what to do', async () => {
+    const { code, stdout } = await see('status');
+    const lines = stdout.trimEnd().split('\n');
+    expect(code).toBe(0);
+    expect(lines[0]).toMatch(/^wrong +1 problem +not read whole yet$/);
+    expect(lines[1]).toContain('api.concurrency is "none" (config/admin-mirror.yaml:');
+    expect(lines[4]).toContain('there is no mirror at');
+    expect(lines[5]).toContain('admin-mirror --profile shop-0 sync');
+    expect(lines.at(-5)).toMatch(/^stale +1 problem +20/);
+    expect(lines.at(-4)).toContain('the mirror is older than the 1ms');
+    expect(lines.at(-2)).toMatch(/^good +good +20/);
+    expect(lines.at(-1)).toBe('100 servers: 1 good, 99 with problems');
+  });
+
+  test('is one document with --json, and ends as the worst with --check', async () => {
+    const { code, stdout } = await see('status', '--all', '--check', '--json');
+    const { profiles } = JSON.parse(stdout) as { profiles: readonly { profile: string; check: number }[] };
+    expect(code).toBe(2);
+    expect(profiles).toHaveLength(100);
+    expect(profiles[0]).toMatchObject({ profile: 'wrong', check: 2, problems: [{ kind: 'settings' }] });
+    expect(profiles[1]).toMatchObject({ check: 2, problems: [{ kind: 'no_mirror' }] });
+    expect(profiles.slice(-2)).toMatchObject([
+      { profile: 'stale', check: 5, problems: [{ kind: 'stale' }], is_running: false, has_worker: false },
+      { profile: 'good', check: 0, problems: [] },
+    ]);
+    const checked = await see('status', '--check');
+    expect(checked.stdout).not.toMatch(/^good/m);
+  });
+
+  test('is of one server where one is chosen', async () => {
+    expect((await see('status', '--profile', 'good')).stdout).toMatch(/^profile good\nfresh as of /);
+  });
+});

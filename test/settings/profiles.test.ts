@@ -328,9 +328,13 @@ describe('a folder of profiles', () => {
     ['a b.yaml', '', 'config/profiles/a b.yaml: the profile "a b" needs a name of up to 32 letters'],
     ['staging.yml', '', 'config/profiles/staging.yml: the profile "staging" is too like "staging"'],
   ])('names the file that is written wrongly: %s with %j', (name, text, words) => {
-    const { problems } = read({ file: inFolder, profiles: { 'staging.yaml': api('s'), [name]: text }, flags: staging });
+    const profiles = { 'staging.yaml': api('s'), [name]: text };
+    const isAnother = name === 'production.yaml';
+    const { problems } = read({ file: inFolder, profiles, flags: isAnother ? production : staging });
     expect(problems).toHaveLength(1);
     expect(problems[0]).toContain(words);
+    // A file that can be told apart from the others spoils none of them.
+    expect(read({ file: inFolder, profiles, flags: staging }).problems).toHaveLength(isAnother ? 0 : 1);
   });
 
   test('that is not there, or has a file that others can write, is refused', () => {

@@ -16,7 +16,7 @@ export interface AllFlags {
   readonly atOnce?: number;
 }
 
-const usualAtOnce = 4;
+export const usualAtOnce = 4;
 
 /** Adds `--all` and `--at-once` to a command. */
 export function addAllFlags(command: Command): Command {

@@ -1,24 +1,29 @@
 /** `schedule` without flags: the worker, from the settings to its end. Each job is a child process of its own. */
+import { once } from 'node:events';
 import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import pLimit from 'p-limit';
 import { jobVariable } from '../model/actor.ts';
-import { FileError, OperatorError, UsageError } from '../model/errors.ts';
+import { FileError, InterruptedError, OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { makeFolder } from '../model/folder.ts';
-import type { Log } from '../model/log.ts';
+import type { JobKind } from '../model/job.ts';
+import { type Log, logWith } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
-import { parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
-import { type SettingsReading, settingsFrom } from '../settings/settings.ts';
+import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
+import { limitMark } from '../settings/server.ts';
+import { type ServerReading, type Settings, type SettingsReading, settingsFrom } from '../settings/settings.ts';
 import { allSettings, isSecret } from '../settings/table.ts';
-import { openWorker, watchSettingsOf } from '../worker/open.ts';
+import { openHealthOfAll, openWorker, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
 import type { Watch } from '../worker/watch.ts';
-import type { RunCommand, Worker, WorkerEvent } from '../worker/worker.ts';
+import type { InTurn, RunCommand, Worker, WorkerEvent } from '../worker/worker.ts';
+import { sleepFor } from '../worker/sleep.ts';
 import { commandRunner } from '../worker/command.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { givenFlags } from './flag-values.ts';
-import { bugText } from './output.ts';
+import { bugText, serverLabel } from './output.ts';
 import { pasteable } from './pasteable.ts';
 
 function workerLog(log: Log): (event: WorkerEvent) => void {
@@ -108,13 +113,31 @@ export function withoutSecrets(environment: CliContext['environment']): CliConte
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !holdsSecret(name)));
 }
 
+/** A server whose jobs are run. */
+interface Place {
+  readonly reading: SettingsReading;
+  readonly readAgain: () => SettingsReading;
+  /** Global flags for its commands, besides `--config`. */
+  readonly flags: readonly string[];
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly onHangUp: CliContext['onHangUp'];
+  /** Where it is one of many: when a job may begin, and who serves the health. */
+  readonly many?: { readonly inTurn: InTurn; readonly watches: Map<string, Watch> };
+}
+
 /** Works until the signal of the context is aborted. Throws LockHeldError where another worker is at this mirror. */
 export async function work(context: CliContext): Promise<void> {
   const log = await openLog(context);
-  const { folder, environment, signal } = context;
-  const settings = context.settings();
   const reading = context.reading();
-  const flags = givenFlags(reading);
+  const { signal, readAgain, onHangUp } = context;
+  await workAt(context, { reading, readAgain, flags: givenFlags(reading), log, signal, onHangUp });
+}
+
+async function workAt(context: CliContext, place: Place): Promise<void> {
+  const { folder, environment } = context;
+  const { reading, flags, log, signal, many } = place;
+  const settings = settingsFrom(reading);
   let config: readonly string[] = [];
   const run = commandRunner({ folder, environment, log, globalFlags: () => [...flags, ...config] });
   const runCommand: RunCommand = (commandLine, { job, run: jobRun }, signal) =>
@@ -128,7 +151,7 @@ export async function work(context: CliContext): Promise<void> {
 
   function reload({ worker, watch }: { readonly worker: Worker; readonly watch: Watch }): void {
     try {
-      const again = context.readAgain();
+      const again = place.readAgain();
       const read = settingsFrom(again);
       const { jobs, store } = read;
       if (store.mirror !== settings.store.mirror) {
@@ -140,11 +163,7 @@ export async function work(context: CliContext): Promise<void> {
       worker.reload(jobs);
       watch.reload(watching);
     } catch (error) {
-      // Whatever is wrong with the file, or with us, is no reason to give up tonight's jobs.
-      const isOurs = !(error instanceof OperatorError);
-      const more = isOurs ? { stack: bugText(error) } : { advice: error.advice };
-      const why = error instanceof Error ? error.message : String(error);
-      log.error(more, `the config file was not read again, and the old one stays in force: ${why}`);
+      logNotRead(log, error);
     }
   }
 
@@ -156,13 +175,134 @@ export async function work(context: CliContext): Promise<void> {
         emit,
         folder,
         environment: withoutSecrets(environment),
-        pasteable: (text) => pasteable(context, text),
+        pasteable: (text) => pasteable({ reading: () => reading }, text),
+        ...(many !== undefined && { inTurn: many.inTurn, isOneOfMany: true }),
       },
       releases,
     );
-    releases.add({ close: context.onHangUp(() => reload(opened)) });
+    releases.add({ close: place.onHangUp(() => reload(opened)) });
+    const name = serverLabel(settings.profile ?? null);
+    many?.watches.set(name, opened.watch);
+    releases.add({ close: () => void many?.watches.delete(name) });
     const ended = new AbortController();
     const running = opened.worker.run().finally(() => ended.abort());
     await Promise.all([running, opened.watch.run(AbortSignal.any([signal, ended.signal]))]);
+  });
+}
+
+/** Whatever is wrong with the file, or with us, is no reason to give up tonight's jobs. */
+function logNotRead(log: Log, error: unknown): void {
+  const more = error instanceof OperatorError ? { advice: error.advice } : { stack: bugText(error) };
+  const why = error instanceof Error ? error.message : String(error);
+  log.error(more, `the config file was not read again, and the old one stays in force: ${why}`);
+}
+
+/** Before a server is tried again at which another worker was, or whose files or settings could not be used. */
+const againMs = minuteMs;
+
+/**
+ * Works for every server of the config file, in one process. One that cannot be worked for is tried again each minute and stops no
+ * other. SIGHUP reads the config file again; a server that came is worked for, and one that went no more.
+ * @param atOnce jobs that run at the same time, of all servers
+ */
+export async function workForAll(context: CliContext, atOnce: number): Promise<void> {
+  let readings = byProfile(context.allSettings());
+  if ([...readings.values()].every(({ rest }) => rest.jobs.length === 0)) throw noJobs();
+  const { rest } = context.reading();
+  const log = await openLog({ ...context, settings: () => ({ ...rest, profile: undefined }) });
+  const turns = turnsFor(atOnce);
+  const watches = new Map<string, Watch>();
+  const running = new Map<string | null, { stop: () => void; hangUp: () => void; done: Promise<void> }>();
+
+  function start(profile: string | null): void {
+    const stop = new AbortController();
+    const signal = AbortSignal.any([context.signal, stop.signal]);
+    const listeners = new Set<() => void>();
+    const readAgain = () => readings.get(profile) ?? context.reading();
+    const ofServer = logWith(log, () => (profile === null ? {} : { profile }));
+    const done = untilStopped(signal, ofServer, async () => {
+      const reading = readAgain();
+      const { settings } = reading;
+      await workAt(context, {
+        reading,
+        readAgain,
+        flags: [...givenFlags(reading), ...(profile === null ? [] : ['--profile', profile])],
+        log: ofServer,
+        signal,
+        onHangUp: (listener) => {
+          listeners.add(listener);
+          return () => void listeners.delete(listener);
+        },
+        many: { inTurn: turns(settings), watches },
+      });
+    });
+    const hangUp = () => {
+      for (const listener of listeners) listener();
+    };
+    running.set(profile, { stop: () => stop.abort(new InterruptedError('SIGTERM')), hangUp, done });
+    void done.finally(() => running.delete(profile));
+  }
+
+  function reload(): void {
+    try {
+      readings = byProfile(context.allSettings());
+    } catch (error) {
+      logNotRead(log, error);
+      return;
+    }
+    for (const [profile, { stop, hangUp }] of running) {
+      if (readings.has(profile)) hangUp();
+      else stop();
+    }
+    for (const profile of readings.keys()) if (!running.has(profile)) start(profile);
+  }
+
+  await withReleases(async (releases) => {
+    await openHealthOfAll(rest, watches, log, releases);
+    for (const profile of readings.keys()) start(profile);
+    releases.add({ close: context.onHangUp(reload) });
+    if (!context.signal.aborted) await once(context.signal, 'abort');
+    await Promise.all(Array.from(running.values(), ({ done }) => done));
+  });
+}
+
+function byProfile(all: readonly ServerReading[]): Map<string | null, SettingsReading> {
+  return new Map(all.map(({ profile, reading }) => [profile, reading]));
+}
+
+/** Does it again and again until the signal is aborted; what goes wrong is logged once. */
+async function untilStopped(signal: AbortSignal, log: Log, doing: () => Promise<void>): Promise<void> {
+  let problem: string | undefined;
+  while (!signal.aborted) {
+    try {
+      await doing();
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      if (error.message !== problem) log.error({ advice: error.advice }, `no worker runs here: ${error.message}`);
+      problem = error.message;
+    }
+    await sleepFor(againMs, signal);
+  }
+}
+
+/** Commands that send requests to the server. */
+const sending: readonly JobKind[] = ['sync', 'verify'];
+
+/** Gives, for each server, when a job of it may begin: so many at once, and of one key one that sends requests. */
+function turnsFor(atOnce: number): (settings: Settings | undefined) => InTurn {
+  const all = pLimit(atOnce);
+  const ofKeys = new Map<string, ReturnType<typeof pLimit>>();
+  return (settings) => {
+    const mark = settings === undefined ? undefined : limitMark(settings);
+    if (mark === undefined) return (_, begin) => all(begin);
+    const ofKey = ofKeys.get(mark) ?? pLimit(1);
+    ofKeys.set(mark, ofKey);
+    return ({ run }, begin) => (sending.includes(run) ? ofKey(() => all(begin)) : all(begin));
+  };
+}
+
+export function noJobs(): UsageError {
+  return new UsageError('there are no jobs to run', {
+    advice: 'List them under "jobs" in the config file; config/admin-mirror.example.yaml has examples.',
   });
 }

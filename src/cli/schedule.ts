@@ -17,21 +17,22 @@ import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
 import { occurrencesOf } from '../worker/decide.ts';
 import { openWorkerStore } from '../worker/open.ts';
+import { addAllFlags, type AllFlags, usualAtOnce } from './all.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { paint, printJson, printLine, printNote } from './output.ts';
 import { outcomeOf, startChild } from '../worker/command.ts';
 import { passedFlags } from './flag-values.ts';
-import { withoutSecrets, work } from './schedule-work.ts';
+import { noJobs, withoutSecrets, work, workForAll } from './schedule-work.ts';
 
-interface Flags {
+interface Flags extends AllFlags {
   readonly once?: string;
   readonly list?: true;
   readonly testAlert?: true;
 }
 
 export function define(program: Command, context: CliContext): void {
-  program
+  const command = program
     .command('schedule')
     .description(
       'Run the jobs of the config file at their times, until it is stopped: syncs, exports, reports, comparisons and ' +
@@ -44,26 +45,34 @@ export function define(program: Command, context: CliContext): void {
         'once',
         'list',
       ]),
-    )
-    .action(async (flags: Flags) => {
-      if (flags.testAlert) {
-        await sendTestAlert(context);
-        return;
-      }
-      const { jobs } = context.settings();
-      if (jobs.length === 0) {
-        throw new UsageError('there are no jobs to run', {
-          advice: 'List them under "jobs" in the config file; config/admin-mirror.example.yaml has examples.',
+    );
+  addAllFlags(command).action(async (flags: Flags) => {
+    if (flags.all) {
+      const other = flags.list ? '--list' : flags.once === undefined ? undefined : '--once';
+      if (other !== undefined || flags.testAlert) {
+        throw new UsageError(`${other ?? '--test-alert'} is of one server, and --all is for all of them`, {
+          advice: 'Name a profile in place of --all.',
         });
       }
-      if (flags.list) {
-        printJobs(context, jobs);
-      } else if (flags.once === undefined) {
-        await work(context);
-      } else {
-        await runOnce(context, jobNamed(flags.once, jobs));
-      }
-    });
+      await workForAll(context, flags.atOnce ?? usualAtOnce);
+      return;
+    }
+    if (flags.testAlert) {
+      await sendTestAlert(context);
+      return;
+    }
+    const { jobs } = context.settings();
+    if (jobs.length === 0) {
+      throw noJobs();
+    }
+    if (flags.list) {
+      printJobs(context, jobs);
+    } else if (flags.once === undefined) {
+      await work(context);
+    } else {
+      await runOnce(context, jobNamed(flags.once, jobs));
+    }
+  });
 }
 
 function jobNamed(name: string, jobs: readonly Job[]): Job {

@@ -14,7 +14,7 @@ import { worstOf } from '../model/errors.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { minuteMs, parseInstant, systemClock } from '../model/time.ts';
 import type { MirrorEvent } from '../store/mirror-types.ts';
-import { openServerStates } from '../worker/servers.ts';
+import { openServerStates } from '../worker/open-servers.ts';
 import { checkCode, type StatusProblem, statusProblems } from '../worker/status-problems.ts';
 import { withReleases } from '../model/releases.ts';
 import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
@@ -89,17 +89,17 @@ async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
   const profiles = states.map((state) => {
     const reading = readings.get(state.profile) ?? context.reading;
     const problems = state.problems.map((each) => ({ ...each, next: pasteable({ reading }, each.next) }));
-    return { ...state, problems, more: pasteable({ reading }, '`admin-mirror status`') };
+    return { ...state, problems };
   });
   if (flags.check) context.exit(worstOf(states.map(({ check }) => check)));
-  if (context.json()) return printJson(context, { profiles: profiles.map(({ more: _, ...state }) => state) });
+  if (context.json()) return printJson(context, { profiles });
   const wide = Math.max(...profiles.map(({ profile }) => serverLabel(profile).length));
   const shown = flags.check ? profiles.filter(({ problems }) => problems.length > 0) : profiles;
-  const lines = shown.flatMap(({ profile, fresh_as_of, problems, is_running, more }) => {
+  const lines = shown.flatMap(({ profile, fresh_as_of, problems, is_running }) => {
     const state = problems.length === 0 ? 'good' : counted(problems.length, 'problem');
     const now = is_running ? ', a sync is running' : '';
     const line = `${serverLabel(profile).padEnd(wide)}  ${state.padEnd(11)}  ${freshText(fresh_as_of)}${now}`;
-    const rest = problems.length > 1 ? [`  and ${problems.length - 1} more: ${more}`] : [];
+    const rest = problems.length > 1 ? [`  and ${problems.length - 1} more, which its own status shows`] : [];
     return [line, ...problemLines(context, problems.slice(0, 1)).map((each) => `  ${each}`), ...rest];
   });
   const good = states.filter(({ check }) => check === 0).length;

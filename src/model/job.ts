@@ -16,6 +16,8 @@ export interface Job {
   readonly timezone: string;
   /** Each occurrence begins up to so many ms later, always the same for the same one. */
   readonly jitterMs: number;
+  /** The profile that the job is of: the same job of another has other delays. */
+  readonly profile?: string;
   /** Jobs that must be done with the same night before this one begins; they are jobs of the same settings. */
   readonly after: readonly string[];
   /** Whether it is left out where one of those was not complete. */

@@ -45,7 +45,7 @@ const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
 };
 
 /** Reads the jobs; those with a problem are left out. Loads cron-parser where there is any. */
-export function readJobs(written: readonly WrittenJob[]): ReadJobs {
+export function readJobs(written: readonly WrittenJob[], profile?: string): ReadJobs {
   const problems: UsageError[] = [];
   const read = written.flatMap((each, index) => {
     const job = readJob(each, `job ${index + 1}`, problems);
@@ -53,7 +53,10 @@ export function readJobs(written: readonly WrittenJob[]): ReadJobs {
   });
   // Where one could not be read, others may rightly name it.
   if (problems.length === 0) problems.push(...problemsBetween(read));
-  return { jobs: read.map(({ job }) => job), problems };
+  return {
+    jobs: read.map(({ job }) => Object.freeze({ ...job, ...(profile !== undefined && { profile }) })),
+    problems,
+  };
 }
 
 function readJob({ origin, entries }: WrittenJob, place: string, problems: UsageError[]): Job | undefined {

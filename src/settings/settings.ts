@@ -198,10 +198,10 @@ function readingFor(
   for (const { key, value, origin } of common.values()) {
     if (!given.has(key) && !isPerProfile(value)) given.set(key, { value, origin });
   }
-  const jobs = readJobs(jobsWritten(file, profile instanceof UsageError ? undefined : profile));
+  const known = profile instanceof UsageError ? undefined : profile;
+  const jobs = readJobs(jobsWritten(file, known), known?.name);
   problems.push(...jobs.problems);
-  const ownApproval = profile === undefined || profile instanceof UsageError ? [] : profile.approval;
-  const approval = readApproval([...(file?.approval ?? []), ...ownApproval]);
+  const approval = readApproval([...(file?.approval ?? []), ...(known?.approval ?? [])]);
   problems.push(...approval.problems);
 
   const { values, refused } = readValues(given);
@@ -219,15 +219,14 @@ function readingFor(
   );
   for (const problem of [address, shared, logFileProblem(rest), tokenProblem(rest)])
     if (problem !== undefined) problems.push(problem);
-  const known = [...allSettings.map((each) => each.env), ...profileVariables(file?.profiles ?? [])];
+  const variables = [...allSettings.map((each) => each.env), ...profileVariables(file?.profiles ?? [])];
   return {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
     approval: approval.policies,
     problems,
     isUndecided: profile instanceof UsageError && !found.given.has('profile') && !found.common.has('profile'),
-    warnings: places.flatMap(({ variables, origin }) => strangers(variables, origin, known)),
-    config: () =>
-      file === undefined ? undefined : wholeConfig(file, profile instanceof UsageError ? undefined : profile),
+    warnings: places.flatMap(({ variables: given, origin }) => strangers(given, origin, variables)),
+    config: () => (file === undefined ? undefined : wholeConfig(file, known)),
     settings: problems.length === 0 ? rest : undefined,
     rest,
   };

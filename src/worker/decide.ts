@@ -190,9 +190,12 @@ export function nextTime({ job, occurrences }: ScheduledJob, handledUntil: numbe
 }
 
 /** The delay of one occurrence in ms, from 0 up to the job's jitter: drawn by lot, and always the same for the same one. */
-export function jitterOf({ name, jitterMs }: Pick<Job, 'name' | 'jitterMs'>, occurrence: number): number {
+export function jitterOf(
+  { name, jitterMs, profile = '' }: Pick<Job, 'name' | 'jitterMs' | 'profile'>,
+  occurrence: number,
+): number {
   if (jitterMs === 0) return 0;
-  const lot = crc32(`${name} ${occurrence}`) / 2 ** 32;
+  const lot = crc32(`${profile}${name} ${occurrence}`) / 2 ** 32;
   return Math.floor(lot * jitterMs);
 }
 

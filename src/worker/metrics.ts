@@ -2,7 +2,7 @@
  * The worker's metrics in the text that Prometheus reads. Counters count its events from its start; gauges are set at each
  * request. docs/worker.md, "Metrics", lists them.
  */
-import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { parseInstant, secondMs } from '../model/time.ts';
 import type { RunReport } from '../store/mirror-types.ts';
 import type { Delivery } from './alerts.ts';
@@ -22,19 +22,22 @@ interface Snapshot {
 }
 
 export interface Metrics {
-  readonly contentType: string;
   onEvent(event: WorkerEvent): void;
   onDelivery(delivery: Delivery): void;
-  /** All of them as text; sets first what the snapshot says. */
-  text(snapshot: Snapshot): Promise<string>;
+  /** All of them, with what the snapshot says. */
+  set(snapshot: Snapshot): Registry;
 }
 
 const prefix = 'admin_mirror_';
 
-/** @param version of the program, a label of `admin_mirror_build_info` */
-export function openMetrics(version: string): Metrics {
+/**
+ * @param version of the program, a label of `admin_mirror_build_info`
+ * @param profile a label of each metric, where there are workers for several servers; then what is of the process is left out
+ */
+export function openMetrics(version: string, profile?: string): Metrics {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  if (profile === undefined) collectDefaultMetrics({ register: registry });
+  else registry.setDefaultLabels({ profile });
   const gauge = <L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
     new Gauge({ name: prefix + name, help, labelNames, registers: [registry] });
   const counter = <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
@@ -86,13 +89,12 @@ export function openMetrics(version: string): Metrics {
   }
 
   return {
-    contentType: registry.contentType,
     onEvent: (event) => {
       if (event.kind === 'run_ended') onRunEnd(event.run);
       else if (event.kind === 'not_run') runs.inc({ job: event.job, outcome: event.outcome }, 1 + event.skippedBefore);
     },
     onDelivery: ({ channel, result }) => deliveries.inc({ channel, result }),
-    text: async ({ view, mirror, journal, freshness, alerts }) => {
+    set: ({ view, mirror, journal, freshness, alerts }) => {
       readable.set({ file: 'worker' }, Number(view !== undefined));
       readable.set({ file: 'mirror' }, Number(!('problem' in mirror)));
       readable.set({ file: 'journal' }, Number(!('problem' in journal)));
@@ -101,8 +103,18 @@ export function openMetrics(version: string): Metrics {
       ofJournal(journal);
       alertsOpen.reset();
       for (const { kind } of alerts) alertsOpen.inc({ kind });
-      return registry.metrics();
+      return registry;
     },
+  };
+}
+
+/** Gives the text of the metrics of all workers of this process, and of the process itself. */
+export function openMetricsOfAll(): (each: readonly Registry[]) => Promise<string> {
+  const ofProcess = new Registry();
+  collectDefaultMetrics({ register: ofProcess });
+  return async (each) => {
+    const found = await Promise.all([ofProcess, ...each].map((registry) => registry.getMetricsAsJSON()));
+    return AggregatorRegistry.aggregate(found).metrics();
   };
 }
 

@@ -1,11 +1,14 @@
 /** The worker of the settings, and the watch over it. */
+import { Registry } from 'prom-client';
+import type { Log } from '../model/log.ts';
 import { isLoopback } from '../model/loopback.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import { version } from '../model/version.ts';
 import { networkOf } from '../settings/network.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
-import { openHealthServer } from './health-server.ts';
+import { jsonResponse, openHealthServer, type Pages } from './health-server.ts';
+import { openMetricsOfAll } from './metrics.ts';
 import { workerFileOf } from './open-status.ts';
 import { restFor, sleepFor } from './sleep.ts';
 import { openHealthStore } from './store/health.ts';
@@ -25,7 +28,8 @@ export function watchSettingsOf(settings: Settings): WatchSettings {
   return { maxStalenessMs: worker.maxStalenessMs, ...alerts, network: networkOf(settings) };
 }
 
-type Ports = Pick<WorkerPorts, 'runCommand' | 'emit'> & Pick<WatchPorts, 'folder' | 'environment' | 'pasteable'>;
+type Ports = Pick<WorkerPorts, 'runCommand' | 'emit' | 'inTurn'> &
+  Pick<WatchPorts, 'folder' | 'environment' | 'pasteable' | 'isOneOfMany'>;
 
 /**
  * The worker that runs the jobs of the settings, and the watch over it, in real time unless `sleep` is given; they do nothing
@@ -51,13 +55,50 @@ export async function openWorker(
     watchSettingsOf(settings),
   );
   // Where another worker is at this mirror, this one ends by saying so, and not by saying that the port is taken.
-  const { listen, token } = settings.worker;
-  if (listen !== undefined && (await store.scheduler()) === undefined) {
-    const { url } = releases.add(await openHealthServer(listen, watch.pages, log, token));
-    log.info({ url }, `health and metrics are at ${url}`);
-    if (!isLoopback(listen.host)) {
-      log.warn({ url }, 'other machines can read the health of this worker: with the token, which they send in clear');
-    }
-  }
+  const isAlone = ports.isOneOfMany !== true && (await store.scheduler()) === undefined;
+  if (isAlone) await serveHealth(settings, watch.pages, log, releases);
   return { worker, watch };
+}
+
+async function serveHealth({ worker }: Settings, pages: Pages, log: Log, releases: Releases): Promise<void> {
+  const { listen, token } = worker;
+  if (listen === undefined) return;
+  const { url } = releases.add(await openHealthServer(listen, pages, log, token));
+  log.info({ url }, `health and metrics are at ${url}`);
+  if (!isLoopback(listen.host)) {
+    log.warn({ url }, 'other machines can read the health of this worker: with the token, which they send in clear');
+  }
+}
+
+/**
+ * Serves the health of all workers of this process where the settings say so: each page is bad where one of theirs is, and has
+ * theirs by profile. Throws a UsageError where the address cannot be listened on.
+ * @param watches those that are there at the moment, by profile
+ */
+export async function openHealthOfAll(
+  settings: Settings,
+  watches: ReadonlyMap<string, Watch>,
+  log: Log,
+  releases: Releases,
+): Promise<void> {
+  const page = (path: string) => async () => {
+    const found = await Promise.all(
+      Array.from(watches, async ([profile, { pages }]) => [profile, await pages[path]?.()] as const),
+    );
+    const isGood = found.every(([, each]) => each?.status === 200);
+    const profiles = Object.fromEntries(found.map(([profile, each]) => [profile, JSON.parse(each?.body ?? '{}')]));
+    const status = isGood ? 'good' : 'bad';
+    return jsonResponse(isGood, { status, profiles });
+  };
+  const text = openMetricsOfAll();
+  const metrics = async () => {
+    const each = await Promise.all(Array.from(watches.values(), (watch) => watch.metrics()));
+    return { status: 200, type: Registry.PROMETHEUS_CONTENT_TYPE, body: await text(each) } as const;
+  };
+  await serveHealth(
+    settings,
+    { '/healthz': page('/healthz'), '/readyz': page('/readyz'), '/metrics': metrics },
+    log,
+    releases,
+  );
 }

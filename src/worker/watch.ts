@@ -1,5 +1,6 @@
 /** Watches over the worker while it works: serves its health, sends alerts about problems, and pings. */
 import { hostname } from 'node:os';
+import type { Registry } from 'prom-client';
 import { OperatorError } from '../model/errors.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { type Clock, secondMs } from '../model/time.ts';
@@ -26,6 +27,8 @@ export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'> {
   readonly clock: Clock;
   readonly sleep: Sleep;
   readonly profile: string | null;
+  /** Whether the process has workers for other servers too. */
+  readonly isOneOfMany?: boolean;
   readonly version: string;
   readonly pasteable?: (text: string) => string;
 }
@@ -62,7 +65,7 @@ export class Watch {
     this.#ports = ports;
     this.#settings = settings;
     this.#startedAt = ports.clock.now();
-    this.#metrics = openMetrics(ports.version);
+    this.#metrics = openMetrics(ports.version, ports.isOneOfMany === true ? (ports.profile ?? '') : undefined);
     const { store, clock, log, profile, version, pasteable = (text: string) => text } = ports;
     const alertPorts = {
       store,
@@ -99,15 +102,17 @@ export class Watch {
       return jsonResponse(problem === null, { status: problem === null ? 'ready' : 'not ready', problem });
     },
     '/metrics': async () => {
-      const snapshot = {
-        ...(await this.#files()),
-        view: await this.#view(),
-        freshness: await this.#freshness(),
-        alerts: this.#alerts.open(),
-      };
-      return { status: 200, type: this.#metrics.contentType, body: await this.#metrics.text(snapshot) };
+      const registry = await this.metrics();
+      return { status: 200, type: registry.contentType, body: await registry.metrics() };
     },
   };
+
+  /** As they are now. */
+  async metrics(): Promise<Registry> {
+    const { mirror, journal } = await this.#files();
+    const [view, freshness] = [await this.#view(), await this.#freshness()];
+    return this.#metrics.set({ mirror, journal, view, freshness, alerts: this.#alerts.open() });
+  }
 
   /** To be called with each event of the worker. */
   onEvent(event: WorkerEvent): void {

@@ -23,10 +23,16 @@ interface RunPorts {
   readonly sleep: Sleep;
   /** Aborted when the worker stops. */
   readonly signal: AbortSignal;
+  /** Begins it when its turn comes, where it shares the machine or a limit of requests; at once where it is left out. */
+  readonly inTurn?: InTurn;
 }
+
+export type InTurn = <T>(job: Job, begin: () => Promise<T>) => Promise<T>;
 
 /** Runs the job. Never rejects: what cannot be run has failed. */
 async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: RunPorts): Promise<JobRunEnd> {
+  // Stopped before its turn has come.
+  if (signal.aborted) return { outcome: 'stopped', exitCode: null, problem: null, report: null };
   const tooLong = new AbortController();
   const ended = new AbortController();
   const limit = async (ms: number): Promise<void> => {
@@ -278,7 +284,8 @@ export class Worker {
   }
 
   async #finish(job: Job, running: Running): Promise<void> {
-    running.end = await runJob(job, running.run, this.#ports);
+    const { inTurn = (_, begin) => begin() } = this.#ports;
+    running.end = await inTurn(job, () => runJob(job, running.run, this.#ports));
     this.#wake.abort();
   }
 

@@ -29,20 +29,21 @@ function placeWith(jobs: string, sandbox?: Sandbox) {
 }
 
 /** Starts the worker; its log is read line by line. */
-function startWorker(place: ReturnType<typeof placeWith>) {
-  const child = startCli(['schedule'], place);
+function startWorker(place: ReturnType<typeof placeWith>, ...flags: readonly string[]) {
+  const child = startCli(['schedule', ...flags], place);
   const lines: string[] = [];
   const log = createInterface({ input: child.stderr });
   log.on('line', (line) => lines.push(line));
   const code = new Promise<number | null>((resolve) => child.on('close', resolve));
   onTestFinished(() => void child.kill('SIGKILL'));
   /** Waits for a line that holds the text. */
-  const saying = (text: string) =>
+  const saying = (text: string | RegExp) =>
     new Promise<string>((resolve, reject) => {
-      const look = (line: string) => line.includes(text) && resolve(line);
+      const look = (line: string) =>
+        line.search(typeof text === 'string' ? RegExp.escape(text) : text) !== -1 && resolve(line);
       lines.forEach(look);
       log.on('line', look);
-      child.on('close', () => reject(new Error(`it ended without saying ${text}: ${lines.join('\n')}`)));
+      child.on('close', () => reject(new Error(`it ended without saying ${String(text)}: ${lines.join('\n')}`)));
     });
   return { child, code, saying };
 }
@@ -70,6 +71,17 @@ async function caughtIn({ saying }: ReturnType<typeof startWorker>, sandbox: San
   sandbox.control.setBehaviour({ latency: 100 });
   await saying('"msg":"reading"');
   sandbox.control.setBehaviour({ latency: 60_000 });
+}
+
+/** A line of the log that says that a sync of the profile is complete. */
+const ended = (profile: string) => new RegExp(`"profile":"${profile}".*"msg":"sync is complete"`);
+
+/** When the syncs of a mirror began and ended. */
+function syncsIn(mirror: string): { readonly from: string; readonly to: string }[] {
+  const store = openMirrorStoreForReading(mirror);
+  const runs = store.runs(100).map(({ started_at, finished_at }) => ({ from: started_at, to: finished_at ?? '' }));
+  store.close();
+  return runs;
 }
 
 describe('the worker', () => {
@@ -177,5 +189,58 @@ describe('schedule --once', () => {
       { job: 'users', cause: 'by_hand', outcome: 'failed', attempt: 1, exitCode: 2 },
       { job: 'sync', cause: 'by_hand', outcome: 'complete', attempt: 1, exitCode: 0 },
     ]);
+  });
+});
+
+describe('a worker for every server of the config file', () => {
+  const profiles = (sandbox: Sandbox, names: readonly string[]) =>
+    `profiles:\n${names.map((name) => `  ${name}: {api: {base_url: "${sandbox.url}", key_file: key}}\n`).join('')}`;
+
+  test(
+    'is one process: each has its mirror, two with one key wait for each other, and the health is of all',
+    { tags: ['full'] },
+    async () => {
+      const sandbox = await startSandbox({ users: 40 });
+      const place = placeWith(job('sync', `run: sync, ${everySecond}`));
+      const common = `jobs:\n${job('sync', `run: sync, ${everySecond}`)}`;
+      writeFileSync(`${place.folder}/key`, sandbox.key, { mode: 0o600 });
+      place.configure(`${common}${profiles(sandbox, ['east', 'west'])}  wrong: {api: {concurrency: none}}\n`);
+      const worker = startWorker(place, '--all');
+      const { url } = JSON.parse(await worker.saying('health and metrics are at')) as { url: string };
+      await worker.saying('"profile":"wrong"');
+      await Promise.all(['east', 'west'].map((name) => worker.saying(ended(name))));
+      const health = (await (await fetch(`${url}/readyz`)).json()) as { profiles: Record<string, unknown> };
+      expect(health).toMatchObject({ profiles: { east: { status: 'ready' }, west: { status: 'ready' } } });
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      for (const name of ['east', 'west']) {
+        expect(metrics).toMatch(
+          new RegExp(`^admin_mirror_job_runs_total{(?=.*profile="${name}")(?=.*outcome="complete")`, 'm'),
+        );
+      }
+      expect(metrics.match(/^process_cpu_seconds_total /gm)).toHaveLength(1);
+      worker.child.kill('SIGTERM');
+      expect(await worker.code).toBe(0);
+      const runs = ['east', 'west'].flatMap((name) => syncsIn(`${place.folder}/data/${name}/mirror.db`));
+      const inOrder = runs.sort((a, b) => a.from.localeCompare(b.from));
+      expect(inOrder.length).toBeGreaterThan(1);
+      for (const [at, { from }] of inOrder.entries()) expect(from >= (inOrder[at - 1]?.to ?? '')).toBe(true);
+    },
+  );
+
+  test('takes up servers that come and leaves those that go at SIGHUP', { tags: ['full'] }, async () => {
+    const sandbox = await startSandbox({ users: 4 });
+    const place = placeWith('');
+    const common = `jobs:\n${job('sync', `run: sync, cron: "@yearly"`)}`;
+    writeFileSync(`${place.folder}/key`, sandbox.key, { mode: 0o600 });
+    place.configure(`${common}${profiles(sandbox, ['east', 'west'])}`);
+    const worker = startWorker(place, '--all');
+    await Promise.all(['east', 'west'].map((name) => worker.saying(`"profile":"${name}","jobs":["sync"]`)));
+    place.configure(`${common}${profiles(sandbox, ['east', 'north'])}`);
+    worker.child.kill('SIGHUP');
+    await worker.saying('"profile":"west","msg":"the worker has stopped"');
+    await worker.saying('"profile":"north","jobs":["sync"],"msg":"the worker has started"');
+    await worker.saying('"profile":"east","jobs":["sync"],"msg":"the config file was read again"');
+    worker.child.kill('SIGINT');
+    expect(await worker.code).toBe(0);
   });
 });

@@ -1,6 +1,6 @@
 /** How every server of the config file is, in a few words each, the worst first. */
 import { openStatus } from '../mirror/open-status.ts';
-import { type ExitCode, FileError, OperatorError, rankOf } from '../model/errors.ts';
+import { type ExitCode, FileError, type OperatorError, rankOf } from '../model/errors.ts';
 import { withReleases } from '../model/releases.ts';
 import type { Clock, Timestamp } from '../model/time.ts';
 import type { ServerReading } from '../settings/settings.ts';

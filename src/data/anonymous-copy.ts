@@ -12,8 +12,8 @@ import { relationTable, type RelationTable } from '../model/relations.ts';
 import { resourceNames } from '../model/resources.ts';
 import { timestampOf, type Clock } from '../model/time.ts';
 import { mirrorKind, anonymousMark, openMirrorFile, openMirrorForReading } from '../store/open.ts';
-import { relationTableSql, type RelatedKey } from '../store/relation-schema.ts';
-import { setFlatKeys } from '../store/relations.ts';
+import type { RelatedKey } from '../store/relation-schema.ts';
+import { makeRelationTable, setFlatKeys } from '../store/relations.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
 import { build, Runner, type Tables } from '../store/tables.ts';
 import type { CopyRun } from './copy.ts';
@@ -124,6 +124,8 @@ async function fill(
       progress(at / tables.length);
       await copyRows(database, table, signal);
     }
+    // Rows keep their numbers. Which mirror it is, and what was deleted, is left out: it is a mirror of its own.
+    database.exec(`UPDATE main.mirror_cursor SET (seq, deletions_from) = (SELECT seq, seq FROM source.mirror_cursor)`);
     database.exec('COMMIT');
   } finally {
     database.close();
@@ -139,7 +141,7 @@ function makeRelation(database: Database, row: RelationRow): CopiedTable {
   const relation: RelationTable = relationTable(row.resource, row.relation);
   const { table } = relation;
   const runner = new Runner(database);
-  database.exec(relationTableSql(relation));
+  makeRelationTable(database, relation);
   runner.run(build.insertInto('mirror_relations').values({ ...row, keys: '[]' }));
   const keys = (JSON.parse(row.keys) as RelatedKey[]).filter((key) => key !== null);
   const kept = keys.filter((key) => shapeOf(table, key) !== undefined);

@@ -165,6 +165,41 @@ export const bookkeeping: readonly TableEntry[] = [
     example: 'SELECT user_id, min(since) AS since, count(*) AS records FROM mirror_suppressions GROUP BY user_id',
   },
   {
+    name: 'mirror_cursor',
+    kind: 'table',
+    summary: 'Up to where changes are numbered; one row. `export --changed-since` and `changes --follow` go by it.',
+    columns: [
+      column('mirror TEXT', 'which mirror it is; another one where it was built anew'),
+      column('seq INTEGER', 'the last number that a change was given, in any table'),
+      column('deletions_from INTEGER', 'deletions of a lower number, or of this one, may no longer be known'),
+    ],
+    example: 'SELECT seq FROM mirror_cursor',
+  },
+  {
+    name: 'mirror_epochs',
+    kind: 'table',
+    summary:
+      'Who gave which numbers: a row for each run that changed something. An older copy goes on in another epoch.',
+    columns: [
+      column('from_seq INTEGER', 'primary key; the last number before the epoch'),
+      column('epoch TEXT', 'its name, which no other has'),
+      column('began_at TEXT', 'when it began'),
+    ],
+    example: 'SELECT from_seq, began_at FROM mirror_epochs ORDER BY from_seq DESC LIMIT 10',
+  },
+  {
+    name: 'mirror_deletions',
+    kind: 'table',
+    summary: 'Tombstones of rows that are gone: ids, and nothing else of them. They are kept for history.keep.',
+    columns: [
+      column('table_name TEXT', 'the table that the row was in'),
+      column('id INTEGER', 'its id; of related records the parent’s, of a history the _seq'),
+      column('key TEXT', 'of related records their _key; else empty'),
+      column('seq INTEGER', 'the number of the deletion'),
+    ],
+    example: 'SELECT table_name, count(*) AS deletions FROM mirror_deletions GROUP BY table_name',
+  },
+  {
     name: 'mirror_locks',
     kind: 'table',
     summary: 'Who is writing the mirror now.',

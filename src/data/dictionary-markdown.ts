@@ -79,7 +79,14 @@ interface DatasetteMetadata {
 }
 
 /** Of use to the program alone. */
-const inner = new Set(['mirror_locks', 'mirror_migrations', 'mirror_pages', 'mirror_suppressions']);
+const inner = new Set([
+  'mirror_deletions',
+  'mirror_epochs',
+  'mirror_locks',
+  'mirror_migrations',
+  'mirror_pages',
+  'mirror_suppressions',
+]);
 
 /** A name that people know a record by, the first that it has. */
 const labels = ['username', 'name', 'code', 'subject'];

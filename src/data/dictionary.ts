@@ -92,6 +92,7 @@ const historyTables: readonly TableEntry[] = resourceNames.map((name) => ({
       ...column('record TEXT', 'the row as it was: every column of the table but _changed_at'),
       type: 'TEXT (JSON)',
     },
+    column('_seq INTEGER', 'the number of the change that ended it; grows with each'),
   ],
   example: historyExamples[name],
 }));
@@ -122,6 +123,8 @@ export function settingBehind(name: string): string | undefined {
   return found && `Add ${found.relation} to resources.${found.resource}.include, and run \`admin-mirror sync\`.`;
 }
 
+const seqColumn = column('_seq INTEGER', 'the number of the row’s last change; grows with each (mirror_cursor)');
+
 function parentEntry({ resource, parentColumn }: RelationTable): ColumnEntry {
   const meaning = `the ${resourceOf(resource).singular} that it came with`;
   return { ...column(`${parentColumn} INTEGER`, meaning), source: 'relation' };
@@ -140,6 +143,7 @@ function tableEntry(relation: RelationTable): TableEntry {
       { ...column('id TEXT?', 'of the related record, where it has one; a number as its digits'), source: 'relation' },
       { ...column('record TEXT', 'the related record as it came'), type: 'TEXT (JSON)', source: 'relation' },
       column('_key TEXT', `distinguishes it from others of the same ${parentColumn}: its id, else # and its place`),
+      seqColumn,
     ],
     example: `SELECT ${parentColumn}, count(*) AS records FROM ${table} GROUP BY ${parentColumn} ORDER BY records DESC LIMIT 10`,
   };
@@ -334,4 +338,5 @@ const ownColumns: readonly ColumnEntry[] = [
     source: 'mirror',
     meaning: 'when a value of the row last changed in the mirror; fields of history.ignore aside',
   },
+  seqColumn,
 ];

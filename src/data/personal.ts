@@ -51,7 +51,7 @@ const harmless: Readonly<Record<Exclude<Shape, 'label'>, string>> = {
     'balance is_subscribed order global_quantity client_quantity require_domain allow_coupons allow_notes is_sent resent ' +
     'discount_amount allowed_uses amount price renewal_price setup_fee cancellation_fee upgrade_fee fee total subtotal tax ' +
     'tax_rate discount balance_before_transaction balance_after_transaction commission quantity uses clicks count position ' +
-    'read is_online is_active is_revoked is_default verified sort_order',
+    'read is_online is_active is_revoked is_default verified sort_order _seq _deleted',
   time:
     'created_at updated_at email_verified_at last_seen_at last_login_at scheduled_at expires_at deleted_at sent_at ' +
     'cancelled_at last_renewed_at due_date paid_at read_at starts_at ends_at suspended_at terminated_at activated_at ' +
@@ -73,7 +73,7 @@ const ownColumns: ReadonlySet<string> = new Set(
     'run command status started_at finished_at requests retries answers resource received inserted updated deleted ' +
     'unchanged live server_total fresh_as_of expected from_day to_day state pages_read begins_at windows unsettled event at ' +
     'kind name relation table_name included since version applied_at measured_at seen_day page total last_page per_page ' +
-    'owned last_created_at rows_sum id user_id'
+    'owned last_created_at rows_sum id user_id mirror seq deletions_from from_seq epoch began_at'
   ).split(' '),
 );
 
@@ -145,6 +145,7 @@ export function maskedSnapshot(snapshot: Snapshot): Snapshot {
     ...snapshot,
     relations: () => relations,
     select: (selection) => maskedRows(snapshot.select(selection), selection.relation),
+    changed: (selection) => maskedRows(snapshot.changed(selection), selection.table.name),
     selectRanges: () => {
       throw new Error('a masked table is not read by ranges');
     },

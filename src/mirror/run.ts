@@ -215,7 +215,10 @@ function reportOf(store: MirrorStore, run: string): RunReport {
 const versionsAStep = 1_000;
 
 interface MaintenancePorts {
-  readonly store: Pick<MirrorStore, 'pruneHistory' | 'pruneRuns' | 'pruneEvents' | 'optimize' | 'checkpoint'>;
+  readonly store: Pick<
+    MirrorStore,
+    'pruneHistory' | 'pruneDeletions' | 'pruneRuns' | 'pruneEvents' | 'optimize' | 'checkpoint'
+  >;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
@@ -247,6 +250,7 @@ async function maintain({ store, clock, signal }: MaintenancePorts, status: RunS
     for (const resource of resourceNames) {
       await prune(keep.historyKeepMs, versionsAStep, (before, rows) => store.pruneHistory(resource, before, rows));
     }
+    await prune(keep.historyKeepMs, versionsAStep, (before, rows) => store.pruneDeletions(before, rows));
   }
   await prune(keep.runsKeepMs, recordsAStep, (before, rows) => store.pruneRuns(before, rows));
   await prune(keep.eventsKeepMs, recordsAStep, (before, rows) => store.pruneEvents(before, rows));

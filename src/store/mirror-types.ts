@@ -227,6 +227,11 @@ export interface MirrorStore extends RelationStore, SuppressionStore {
   deleteRecords(run: string, resource: ResourceName, ids: readonly RecordKey[]): void;
   /** Removes up to so many versions from the history that ended before the time; gives how many there were. */
   pruneHistory(resource: ResourceName, before: Timestamp, versions: number): number;
+  /**
+   * Removes up to so many tombstones of rows that were deleted before the time; gives how many there were. A cursor from
+   * before them is refused from now on.
+   */
+  pruneDeletions(before: Timestamp, tombstones: number): number;
   /** Rows of the resource, all or those that a window of these days owns. */
   liveCount(resource: ResourceName, range?: DayRange): number;
 

@@ -4,6 +4,7 @@ import { FileError } from '../model/errors.ts';
 import { systemClock, type Clock } from '../model/time.ts';
 import { openForReading, openForWriting, type FileKind } from './file-kind.ts';
 import { kernelLocks } from './lock.ts';
+import { numberRows } from './numbering.ts';
 import { firstSchema } from './schema.ts';
 import { typeColumns } from './typed-columns.ts';
 
@@ -18,7 +19,7 @@ export const mirrorKind: FileKind = {
   name: 'mirror',
   // "amir"
   applicationId: 0x61_6d_69_72,
-  migrations: [firstSchema, kernelLocks('mirror_locks'), typeColumns, actors, progress],
+  migrations: [firstSchema, kernelLocks('mirror_locks'), typeColumns, actors, progress, numberRows],
   migrationTable: 'mirror_migrations',
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',

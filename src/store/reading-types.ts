@@ -2,6 +2,8 @@
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Certified } from './certified.ts';
+import type { ChangedSelection } from './changed-rows.ts';
+import type { NumberedTable } from './numbering.ts';
 
 /** A value of a row: whole numbers are always bigint, so that none is rounded; number is a floating-point value. */
 export type Cell = string | bigint | number | Uint8Array | null;
@@ -137,6 +139,19 @@ export interface Snapshot {
   readonly historyReach: (resource: ResourceName) => HistoryReach;
   /** What happened to the resource's records, in the order of time. */
   readonly changes: (resource: ResourceName, span: ChangeSpan) => IterableIterator<RecordChange>;
+  /** The tables that have a change cursor: resources, their histories, and related records. */
+  readonly numberedTables: () => readonly NumberedTable[];
+  /** The last number that was given to a change. */
+  readonly lastSeq: () => number;
+  /** The cursor of whoever has read all changes up to the number; up to this state without one. */
+  readonly cursor: (seq?: number) => string;
+  /**
+   * The number up to which the cursor has read: 0 of `startCursor`. Throws a CursorError where the mirror cannot tell what
+   * changed since: the cursor is of another mirror, or of a state that the mirror was put back from, or too old.
+   */
+  readonly seqOf: (cursor: string) => number;
+  /** What changed after a number, with `_seq` and `_deleted` behind the columns; see `changedSql`. */
+  readonly changed: (selection: ChangedSelection) => Rows;
   /** One statement of the operator's. Values are bound: nothing in them is ever read as SQL. */
   readonly query: (sql: string, values?: BoundValues, part?: StatementPart) => Rows;
   readonly describe: (sql: string) => StatementFacts;

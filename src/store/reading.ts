@@ -23,7 +23,9 @@ import type {
 } from './reading-types.ts';
 import { withTablesAsOf } from './as-of.ts';
 import { certifiedIn } from './certified.ts';
+import { changedSql, cursorAt, lastSeq, seqOf } from './changed-rows.ts';
 import { changesIn, historyReach } from './changes.ts';
+import { numberedTables } from './numbering.ts';
 import { openMirrorForReading } from './open.ts';
 import { quoteName } from './schema.ts';
 import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-text.ts';
@@ -102,6 +104,15 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
     certified: () => guard(() => certifiedIn(database)),
     historyReach: (resource) => guard(() => historyReach(database, resource)),
     changes: (resource, span) => guarded(changesIn(database, resource, span), guard),
+    numberedTables: () => guard(() => numberedTables(database)),
+    lastSeq: () => guard(() => lastSeq(database)),
+    cursor: (seq) => guard(() => cursorAt(database, seq ?? lastSeq(database))),
+    seqOf: (cursor) => guard(() => seqOf(database, file, cursor)),
+    changed: (selection) => {
+      const rows = rowsOf(prepare(database, changedSql(selection), known, guard), guard);
+      const relation = selection.table.name;
+      return { ...rows, columns: columnsAsOf({ relation, columns: [...selection.columns, '_seq', '_deleted'] }) };
+    },
     query: (sql, values = {}, part = {}) => {
       checkStatement(sql, Object.keys(values));
       return rowsOf(prepare(database, partSql(sql, part), known, guard, values), guard);

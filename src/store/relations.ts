@@ -5,6 +5,7 @@ import { relationTable, type RelationTable } from '../model/relations.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { flatViewSql, mostFlatKeys, relationTableSql, type RelatedKey } from './relation-schema.ts';
+import { numberedRelation, numberNewTable, numbersIn } from './numbering.ts';
 import { build, type Runner } from './tables.ts';
 import { keyOf, keysJson, type RecordKey } from '../model/records.ts';
 import { quoteName } from './schema.ts';
@@ -44,7 +45,7 @@ export function relationsIn(database: Database, runner: Runner): Relations {
   /** Makes the relation's table where there is none, and notes that pages come with it from now on. */
   function open(relation: RelationTable, at: Timestamp): void {
     if (flatKeys(runner, relation) === undefined) {
-      database.exec(relationTableSql(relation));
+      makeRelationTable(database, relation);
       database.exec(flatViewSql(relation, []));
     }
     const row = { resource: relation.resource, relation: relation.relation, table_name: relation.table, included: 1 };
@@ -95,6 +96,12 @@ export function relationsIn(database: Database, runner: Runner): Relations {
       }
     },
   };
+}
+
+/** Makes the table of the related records. */
+export function makeRelationTable(database: Database, relation: RelationTable): void {
+  database.exec(relationTableSql(relation));
+  numberNewTable(database, numberedRelation(relation));
 }
 
 /** Every relation that was ever read, and has a table. */
@@ -164,22 +171,30 @@ function relationRows(
   stored.safeIntegers();
   const remove = database.prepare(`DELETE FROM ${name} WHERE ${parent} = ? AND "_key" = ?`);
   const put = database.prepare(
-    `INSERT INTO ${name} (${parent}, "_key", "id", "record") VALUES (?, ?, ?, ?)
-     ON CONFLICT (${parent}, "_key") DO UPDATE SET "id" = excluded."id", "record" = excluded."record"
+    `INSERT INTO ${name} (${parent}, "_key", "id", "record", "_seq") VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (${parent}, "_key")
+     DO UPDATE SET "id" = excluded."id", "record" = excluded."record", "_seq" = excluded."_seq"
      WHERE "id" IS NOT excluded."id" OR "record" IS NOT excluded."record"`,
   );
+  const numbers = numbersIn(database);
   return (parents) => {
     const wanted = new Map(parents.map(([id, rows]) => [id, new Set(rows.map(({ key }) => key))] as const));
     for (const { parent: id, key } of stored.all(keysJson(parents.map(([id]) => id)))) {
       if (!(wanted.get(keyOf(id))?.has(key) ?? false)) remove.run(id, key);
     }
     const written = new Set<RelatedKey>();
+    // Only now: what was removed has taken numbers as well.
+    const last = numbers.last();
+    let seq = last;
     for (const [id, rows] of parents) {
       for (const row of rows) {
-        const { changes } = put.run(BigInt(id), row.key, row.id, row.record);
-        if (changes > 0) for (const key of row.keys) written.add(key);
+        const { changes } = put.run(BigInt(id), row.key, row.id, row.record, BigInt(seq + 1));
+        if (changes === 0) continue;
+        seq += 1;
+        for (const key of row.keys) written.add(key);
       }
     }
+    if (seq > last) numbers.take(seq);
     return written;
   };
 }

@@ -169,8 +169,9 @@ test('every row of a mirror is in the copy, or left out on purpose', async () =>
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
   );
   const count = (of: string, name: string) => rowsOf<{ n: number }>(of, `SELECT count(*) AS n FROM "${name}"`)[0]?.n;
-  // Hashes of what the server sent, events, who was forgotten, who writes to the original, and what is the new file's own.
-  const apart = ['pages', 'events', 'suppressions', 'locks', 'migrations', 'capabilities'].map(
+  // Hashes of what the server sent, events, who was forgotten or deleted, who writes to the original, and what is the new
+  // file's own.
+  const apart = ['pages', 'events', 'suppressions', 'locks', 'migrations', 'capabilities', 'epochs', 'deletions'].map(
     (name) => `mirror_${name}`,
   );
   const copied = tables.map(({ name }) => name).filter((name) => !apart.includes(name));

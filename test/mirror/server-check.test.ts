@@ -51,12 +51,12 @@ function stored(file: string) {
   }
 }
 
-/** Everything that a run could have changed. */
+/** Everything that a run could have changed; the lock, and the epoch that begins with it, are taken before. */
 function contents(file: string): unknown {
   const database = new SqliteDatabase(file, { readonly: true });
   try {
     const tables = database
-      .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'mirror_locks'")
+      .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('mirror_locks', 'mirror_epochs')")
       .pluck()
       .all();
     return tables.map((name) => [name, database.prepare(`SELECT * FROM "${name}"`).all()]);

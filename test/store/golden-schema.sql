@@ -19,7 +19,7 @@ CREATE TABLE "users" (
   "_extra" TEXT,
   "_first_seen_at" TEXT NOT NULL,
   "_changed_at" TEXT NOT NULL
-) STRICT;
+, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX "users_created_at" ON "users" ("created_at");
 
@@ -44,7 +44,7 @@ CREATE TABLE "packages" (
   "_extra" TEXT,
   "_first_seen_at" TEXT NOT NULL,
   "_changed_at" TEXT NOT NULL
-) STRICT;
+, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX "packages_created_at" ON "packages" ("created_at");
 
@@ -65,7 +65,7 @@ CREATE TABLE "emails" (
   "_extra" TEXT,
   "_first_seen_at" TEXT NOT NULL,
   "_changed_at" TEXT NOT NULL
-) STRICT;
+, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX "emails_created_at" ON "emails" ("created_at");
 
@@ -85,7 +85,7 @@ CREATE TABLE "coupons" (
   "_extra" TEXT,
   "_first_seen_at" TEXT NOT NULL,
   "_changed_at" TEXT NOT NULL
-) STRICT;
+, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX "coupons_created_at" ON "coupons" ("created_at");
 
@@ -95,7 +95,7 @@ CREATE TABLE users_history (
   valid_from TEXT NOT NULL,
   valid_to TEXT NOT NULL,
   record TEXT NOT NULL
-) STRICT;
+, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX users_history_id ON users_history (id);
 
@@ -107,7 +107,7 @@ CREATE TABLE packages_history (
   valid_from TEXT NOT NULL,
   valid_to TEXT NOT NULL,
   record TEXT NOT NULL
-) STRICT;
+, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX packages_history_id ON packages_history (id);
 
@@ -119,7 +119,7 @@ CREATE TABLE emails_history (
   valid_from TEXT NOT NULL,
   valid_to TEXT NOT NULL,
   record TEXT NOT NULL
-) STRICT;
+, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX emails_history_id ON emails_history (id);
 
@@ -131,7 +131,7 @@ CREATE TABLE coupons_history (
   valid_from TEXT NOT NULL,
   valid_to TEXT NOT NULL,
   record TEXT NOT NULL
-) STRICT;
+, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX coupons_history_id ON coupons_history (id);
 
@@ -309,3 +309,113 @@ SELECT
   count(DISTINCT user_id) AS users
 FROM emails
 GROUP BY 1;
+
+CREATE TABLE mirror_cursor (
+  mirror TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  deletions_from INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE mirror_epochs (
+  from_seq INTEGER PRIMARY KEY,
+  epoch TEXT NOT NULL,
+  began_at TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE mirror_deletions (
+  table_name TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  PRIMARY KEY (table_name, id, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX mirror_deletions_seq ON mirror_deletions (table_name, seq);
+
+CREATE UNIQUE INDEX "users_seq" ON "users" ("_seq");
+
+CREATE TRIGGER "users_numbered" AFTER INSERT ON "users" WHEN NEW."_seq" = 0
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "users_renumbered" AFTER UPDATE ON "users" WHEN NEW."_seq" = OLD."_seq"
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "users_buried" BEFORE DELETE ON "users" 
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE UNIQUE INDEX "packages_seq" ON "packages" ("_seq");
+
+CREATE TRIGGER "packages_numbered" AFTER INSERT ON "packages" WHEN NEW."_seq" = 0
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "packages_renumbered" AFTER UPDATE ON "packages" WHEN NEW."_seq" = OLD."_seq"
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "packages_buried" BEFORE DELETE ON "packages" 
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE UNIQUE INDEX "emails_seq" ON "emails" ("_seq");
+
+CREATE TRIGGER "emails_numbered" AFTER INSERT ON "emails" WHEN NEW."_seq" = 0
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "emails_renumbered" AFTER UPDATE ON "emails" WHEN NEW."_seq" = OLD."_seq"
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "emails_buried" BEFORE DELETE ON "emails" 
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE UNIQUE INDEX "coupons_seq" ON "coupons" ("_seq");
+
+CREATE TRIGGER "coupons_numbered" AFTER INSERT ON "coupons" WHEN NEW."_seq" = 0
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "coupons_renumbered" AFTER UPDATE ON "coupons" WHEN NEW."_seq" = OLD."_seq"
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "coupons_buried" BEFORE DELETE ON "coupons" 
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE UNIQUE INDEX "users_history_seq" ON "users_history" ("_seq");
+
+CREATE TRIGGER "users_history_numbered" AFTER INSERT ON "users_history" WHEN NEW."_seq" = 0
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "users_history_renumbered" AFTER UPDATE ON "users_history" WHEN NEW."_seq" = OLD."_seq"
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "users_history_buried" BEFORE DELETE ON "users_history" WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = 'users'), '') 
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE UNIQUE INDEX "packages_history_seq" ON "packages_history" ("_seq");
+
+CREATE TRIGGER "packages_history_numbered" AFTER INSERT ON "packages_history" WHEN NEW."_seq" = 0
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "packages_history_renumbered" AFTER UPDATE ON "packages_history" WHEN NEW."_seq" = OLD."_seq"
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "packages_history_buried" BEFORE DELETE ON "packages_history" WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = 'packages'), '') 
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE UNIQUE INDEX "emails_history_seq" ON "emails_history" ("_seq");
+
+CREATE TRIGGER "emails_history_numbered" AFTER INSERT ON "emails_history" WHEN NEW."_seq" = 0
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "emails_history_renumbered" AFTER UPDATE ON "emails_history" WHEN NEW."_seq" = OLD."_seq"
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "emails_history_buried" BEFORE DELETE ON "emails_history" WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = 'emails'), '') 
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE UNIQUE INDEX "coupons_history_seq" ON "coupons_history" ("_seq");
+
+CREATE TRIGGER "coupons_history_numbered" AFTER INSERT ON "coupons_history" WHEN NEW."_seq" = 0
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "coupons_history_renumbered" AFTER UPDATE ON "coupons_history" WHEN NEW."_seq" = OLD."_seq"
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+
+CREATE TRIGGER "coupons_history_buried" BEFORE DELETE ON "coupons_history" WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = 'coupons'), '') 
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); END;

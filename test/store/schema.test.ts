@@ -49,6 +49,7 @@ describe('a new mirror file', () => {
         '_extra',
         '_first_seen_at',
         '_changed_at',
+        '_seq',
       ]);
     }
     database.close();

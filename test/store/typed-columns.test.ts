@@ -108,8 +108,8 @@ describe('a mirror of version 1', () => {
     });
     const database = openMirrorFile(file);
     expect(database.prepare('SELECT * FROM user_orders ORDER BY record').all()).toEqual([
-      { user_id: 1, id: '5', record: '{"a":1}', _key: '5' },
-      { user_id: 1, id: null, record: '{"a":2}', _key: '#2' },
+      { user_id: 1, id: '5', record: '{"a":1}', _key: '5', _seq: 2 },
+      { user_id: 1, id: null, record: '{"a":2}', _key: '#2', _seq: 3 },
     ]);
     expect(database.prepare('SELECT a FROM user_orders_flat').pluck().all()).toEqual([1, 2]);
     database.exec('DELETE FROM users');

@@ -6,7 +6,8 @@ import { OperatorError } from '../../model/errors.ts';
 import { type RelationTable, relationTables } from '../../model/relations.ts';
 import type { Snapshot } from '../../store/reading-types.ts';
 import { snapshotOf } from '../../store/reading.ts';
-import { flatViewSql, relationTableSql } from '../../store/relation-schema.ts';
+import { flatViewSql } from '../../store/relation-schema.ts';
+import { makeRelationTable } from '../../store/relations.ts';
 import { firstSchema } from '../../store/schema.ts';
 
 /** Something to look at SQL against where there is no mirror, or none with the tables for it. The caller releases it. */
@@ -14,7 +15,7 @@ export function blankSnapshot(): Snapshot {
   const database = new SqliteDatabase(':memory:');
   for (const statement of firstSchema) database.exec(statement);
   for (const relation of relationTables) {
-    database.exec(relationTableSql(relation));
+    makeRelationTable(database, relation);
     database.exec(flatViewSql(relation, []));
   }
   return snapshotOf(database, 'a blank mirror');

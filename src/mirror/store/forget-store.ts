@@ -7,13 +7,14 @@ import { resetWalks } from './window-table.ts';
 import { recordId } from '../../model/records.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import type { ResourceName } from '../../model/resources.ts';
-import { type Clock, type Day, systemClock, type Timestamp } from '../../model/time.ts';
+import { type Clock, type Day, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
 import type { ForgetStore, Forgotten, Person } from '../../store/forget-types.ts';
 import { certifiedRecord, saltRecord } from '../../store/certified.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { addressesIn, mentionsOf, parsedObject, takenOut } from '../../store/mentions.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { flatKeys, relationsRead, setFlatKeys } from '../../store/relations.ts';
+import { beginEpoch } from '../../store/numbering.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { build, Runner } from '../../store/tables.ts';
 
@@ -180,7 +181,11 @@ export function openForgetStore(file: string, clock: Clock = systemClock, waitMs
 
   return {
     ...personSearch(database),
-    acquireLock: (name, run, command = name) => whole(() => locks.acquire(name, run, command)),
+    acquireLock: (name, run, command = name) =>
+      whole(() => {
+        locks.acquire(name, run, command);
+        beginEpoch(database, timestampOf(clock.now()));
+      }),
     releaseLock: (name, run) => whole(() => locks.release(name, run)),
     forget: (person, at) => step(() => personRemoval(database, runner, person, at)),
     undo: (id) => step(() => undo(runner, id)),

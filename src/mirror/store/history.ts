@@ -182,16 +182,19 @@ export function historyPruner(
     resourceNames.map((name) => {
       const table = historyTableOf(name);
       const old = `SELECT rowid FROM ${table} WHERE valid_to < ? ORDER BY valid_to LIMIT ?`;
-      return [name, database.prepare<[string, number]>(`DELETE FROM ${table} WHERE rowid IN (${old})`)] as const;
+      const some = database.prepare<[string], number>(`SELECT 1 FROM ${table} WHERE valid_to < ? LIMIT 1`).pluck();
+      const remove = database.prepare<[string, number]>(`DELETE FROM ${table} WHERE rowid IN (${old})`);
+      return [name, { some, remove }] as const;
     }),
   );
-  // A state before the end of a version that is gone is no longer known.
+  // A state before the end of a version that is gone is no longer known. First, so that the removal leaves no tombstones.
   const raise = database.prepare<[string, string]>(
     'UPDATE mirror_history SET begins_at = max(begins_at, ?) WHERE resource = ?',
   );
   return (resource, before, versions) => {
-    const changes = removals.get(resource)?.run(before, versions).changes ?? 0;
-    if (changes > 0) raise.run(before, resource);
-    return changes;
+    const removal = removals.get(resource);
+    if (removal?.some.get(before) === undefined) return 0;
+    raise.run(before, resource);
+    return removal.remove.run(before, versions).changes;
   };
 }

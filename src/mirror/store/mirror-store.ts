@@ -25,6 +25,7 @@ import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.t
 import { pageUpsert, twinGuard } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import { addCounts, eventOf, insertRun, readRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
+import { beginEpoch, deletionPruner } from '../../store/numbering.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, Runner } from '../../store/tables.ts';
 import { suppressionsIn } from './suppressions.ts';
@@ -63,6 +64,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   let runStartedAt = stepAt;
   if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
   const prune = historyPruner(database);
+  const pruneTombstones = deletionPruner(database);
   const twins = twinGuard(database);
   const relations = relationsIn(database, runner);
   const suppressions = suppressionsIn(database, runner);
@@ -125,7 +127,11 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   }
 
   return {
-    acquireLock: (name, run, command = name) => whole(() => locks.acquire(name, run, command)),
+    acquireLock: (name, run, command = name) =>
+      whole(() => {
+        locks.acquire(name, run, command);
+        beginEpoch(database, now());
+      }),
     releaseLock: (name, run) => whole(() => locks.release(name, run)),
     lockOwner: (name) => locks.owner(name),
     beginRun: (run, command, resources, actor) =>
@@ -220,6 +226,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         addCounts(runner, run, resource, { deleted: changes });
       }),
     pruneHistory: (resource, before, versions) => step(() => prune(resource, before, versions)),
+    pruneDeletions: (before, tombstones) => step(() => pruneTombstones(before, tombstones)),
     liveCount: (resource, range) => writerOf(resource).owned.count(range ?? everything),
     accountedCount: (resource, range) =>
       writerOf(resource).owned.count(range ?? everything) + suppressions.count(resource, range),

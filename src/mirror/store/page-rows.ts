@@ -12,6 +12,7 @@ import type { Database, Statement } from 'better-sqlite3';
 import { releaseBytes } from '../../model/release-bytes.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { type Differs, isReused } from './history.ts';
+import { numbersIn } from '../../store/numbering.ts';
 import { quoteName } from '../../store/schema.ts';
 
 // Its bytes have memory of their own, which is given back once they are written.
@@ -195,17 +196,21 @@ interface UpsertCounts {
   readonly twins: readonly RecordKey[];
 }
 
-/** @param rows which rows of the page are meant, in SQL */
+/**
+ * Each row's number is its place on the page behind the last number that was given.
+ * @param rows which rows of the page are meant, in SQL
+ */
 function upsertSql(resource: Resource, significant: Differs, rows = 'true'): string {
   const table = quoteName(resource.name);
   const stored = [...resource.fields.map(({ name }) => name), '_extra'];
   const changing = stored.slice(1).map(quoteName);
-  const columns = [...stored, '_first_seen_at', '_changed_at'];
+  const columns = [...stored, '_first_seen_at', '_changed_at', '_seq'];
   const cells = stored.map((_, index) => `value ->> ${index}`);
   const assignments = changing.map((name) => `${name} = excluded.${name}`);
   // A row's version begins where the one before it ended: what makes no version does not move its beginning.
   const reused = isReused(resource.name)(table, 'excluded');
   assignments.push(
+    `"_seq" = excluded."_seq"`,
     // A record that has the id of another one is seen for the first time.
     `"_first_seen_at" = CASE WHEN ${reused} THEN excluded."_first_seen_at" ELSE ${table}."_first_seen_at" END`,
     `"_changed_at" = CASE WHEN ${significant(table, 'excluded')} OR ${reused} THEN excluded."_changed_at" ELSE ${table}."_changed_at" END`,
@@ -214,7 +219,7 @@ function upsertSql(resource: Resource, significant: Differs, rows = 'true'): str
   return [
     `INSERT INTO ${table} (${columns.map(quoteName).join(', ')})`,
     // Of bytes SQLite would have to guess whether they are JSON's text or its own binary form of it.
-    `SELECT ${cells.join(', ')}, ?, ? FROM jsonb_each(CAST(? AS TEXT)) WHERE ${rows}`,
+    `SELECT ${cells.join(', ')}, ?, ?, ? + key FROM jsonb_each(CAST(? AS TEXT)) WHERE ${rows}`,
     `ON CONFLICT ("id") DO UPDATE SET ${assignments.join(', ')}`,
     // A version of the same record is taken as it comes. Any other is looked at more closely, which few rows need.
     `WHERE (${differs.join(' OR ')}) AND CASE`,
@@ -276,6 +281,7 @@ export function pageUpsert(
   significant: Differs,
   twins: TwinGuard,
 ): (rows: RecordRows, at: Timestamp, seen?: ReadonlySet<RecordKey>) => UpsertCounts {
+  const numbers = numbersIn(database);
   const upsert = database.prepare(upsertSql(resource, significant));
   const some = upsertSql(resource, significant, 'key IN (SELECT value FROM json_each(?))');
   const table = quoteName(resource.name);
@@ -296,13 +302,13 @@ export function pageUpsert(
   }
 
   /** Where an id comes twice on one page: the first of each as ever, then the others, as if they came on another page. */
-  function upsertTwice({ json, ids }: RecordRows, at: Timestamp): number {
+  function upsertTwice({ json, ids }: RecordRows, at: Timestamp, first: bigint): number {
     const statement = database.prepare(some);
     const firsts = new Set(new Map(ids.map((id, at) => [id, at] as const).toReversed()).values());
     const others = [...ids.keys()].filter((index) => !firsts.has(index));
-    const written = statement.run(at, at, json, JSON.stringify([...firsts])).changes;
+    const written = statement.run(at, at, first, json, JSON.stringify([...firsts])).changes;
     twins.guard(new Set(ids));
-    return written + statement.run(at, at, json, JSON.stringify(others)).changes;
+    return written + statement.run(at, at, first, json, JSON.stringify(others)).changes;
   }
 
   return (rows, at, seen) => {
@@ -310,7 +316,10 @@ export function pageUpsert(
     const known = countKnown(ids);
     const distinct = new Set(ids).size;
     twins.guard(seen);
-    const written = distinct === ids.length ? upsert.run(at, at, json).changes : upsertTwice(rows, at);
+    const last = numbers.last();
+    const first = BigInt(last + 1);
+    const written = distinct === ids.length ? upsert.run(at, at, first, json).changes : upsertTwice(rows, at, first);
+    if (written > 0) numbers.take(last + ids.length);
     releaseBytes(json);
     const inserted = distinct - known;
     return { inserted, updated: written - inserted, unchanged: ids.length - written, twins: twins.refused() };

@@ -1,0 +1,168 @@
+/**
+ * The change number of every mirrored row, `_seq`, and the tombstones of rows that are gone. A number grows with each insert,
+ * update and deletion, in the transaction that makes it, so whoever has read up to a number goes on behind it. Triggers in
+ * the file number what their writer did not, whatever program writes. Section "The change cursor" of docs/architecture.md.
+ */
+import type { Database } from 'better-sqlite3';
+import { type RelationTable, relationTable } from '../model/relations.ts';
+import { type ResourceName, resourceNames } from '../model/resources.ts';
+import type { Timestamp } from '../model/time.ts';
+import { historyTableOf, quoteName } from './schema.ts';
+
+/** A table whose rows are numbered. */
+export interface NumberedTable {
+  readonly name: string;
+  /** The columns by which a row is the same one before and after a change; also those that a tombstone holds. */
+  readonly key: readonly [string] | readonly [string, string];
+}
+
+const resourceTables: readonly NumberedTable[] = resourceNames.map((name) => ({ name, key: ['id'] }));
+
+// A version has no id of its own. Its number is its key: where a version is changed, the one of before is gone.
+const historyTables: readonly NumberedTable[] = resourceNames.map((name) => ({
+  name: historyTableOf(name),
+  key: ['_seq'],
+}));
+
+export function numberedRelation({ table, parentColumn }: RelationTable): NumberedTable {
+  return { name: table, key: [parentColumn, '_key'] };
+}
+
+/** The tables in the file whose rows are numbered: resources, their histories, related records that were ever read. */
+export function numberedTables(database: Database): readonly NumberedTable[] {
+  const relations = database.prepare<[], { resource: ResourceName; relation: string }>(
+    'SELECT resource, relation FROM mirror_relations ORDER BY resource, relation',
+  );
+  return [
+    ...resourceTables,
+    ...historyTables,
+    ...relations.all().map(({ resource, relation }) => numberedRelation(relationTable(resource, relation))),
+  ];
+}
+
+const bump = 'UPDATE mirror_cursor SET seq = seq + 1';
+const bumped = '(SELECT seq FROM mirror_cursor)';
+
+/** The statements that let the table's rows be numbered; there are none in it yet, or `numberRows` comes first. */
+function numberingSql({ name, key }: NumberedTable): string[] {
+  const table = quoteName(name);
+  const [id, second] = key.map((column) => `OLD.${quoteName(column)}`);
+  const bury = `INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('${name}', ${id}, ${second ?? "''"}, ${bumped})`;
+  const isHistory = key[0] === '_seq';
+  const number = `UPDATE ${table} SET "_seq" = ${bumped} WHERE rowid = NEW.rowid`;
+  // What is older than all that the history shows is gone for everybody who reads it, and takes no tombstones.
+  const kept = isHistory
+    ? `WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = '${name.replace(/_history$/, '')}'), '') `
+    : '';
+  return [
+    // Two rows of one number would be one too few for a reader who stops between them.
+    `CREATE UNIQUE INDEX ${quoteName(`${name}_seq`)} ON ${table} ("_seq")`,
+    `CREATE TRIGGER ${quoteName(`${name}_numbered`)} AFTER INSERT ON ${table} WHEN NEW."_seq" = 0
+BEGIN ${bump}; ${number}; END`,
+    `CREATE TRIGGER ${quoteName(`${name}_renumbered`)} AFTER UPDATE ON ${table} WHEN NEW."_seq" = OLD."_seq"
+BEGIN ${bump}; ${isHistory ? `${bury}; ${bump}; ` : ''}${number}; END`,
+    `CREATE TRIGGER ${quoteName(`${name}_buried`)} BEFORE DELETE ON ${table} ${kept}
+BEGIN ${bump}; ${bury}; END`,
+  ];
+}
+
+const column = '"_seq" INTEGER NOT NULL DEFAULT 0';
+
+/** Lets the rows of a table that was just made be numbered. */
+export function numberNewTable(database: Database, table: NumberedTable): void {
+  database.exec(`ALTER TABLE ${quoteName(table.name)} ADD COLUMN ${column}`);
+  for (const statement of numberingSql(table)) database.exec(statement);
+}
+
+const bookkeeping = [
+  // One row: which mirror it is, the last number given, and the last of those whose tombstones may be gone.
+  `CREATE TABLE mirror_cursor (
+  mirror TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  deletions_from INTEGER NOT NULL
+) STRICT`,
+  `CREATE TABLE mirror_epochs (
+  from_seq INTEGER PRIMARY KEY,
+  epoch TEXT NOT NULL,
+  began_at TEXT NOT NULL
+) STRICT`,
+  `CREATE TABLE mirror_deletions (
+  table_name TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  PRIMARY KEY (table_name, id, key)
+) STRICT, WITHOUT ROWID`,
+  'CREATE INDEX mirror_deletions_seq ON mirror_deletions (table_name, seq)',
+  'INSERT INTO mirror_cursor (mirror, seq, deletions_from) VALUES (lower(hex(randomblob(6))), 0, 0)',
+  // Of the rows that were there before nobody knows when they came.
+  "INSERT INTO mirror_epochs (from_seq, epoch, began_at) VALUES (0, lower(hex(randomblob(6))), '1970-01-01T00:00:00.000000Z')",
+];
+
+/** Numbers a mirror that has no numbers yet, in place. */
+export function numberRows(database: Database): void {
+  for (const statement of bookkeeping) database.exec(statement);
+  let seq = 0;
+  database.function('next_number', () => (seq += 1));
+  for (const table of numberedTables(database)) {
+    const name = quoteName(table.name);
+    database.exec(`ALTER TABLE ${name} ADD COLUMN ${column}`);
+    database.exec(`UPDATE ${name} SET "_seq" = next_number()`);
+    for (const statement of numberingSql(table)) database.exec(statement);
+  }
+  database.prepare('UPDATE mirror_cursor SET seq = ?').run(seq);
+}
+
+/** Numbers for what one statement writes, which sets them itself: quicker than a trigger for each row. */
+interface Numbers {
+  /** The last number that was given. The numbers behind it are free until `take`, within the transaction at hand. */
+  last(): number;
+  take(upTo: number): void;
+}
+
+export function numbersIn(database: Database): Numbers {
+  const last = database.prepare<[], number>('SELECT seq FROM mirror_cursor').pluck();
+  const take = database.prepare<[number]>('UPDATE mirror_cursor SET seq = max(seq, ?)');
+  return { last: () => last.get() ?? 0, take: (upTo) => void take.run(upTo) };
+}
+
+/**
+ * Begins an epoch: what is numbered from here on was numbered by whoever holds the lock now. An older copy in the mirror's
+ * place goes on in another epoch than the mirror did, and so a cursor from before can be told from one of the copy.
+ * To be called where the lock is taken.
+ */
+export function beginEpoch(database: Database, at: Timestamp): void {
+  // One in which nothing was numbered is in no cursor: it gets another name.
+  database
+    .prepare(
+      `INSERT INTO mirror_epochs (from_seq, epoch, began_at)
+       SELECT seq, lower(hex(randomblob(6))), ? FROM mirror_cursor WHERE true
+       ON CONFLICT (from_seq) DO UPDATE SET epoch = excluded.epoch`,
+    )
+    .run(at);
+}
+
+/** A function that removes up to so many tombstones from before the time; gives how many there were. */
+export function deletionPruner(database: Database): (before: Timestamp, tombstones: number) => number {
+  // What was numbered before an epoch that began before the time.
+  const oldest = database
+    .prepare<[string], number | null>('SELECT max(from_seq) FROM mirror_epochs WHERE began_at < ?')
+    .pluck();
+  const raise = database.prepare<[number, number]>(
+    'UPDATE mirror_cursor SET deletions_from = ? WHERE deletions_from < ?',
+  );
+  // The last one before it is that of a cursor that ends there.
+  const forget = database.prepare<[number]>(
+    'DELETE FROM mirror_epochs WHERE from_seq < (SELECT max(from_seq) FROM mirror_epochs WHERE from_seq < ?)',
+  );
+  const remove = database.prepare<[number, number]>(
+    `DELETE FROM mirror_deletions WHERE (table_name, id, key) IN
+       (SELECT table_name, id, key FROM mirror_deletions WHERE seq <= ? LIMIT ?)`,
+  );
+  return (before, tombstones) => {
+    const seq = oldest.get(before) ?? 0;
+    raise.run(seq, seq);
+    forget.run(seq);
+    return seq === 0 ? 0 : remove.run(seq, tombstones).changes;
+  };
+}

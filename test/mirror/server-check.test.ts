@@ -56,7 +56,9 @@ function contents(file: string): unknown {
   const database = new SqliteDatabase(file, { readonly: true });
   try {
     const tables = database
-      .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('mirror_locks', 'mirror_epochs')")
+      .prepare<[], string>(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('mirror_locks', 'mirror_epochs')",
+      )
       .pluck()
       .all();
     return tables.map((name) => [name, database.prepare(`SELECT * FROM "${name}"`).all()]);

@@ -6,6 +6,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Kysely, UpdateObject } from 'kysely';
 import type { Actor } from '../model/actor.ts';
+import { storable } from '../model/storable.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { JournalTables } from './tables.ts';
 
@@ -182,11 +183,6 @@ export async function setBatch(
   const changed = connection.updateTable('journal_batches').set(fields).where('batch', '=', batch).returningAll();
   const row = await changed.executeTakeFirstOrThrow();
   return isSound ? sealOf(row.salt, row) : null;
-}
-
-/** The text as every database gives it back. */
-export function storable(text: string): string {
-  return text.isWellFormed() && !text.includes('\0') ? text : text.toWellFormed().replaceAll('\0', '\u{FFFD}');
 }
 
 /** The newest step; undefined where there is none. */

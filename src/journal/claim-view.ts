@@ -82,7 +82,7 @@ type FoundRow = Omit<SentRow, 'found'> & { readonly found: number };
 /** Rows and writes by hand that do the same as others: what was paid is known by user, kind and amount, not by its file. */
 async function repeatsOf(
   connection: Connection,
-  { members }: Pick<JournalBackend, 'members'>,
+  { texts }: Pick<JournalBackend, 'texts'>,
   fingerprints: readonly string[],
   since: Timestamp,
   apartFrom: string,
@@ -95,7 +95,7 @@ async function repeatsOf(
     (await writes.select('write').limit(1).executeTakeFirst());
   if (any === undefined) return [];
   const distinct = connection
-    .selectFrom(members(JSON.stringify(fingerprints)).as('each'))
+    .selectFrom(texts(JSON.stringify(fingerprints)).as('each'))
     .select('each.value as fingerprint')
     .distinct()
     .as('prints');

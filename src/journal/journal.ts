@@ -8,8 +8,9 @@ import type { Actor } from '../model/actor.ts';
 import { noTotals, withRow } from '../model/approval.ts';
 import { UsageError } from '../model/errors.ts';
 import { changeOf } from '../model/money.ts';
+import { storable } from '../model/storable.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
-import type { LockOwner } from '../store/lock.ts';
+import type { StoreLocks } from '../store/lock.ts';
 import { auditEntries } from './audit.ts';
 import {
   type Acting,
@@ -37,7 +38,6 @@ import {
   type NewStep,
   sealOf,
   setBatch,
-  storable,
 } from './chain.ts';
 import { canBeClaimed, claimable, viewOf } from './claim-view.ts';
 import { takeOutPerson } from './forget.ts';
@@ -61,7 +61,8 @@ import { batchColumns, batchNamed, batchOf, intentColumns, intentOf, type Journa
 export interface JournalBackend {
   /** A transaction of it sees nothing of another, and lets no other one write until it ends. */
   readonly dialect: Dialect;
-  /** The members of a JSON array, as rows with the one column `value`. */
+  /** The members of a JSON array, as rows with the one column `value`: texts, and what `->>` is applied to. */
+  readonly texts: (json: string) => RawBuilder<{ value: string }>;
   readonly members: (json: string) => RawBuilder<{ value: string }>;
   /** The error says that a unique index refused a row. */
   readonly isTaken: (error: unknown) => boolean;
@@ -69,16 +70,10 @@ export interface JournalBackend {
   readonly explained: (error: unknown) => unknown;
   /** Throws where the database is not the one that was opened, although its name is: it has another id, or none. */
   readonly checkInPlace: (id: string, found: () => Promise<string | undefined>) => Promise<void>;
-  /** The locks of batches. `guard` belongs into each transaction: it throws where one of them was lost. */
-  readonly locks: {
-    acquire(batch: string, owner: string): void;
-    release(batch: string, owner: string): void;
-    owner(batch: string): LockOwner | undefined;
-    guard(): void;
-    close(): void;
-  };
+  /** The locks of batches. */
+  readonly locks: StoreLocks;
   /** Leaves no byte of what was taken out. */
-  readonly scrub: () => void;
+  readonly scrub: () => Promise<void>;
 }
 
 type Connection = Kysely<JournalTables>;
@@ -132,6 +127,13 @@ export function transactionsOf({ backend, db, id }: Pick<OpenJournal, 'backend' 
   };
 }
 
+/** What is read in it stays as it was at its beginning, and keeps nobody from writing. */
+function atOneMomentOf<
+  T extends { setIsolationLevel(level: 'repeatable read'): T; setAccessMode(mode: 'read only'): T },
+>(transaction: T): T {
+  return transaction.setIsolationLevel('repeatable read').setAccessMode('read only');
+}
+
 function journalOf(open: OpenJournal, actor: Actor | null): Journal {
   const { backend, db, id, clock, rules, owner } = open;
   const { locks } = backend;
@@ -141,8 +143,8 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
 
   /** One durable step: all of it, or none; and none where the lock of a batch was lost. */
   const step = <T>(doing: (connection: Connection) => Promise<T>): Promise<T> =>
-    whole((connection) => {
-      locks.guard();
+    whole(async (connection) => {
+      await locks.guard(connection);
       return doing(connection);
     });
 
@@ -162,9 +164,11 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     by: (other) => journalOf(open, other),
     head: () => headOf(db),
     verifyChain: (head) =>
-      db.isTransaction ? verifyChain(db, head) : db.transaction().execute((each) => verifyChain(each, head)),
+      db.isTransaction
+        ? verifyChain(db, head)
+        : atOneMomentOf(db.transaction()).execute((each) => verifyChain(each, head)),
     atOneMoment: async function* (read) {
-      const transaction = await db.startTransaction().execute();
+      const transaction = await atOneMomentOf(db.startTransaction()).execute();
       try {
         yield* read(journalOf({ ...open, db: transaction }, null));
       } finally {
@@ -492,9 +496,9 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         .limit(limit)
         .execute(),
 
-    acquireLock: (batch) => whole(async () => locks.acquire(batch, owner)),
-    releaseLock: (batch) => whole(async () => locks.release(batch, owner)),
-    lockOwner: async (batch) => locks.owner(batch),
+    acquireLock: (batch) => whole((connection) => locks.acquire(connection, batch, owner, 'bulk')),
+    releaseLock: (batch) => whole((connection) => locks.release(connection, batch, owner)),
+    lockOwner: (batch) => locks.owner(db, batch),
 
     forget: async (person) => {
       const counts = await whole((connection) =>
@@ -505,11 +509,11 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
           ),
         ),
       );
-      await db.connection().execute(async () => backend.scrub());
+      await db.connection().execute(() => backend.scrub());
       return counts;
     },
     close: async () => {
-      locks.close();
+      await locks.close();
       await db.destroy();
     },
   };
@@ -626,7 +630,7 @@ function batchRow(batch: NewBatch, at: Timestamp) {
     warnings: JSON.stringify(batch.warnings),
     server: JSON.stringify(batch.server),
     undo_of: batch.undoOf,
-    again_reason: batch.againReason,
+    again_reason: batch.againReason === null ? null : storable(batch.againReason),
     created_at: at,
   };
 }

@@ -1,15 +1,14 @@
 /** The locks of batches: one process sends a batch. */
 import type { Database } from 'better-sqlite3';
 import type { Clock } from '../model/time.ts';
-import { type Locks, locksIn } from '../store/lock.ts';
+import { type Locks, locksIn, type LockWords } from '../store/lock.ts';
+
+export const batchLockWords: LockWords = {
+  held: (batch) => `batch ${batch} is in other hands`,
+  what: (batch) => `batch ${batch}`,
+};
 
 /** The locks of the journal file, by batch. */
 export function batchLocks(database: Database, clock: Clock): Locks {
-  const kind = {
-    table: 'journal_locks',
-    key: 'batch',
-    held: (batch: string) => `batch ${batch} is in other hands`,
-    what: (batch: string) => `batch ${batch}`,
-  };
-  return locksIn(database, kind, clock);
+  return locksIn(database, { table: 'journal_locks', key: 'batch', ...batchLockWords }, clock);
 }

@@ -1,4 +1,5 @@
 /** The journal's tables. What stands in them cannot be read again from anywhere: see docs/architecture.md, "The journal". */
+import { randomBytes } from 'node:crypto';
 import type { FileKind } from '../store/file-kind.ts';
 import { kernelLocks, lockColumns } from '../store/lock.ts';
 import { chainSteps } from './chain-migration.ts';
@@ -198,6 +199,16 @@ export const journalKind: FileKind = {
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
+  shared: {
+    first: 9,
+    also: () => [
+      `INSERT INTO journal_identity (id) VALUES ('${randomBytes(16).toString('hex')}')`,
+      `CREATE FUNCTION journal_send_needs_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'a row that was not claimed cannot be sent'; END $$`,
+      `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents FOR EACH ROW
+  WHEN (NEW.state = 'sending' AND NEW.claimed_at IS NULL) EXECUTE FUNCTION journal_send_needs_claim()`,
+    ],
+  },
   damaged: 'Put back the last copy of it, and send nothing before you know what was sent since: nothing else knows.',
 };
 

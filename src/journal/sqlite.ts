@@ -11,6 +11,7 @@ import { explainFileError } from '../model/file-error.ts';
 import { type Clock, systemClock } from '../model/time.ts';
 import { openForReading, openForWriting } from '../store/file-kind.ts';
 import { sqliteDialect } from '../store/kysely-sqlite.ts';
+import { storeLocks } from '../store/lock.ts';
 import { type JournalBackend, openJournalOver } from './journal.ts';
 import { batchLocks } from './lock.ts';
 import { noRules } from './approval.ts';
@@ -78,11 +79,11 @@ export async function openOver<T>(backend: OpenBackend, open: (backend: JournalB
 }
 
 function backendOf(database: Database, file: string, clock: Clock): OpenBackend {
-  const locks = batchLocks(database, clock);
   const isInPlace = sameFile(file);
   return {
     database,
     dialect: sqliteDialect(database),
+    texts: (json) => sql`jsonb_each(${json})`,
     members: (json) => sql`jsonb_each(${json})`,
     isTaken: (error) => error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_CONSTRAINT_UNIQUE',
     explained: (error) => explainFileError(error, 'write to the journal', file) ?? error,
@@ -90,8 +91,8 @@ function backendOf(database: Database, file: string, clock: Clock): OpenBackend 
       // A file that was removed goes on taking steps, which nobody will ever read.
       if (!isInPlace() || (await found()) !== id) throw replaced(file);
     },
-    locks: { ...locks, acquire: (batch, owner) => locks.acquire(batch, owner, 'bulk') },
-    scrub: () => {
+    locks: storeLocks(batchLocks(database, clock)),
+    scrub: async () => {
       // Rows that changed length may have left bytes in pages; the log holds older states until it is folded in.
       database.exec('VACUUM');
       database.pragma('wal_checkpoint(TRUNCATE)');

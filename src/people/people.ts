@@ -167,7 +167,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
         return storeChange(connection, { ...row, password: renewed }, 'account-password-rehashed', {}, self, clock);
       }),
     close: async () => {
-      backend.locks.close();
+      await backend.locks.close();
       await db.destroy();
     },
   };

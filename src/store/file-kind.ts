@@ -29,6 +29,13 @@ export interface FileKind {
   readonly places: string;
   /** What to do where the file is damaged. */
   readonly damaged: string;
+  /** The same in a PostgreSQL database; undefined of what is only ever a file. */
+  readonly shared?: {
+    /** The version that is made there at first; each later one is brought about by the same migration as in a file. */
+    readonly first: number;
+    /** What is made with it that SQLite does in its own way. */
+    readonly also: () => readonly string[];
+  };
 }
 
 /** How long a statement waits for another process's transaction; ours last milliseconds. */

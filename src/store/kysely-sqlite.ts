@@ -9,6 +9,7 @@ import {
   SqliteDriver,
   SqliteIntrospector,
   SqliteQueryCompiler,
+  type TransactionSettings,
 } from 'kysely';
 import { busyMs } from './file-kind.ts';
 
@@ -44,12 +45,13 @@ class WritingDriver extends SqliteDriver {
    * Locked from its beginning: what it reads stays true until it writes, whoever else is at the file. Their transactions
    * last milliseconds; waiting for them inside of SQLite would hold this thread. What only reads sees one moment throughout.
    */
-  override async beginTransaction(connection: DatabaseConnection): Promise<void> {
+  override async beginTransaction(connection: DatabaseConnection, settings?: TransactionSettings): Promise<void> {
+    const isReading = this.#database.readonly || settings?.accessMode === 'read only';
     const until = performance.now() + busyMs;
     for (;;) {
       try {
         this.#database.pragma('busy_timeout = 0');
-        await connection.executeQuery(CompiledQuery.raw(this.#database.readonly ? 'begin' : 'begin immediate'));
+        await connection.executeQuery(CompiledQuery.raw(isReading ? 'begin' : 'begin immediate'));
         return;
       } catch (error) {
         if (!isBusy(error) || performance.now() > until) throw error;

@@ -10,6 +10,7 @@ import { closeSync, existsSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
+import type { QueryExecutorProvider } from 'kysely';
 import { LockHeldError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
@@ -23,14 +24,18 @@ export interface LockOwner {
   readonly acquiredAt: Timestamp;
 }
 
-interface LockKind {
-  readonly table: string;
-  /** The column of the name. */
-  readonly key: string;
+/** What is said of locks of a kind. */
+export interface LockWords {
   /** `another sync holds the lock`, to be followed by who it is. */
   readonly held: (name: string, owner: LockOwner) => string;
   /** `the mirror`: what nobody else may write. */
   readonly what: (name: string) => string;
+}
+
+interface LockKind extends LockWords {
+  readonly table: string;
+  /** The column of the name. */
+  readonly key: string;
 }
 
 /** The columns of a table of locks after that of the name, in the first version of a file. */
@@ -61,6 +66,30 @@ export interface Locks {
   guard(): void;
   /** To be called when the file is closed. */
   close(): void;
+}
+
+/** Locks by name as a store needs them, whatever database it is in: each is of the transaction of the connection. */
+export interface StoreLocks {
+  /** The living owner. */
+  owner(connection: QueryExecutorProvider, name: string): Promise<LockOwner | undefined>;
+  /** Throws `LockHeldError` saying who has it and since when. */
+  acquire(connection: QueryExecutorProvider, name: string, run: string, command: string): Promise<void>;
+  release(connection: QueryExecutorProvider, name: string, run: string): Promise<void>;
+  /** Belongs into each transaction that writes: throws `LockHeldError` where somebody else has got a lock of ours. */
+  guard(connection: QueryExecutorProvider): Promise<void>;
+  /** To be called before the database is closed. */
+  close(): Promise<void>;
+}
+
+/** The locks of a file that has one connection: what they change is of the transaction at hand. */
+export function storeLocks(locks: Locks): StoreLocks {
+  return {
+    owner: async (_connection, name) => locks.owner(name),
+    acquire: async (_connection, name, run, command) => locks.acquire(name, run, command),
+    release: async (_connection, name, run) => locks.release(name, run),
+    guard: async () => locks.guard(),
+    close: async () => locks.close(),
+  };
 }
 
 /** The locks of a file. */
@@ -104,9 +133,7 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
     acquire: (name, run, command) => {
       const other = owner(name);
       if (other !== undefined) {
-        throw new LockHeldError(`${held(name, other)}: ${ownerWords(other)}`, {
-          advice: 'Wait for it to end, or stop it; an owner that died gives way by itself.',
-        });
+        throw heldError(held(name, other), other, 'an owner that died gives way by itself');
       }
       // Whoever makes such a file does it in a transaction as this one is, so what is not locked was left by the dead.
       removeLeft(database.name);
@@ -164,7 +191,12 @@ export function mirrorLocks(database: Database, clock: Clock): Locks {
   return locksIn(database, kind, clock);
 }
 
-function ownerWords({ pid, host, acquiredAt, command, run }: LockOwner): string {
+/** @param gives when a dead owner gives way */
+export function heldError(held: string, owner: LockOwner, gives: string): LockHeldError {
+  return new LockHeldError(`${held}: ${ownerWords(owner)}`, { advice: `Wait for it to end, or stop it; ${gives}.` });
+}
+
+export function ownerWords({ pid, host, acquiredAt, command, run }: LockOwner): string {
   return `process ${pid} on ${host}, since ${acquiredAt} (${command}, run ${run})`;
 }
 

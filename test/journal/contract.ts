@@ -129,6 +129,31 @@ export function journalContract(open: () => Promise<Opened>): void {
     });
   });
 
+  test('texts that not every database can hold are kept without what it cannot', async () => {
+    const { journal } = await open();
+    const awkward = 'a\0b\ud800c';
+    const whole = (text: string | null | undefined) => text?.replaceAll(/[\0\u{FFFD}\ud800]/gu, '?');
+    const fields = { cells: [awkward], parameters: { description: awkward }, problem: awkward, plannedEmail: awkward };
+    await journal.addBatch(newBatch({ againReason: awkward, warnings: [awkward] }), [newIntent(2, 7, fields)]);
+    await claim(journal);
+    await journal.move({ batch: 'one', row: 2, from: 'planned', to: 'sending', fields: { body: awkward } });
+    await journal.move({
+      batch: 'one',
+      row: 2,
+      from: 'sending',
+      to: 'unknown',
+      fields: { answer: awkward },
+      note: awkward,
+    });
+    await journal.setBehind('one', awkward);
+    const write = await journal.beginWrite({ operation: 'users.update', user: 7, body: awkward, fingerprint: null });
+    await journal.endWrite(write, { state: 'done', httpStatus: 200, answer: awkward, problem: awkward });
+    const intent = await journal.intent('one', 2);
+    expect([intent?.body, intent?.answer, intent?.plannedEmail].map(whole)).toEqual(['a?b?c', 'a?b?c', 'a?b?c']);
+    expect(intent?.cells).toEqual([awkward]);
+    expect(await journal.verifyChain()).toMatchObject({ status: 'whole', problems: [] });
+  });
+
   describe('a batch', () => {
     test('is stored whole or not at all', async () => {
       const { journal } = await open();
@@ -446,7 +471,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       ['a consent', "UPDATE journal_intents SET claimed_at = '2026-01-01' WHERE row = 4", /the consent to row 4/],
       ['a row', 'DELETE FROM journal_intents WHERE row = 4', /there are 3 of 4/],
       ['a plan', "UPDATE journal_batches SET hash = 'h2' WHERE batch = 'two'", /batch two was altered/],
-      ['a write', 'UPDATE journal_writes SET user = 9', /write 1 by hand was altered/],
+      ['a write', 'UPDATE journal_writes SET "user" = 9', /write 1 by hand was altered/],
       ['writes', 'DELETE FROM journal_writes', /write 1 by hand was removed/],
       [
         'who did it',

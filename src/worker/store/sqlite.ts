@@ -5,9 +5,9 @@ import { explainFileError } from '../../model/file-error.ts';
 import { type Clock, systemClock } from '../../model/time.ts';
 import { type FileKind, openForReading, openForWriting } from '../../store/file-kind.ts';
 import { sqliteDialect } from '../../store/kysely-sqlite.ts';
-import { kernelLocks, lockColumns, locksIn } from '../../store/lock.ts';
+import { kernelLocks, lockColumns, locksIn, storeLocks } from '../../store/lock.ts';
 import type { WorkerStore } from './port.ts';
-import { openWorkerStoreOver, schedulerLock, type WorkerBackend } from './store.ts';
+import { openWorkerStoreOver, type WorkerBackend, workerLockWords } from './store.ts';
 
 const firstSchema: readonly string[] = [
   `CREATE TABLE worker_jobs (
@@ -90,6 +90,7 @@ export const workerKind: FileKind = {
   migrationTable: 'worker_migrations',
   lockTable: 'worker_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror; it lies beside the mirror',
+  shared: { first: 5, also: () => [] },
   damaged: 'Move it away: the worker makes a new one, and no longer knows what it missed.',
 };
 
@@ -108,24 +109,10 @@ export function openWorkerStoreForReading(file: string, clock: Clock = systemClo
 }
 
 function backendOf(database: Database, file: string, clock: Clock): WorkerBackend {
-  const kind = {
-    table: 'worker_locks',
-    key: 'name',
-    held: (name: string) =>
-      name === schedulerLock ? 'another schedule holds the lock' : `${name.replace(' ', ' "')}" is running already`,
-    what: (name: string) => (name === schedulerLock ? 'the schedule' : name),
-  };
-  const locks = locksIn(database, kind, clock);
+  const locks = locksIn(database, { table: 'worker_locks', key: 'name', ...workerLockWords }, clock);
   return {
     dialect: sqliteDialect(database),
     explained: (error) => explainFileError(error, "write to the worker's file", file) ?? error,
-    // Over the one connection that there is: what they change is of the transaction at hand.
-    locks: {
-      acquire: async (_connection, name, run, command) => locks.acquire(name, run, command),
-      release: async (_connection, name, run) => locks.release(name, run),
-      owner: async (_connection, name) => locks.owner(name),
-      guard: async () => locks.guard(),
-      close: () => locks.close(),
-    },
+    locks: storeLocks(locks),
   };
 }

@@ -2,7 +2,7 @@
 import { type Dialect, type Generated, Kysely, type Selectable } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../model/time.ts';
-import type { LockOwner } from '../../store/lock.ts';
+import type { LockWords, StoreLocks } from '../../store/lock.ts';
 import type { Alert, JobRun, JobRunEnd, Message, NewJobRun, RunCause, RunOutcome, WorkerStore } from './port.ts';
 
 /** What a database that holds a worker's store does in its own way. Its tables are there, in the newest version. */
@@ -11,17 +11,8 @@ export interface WorkerBackend {
   readonly dialect: Dialect;
   /** The error as one that names the database and says what to do, where it is about that. */
   readonly explained: (error: unknown) => unknown;
-  /** Locks by name: that of the schedule, and one of each job. */
-  readonly locks: {
-    /** In the transaction at hand. Throws LockHeldError. */
-    acquire(connection: Connection, name: string, run: string, command: string): Promise<void>;
-    release(connection: Connection, name: string, run: string): Promise<void>;
-    /** The living owner. */
-    owner(connection: Connection, name: string): Promise<LockOwner | undefined>;
-    /** Belongs into each transaction: throws LockHeldError where one of them was lost. */
-    guard(connection: Connection): Promise<void>;
-    close(): void;
-  };
+  /** That of the schedule, and one of each job. */
+  readonly locks: StoreLocks;
 }
 
 interface WorkerTables {
@@ -65,8 +56,14 @@ type Connection = Kysely<WorkerTables>;
 /** Runs of one job that are kept. */
 const keptRuns = 500;
 
-export const schedulerLock = 'schedule';
+const schedulerLock = 'schedule';
 const jobLock = (job: string) => `job ${job}`;
+
+export const workerLockWords: LockWords = {
+  held: (name) =>
+    name === schedulerLock ? 'another schedule holds the lock' : `${name.replace(' ', ' "')}" is running already`,
+  what: (name) => (name === schedulerLock ? 'the schedule' : name),
+};
 
 /** The store that the backend leads to. The caller closes it, which closes the database. */
 export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): WorkerStore {
@@ -142,6 +139,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
           )
           .selectAll('worker_runs')
           .select(['worker_jobs.job as name', 'handled_until'])
+          .orderBy('worker_jobs.job')
           .execute();
         return new Map(
           rows.map(({ name, handled_until, ...row }) => {
@@ -232,7 +230,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
         }
       }),
     close: async () => {
-      locks.close();
+      await locks.close();
       await db.destroy();
     },
   };

@@ -1,0 +1,55 @@
+/** Where a PostgreSQL database is, as a URL gives it: never with a password, which comes from a file or a variable. */
+import { isLoopback } from './loopback.ts';
+
+/** `required`: encrypted, whoever answers; `verified`: encrypted, and the certificate of the server is checked. */
+export type DatabaseTls = 'off' | 'required' | 'verified';
+
+export interface DatabaseAddress {
+  /** Of IPv6 without brackets; a folder where the server is reached by a socket in it. */
+  readonly host: string;
+  readonly port: number;
+  readonly database: string;
+  readonly user: string;
+  readonly tls: DatabaseTls;
+}
+
+const tlsModes: Readonly<Record<string, DatabaseTls>> = {
+  disable: 'off',
+  require: 'required',
+  'verify-full': 'verified',
+};
+
+/**
+ * `postgresql://user@host:5432/database`, with `?sslmode=disable|require|verify-full` or, for a socket, `?host=/folder`.
+ * Without `sslmode`, what leaves this machine is encrypted and verified. Undefined where it is no such URL, or has a password.
+ */
+export function parseDatabaseAddress(text: string): DatabaseAddress | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !['postgresql:', 'postgres:'].includes(url.protocol)) return undefined;
+  const { hostname, port, username, password, pathname, searchParams, hash } = url;
+  const [folder, mode] = [searchParams.get('host'), searchParams.get('sslmode')];
+  const known = [...searchParams.keys()].every((name) => name === 'host' || name === 'sslmode');
+  const host = hostname === '' ? (folder ?? '') : hostname.replaceAll(/[[\]]/g, '');
+  const isSocket = host.startsWith('/');
+  const [database, user] = [decoded(pathname.slice(1)), decoded(username)];
+  const tls = mode === null ? (isSocket || isLoopback(host) ? 'off' : 'verified') : tlsModes[mode];
+  const isWhole = host !== '' && database !== '' && !database.includes('/') && user !== '' && tls !== undefined;
+  if (!isWhole || !known || password !== '' || hash !== '' || (folder !== null && !isSocket)) return undefined;
+  return { host, port: Number(port || 5_432), database, user, tls };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return '';
+  }
+}
+
+/** For messages: `postgresql://mirror@db.example.com:5432/mirror`. */
+export function databaseText({ host, port, database, user }: DatabaseAddress): string {
+  const name = `/${encodeURIComponent(database)}`;
+  const by = encodeURIComponent(user);
+  if (host.startsWith('/')) return `postgresql://${by}@${name}?host=${host}`;
+  return `postgresql://${by}@${host.includes(':') ? `[${host}]` : host}:${port}${name}`;
+}

@@ -1,0 +1,180 @@
+/**
+ * Locks by name in a database that several machines share: rows that say who has a lock, and until when by the clock of the
+ * database. The owner renews them; whoever takes an expired one over gets the next epoch, and each transaction of an owner
+ * checks that its epoch still holds. So whoever was stopped, or cut off, and replaced meanwhile writes nothing more.
+ * Section "The shared store" of docs/architecture.md.
+ *
+ *     epoch   grows with each new owner of a name, and never starts again
+ *     until   is set by the database alone; `remainingMs` is what surely remains of it, by the clocks of this machine
+ */
+import { hostname } from 'node:os';
+import { type QueryExecutorProvider, sql } from 'kysely';
+import { LockHeldError } from '../model/errors.ts';
+import { secondMs } from '../model/time.ts';
+import { heldError, type LockOwner, type LockWords, ownerWords, type StoreLocks } from './lock.ts';
+import type { SharedDatabase } from './postgres.ts';
+
+/** How long a lease lasts that nobody renews. */
+export const leaseMs = 60 * secondMs;
+const renewMs = 15 * secondMs;
+/** After a renewal that failed. */
+const retryMs = 3 * secondMs;
+
+export interface Leases extends StoreLocks {
+  /** The epoch of a lease of ours; undefined where it is none. */
+  epoch(name: string): number | undefined;
+  /** How long the lease still lasts at least, counted from before the request that took or renewed it; 0 where it is none. */
+  remainingMs(name: string): number;
+  /** Renews all of ours now; false where that could not be done, or one of them was lost. */
+  renew(): Promise<boolean>;
+}
+
+interface LeaseKind extends LockWords {
+  /** What stands before the name, so that names of different kinds are not the same. */
+  readonly prefix: string;
+}
+
+/** Times that nobody sets. `monotonic` stands still while the machine sleeps, which `wall` shows. */
+export interface Elapsed {
+  monotonic(): number;
+  wall(): number;
+}
+
+const systemElapsed: Elapsed = { monotonic: () => performance.now(), wall: () => Date.now() };
+
+interface Owned {
+  readonly run: string;
+  readonly epoch: number;
+  /** Just before it was taken, or renewed last. */
+  since: readonly [monotonic: number, wall: number];
+}
+
+interface LeaseRow extends LockOwner {
+  readonly epoch: number;
+  readonly lives: boolean;
+}
+
+/** The leases of that kind. They are renewed by a timer while there are any; `close` gives all up. */
+export function openLeases(
+  { schema, query, name: database }: Pick<SharedDatabase, 'schema' | 'query' | 'name'>,
+  { prefix, held, what }: LeaseKind,
+  elapsed: Elapsed = systemElapsed,
+): Leases {
+  const table = sql.raw(`${schema}.store_leases`);
+  const until = sql.raw(`clock_timestamp() + interval '${leaseMs} milliseconds'`);
+  const owned = new Map<string, Owned>();
+  let timer: NodeJS.Timeout | undefined;
+  let isClosed = false;
+  const now = () => [elapsed.monotonic(), elapsed.wall()] as const;
+
+  async function rowOf(connection: QueryExecutorProvider, name: string): Promise<LeaseRow | undefined> {
+    const rows = sql<LeaseRow>`select run, command, pid, host, acquired_at as "acquiredAt", epoch,
+      until > clock_timestamp() as lives from ${table} where name = ${prefix + name}`;
+    return (await rows.execute(connection)).rows[0];
+  }
+
+  function schedule(ms: number): void {
+    clearTimeout(timer);
+    timer = undefined;
+    if (owned.size === 0 || isClosed) return;
+    timer = setTimeout(() => {
+      void renew().then((isDone) => schedule(isDone ? renewMs : retryMs));
+    }, ms).unref();
+  }
+
+  /** Apart from any transaction: it must not wait for one. Rows lock themselves against whoever takes them over. */
+  async function renew(): Promise<boolean> {
+    if (owned.size === 0) return true;
+    const asked = [...owned];
+    const since = now();
+    try {
+      const ours = JSON.stringify(asked.map(([name, { run, epoch }]) => ({ name: prefix + name, run, epoch })));
+      const renewed = await query<{ name: string }>(
+        `update ${schema}.store_leases as l set until = clock_timestamp() + interval '${leaseMs} milliseconds'
+           from jsonb_to_recordset($1::jsonb) as o(name text, run text, epoch bigint)
+           where l.name = o.name and l.run = o.run and l.epoch = o.epoch returning l.name`,
+        [ours],
+      );
+      const names = new Set(renewed.map(({ name }) => name));
+      for (const [name, lease] of asked) if (names.has(prefix + name)) lease.since = since;
+      return names.size === asked.length;
+    } catch {
+      // What it could not renew runs out; until then it tries again.
+      return false;
+    }
+  }
+
+  const leases: Leases = {
+    owner: async (connection, name) => {
+      const row = await rowOf(connection, name);
+      if (row === undefined || !row.lives) return undefined;
+      const { run, command, pid, host, acquiredAt } = row;
+      return { run, command, pid, host, acquiredAt };
+    },
+    acquire: async (connection, name, run, command) => {
+      const since = now();
+      const taken = await sql<{ epoch: number }>`insert into ${table} as l
+        values (${prefix + name}, ${run}, ${command}, ${process.pid}, ${hostname()},
+          to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 1, ${until})
+        on conflict (name) do update set run = excluded.run, command = excluded.command, pid = excluded.pid,
+          host = excluded.host, acquired_at = excluded.acquired_at, epoch = l.epoch + 1, until = excluded.until
+          where l.until <= clock_timestamp()
+        returning epoch`.execute(connection);
+      const [row] = taken.rows;
+      if (row === undefined) {
+        const other = await rowOf(connection, name);
+        if (other === undefined) throw new Error(`the lease ${name} was neither taken nor is it there`);
+        throw heldError(held(name, other), other, `an owner that died gives way within ${leaseMs / secondMs} seconds`);
+      }
+      owned.set(name, { run, epoch: row.epoch, since });
+      if (timer === undefined) schedule(renewMs);
+    },
+    release: async (connection, name, run) => {
+      const lease = owned.get(name);
+      if (lease?.run === run) owned.delete(name);
+      if (owned.size === 0) schedule(0);
+      // The row stays: its epoch goes on from here.
+      const ended = sql`update ${table} set until = clock_timestamp() where name = ${prefix + name} and run = ${run}`;
+      await ended.execute(connection);
+    },
+    guard: async (connection) => {
+      for (const [name, { run, epoch }] of owned) {
+        const row = await rowOf(connection, name);
+        if (row?.run !== run || row.epoch !== epoch) {
+          const who = row === undefined ? 'somebody else' : ownerWords(row);
+          throw new LockHeldError(`the lock of ${what(name)} was lost to ${who}; nothing was written since`, {
+            advice: `This process was stopped, or did not reach ${database}, for longer than ${leaseMs / secondMs} seconds.`,
+          });
+        }
+        // Nobody has taken it over, and nobody can before this transaction ends.
+        if (!row.lives)
+          await sql`update ${table} set until = ${until} where name = ${prefix + name}`.execute(connection);
+      }
+    },
+    epoch: (name) => owned.get(name)?.epoch,
+    remainingMs: (name) => {
+      const lease = owned.get(name);
+      if (lease === undefined) return 0;
+      const [monotonic, wall] = now();
+      return Math.max(0, leaseMs - Math.max(monotonic - lease.since[0], wall - lease.since[1]));
+    },
+    renew,
+    close: async () => {
+      isClosed = true;
+      clearTimeout(timer);
+      const ours = [...owned].map(([name, { run }]) => ({ name: prefix + name, run }));
+      owned.clear();
+      if (ours.length === 0) return;
+      try {
+        await query(
+          `update ${schema}.store_leases as l set until = clock_timestamp()
+             from jsonb_to_recordset($1::jsonb) as o(name text, run text) where l.name = o.name and l.run = o.run`,
+          [JSON.stringify(ours)],
+        );
+      } catch {
+        // Then they run out.
+      }
+    },
+  };
+  return leases;
+}

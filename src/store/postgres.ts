@@ -1,0 +1,493 @@
+/**
+ * Kysely over PostgreSQL: the one dialect and driver of what is shared. A transaction that writes locks its schema from its
+ * beginning, as SQLite's immediate one locks its file: what it reads stays true until it writes, and the chain of the journal
+ * cannot fork. Serializable transactions would give the same, at the price of repeating whole steps, and of steps that were
+ * decided by a person in between. Section "The shared store" of docs/architecture.md.
+ */
+import { hash, randomUUID } from 'node:crypto';
+import { Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type QueryResult,
+} from 'kysely';
+import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig, types } from 'pg';
+import { type DatabaseAddress, databaseText } from '../model/database-address.ts';
+import { FileError, OperatorError } from '../model/errors.ts';
+import { secondMs } from '../model/time.ts';
+import type { Secret } from '../model/secret.ts';
+import { storable } from '../model/storable.ts';
+
+/** The store that several machines share: a schema of a database. */
+export interface SharedStore {
+  readonly address: DatabaseAddress;
+  /** Undefined where the server wants none. */
+  readonly password: Secret | undefined;
+  /** Certificates to trust (PEM) besides the usual ones. */
+  readonly ca: string | undefined;
+  /** A schema for each profile. */
+  readonly schema: string;
+}
+
+export interface SharedDatabase {
+  /** `the shared store postgresql://mirror@db:5432/mirror`, for messages. */
+  readonly name: string;
+  /** In quotes, as it stands in a statement. */
+  readonly schema: string;
+  /** Closing what uses it closes the connections. */
+  readonly dialect: Dialect;
+  /** One statement, or several without values, apart from any transaction of the dialect; gives the rows of the last. */
+  readonly query: <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
+  /** In one transaction, which locks the schema, whether it exists or not. */
+  readonly whole: <T>(doing: (query: SharedDatabase['query']) => Promise<T>) => Promise<T>;
+  /** One statement that may take as long as it takes. */
+  readonly patiently: (text: string) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+/** How long a transaction waits for another one; ours last milliseconds. */
+const lockMs = 30 * secondMs;
+const statementMs = 50 * secondMs;
+/**
+ * A process that is stopped within a transaction holds the lock of the schema: after so long the server ends the transaction.
+ * Whoever goes on later finds its connection gone, and nothing done.
+ */
+const idleMs = 15 * secondMs;
+/** The server answers each statement before that, if it is there. */
+const silenceMs = 60 * secondMs;
+const connectMs = 10 * secondMs;
+/** How long it is tried to find out what became of a transaction whose end was not heard. */
+const settleMs = 60 * secondMs;
+/** How long a server that was there may be away, as while it restarts. */
+const awayMs = 10 * secondMs;
+const retryMs = 250;
+/** A command has few at once; those that wait for each other inside of the server are of no use. */
+const connections = 4;
+
+const oldestVersion = 130_000;
+
+/** Connects at the first use. The caller closes it, or what it opens over the dialect. */
+export function connectTo(store: SharedStore): SharedDatabase {
+  const name = `the shared store ${databaseText(store.address)}`;
+  const schema = `"${store.schema.replaceAll('"', '""')}"`;
+  const pool = new Pool(poolConfig(store, schema));
+  // The server has ended a connection that nobody was using: the next use makes another one. One that is used says so itself.
+  pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
+  const explain = (error: unknown): unknown => explained(error, name);
+  const lock = `select pg_advisory_xact_lock(${lockKey(store.schema)})`;
+  const query = async <Row>(text: string, values?: readonly unknown[]): Promise<Row[]> => {
+    try {
+      return rowsOf<Row>(await (values === undefined ? pool.query(text) : pool.query(text, [...values])));
+    } catch (error) {
+      throw explain(error);
+    }
+  };
+  let closed: Promise<void> | undefined;
+  const close = () => (closed ??= pool.end());
+  return {
+    name,
+    schema,
+    query,
+    whole: async (doing) => {
+      let client;
+      try {
+        client = await pool.connect();
+      } catch (error) {
+        throw explain(error);
+      }
+      const run = async <Row>(text: string, values?: readonly unknown[]): Promise<Row[]> =>
+        rowsOf<Row>(await (values === undefined ? client.query(text) : client.query(text, [...values])));
+      let isBroken = true;
+      try {
+        await run(`begin; ${lock}`);
+        const result = await doing(run);
+        await run('commit');
+        isBroken = false;
+        return result;
+      } catch (error) {
+        throw explain(error);
+      } finally {
+        // What is not committed is undone by the end of the connection.
+        client.release(isBroken);
+      }
+    },
+    patiently: async (text) => {
+      const { stream: _withPatience, options: _limits, ...config } = poolConfig(store, schema);
+      const client = new Client(config);
+      try {
+        await client.connect();
+        await client.query(text);
+      } catch (error) {
+        throw explain(error);
+      } finally {
+        await client.end();
+      }
+    },
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () =>
+        driverOf({ pool, lock, marks: `${schema}.store_commits`, known: new WeakMap(), name, query }, close),
+      createIntrospector: (db) => new PostgresIntrospector(db),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+    close,
+  };
+}
+
+function poolConfig({ address, password, ca }: SharedStore, schema: string): PoolConfig {
+  const { host, port, database, user, tls } = address;
+  const settings = {
+    // What the tables of others are called does not matter.
+    search_path: schema,
+    lock_timeout: lockMs,
+    statement_timeout: statementMs,
+    idle_in_transaction_session_timeout: idleMs,
+    // Of a client that is stopped, or behind a broken line, while the server writes to it.
+    tcp_user_timeout: idleMs,
+  };
+  return {
+    host,
+    port,
+    database,
+    user,
+    ...(password !== undefined && { password: password.reveal() }),
+    ...(tls !== 'off' && { ssl: { rejectUnauthorized: tls === 'verified', ...(ca !== undefined && { ca }) } }),
+    options: Object.entries(settings)
+      .map(([key, value]) => `-c ${key}=${String(value).replaceAll(/[\\\s]/g, String.raw`\$&`)}`)
+      .join(' '),
+    application_name: 'admin-mirror',
+    max: connections,
+    connectionTimeoutMillis: connectMs,
+    idleTimeoutMillis: 10 * secondMs,
+    allowExitOnIdle: true,
+    keepAlive: true,
+    stream: () => {
+      const socket = new Socket();
+      return socket.setTimeout(silenceMs, () =>
+        socket.destroy(Object.assign(new Error('it has not answered for a minute'), { code: 'ETIMEDOUT' })),
+      );
+    },
+    types: { getTypeParser: parserOf },
+  };
+}
+
+/** Whole numbers as SQLite gives them. None of ours is beyond 2^53. */
+const parserOf = ((oid: Parameters<typeof types.getTypeParser>[0], format: 'text' | 'binary') =>
+  oid === types.builtins.INT8 ? Number : (types.getTypeParser(oid, format) as unknown)) as typeof types.getTypeParser;
+
+/** Of several statements, those of the last. */
+function rowsOf<Row>(result: unknown): Row[] {
+  const last = (Array.isArray(result) ? result.at(-1) : result) as { readonly rows: Row[] };
+  return last.rows;
+}
+
+/** Such locks are numbers, of the whole database. */
+function lockKey(schema: string): bigint {
+  return BigInt.asIntN(64, BigInt(`0x${hash('sha256', `admin-mirror ${schema}`).slice(0, 16)}`));
+}
+
+/** By it a transaction is known once its connection is gone. */
+interface Mark {
+  readonly connection: string;
+  readonly transaction: number;
+}
+
+interface Line {
+  readonly pool: Pool;
+  /** The statement that waits until no other transaction is writing to the schema. */
+  readonly lock: string;
+  /** The table with the number of the last transaction of each connection. */
+  readonly marks: string;
+  /** Those of the connections that there are. */
+  readonly known: WeakMap<PoolClient, Mark>;
+  readonly name: string;
+  readonly query: SharedDatabase['query'];
+}
+
+/** A connection as Kysely uses it. What was not begun is begun anew where the server ended the connection meanwhile. */
+class SharedConnection implements DatabaseConnection {
+  readonly #line: Line;
+  /** Undefined until it is needed, and once it is gone. */
+  #client: PoolClient | undefined;
+  /** `lost`: the connection went within a transaction, of which nothing more may be done. */
+  #in: 'nothing' | 'reading' | 'writing' | 'lost' = 'nothing';
+
+  constructor(line: Line) {
+    this.#line = line;
+  }
+
+  /** Outside of a transaction, it only reads. */
+  executeQuery<Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
+    const run = () => this.#run<Row>(sql, parameters);
+    return this.#in === 'nothing' ? this.#untilThere(run) : run();
+  }
+
+  // oxlint-disable-next-line require-yield -- nothing streams from it
+  async *streamQuery<Row>(): AsyncIterableIterator<QueryResult<Row>> {
+    throw new Error('nothing is streamed from PostgreSQL');
+  }
+
+  /** Locked from its beginning, with a mark by which it is known afterwards whether it was committed. */
+  async begin(isReading: boolean): Promise<void> {
+    const statements = isReading
+      ? // It keeps nobody waiting, however long somebody reads.
+        () => ['begin isolation level repeatable read read only', 'set local idle_in_transaction_session_timeout = 0']
+      : () => this.#beginning();
+    try {
+      await this.#untilThere(() => this.#run(statements().join('; ')));
+    } catch (error) {
+      await this.rollback();
+      throw error;
+    }
+    this.#in = isReading ? 'reading' : 'writing';
+  }
+
+  #beginning(): string[] {
+    const { lock, marks, known } = this.#line;
+    const client = this.#there();
+    const { connection, transaction } = known.get(client) ?? { connection: randomUUID(), transaction: 0 };
+    known.set(client, { connection, transaction: transaction + 1 });
+    return [
+      'begin',
+      `select set_config('synchronous_commit', 'on', true) where ${unsafeCommits}`,
+      lock,
+      `insert into ${marks} values ('${connection}', ${transaction + 1}, clock_timestamp())
+         on conflict (connection) do update set transaction = excluded.transaction, at = excluded.at`,
+    ];
+  }
+
+  /** Where the answer is lost, it is found out whether the transaction was committed. */
+  async commit(): Promise<void> {
+    const client = this.#there();
+    const mark = this.#in === 'writing' ? this.#line.known.get(client) : undefined;
+    let command: string;
+    try {
+      ({ command } = await client.query('commit'));
+    } catch (error) {
+      if (!isLost(error)) throw explained(error, this.#line.name);
+      this.#drop();
+      if (mark !== undefined && !(await this.#wasCommitted(mark, error))) throw explained(error, this.#line.name);
+      return;
+    }
+    this.#in = 'nothing';
+    if (command === 'ROLLBACK') throw new Error('a step went on after a statement of it had failed; nothing was done');
+  }
+
+  /** The server undoes what a connection that is gone has left open. */
+  async rollback(): Promise<void> {
+    this.#in = 'nothing';
+    try {
+      await this.#client?.query('rollback');
+    } catch {
+      this.#drop();
+    }
+  }
+
+  release(): void {
+    this.#client?.release();
+    this.#client = undefined;
+  }
+
+  #there(): PoolClient {
+    if (this.#client === undefined || this.#in === 'lost') throw gone(this.#line.name);
+    return this.#client;
+  }
+
+  /** At once: others may be waiting for its place. */
+  #drop(): void {
+    this.#client?.release(true);
+    this.#client = undefined;
+    if (this.#in !== 'nothing') this.#in = 'lost';
+  }
+
+  async #run<Row>(text: string, values: readonly unknown[] = []): Promise<QueryResult<Row>> {
+    try {
+      // Several statements go without values only.
+      const client = this.#there();
+      const stored = values.map((value) => (typeof value === 'string' ? storable(value) : value));
+      const result = await (values.length === 0 ? client.query(text) : client.query(text, stored));
+      const { command, rowCount, rows } = result as { command?: string; rowCount?: number | null; rows?: Row[] };
+      const isChange = command === 'INSERT' || command === 'UPDATE' || command === 'DELETE';
+      return { rows: rows ?? [], ...(isChange && { numAffectedRows: BigInt(rowCount ?? 0) }) };
+    } catch (error) {
+      if (isLost(error)) this.#drop();
+      throw explained(error, this.#line.name);
+    }
+  }
+
+  /** Over another connection where this one is gone: the server may be back in a moment. */
+  #untilThere<T>(doing: () => Promise<T>): Promise<T> {
+    return patiently(this.#line.name, async () => {
+      this.#client ??= await this.#line.pool.connect();
+      return doing();
+    });
+  }
+
+  /** Whoever has the lock knows that the transaction has ended; its mark is there if it was committed. */
+  async #wasCommitted({ connection, transaction }: Mark, lost: unknown): Promise<boolean> {
+    const { lock, marks, query, name } = this.#line;
+    const find = async () => {
+      await query(`begin; ${lock}; rollback`);
+      const found = `select transaction from ${marks} where connection = $1`;
+      return query<{ transaction: number }>(found, [connection]);
+    };
+    try {
+      const [found] = await patiently(name, find, settleMs);
+      return found?.transaction === transaction;
+    } catch {
+      throw new FileError(`${name} was lost while a step was committed, and whether it was is not known`, {
+        advice: 'Once the database is back, look with `admin-mirror bulk status`, and go on with `bulk resume`.',
+        cause: lost,
+      });
+    }
+  }
+}
+
+function gone(name: string): FileError {
+  return new FileError(`${name}: the connection was cut within a step; nothing of it was done`, {
+    advice: 'Run the command again.',
+  });
+}
+
+/** Tries again, for a while, what failed because the server was not there. Gives errors that say what to do. */
+async function patiently<T>(name: string, doing: () => Promise<T>, ms = awayMs): Promise<T> {
+  const until = performance.now() + ms;
+  for (;;) {
+    try {
+      return await doing();
+    } catch (error) {
+      if (!isLost(error) || performance.now() > until) throw explained(error, name);
+    }
+    await wait(retryMs);
+  }
+}
+
+function driverOf(line: Line, close: () => Promise<void>): Driver {
+  const of = (connection: DatabaseConnection) => connection as SharedConnection;
+  return {
+    init: async () => {},
+    acquireConnection: async () => new SharedConnection(line),
+    beginTransaction: (connection, { accessMode }) => of(connection).begin(accessMode === 'read only'),
+    commitTransaction: (connection) => of(connection).commit(),
+    rollbackTransaction: (connection) => of(connection).rollback(),
+    releaseConnection: async (connection) => of(connection).release(),
+    destroy: close,
+  };
+}
+
+/** A commit may be answered before it is on the disk, or on that of the standby that must have it. */
+const unsafeCommits = `current_setting('synchronous_commit') in ('off', 'local', 'remote_write')`;
+
+/** Throws a FileError where what is committed there may be lost, or comes back as another text. */
+export async function checkServer({ query, name }: SharedDatabase): Promise<void> {
+  const [found] = await query<{ version: number; encoding: string; standby: boolean; commit: string; fsync: string }>(
+    `select current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding,
+       pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commit, current_setting('fsync') as fsync`,
+  );
+  if (found === undefined) throw new Error('PostgreSQL has no settings');
+  const { version, encoding, standby, commit, fsync } = found;
+  const refuse = (why: string, advice: string) => new FileError(`${name} cannot be used: ${why}`, { advice });
+  if (version < oldestVersion) {
+    throw refuse(`it is PostgreSQL ${Math.floor(version / 10_000)}`, 'Use PostgreSQL 13 or newer.');
+  }
+  if (encoding !== 'UTF8') throw refuse(`its encoding is ${encoding}`, 'Make a database with the encoding UTF8.');
+  if (standby) throw refuse('it is a standby, which only reads', 'Name the primary server in store.shared.');
+  if (['off', 'local', 'remote_write'].includes(commit)) {
+    throw refuse(
+      `its synchronous_commit is ${commit}, so that a payment on record could be forgotten`,
+      'Run there: ALTER DATABASE … SET synchronous_commit = on.',
+    );
+  }
+  if (fsync !== 'on') {
+    throw refuse('its fsync is off, so that a payment on record could be forgotten', 'Set fsync = on in its settings.');
+  }
+}
+
+/** Codes of the system, of the driver and of PostgreSQL: what is wrong, and what to do. */
+const reasons: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
+  ECONNREFUSED: ['nothing listens there', 'Start PostgreSQL, or correct store.shared.'],
+  ENOENT: ['there is no socket', 'Start PostgreSQL, or correct store.shared.'],
+  ENOTFOUND: ['no machine has that name', 'Correct store.shared.'],
+  EAI_AGAIN: ['the name could not be looked up', 'Check the network.'],
+  ETIMEDOUT: ['it does not answer', 'Check the network and the server.'],
+  EHOSTUNREACH: ['there is no way to that machine', 'Check the network.'],
+  ENETUNREACH: ['there is no way to that network', 'Check the network.'],
+  ECONNRESET: ['the connection was cut', 'Run the command again.'],
+  EPIPE: ['the connection was cut', 'Run the command again.'],
+  '28P01': ['the password is wrong', 'Correct store.shared_password_file or ADMIN_MIRROR_STORE_SHARED_PASSWORD.'],
+  '28000': ['the server does not let this user in', 'Correct the user in store.shared, or pg_hba.conf there.'],
+  '3D000': ['there is no such database', 'Make it there (CREATE DATABASE), or correct store.shared.'],
+  '42501': ['permission is denied', 'Let the user make a schema: GRANT CREATE ON DATABASE … TO ….'],
+  '53100': ['its disk is full', 'Make room there; what was committed is unharmed.'],
+  '53200': ['it is out of memory', 'Look at the server.'],
+  '53300': ['it has too many connections', 'Raise max_connections there, or close others.'],
+  '55P03': ['another process is writing to it', 'Try again when the other process has ended.'],
+  '57014': ['a statement took too long', 'Look at what else the server does, and run the command again.'],
+  '25P03': ['this process paused within a step, which was undone', 'Run the command again.'],
+  '25006': ['it only reads', 'Name the primary server in store.shared.'],
+  '58030': ['its disk reported an error', 'Check the disk there.'],
+  XX001: ['its data are damaged', 'Put back a backup; send nothing before you know what was sent since.'],
+};
+
+/** Whole classes: the connection failed, the server is starting or ending. */
+const classes: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
+  '08': ['the connection was cut', 'Run the command again.'],
+  '57P': ['it is starting or being shut down', 'Run the command again once it is up.'],
+};
+
+const lostCodes = new Set([
+  'ECONNREFUSED',
+  'ETIMEDOUT',
+  'ECONNRESET',
+  'EPIPE',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EAI_AGAIN',
+]);
+
+/** What the driver says without a code. */
+const words: readonly (readonly [pattern: RegExp, code: string])[] = [
+  [/timeout exceeded when trying to connect|timeout expired/i, 'ETIMEDOUT'],
+  [/connection terminated|client has encountered a connection error|not queryable/i, 'ECONNRESET'],
+];
+
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return '';
+  if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
+  if ('code' in error && typeof error.code === 'string') return error.code;
+  return words.find(([pattern]) => pattern.test(error.message))?.[1] ?? '';
+}
+
+/** The error as one that names the server and says what to do, where it is about the server. */
+function explained(error: unknown, name: string): unknown {
+  if (error instanceof OperatorError) return error;
+  const code = codeOf(error);
+  const known = reasons[code] ?? classes[code.slice(0, 2)] ?? classes[code.slice(0, 3)];
+  const text = error instanceof Error ? error.message : String(error);
+  const options = (advice: string) => ({ advice, cause: error });
+  if (known !== undefined) return new FileError(`${name}: ${known[0]} (${code})`, options(known[1]));
+  if (/SSL|certificate|self-signed|ERR_TLS|UNABLE_TO_/i.test(`${code} ${text}`)) {
+    return new FileError(
+      `${name}: no encrypted connection: ${text}`,
+      options('Trust its certificate by network.ca_file. In a network of your own, store.shared may have ?sslmode=.'),
+    );
+  }
+  if (!(error instanceof DatabaseError) && /SASL|password must be a string/.test(text)) {
+    return new FileError(`${name}: a password is needed`, options('Name its file in store.shared_password_file.'));
+  }
+  return error;
+}
+
+/** The connection went, or there was none, so that nobody knows what became of the last statement. */
+function isLost(error: unknown): boolean {
+  const cause = error instanceof OperatorError ? error.cause : error;
+  if (cause instanceof DatabaseError) return /^(?:08|57P|25P03)/.test(cause.code ?? '');
+  return lostCodes.has(codeOf(cause));
+}

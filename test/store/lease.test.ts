@@ -1,0 +1,140 @@
+// @module-tag full
+/** Leases in a real PostgreSQL, by its clock; time passes by what stands in the table, so nothing here waits. */
+import { Kysely } from 'kysely';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { workerKind } from '../../src/worker/store/sqlite.ts';
+import { LockHeldError } from '../../src/model/errors.ts';
+import { leaseMs, openLeases } from '../../src/store/lease.ts';
+import { openShared } from '../../src/store/postgres-schema.ts';
+import { sharedStores } from '../support/shared.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+
+const newSharedStore = sharedStores();
+const words = { held: (name: string) => `${name} is in other hands`, what: (name: string) => name };
+
+async function opened() {
+  const { store, tamper, database, schema } = await newSharedStore();
+  /** As another machine has them. */
+  const machine = async () => {
+    const connected = await openShared(store, workerKind, { now: () => sandboxNow });
+    const db = new Kysely<unknown>({ dialect: connected.dialect });
+    let elapsed = [0, 0];
+    const leases = openLeases(
+      connected,
+      { prefix: 'test ', ...words },
+      { monotonic: () => elapsed[0] ?? 0, wall: () => elapsed[1] ?? 0 },
+    );
+    onTestFinished(async () => {
+      await leases.close();
+      await db.destroy();
+    });
+    return {
+      leases,
+      db,
+      pass: (monotonic: number, wall: number) => (elapsed = [(elapsed[0] ?? 0) + monotonic, (elapsed[1] ?? 0) + wall]),
+      take: (run: string) => db.transaction().execute((each) => leases.acquire(each, 'one', run, 'bulk')),
+      step: () => db.transaction().execute((each) => leases.guard(each)),
+      release: (run: string) => db.transaction().execute((each) => leases.release(each, 'one', run)),
+    };
+  };
+  return {
+    machine,
+    expire: () => tamper(`update store_leases set until = clock_timestamp() - interval '1 second'`),
+    row: async () =>
+      (
+        await database.query(
+          `select *, until - clock_timestamp() > interval '50 seconds' as fresh from ${schema}.store_leases`,
+        )
+      ).rows[0] as { readonly name: string; readonly epoch: number; readonly fresh: boolean },
+  };
+}
+
+describe('a lease', () => {
+  test('has one owner, whom the other is told, until it is given up', async () => {
+    const { machine, row } = await opened();
+    const [a, b] = [await machine(), await machine()];
+    await a.take('r1');
+    const refused = b.take('r2');
+    await expect(refused).rejects.toThrow(LockHeldError);
+    await expect(refused).rejects.toThrow(/^one is in other hands: process \d+ on \S+, since 20\S+Z \(bulk, run r1\)$/);
+    expect(await b.leases.owner(b.db, 'one')).toMatchObject({ run: 'r1', command: 'bulk', pid: process.pid });
+    await a.step();
+    await a.release('r1');
+    expect(await b.leases.owner(b.db, 'one')).toBeUndefined();
+    await b.take('r2');
+    expect(await row()).toMatchObject({ name: 'test one', run: 'r2', epoch: '2' });
+  });
+
+  test('that ran out is taken over in the next epoch, and its owner of before writes nothing more', async () => {
+    const { machine, expire } = await opened();
+    const [a, b] = [await machine(), await machine()];
+    await a.take('r1');
+    expect(a.leases.epoch('one')).toBe(1);
+    await expire();
+    expect(await b.leases.owner(b.db, 'one')).toBeUndefined();
+    await b.take('r2');
+    expect(b.leases.epoch('one')).toBe(2);
+    await expect(a.step()).rejects.toThrow(
+      /the lock of one was lost to process \d+ .*run r2\); nothing was written since/,
+    );
+    expect(await a.leases.renew()).toBe(false);
+    await b.step();
+    // What it gives up is no longer its own.
+    await a.release('r1');
+    await b.step();
+  });
+
+  test('is not taken over by the same run in a second life of the process', async () => {
+    const { machine, expire } = await opened();
+    const [a, b] = [await machine(), await machine()];
+    await a.take('r1');
+    await expire();
+    await b.take('r1');
+    await expect(a.step()).rejects.toThrow(LockHeldError);
+    await b.step();
+  });
+
+  test('is taken by one of two who find it free at the same moment', async () => {
+    const { machine } = await opened();
+    const machines = await Promise.all([machine(), machine(), machine()]);
+    const taken = await Promise.allSettled(machines.map((each, at) => each.take(`r${at}`)));
+    expect(taken.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  });
+
+  test('that ran out and that nobody wanted goes on with its owner', async () => {
+    const { machine, expire, row } = await opened();
+    const a = await machine();
+    await a.take('r1');
+    await expire();
+    await a.step();
+    expect(await row()).toMatchObject({ run: 'r1', epoch: '1', fresh: true });
+  });
+
+  test('lasts as long as it surely does, by whichever clock of the machine went further', async () => {
+    const { machine, expire, row } = await opened();
+    const a = await machine();
+    expect(a.leases.remainingMs('one')).toBe(0);
+    await a.take('r1');
+    expect(a.leases.remainingMs('one')).toBe(leaseMs);
+    a.pass(10_000, 0);
+    expect(a.leases.remainingMs('one')).toBe(leaseMs - 10_000);
+    // The machine slept.
+    a.pass(0, 40_000);
+    expect(a.leases.remainingMs('one')).toBe(leaseMs - 40_000);
+    a.pass(leaseMs, 0);
+    expect(a.leases.remainingMs('one')).toBe(0);
+    await expire();
+    expect(await a.leases.renew()).toBe(true);
+    expect(a.leases.remainingMs('one')).toBe(leaseMs);
+    expect(await row()).toMatchObject({ fresh: true });
+  });
+
+  test('is given up when its owner closes', async () => {
+    const { machine } = await opened();
+    const [a, b] = [await machine(), await machine()];
+    await a.take('r1');
+    await a.leases.close();
+    await b.take('r2');
+    expect(b.leases.epoch('one')).toBe(2);
+  });
+});

@@ -1,0 +1,207 @@
+// @module-tag full
+/** What is between the journal and a PostgreSQL that fails: answers that are lost, settings that forget, servers that are not there. */
+import { connect, createServer, type Socket } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { journalKind } from '../../src/journal/schema.ts';
+import { FileError } from '../../src/model/errors.ts';
+import { parseDatabaseAddress } from '../../src/model/database-address.ts';
+import { Secret } from '../../src/model/secret.ts';
+import type { SharedStore } from '../../src/store/postgres.ts';
+import { connectTo } from '../../src/store/postgres.ts';
+import { firstStatements, openShared } from '../../src/store/postgres-schema.ts';
+import { workerKind } from '../../src/worker/store/sqlite.ts';
+import { newBatch, newIntent } from '../support/journal.ts';
+import { temporaryDatabase } from '../support/postgres.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { sharedJournal, sharedStores, storeOf } from '../support/shared.ts';
+
+const newSharedStore = sharedStores();
+const clock = { now: () => sandboxNow };
+
+/** The store by way of a line that is cut when the next COMMIT goes over it: before it arrives, or before its answer does. */
+async function throughLine(store: SharedStore) {
+  let cut: 'before' | 'after' | undefined;
+  let times = 0;
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const upstream = connect(store.address.port, store.address.host);
+    const both = [client, upstream];
+    for (const each of both) {
+      sockets.add(each);
+      each.on('error', () => {});
+      each.on('close', () => both.forEach((one) => one.destroy()));
+    }
+    let isCutting = false;
+    client.on('data', (bytes) => {
+      if (cut !== undefined && bytes.includes('\0\u000bcommit\0')) {
+        times += 1;
+        isCutting = cut === 'after';
+        const isBefore = cut === 'before';
+        cut = undefined;
+        if (isBefore) return void client.destroy();
+      }
+      upstream.write(bytes);
+    });
+    upstream.on('data', (bytes) => (isCutting ? client.destroy() : client.write(bytes)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    for (const each of sockets) each.destroy();
+    server.close();
+  });
+  const found = server.address();
+  const port = typeof found === 'object' && found !== null ? found.port : 0;
+  return {
+    store: { ...store, address: { ...store.address, port } },
+    cutAtCommit: (when: 'before' | 'after') => void (cut = when),
+    times: () => times,
+  };
+}
+
+test('a step begins anew where the server has ended the connection', async () => {
+  const { store, database } = await newSharedStore();
+  const journal = await sharedJournal(store);
+  await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+  for (const doing of [() => journal.setBatchState('one', 'stopped'), () => journal.batch('one')]) {
+    await database.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+    );
+    await doing();
+  }
+  expect((await journal.batch('one'))?.state).toBe('stopped');
+});
+
+describe('a step whose commit was not answered', () => {
+  test('counts as done where it was, and is done once', async () => {
+    const { store } = await newSharedStore();
+    const line = await throughLine(store);
+    const journal = await sharedJournal(line.store);
+    await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+    for (const doing of [
+      () => journal.claim('one', { repeatsSince: clockText, daySince: clockText }, () => []),
+      () => journal.move({ batch: 'one', row: 2, from: 'planned', to: 'sending' }),
+      () => journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 8)]),
+      () => journal.acquireLock('one'),
+    ]) {
+      line.cutAtCommit('after');
+      await doing();
+    }
+    expect(line.times()).toBe(4);
+    expect((await journal.intent('one', 2))?.state).toBe('sending');
+    expect((await journal.batches()).map(({ batch }) => batch).sort()).toEqual(['one', 'two']);
+    expect((await journal.steps('one')).map(({ kind }) => kind)).toEqual(['added', 'claimed', 'sending']);
+    expect(await journal.verifyChain()).toMatchObject({ status: 'whole' });
+  });
+
+  test('counts as not done where it was not, and says that the line was cut', async () => {
+    const { store } = await newSharedStore();
+    const line = await throughLine(store);
+    const journal = await sharedJournal(line.store);
+    await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+    line.cutAtCommit('before');
+    const adding = journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 8)]);
+    await expect(adding).rejects.toThrow(FileError);
+    await expect(adding).rejects.toThrow(/the shared store postgresql:\/\/\S+: the connection was cut/);
+    expect((await journal.batches()).map(({ batch }) => batch)).toEqual(['one']);
+    // The next step finds a connection that works.
+    await journal.setBatchState('one', 'stopped');
+  });
+});
+
+const clockText = '2026-01-01T00:00:00.000000Z' as never;
+
+describe('a server that may forget what it has confirmed', () => {
+  test.each([
+    ['synchronous_commit = off', /its synchronous_commit is off, so that a payment on record could be forgotten/],
+    ['synchronous_commit = local', /its synchronous_commit is local/],
+  ])('is refused: %s', async (setting, words) => {
+    const database = await temporaryDatabase();
+    await database.query(`alter database ${database.name} set ${setting}`);
+    await expect(openShared(storeOf(database, 'm'), journalKind, clock)).rejects.toThrow(words);
+    const { rows } = await database.query(`select nspname from pg_namespace where nspname = 'm'`);
+    expect(rows).toEqual([]);
+  });
+
+  test('and begins to while it is used has each step confirmed all the same', async () => {
+    const database = await temporaryDatabase();
+    const journal = await sharedJournal(storeOf(database, 'm'));
+    await database.query(`alter database ${database.name} set synchronous_commit = off`);
+    await database.query(`create function m.look() returns trigger language plpgsql as
+      $$ begin raise exception 'it is %', current_setting('synchronous_commit'); end $$`);
+    await database.query(
+      'create trigger look before insert on m.journal_batches for each row execute function m.look()',
+    );
+    await database.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+    );
+    await expect(journal.addBatch(newBatch(), [])).rejects.toThrow(/it is on|the connection was cut|being shut down/);
+    await expect(journal.addBatch(newBatch(), [])).rejects.toThrow(/it is on/);
+  });
+});
+
+describe('a server that cannot be used', () => {
+  const address = (url: string) => {
+    const found = parseDatabaseAddress(url);
+    if (found === undefined) throw new Error(url);
+    return found;
+  };
+  const opening = (url: string, password?: string) => {
+    const secret = password === undefined ? undefined : new Secret(password);
+    return openShared({ address: address(url), password: secret, ca: undefined, schema: 'm' }, journalKind, clock);
+  };
+
+  test('is named with what to do, and without the password', async () => {
+    const database = await temporaryDatabase();
+    const free = createServer().listen(0, '127.0.0.1');
+    const at = free.address();
+    const port = typeof at === 'object' && at !== null ? at.port : 0;
+    await new Promise((resolve) => free.close(resolve));
+    const nobody = opening(`postgresql://mirror@127.0.0.1:${port}/any`, 'the-password');
+    await expect(nobody).rejects.toMatchObject({
+      name: 'FileError',
+      message: `the shared store postgresql://mirror@127.0.0.1:${port}/any: nothing listens there (ECONNREFUSED)`,
+      advice: 'Start PostgreSQL, or correct store.shared.',
+    });
+    const url = new URL(database.url);
+    url.pathname = '/not-there';
+    await expect(opening(url.href, database.password)).rejects.toThrow(/not-there: there is no such database/);
+  });
+
+  test('is left as it is where a newer program made the store', async () => {
+    const { store, tamper } = await newSharedStore();
+    await (await openShared(store, journalKind, clock)).close();
+    await tamper('update store_migrations set version = 99');
+    await expect(openShared(store, journalKind, clock)).rejects.toThrow(/has version 99.*left it as it is/);
+  });
+});
+
+test('several processes that make the store at once make one', async () => {
+  const { store, database, schema } = await newSharedStore();
+  const made = await Promise.all([1, 2, 3, 4].map((at) => openShared(store, at % 2 ? journalKind : workerKind, clock)));
+  await Promise.all(made.map((each) => each.close()));
+  const { rows } = await database.query(`select kind, version from ${schema}.store_migrations order by kind`);
+  expect(rows).toEqual([
+    { kind: 'journal', version: String(journalKind.migrations.length) },
+    { kind: "worker's file", version: String(workerKind.migrations.length) },
+  ]);
+  expect((await database.query(`select count(*)::int as ids from ${schema}.journal_identity`)).rows).toEqual([
+    { ids: 1 },
+  ]);
+});
+
+test('the tables are those of the files', async () => {
+  const id = /INSERT INTO journal_identity .*/;
+  const statements = [...firstStatements(journalKind), ...firstStatements(workerKind)];
+  await expect(`${statements.filter((each) => !id.test(each)).join(';\n\n')};\n`).toMatchFileSnapshot(
+    'golden-shared.sql',
+  );
+});
+
+test('whole numbers come as numbers, as SQLite gives them', async () => {
+  const { store } = await newSharedStore();
+  const database = connectTo(store);
+  onTestFinished(() => database.close());
+  expect(await database.query('select count(*) as count, 9007199254740991::bigint as most')).toEqual([
+    { count: 1, most: Number.MAX_SAFE_INTEGER },
+  ]);
+});

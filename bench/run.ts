@@ -16,6 +16,7 @@ import { benchNextSync, benchServerCost } from './next-sync.ts';
 import { benchRankProbes } from './rank-probes.ts';
 import { benchReports } from './reports.ts';
 import { benchRequests, requestsWords } from './requests.ts';
+import { benchServers } from './servers.ts';
 import { benchSnapshot } from './snapshot.ts';
 import { benchStart } from './start.ts';
 import { markdownTable } from './table.ts';
@@ -39,6 +40,7 @@ try {
     ...(await benchSnapshot(folder, users, pairs)),
     ...(await benchConsole(users)),
     ...(await benchBulk(folder, mirror, users, pairs)),
+    ...(await benchServers()),
     ...reports.rows,
     ...start,
     ...benchRankProbes(5),

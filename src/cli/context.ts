@@ -20,8 +20,10 @@ import { sieved } from './sieve.ts';
 export interface CliContext {
   /** Read and checked at the first call; throws a UsageError. */
   readonly settings: () => Settings;
-  /** Of every server of the config file. Throws a UsageError where a flag says something of one server. */
+  /** Of every server of the config file, for a command that works for all. Throws a UsageError where a flag is of one of them. */
   readonly allSettings: () => readonly ServerReading[];
+  /** The same for one that only shows them beside its own: flags of one server say nothing of the others. */
+  readonly serversOfConfig: () => readonly ServerReading[];
   /** The same with origins and every problem, for the commands that report on the settings themselves. */
   readonly reading: () => SettingsReading;
   /** The settings read anew, for a command that goes on for days; what it has read before stays in force. */
@@ -118,6 +120,12 @@ export function createContext(
   const ends: ((error: unknown) => void)[] = [];
   const sources = () => ({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
   const readAgain = () => readSettings(sources());
+  const serversOfConfig = () => {
+    const ofAll = sources().flags.filter(({ key }) => !ofOneServer.includes(key));
+    const all = readAllSettings({ ...sources(), flags: ofAll });
+    for (const { reading } of all) keepSecrets(secrets, reading.rest);
+    return all;
+  };
   const reading = () => (read ??= readAgain());
   const [stdout, stderr] = [sieved(world.stdout), sieved(world.stderr)];
   return {
@@ -138,13 +146,13 @@ export function createContext(
           advice: `Leave ${own.flag} out, or name one profile.`,
         });
       }
-      const all = readAllSettings(sources());
-      for (const { reading } of all) keepSecrets(secrets, reading.rest);
+      const all = serversOfConfig();
       if (all.some(({ profile }) => profile !== null)) return all;
       throw new UsageError('the config file has no profiles', {
         advice: 'Write them under "profiles:", or leave out --all.',
       });
     },
+    serversOfConfig,
     reading,
     argv,
     flags,

@@ -55,7 +55,9 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   await withReleases(async (releases) => {
     const { redact, keepSecret, folder, environment } = context;
     const commands = { folder, environment, globalFlags: () => passedFlags(context.reading()) };
-    const { url, first } = await openConsole(surroundings, { address, actor, redact, keepSecret, commands }, releases);
+    const servers = context.serversOfConfig();
+    const options = { address, actor, redact, keepSecret, commands, servers };
+    const { url, first } = await openConsole(surroundings, options, releases);
     announce(context, address.behindProxy?.href.replace(/\/$/, '') ?? url, first);
     if (!context.signal.aborted) await once(context.signal, 'abort');
   });

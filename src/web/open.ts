@@ -8,7 +8,9 @@ import { hasRole } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import { Releases } from '../model/releases.ts';
 import { openPeople } from '../people/open.ts';
-import type { Surroundings } from '../settings/settings.ts';
+import { type Clock, minuteMs } from '../model/time.ts';
+import type { ServerReading, Surroundings } from '../settings/settings.ts';
+import { openServerStates, type ServerState } from '../worker/open-servers.ts';
 import { ByHand } from '../worker/by-hand.ts';
 import { commandRunner } from '../worker/command.ts';
 import { openWholeStatus, workerFileOf } from '../worker/open-status.ts';
@@ -29,6 +31,8 @@ interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
   readonly keepSecret: (word: string) => void;
   /** How sending waits; in real time where it is left out. */
   readonly sleep?: Sleep;
+  /** All of the config file; none where it is left out. */
+  readonly servers?: readonly ServerReading[];
 }
 
 interface OpenedConsole {
@@ -41,7 +45,7 @@ interface OpenedConsole {
 /** Opens it, and listens. Throws a UsageError or a FileError. */
 export async function openConsole(
   { settings, log, clock, signal }: Surroundings,
-  { address, actor, redact, keepSecret, commands, sleep = realSleep }: ConsoleOptions,
+  { address, actor, redact, keepSecret, commands, sleep = realSleep, servers = [] }: ConsoleOptions,
   releases: Releases,
 ): Promise<OpenedConsole> {
   const people = await openPeople(settings, actor, clock, releases);
@@ -57,6 +61,7 @@ export async function openConsole(
   const ports = {
     byHand: openByHand(surroundings, commands, releases),
     status: openWholeStatus(settings, clock),
+    servers: statesOf(servers, clock),
     settings,
     clock,
     log,
@@ -75,6 +80,18 @@ export async function openConsole(
   };
   const { url } = releases.add(await listenFor(address, ports));
   return { url, first };
+}
+
+/** Looking at a hundred servers takes a second: once a minute, for all readers, is enough. */
+function statesOf(servers: readonly ServerReading[], clock: Clock): ConsolePorts['servers'] {
+  let last: { readonly at: number; readonly states: Promise<readonly ServerState[]> } | undefined;
+  return () => {
+    const now = clock.now();
+    if (last === undefined || Math.abs(now - last.at) > minuteMs) {
+      last = { at: now, states: openServerStates(servers, clock) };
+    }
+    return last.states;
+  };
 }
 
 /** What still runs is waited for when it is released. */

@@ -7,6 +7,7 @@ import type { Log } from '../model/log.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Clock } from '../model/time.ts';
 import type { ByHand } from '../worker/by-hand.ts';
+import type { ServerState } from '../worker/open-servers.ts';
 import type { WholeStatus } from '../worker/open-status.ts';
 import type { Journal } from '../journal/port.ts';
 import type { People } from '../people/port.ts';
@@ -33,6 +34,8 @@ export interface ConsolePorts {
   readonly byHand: ByHand;
   /** The state of everything for the first page, read once for all who ask within a second. */
   readonly status: () => Promise<WholeStatus>;
+  /** Of every server of the config file, the worst first. */
+  readonly servers: () => Promise<readonly ServerState[]>;
   /** Of the mirror. */
   readonly readers: Readers;
   readonly uploads: Uploads;

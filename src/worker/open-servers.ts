@@ -1,4 +1,5 @@
 /** How every server of the config file is, in a few words each, the worst first. */
+import { setImmediate } from 'node:timers/promises';
 import { openStatus } from '../mirror/open-status.ts';
 import { type ExitCode, FileError, type OperatorError, rankOf } from '../model/errors.ts';
 import { withReleases } from '../model/releases.ts';
@@ -25,7 +26,11 @@ export interface ServerState {
 /** The state of each, the worst first, then the stalest. One after the other: the files of one are open at a time. */
 export async function openServerStates(all: readonly ServerReading[], clock: Clock): Promise<ServerState[]> {
   const states: ServerState[] = [];
-  for (const each of all) states.push(await stateOf(each, clock));
+  for (const each of all) {
+    states.push(await stateOf(each, clock));
+    // A console serves others meanwhile.
+    await setImmediate();
+  }
   return states.sort(
     (a, b) => rankOf(a.check) - rankOf(b.check) || (a.fresh_as_of ?? '').localeCompare(b.fresh_as_of ?? ''),
   );

@@ -9,7 +9,7 @@ import { SecretWords } from '../../src/model/secret-words.ts';
 import { Releases } from '../../src/model/releases.ts';
 import type { Clock } from '../../src/model/time.ts';
 import { openPeople } from '../../src/people/open.ts';
-import { readSettings, settingsFrom } from '../../src/settings/settings.ts';
+import { readAllSettings, readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { openConsole } from '../../src/web/open.ts';
 import type { ConsoleAddress } from '../../src/web/server.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
@@ -63,7 +63,8 @@ export async function startConsole(tried: ConsoleTry = {}) {
     const commands = { folder, environment: { ...processEnvironment(), ...environment }, globalFlags: () => [] };
     const common = { address, actor: operator, redact: (text: string) => secrets.redact(text) };
     const keepSecret = (word: string) => secrets.add(word);
-    const options = { ...common, keepSecret, commands, sleep: tried.sleep ?? (() => Promise.resolve()) };
+    const servers = readAllSettings({ flags: [], environment, folder });
+    const options = { ...common, keepSecret, commands, servers, sleep: tried.sleep ?? (() => Promise.resolve()) };
     const opened = await openConsole(surroundings, options, releases);
     const stop = async (): Promise<void> => {
       stopping.abort(new InterruptedError('SIGTERM'));

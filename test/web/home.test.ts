@@ -42,6 +42,16 @@ describe('the first page', () => {
     expect(await (await rita.get('/')).text()).not.toContain('/runs/new');
   });
 
+  test('shows all servers of the config file, the worst first, and nothing of one alone', async () => {
+    const { browser } = await startConsole({
+      config: 'worker: {max_staleness: 9999d}\nprofiles:\n  west: {api: {base_url: "https://west.example.com"}}\n',
+    });
+    const shown = await textOf(await (await browser('rita', ['reader'])).get('/'));
+    expect(shown).toMatch(/Servers .* west . 2 problems never none \(no profile\), this one . good .* none/);
+    const alone = await startConsole();
+    expect(await textOf(await (await alone.browser('rita', ['reader'])).get('/'))).not.toContain('Servers');
+  });
+
   test('is read once for all who look at it within a second while a sync goes on', async () => {
     const { browser, settings, file, clock } = await startConsole();
     const { get } = await browser('rita', ['reader']);

@@ -4,6 +4,7 @@ import { counted, grouped } from '../../model/counted.ts';
 import { FileError } from '../../model/errors.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { JobStatus, WorkerStatus } from '../../worker/open-status.ts';
+import type { ServerState } from '../../worker/open-servers.ts';
 import type { StatusProblem } from '../../worker/status-problems.ts';
 import { ageTag, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
@@ -19,9 +20,36 @@ export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply
       ? html`${status.problems.length === 0 ? goodTag(status.mirror) : problemTags(status.problems, visit)}
         ${freshnessTag(status.mirror, worker, ports)} ${runsTag(status.mirror, worker, visit)}`
       : html`${problemTag(status.mirror.message, status.mirror.advice)} ${startLinks(visit)}`;
-  return page('Home', html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)}`, {
-    refresh: mirror instanceof FileError ? 10 : 60,
-  });
+  return page(
+    'Home',
+    html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)}
+    ${serversTag(await ports.servers(), ports)}`,
+    {
+      refresh: mirror instanceof FileError ? 10 : 60,
+    },
+  );
+}
+
+/** All of the config file where there are several; each has a console of its own. */
+function serversTag(servers: readonly ServerState[], { settings, clock }: ConsolePorts): Html {
+  if (servers.length < 2) return html``;
+  const isThis = ({ profile }: ServerState) => profile === (settings.profile ?? null);
+  return html`<h2>Servers</h2>
+    ${tableTag<ServerState>(
+      'The servers of the config file, the worst first',
+      [
+        { head: 'Server', cell: (each) => `${each.profile ?? '(no profile)'}${isThis(each) ? ', this one' : ''}` },
+        { head: 'State', cell: stateOfServer },
+        { head: 'Fresh as of', cell: ({ fresh_as_of }) => ageTag(fresh_as_of, clock.now()) },
+        { head: 'Worker', cell: ({ has_worker }) => (has_worker ? 'runs' : 'none') },
+      ],
+      servers,
+    )}`;
+}
+
+function stateOfServer({ check, problems, is_running }: ServerState): Html {
+  const state = check === 0 ? stateTag('good', 'good') : stateTag(counted(problems.length, 'problem'), 'bad');
+  return is_running ? html`${state} ${stateTag('a sync is running', 'wait')}` : state;
 }
 
 function goodTag({ runs: [last] }: MirrorStatus): Html {

@@ -1,10 +1,11 @@
 // @module-tag full
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { roles } from '../../src/model/account.ts';
 import { hourMs, minuteMs } from '../../src/model/time.ts';
 import { hashPassword } from '../../src/people/password.ts';
+import { newUser } from '../support/bulk.ts';
 import { startConsole } from '../support/console.ts';
 import { projectFolder } from '../support/documents.ts';
 import { sync } from '../support/mirror.ts';
@@ -111,19 +112,48 @@ async function pictured() {
   return world;
 }
 
+/** A sheet with something to look at and something wrong in it, planned; the path of its page. */
+async function plannedIn({ sandbox, browser }: Awaited<ReturnType<typeof pictured>>): Promise<string> {
+  const anna = await browser('anna', [...roles]);
+  const rows = ['add,12.50', 'add,seven', 'remove,4', 'add,250'].map(
+    (row) => `${newUser(sandbox, 20)},${row},Refund of the outage\n`,
+  );
+  const sheet = `user_id,type,amount,description\n${rows.join('')}`;
+  const { headers } = await anna.upload('/batches', { action: 'balance' }, 'refunds.csv', sheet);
+  return headers.get('location') ?? '';
+}
+
 describe('the pictures of the documents', () => {
+  test.each(['README.md', 'docs/console.md'])('%s leads with one', (file) => {
+    const [lead = ''] = readFileSync(join(projectFolder, file), 'utf8').split('\n## ');
+    expect(lead).toMatch(/^!\[[^\]]+\]\((?:docs\/)?console-\w+\.png\)$/m);
+  });
+
   test.each([
-    ['docs/console-home.png', '/', 'light'],
-    ['docs/console-runs.png', '/runs', 'dark'],
-  ] as const)('%s is small, and made anew with UPDATE_DOCS=1', async (file, path, colorScheme) => {
+    ['docs/console-home.png', () => '/', 'light', 720],
+    ['docs/console-runs.png', () => '/runs', 'dark', 720],
+    ['docs/console-batch.png', plannedIn, 'light', 1_340],
+  ] as const)('%s is small, and made anew with UPDATE_DOCS=1', async (file, pathIn, colorScheme, height) => {
     const target = join(projectFolder, file);
     if (process.env['UPDATE_DOCS'] === '1') {
-      const { url, browser, sandbox } = await pictured();
+      const world = await pictured();
+      const { url, browser, sandbox } = world;
       const { cookie } = await browser('anna', [...roles]);
       const { page } = await open(url, { cookie, colorScheme, timezoneId: 'UTC', locale: 'en-US' });
-      await page.setViewportSize({ ...screens.laptop, height: 720 });
+      await page.setViewportSize({ ...screens.laptop, height });
       await page.clock.setFixedTime(sandbox.control.clock().now);
-      await page.goto(path);
+      await page.goto(await pathIn(world));
+      // What is made at random would be another picture each time.
+      await page.evaluate(() => {
+        const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        for (let text = texts.nextNode(); text !== null; text = texts.nextNode()) {
+          text.textContent = (text.textContent ?? '')
+            .replaceAll(/(T\d{6}-)[0-9a-f]{8}/g, '$13f9a07c1')
+            .replace(/^Batch .*/, 'Batch 20260315-103230-7k2m')
+            .replace(/^[0-9a-f]{64}$/, '5e4f'.repeat(16))
+            .replace(/127\.0\.0\.1:\d+/, '127.0.0.1:8123');
+        }
+      });
       await page.screenshot({ path: target });
     }
     expect(existsSync(target)).toBe(true);

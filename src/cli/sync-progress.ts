@@ -14,6 +14,9 @@ import { screenOf } from './sieve.ts';
 interface Tally {
   readonly records: number;
   readonly expected: number;
+  /** Windows that a comparison has counted, and how many there are. */
+  readonly windows: number;
+  readonly ofWindows: number;
   readonly startedAt: number;
 }
 
@@ -24,6 +27,10 @@ export function progressLine(resource: ResourceName, tally: Tally, now: number):
   const { records, expected } = tally;
   const name = resource.padEnd(9);
   const speed = `${grouped(Math.round(rate))}/s`;
+  if (records === 0 && tally.windows > 0) {
+    const { windows, ofWindows } = tally;
+    return `${name} ${barOf(windows / ofWindows)}  ${grouped(windows)} of ${counted(ofWindows, 'window')} counted`;
+  }
   // Windows that are read twice, or overlap by a day, bring more records than were expected; how many more is not known.
   if (records > expected) return `${name} ${barOf(1)}  ${grouped(records)} read   ${speed}`;
   const share = expected === 0 ? 0 : records / expected;
@@ -35,10 +42,17 @@ export function progressLine(resource: ResourceName, tally: Tally, now: number):
 export function endLine(resource: ResourceName, tally: Tally, now: number): string {
   const took = now - tally.startedAt;
   const time = took < 10 * secondMs ? `${(took / secondMs).toFixed(1)} s` : durationText(took);
-  return `${resource.padEnd(9)} ${counted(tally.records, 'record')} read in ${time}`;
+  const done = [
+    ...(tally.windows > 0 ? [`${counted(tally.windows, 'window')} counted`] : []),
+    ...(tally.windows === 0 || tally.records > 0 ? [`${counted(tally.records, 'record')} read`] : []),
+  ];
+  return `${resource.padEnd(9)} ${done.join(', ')} in ${time}`;
 }
 
 type SyncWatch = Watch<SyncEvent>;
+
+/** Where the console has begun the run, and shows its log as its progress. */
+export const followedMs = secondMs;
 
 /** The watch for this context; draws nothing under `--quiet`. A log file gets its lines whatever is drawn. */
 export async function openSyncWatch(
@@ -46,14 +60,15 @@ export async function openSyncWatch(
   log: Log,
   clock: Clock,
   resources: readonly ResourceName[],
+  everyMs = logEveryMs,
 ): Promise<SyncWatch> {
-  if (!context.stderr.isTTY || context.quiet()) return loggedWatch(log, clock);
+  if (!context.stderr.isTTY || context.quiet()) return loggedWatch(log, clock, everyMs);
   const drawn = await drawnWatch(context, clock, resources);
   if (context.settings().log.file === undefined) return drawn;
-  return drawnAndLogged(drawn, loggedWatch(log, clock));
+  return drawnAndLogged(drawn, loggedWatch(log, clock, everyMs));
 }
 
-function loggedWatch(log: Log, clock: Clock): SyncWatch {
+function loggedWatch(log: Log, clock: Clock, everyMs: number): SyncWatch {
   const tallies = new Tallies(clock);
   const loggedAt = new Map<ResourceName, number>();
   return {
@@ -71,10 +86,14 @@ function loggedWatch(log: Log, clock: Clock): SyncWatch {
           log.info({ resource, records: event.records }, 'reading');
           break;
         case 'page':
-          if (clock.now() - (loggedAt.get(resource) ?? tally.startedAt) >= logEveryMs) {
-            loggedAt.set(resource, clock.now());
-            log.info({ resource, records: tally.records, expected: tally.expected }, 'progress');
-          }
+        case 'window': {
+          const since = loggedAt.get(resource) ?? (everyMs === followedMs ? 0 : tally.startedAt);
+          if (clock.now() - since < everyMs) break;
+          loggedAt.set(resource, clock.now());
+          const { records, expected, windows, ofWindows } = tally;
+          const counts = ofWindows === 0 ? {} : { windows, of_windows: ofWindows };
+          log.info({ resource, records, expected, ...counts }, 'progress');
+        }
       }
     },
     ended: (fields) => log.info(fields, 'ended'),
@@ -146,6 +165,10 @@ class Row {
   }
 }
 
+function unread(startedAt: number): Tally {
+  return { records: 0, expected: 0, windows: 0, ofWindows: 0, startedAt };
+}
+
 class Tallies {
   readonly #clock: Clock;
   readonly #tallies = new Map<ResourceName, Tally>();
@@ -155,11 +178,13 @@ class Tallies {
   }
 
   take(event: SyncEvent): Tally {
-    const old = this.#tallies.get(event.resource) ?? { records: 0, expected: 0, startedAt: this.#clock.now() };
+    const old = this.#tallies.get(event.resource) ?? unread(this.#clock.now());
     const tally = {
       ...old,
       records: old.records + (event.kind === 'page' ? event.records : 0),
       expected: event.kind === 'expected' ? event.records : old.expected,
+      windows: old.windows + (event.kind === 'window' ? 1 : 0),
+      ofWindows: event.kind === 'window' ? event.of : old.ofWindows,
     };
     this.#tallies.set(event.resource, tally);
     return tally;

@@ -12,7 +12,7 @@ import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { paint, printJson, printLine } from './output.ts';
 import { openLog } from './logger.ts';
-import { openSyncWatch } from './sync-progress.ts';
+import { followedMs, openSyncWatch } from './sync-progress.ts';
 import { withReleases } from '../model/releases.ts';
 import { openVerify } from '../mirror/open.ts';
 
@@ -47,11 +47,14 @@ function verdictWords(report: unknown): string {
 
 async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const settings = context.settings();
-  const { run = runId(systemClock) } = startedFor(context.environment);
+  const { run: given } = startedFor(context.environment);
+  const run = given ?? runId(systemClock);
   const log = await openLog(context, () => ({ run }));
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {
-    const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
+    const watch = releases.add(
+      await openSyncWatch(context, log, systemClock, resources, given === undefined ? undefined : followedMs),
+    );
     const surroundings = { settings, log, clock: systemClock, signal: context.signal };
     const end = await openVerify(surroundings, releases)(request, watch.progress);
     watch.ended({ status: end.report.status, requests: end.report.requests });

@@ -54,9 +54,7 @@ export interface DifferingCount {
   readonly mirror: number | readonly [number, number];
 }
 
-type CountPorts = Pick<ComparePorts, 'source' | 'store' | 'resource' | 'capabilities' | 'signal'> & {
-  readonly limit: LimitFunction;
-};
+type CountPorts = Pick<ComparePorts, 'source' | 'store' | 'resource' | 'capabilities' | 'signal'>;
 
 /** Records that the server has in the window's range, or in all. */
 export function serverTotal({ source, resource, capabilities, signal }: CountPorts, window?: Window): Promise<number> {
@@ -65,12 +63,23 @@ export function serverTotal({ source, resource, capabilities, signal }: CountPor
 }
 
 /** Counts each window of days, side by side. */
-export function countWindows(ports: CountPorts, windows: readonly Window[]): Promise<WindowCount[]> {
-  const { store, resource, limit } = ports;
+export function countWindows(
+  ports: CountPorts & Pick<ComparePorts, 'progress'> & { readonly limit: LimitFunction },
+  windows: readonly Window[],
+): Promise<WindowCount[]> {
+  const { store, resource, limit, progress } = ports;
   // A record without a usable time may have one on the server, and one that is kept out is counted there all the same.
   const loose = store.liveCount(resource) - store.createdCount(resource) + store.keptOut(resource).own.length;
   const byDays = windows.filter((window) => coverageOf(window) === 'days');
-  return Promise.all(byDays.map((window) => limit(() => countWindow(ports, window, loose))));
+  return Promise.all(
+    byDays.map((window) =>
+      limit(async () => {
+        const count = await countWindow(ports, window, loose);
+        progress({ kind: 'window', resource, of: byDays.length });
+        return count;
+      }),
+    ),
+  );
 }
 
 /** @param loose records that the server may count in any window */

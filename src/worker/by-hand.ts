@@ -37,7 +37,8 @@ interface Started {
   readonly ended: Promise<void>;
   /** Who stopped it; null as long as nobody has. */
   stoppedBy: Actor | null;
-  line: LogLine | null;
+  /** The last line of its log about each resource, and about none of them. */
+  readonly lines: Map<unknown, LogLine>;
 }
 
 /** The runs that this console has started and that have not ended. */
@@ -66,7 +67,7 @@ export class ByHand {
     const job = `console ${startable[what][0]}`;
     await this.#store.beginRun({ run, job, cause: 'by_hand', occurrence: null, attempt: 1, command, actor });
     const stop = new AbortController();
-    const started = { stop, stoppedBy: null, line: null, ended: Promise.resolve() };
+    const started = { stop, stoppedBy: null, lines: new Map<unknown, LogLine>(), ended: Promise.resolve() };
     this.#running.set(run, { ...started, ended: this.#finish(this.#store, run, commandLine, actor, stop.signal) });
     return run;
   }
@@ -76,9 +77,9 @@ export class ByHand {
     return this.#running.has(run);
   }
 
-  /** The last line of its log; null where there is none. */
-  lastLine(run: string): LogLine | null {
-    return this.#running.get(run)?.line ?? null;
+  /** The last line of its log about each resource, the newest at the end. */
+  lastLines(run: string): readonly LogLine[] {
+    return [...(this.#running.get(run)?.lines.values() ?? [])];
   }
 
   /** Lets it stop in order. Throws a UsageError where this console does not run it. */
@@ -113,8 +114,11 @@ export class ByHand {
       variables: { [runVariable]: run, [accountVariable]: actor.account ?? '' },
       fields: { run, account: actor.account },
       onLine: (line: LogLine) => {
-        const started = this.#running.get(run);
-        if (started !== undefined) started.line = line;
+        const { resource } = line.fields;
+        const lines = this.#running.get(run)?.lines;
+        // Made anew, so that the newest line is the last.
+        lines?.delete(resource);
+        lines?.set(resource, line);
       },
     };
     let end: JobRunEnd;

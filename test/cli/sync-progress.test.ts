@@ -5,26 +5,40 @@ const startedAt = Date.parse('2026-03-11T10:00:00Z');
 
 describe('the line of a resource on a terminal', () => {
   test('says how far it is, how fast, and how long it will take', () => {
-    expect(progressLine('users', { records: 5_000, expected: 20_000, startedAt }, startedAt + 2_000)).toBe(
-      'users     ██████░░░░░░░░░░░░░░░░░░  5,000 of 20,000   2,500/s   0:06 left',
-    );
-    expect(progressLine('emails', { records: 1_000, expected: 9_001_000, startedAt }, startedAt + 1_000)).toMatch(
-      /1,000 of 9,001,000 {3}1,000\/s {3}2:30:00 left$/,
-    );
+    expect(
+      progressLine(
+        'users',
+        { records: 5_000, expected: 20_000, windows: 0, ofWindows: 0, startedAt },
+        startedAt + 2_000,
+      ),
+    ).toBe('users     ██████░░░░░░░░░░░░░░░░░░  5,000 of 20,000   2,500/s   0:06 left');
+    expect(
+      progressLine(
+        'emails',
+        { records: 1_000, expected: 9_001_000, windows: 0, ofWindows: 0, startedAt },
+        startedAt + 1_000,
+      ),
+    ).toMatch(/1,000 of 9,001,000 {3}1,000\/s {3}2:30:00 left$/);
   });
 
   test('promises no end where more came than was expected, and none before anything came', () => {
-    expect(progressLine('users', { records: 1_005, expected: 1_000, startedAt }, startedAt + 1_000)).toBe(
-      'users     ████████████████████████  1,005 read   1,005/s',
+    expect(
+      progressLine(
+        'users',
+        { records: 1_005, expected: 1_000, windows: 0, ofWindows: 0, startedAt },
+        startedAt + 1_000,
+      ),
+    ).toBe('users     ████████████████████████  1,005 read   1,005/s');
+    expect(progressLine('users', { records: 0, expected: 10, windows: 0, ofWindows: 0, startedAt }, startedAt)).toMatch(
+      / 0 of 10 {3}0\/s$/,
     );
-    expect(progressLine('users', { records: 0, expected: 10, startedAt }, startedAt)).toMatch(/ 0 of 10 {3}0\/s$/);
   });
 
   test('says at the end what was read and how long it took', () => {
-    expect(endLine('packages', { records: 41, expected: 40, startedAt }, startedAt + 140)).toBe(
-      'packages  41 records read in 0.1 s',
-    );
-    expect(endLine('users', { records: 1, expected: 1, startedAt }, startedAt + 65_000)).toBe(
+    expect(
+      endLine('packages', { records: 41, expected: 40, windows: 0, ofWindows: 0, startedAt }, startedAt + 140),
+    ).toBe('packages  41 records read in 0.1 s');
+    expect(endLine('users', { records: 1, expected: 1, windows: 0, ofWindows: 0, startedAt }, startedAt + 65_000)).toBe(
       'users     1 record read in 1:05',
     );
   });

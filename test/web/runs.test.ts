@@ -111,6 +111,24 @@ describe('a sync that is started in the console', () => {
 });
 
 describe('a comparison that is started in the console', () => {
+  test.each([
+    ['deep', /^\d{2,3} of 300 records compared$/],
+    ['verify', /^1 of 2 windows counted$/],
+  ])('shows how far it is while it goes on (%s)', async (what, words) => {
+    const { browser, sandbox } = await startConsole({ sandbox: { users: 300 } });
+    const anna = await browser('anna', ['operator']);
+    sandbox.control.faultNext({ fault: 'hang', match: { method: 'GET', path: '3000-01-01' } });
+    const path = await started(anna, { what, resource: 'users' });
+    const stream = (await anna.get(`${path}/events`)).body?.pipeThrough(new TextDecoderStream());
+    for await (const event of stream ?? []) {
+      const [, data = '{}'] = /data: (.*)\n/.exec(event) ?? [];
+      const { records = '', done } = JSON.parse(data) as { records?: string; done?: true };
+      if (words.test(records)) await anna.post(`${path}/stop`);
+      if (done === true) break;
+    }
+    expect(await textOf(await anna.get(path))).toContain('it was stopped by account anna');
+  });
+
   test('shows its cost before, and what it has found', async () => {
     const { browser, sandbox } = await startConsole({ sandbox: { users: 50 } });
     const anna = await browser('anna', ['operator']);

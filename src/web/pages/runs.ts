@@ -8,7 +8,7 @@ import { counted, grouped } from '../../model/counted.ts';
 import { FileError, LockHeldError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';
-import { durationText, secondMs } from '../../model/time.ts';
+import { durationText, parseInstant, secondMs } from '../../model/time.ts';
 import type { LockOwner } from '../../store/lock.ts';
 import type { MirrorEvent, ResourceReport, RunDetail, RunReport, RunStatus } from '../../store/mirror-types.ts';
 import { isStartable, type Startable } from '../../worker/by-hand.ts';
@@ -399,13 +399,9 @@ function syncTag(detail: RunDetail, goesOn: boolean): Html {
 }
 
 /** What is shown of a run that goes on: the same words in the page and in what follows it. */
-function progressWords({ settings, byHand }: ConsolePorts, { sync }: Found, run: string) {
-  const line = byHand.lastLine(run);
-  const said =
-    line === null
-      ? ''
-      : `${line.message}${typeof line.fields['resource'] === 'string' ? `: ${line.fields['resource']}` : ''}`;
-  if (sync === null) return { records: said === '' ? 'It begins…' : said, requests: '', left: '', share: null };
+function progressWords(ports: ConsolePorts, { sync, job }: Found, run: string) {
+  const { settings } = ports;
+  if (sync === null) return comparisonWords(ports, job, run);
   const { records, expected, requests, expectedRequests, leftMs }: RunProgress = sync.progress;
   return {
     records:
@@ -416,10 +412,36 @@ function progressWords({ settings, byHand }: ConsolePorts, { sync }: Found, run:
       `${counted(requests, 'request')} sent` +
       (expectedRequests === null ? '' : `, of about ${grouped(Math.max(requests, expectedRequests))}`) +
       `; reading old records again may cost ${grouped(settings.sync.requestsPerRun)}`,
-    left:
-      leftMs === null ? '' : `about ${durationText(Math.max(secondMs, Math.ceil(leftMs / secondMs) * secondMs))} left`,
+    left: leftMs === null ? '' : leftWords(leftMs),
     share: expected === null || expected === 0 ? null : Math.min(1, records / expected),
   };
+}
+
+/** A comparison writes nothing that others could look at: it is followed by its log. */
+function comparisonWords({ byHand, clock }: ConsolePorts, job: JobRun | null, run: string) {
+  const lines = byHand.lastLines(run);
+  const sum = (field: string) =>
+    lines
+      .filter(({ message }) => message === 'progress')
+      .reduce((all, { fields }) => all + (typeof fields[field] === 'number' ? fields[field] : 0), 0);
+  const [records, expected, windows, ofWindows] = [sum('records'), sum('expected'), sum('windows'), sum('of_windows')];
+  const said = [
+    ...(ofWindows === 0 ? [] : [`${grouped(windows)} of ${counted(ofWindows, 'window')} counted`]),
+    ...(expected === 0 ? [] : [`${grouped(records)} of ${counted(Math.max(records, expected), 'record')} compared`]),
+  ];
+  const last = lines.at(-1);
+  const share = expected > 0 ? Math.min(1, records / expected) : ofWindows > 0 ? windows / ofWindows : null;
+  const spentMs = clock.now() - (parseInstant(job?.startedAt ?? '') ?? clock.now());
+  return {
+    records: said.length > 0 ? said.join(', ') : (last?.message ?? 'It begins…'),
+    requests: typeof last?.fields['resource'] === 'string' ? `The newest: ${last.fields['resource']}` : '',
+    left: share === null || share === 0 || share === 1 ? '' : leftWords((spentMs * (1 - share)) / share),
+    share,
+  };
+}
+
+function leftWords(ms: number): string {
+  return `about ${durationText(Math.max(secondMs, Math.ceil(ms / secondMs) * secondMs))} left`;
 }
 
 function progressTag({ link }: Visit, ports: ConsolePorts, found: Found, run: string): Html {

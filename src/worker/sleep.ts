@@ -1,5 +1,5 @@
 /** Waiting that can be cut short: by a timer, and by looking at the clock. */
-import { schedule } from 'node-cron';
+import { schedule, type ScheduledTask } from 'node-cron';
 
 /** Resolves after so many ms, or as soon as the signal is aborted; never rejects. */
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>;
@@ -27,9 +27,24 @@ export const restFor: Sleep = (ms, signal) =>
       left -= 1;
       if (left <= 0 || Date.now() >= end) done();
     };
-    const task = schedule('* * * * * *', tick, { timezone: 'UTC', suppressMissedWarning: true });
-    return () => void task.destroy();
+    return onSeconds(tick);
   });
+
+const ticks = new Set<() => void>();
+let seconds: ScheduledTask | undefined;
+
+/** Calls it each second until what is given back is called. One clock for all: a hundred workers rest in one process. */
+function onSeconds(tick: () => void): () => void {
+  const tickAll = () => [...ticks].forEach((each) => each());
+  ticks.add(tick);
+  seconds ??= schedule('* * * * * *', tickAll, { timezone: 'UTC', suppressMissedWarning: true });
+  return () => {
+    ticks.delete(tick);
+    if (ticks.size > 0) return;
+    void seconds?.destroy();
+    seconds = undefined;
+  };
+}
 
 function until(signal: AbortSignal, start: (done: () => void) => () => void): Promise<void> {
   return new Promise((resolve) => {

@@ -35,12 +35,14 @@ export interface NightOptions {
   readonly file?: string;
   /** How the run of a job goes; complete after a minute where it is not said. */
   readonly commands?: (job: string, run: number) => Command;
+  /** How long each run waits for its turn; not at all where it is left out. */
+  readonly waitsMs?: number;
 }
 
 const usual: Command = { minutes: 1, end: { exitCode: 0 } };
 
 /** Starts the worker; the test lets the time pass. */
-export function startNight({ from, jobs, file, commands = () => usual }: NightOptions): Night {
+export function startNight({ from, jobs, file, commands = () => usual, waitsMs }: NightOptions): Night {
   const time = virtualTime(Date.parse(from));
   let jumped = 0;
   const clock = { now: () => time.clock.now() + jumped };
@@ -56,6 +58,12 @@ export function startNight({ from, jobs, file, commands = () => usual }: NightOp
       clock,
       sleep,
       signal: stop.signal,
+      ...(waitsMs !== undefined && {
+        inTurn: async (_, begin) => {
+          await sleep(waitsMs, stop.signal);
+          return begin();
+        },
+      }),
       emit: (event) => {
         events.push(event);
         const said = wordsOf(event);

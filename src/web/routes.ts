@@ -3,6 +3,7 @@ import { type Role, roles, seesPeople } from '../model/account.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
 import { dataPage, downloadData, relationPage } from './pages/data.ts';
 
+import { comparePage, startAdopting, startComparing } from './pages/batch-checks.ts';
 import { batchEvents, batchPage } from './pages/batch.ts';
 import { rowPage } from './pages/batch-row.ts';
 import { approve, deny, goOn, resolve, sendPlanned, stopSending, submit, undo } from './pages/batch-acts.ts';
@@ -39,6 +40,8 @@ const auditors: readonly Role[] = ['approver', 'operator', 'admin'];
 const analysts: readonly Role[] = ['analyst', 'operator', 'admin'];
 const operators: readonly Role[] = ['operator', 'admin'];
 const makers: readonly Role[] = ['maker'];
+/** Comparing reads the server and changes nothing. */
+const comparers: readonly Role[] = ['maker', 'operator', 'admin'];
 const approvers: readonly Role[] = ['approver'];
 /** Whoever may see what a batch does to whom. */
 const batchRoles: readonly Role[] = ['maker', 'approver', 'operator', 'admin'];
@@ -85,6 +88,9 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: '/batches/templates/:template', access: makers, handle: templateFile },
   { method: 'GET', path: '/batches/uploads/:upload', access: makers, handle: questionPage },
   { method: 'POST', path: '/batches/uploads/:upload', access: makers, handle: decideMark, changes: true },
+  { method: 'GET', path: '/batches/compare', access: comparers, handle: comparePage },
+  { method: 'POST', path: '/batches/compare', access: comparers, handle: startComparing, changes: true },
+  { method: 'POST', path: '/batches/adopt', access: makers, handle: startAdopting, changes: true },
   { method: 'GET', path: '/batches/:batch', access: batchRoles, handle: batchPage },
   { method: 'GET', path: '/batches/:batch/events', access: batchRoles, handle: batchEvents },
   { method: 'GET', path: '/batches/:batch/sheets/:sheet', access: batchRoles, handle: sheetFile },

@@ -26,7 +26,7 @@ import { hourMs } from '../model/time.ts';
 import type { Surroundings } from '../settings/settings.ts';
 
 /** What somebody has said of a sheet. */
-interface SheetWords {
+export interface SheetWords {
   readonly action: Action;
   /** Of an .xlsx; null for the first that can be seen. */
   readonly sheet: string | null;
@@ -81,6 +81,21 @@ export class Uploads {
     for (const { id } of this.#kept.values()) await this.#forget(id);
   }
 
+  /** Writes the bytes into a file, which whoever wanted it removes. */
+  async keep(bytes: AsyncIterable<Uint8Array>, name: string): Promise<{ readonly id: string; readonly file: string }> {
+    const ending = extname(name).toLowerCase();
+    const id = randomBytes(12).toString('hex');
+    const file = join(this.#folder, `${id}${/^\.[a-z]{1,8}$/.test(ending) ? ending : ''}`);
+    const { signal } = this.#surroundings;
+    try {
+      await pipeline(Readable.from(bytes), createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
+    } catch (error) {
+      await rm(file, { force: true });
+      throw error;
+    }
+    return { id, file };
+  }
+
   /**
    * Takes the bytes and plans the sheet. Gives the batch; or the sheet, kept, where its amounts can be read in more than one way.
    * Throws a UsageError for what is no sheet, or too large.
@@ -91,13 +106,9 @@ export class Uploads {
     words: SheetWords,
     actor: Actor,
   ): Promise<Batch | KeptSheet> {
-    const ending = extname(name).toLowerCase();
-    const id = randomBytes(12).toString('hex');
-    const file = join(this.#folder, `${id}${/^\.[a-z]{1,8}$/.test(ending) ? ending : ''}`);
-    const { signal } = this.#surroundings;
+    const { id, file } = await this.keep(bytes, name);
     let keeps = false;
     try {
-      await pipeline(Readable.from(bytes), createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
       const planned = await this.#plan({ ...words, id, file, name: name.slice(0, shownName) }, null, actor);
       keeps = 'question' in planned;
       return planned;

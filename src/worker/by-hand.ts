@@ -18,6 +18,22 @@ const startable = {
 } as const satisfies Readonly<Record<string, readonly [string, ...string[]]>>;
 export type Startable = keyof typeof startable;
 
+/** What the console starts. */
+interface Order {
+  readonly commandLine: readonly string[];
+  /** One of the same name at a time. */
+  readonly name: string;
+  /** The command line as it is on record, where it names what is the console's own. */
+  readonly shown?: readonly string[];
+  /** Called when it has ended, however it did. */
+  readonly atEnd?: () => Promise<void>;
+}
+
+/** @param resources everything where none is named */
+export function orderOf(what: Startable, resources: readonly ResourceName[]): Order {
+  return { commandLine: [...startable[what], ...resources], name: startable[what][0] };
+}
+
 export function isStartable(text: string): text is Startable {
   return Object.hasOwn(startable, text);
 }
@@ -37,8 +53,8 @@ interface Started {
   readonly ended: Promise<void>;
   /** Who stopped it; null as long as nobody has. */
   stoppedBy: Actor | null;
-  /** The last line of its log about each resource, and about none of them. */
-  readonly lines: Map<unknown, LogLine>;
+  /** The last line of its log of each kind about each resource. */
+  readonly lines: Map<string, LogLine>;
 }
 
 /** The runs that this console has started and that have not ended. */
@@ -52,23 +68,22 @@ export class ByHand {
     this.#ports = ports;
   }
 
-  /**
-   * Starts it, and gives the name of the run. Throws a LockHeldError where this console, or another one, is at the same.
-   * @param resources everything where none is named
-   */
-  async begin(what: Startable, resources: readonly ResourceName[], actor: Actor): Promise<string> {
+  /** Starts it, and gives the name of the run. Throws a LockHeldError where this console, or another one, is at the same. */
+  async begin({ commandLine, name, shown = commandLine, atEnd }: Order, actor: Actor): Promise<string> {
     const { clock, signal } = this.#ports;
     if (signal.aborted) throw new UsageError('the console is stopping', { advice: 'Start it anew, and try again.' });
     this.#store ??= this.#ports.openStore();
-    const commandLine = [...startable[what], ...resources];
     const run = runId(clock);
-    const command = commandText(commandLine);
+    const command = commandText(shown);
     // No job has a name with a blank in it.
-    const job = `console ${startable[what][0]}`;
+    const job = `console ${name}`;
     await this.#store.beginRun({ run, job, cause: 'by_hand', occurrence: null, attempt: 1, command, actor });
     const stop = new AbortController();
-    const started = { stop, stoppedBy: null, lines: new Map<unknown, LogLine>(), ended: Promise.resolve() };
-    this.#running.set(run, { ...started, ended: this.#finish(this.#store, run, commandLine, actor, stop.signal) });
+    const started = { stop, stoppedBy: null, lines: new Map<string, LogLine>(), ended: Promise.resolve() };
+    this.#running.set(run, {
+      ...started,
+      ended: this.#finish(this.#store, run, commandLine, actor, stop.signal).finally(atEnd),
+    });
     return run;
   }
 
@@ -77,7 +92,7 @@ export class ByHand {
     return this.#running.has(run);
   }
 
-  /** The last line of its log about each resource, the newest at the end. */
+  /** The last line of its log of each kind about each resource, the newest at the end. */
   lastLines(run: string): readonly LogLine[] {
     return [...(this.#running.get(run)?.lines.values() ?? [])];
   }
@@ -115,10 +130,11 @@ export class ByHand {
       fields: { run, account: actor.account },
       onLine: (line: LogLine) => {
         const { resource } = line.fields;
+        const about = `${line.message} ${String(resource)}`;
         const lines = this.#running.get(run)?.lines;
         // Made anew, so that the newest line is the last.
-        lines?.delete(resource);
-        lines?.set(resource, line);
+        lines?.delete(about);
+        lines?.set(about, line);
       },
     };
     let end: JobRunEnd;

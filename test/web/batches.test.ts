@@ -246,6 +246,63 @@ describe('a finance clerk', () => {
   });
 });
 
+/** The page of the run once it has ended. */
+async function ranAt({ get }: Browser, response: Response): Promise<string> {
+  const place = await ledTo(response);
+  await (await get(`${place}/events`)).text();
+  return read(await get(place));
+}
+
+describe('a sheet that is rehearsed', () => {
+  test('shows what would come of it, sends the server nothing, and leaves nothing behind', async () => {
+    const world = await office();
+    const { clerk, sandbox, folder, browser } = world;
+    // Users that the mirror holds.
+    const [a, b] = [1, 2];
+    const words = { ...balance, rehearse: 'yes' };
+    const shown = await ranAt(
+      clerk,
+      await clerk.upload('/batches', words, 'credit.csv', `${csv}${a},add,2,x\n${b},add,3,y\n`),
+    );
+    expect(shown).toContain('bulk run balance credit.csv --rehearse');
+    expect(shown).toContain('2 rows: 2 applied. The net was to be 5.00, and is 5.00.');
+    const wrong = await clerk.upload('/batches', words, 'credit.csv', `${csv}${a},add,seven,x\n`);
+    const place = wrong.headers.get('location') ?? '';
+    expect(await ranAt(clerk, wrong)).toContain('"seven" is not an amount');
+    const reader = await browser('rita', ['reader']);
+    expect(await read(await reader.get(place))).not.toContain('seven');
+    expect([made(sandbox), readdirSync(`${folder}/data/uploads`)]).toEqual([0, []]);
+    expect(await read(await clerk.get('/batches'))).toContain('Nothing was planned yet.');
+  });
+});
+
+describe('a comparison of the journal with the server', () => {
+  test('shows what differs; a journal that is behind learns it from the server, by the account of who asked', async () => {
+    const world = await office();
+    const { clerk, sandbox, browser } = world;
+    const [a, b] = usersOf(world, 2);
+    expect(await read(await clerk.get('/batches/compare'))).toContain('about 1 request.');
+    const sent = await plan(clerk, `${a},add,5,x\n`);
+    await send(clerk, sent, '5');
+    // As another journal has sent it.
+    const token = String(sandbox.control.ledger()[0]?.body['description']).split(' ').at(-1) ?? '';
+    const description = `y ${token.slice(0, 3)}${token.slice(3).split('').reverse().join('')}`;
+    await fetch(`${sandbox.url}/api/v1/users/${b}/update-balance`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${sandbox.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ type: 'add', amount: 3, description }),
+    });
+    const behind = await ranAt(clerk, await clerk.post('/batches/compare'));
+    expect(behind).toContain('✗ different 1 row of');
+    const olga = await browser('olga', ['operator']);
+    expect((await olga.post('/batches/adopt')).status).toBe(403);
+    const adopted = await ranAt(clerk, await clerk.post('/batches/adopt'));
+    expect(adopted).toContain('1 row that it did not know stand in batch');
+    expect(await read(await clerk.get('/batches'))).toContain('✓ done');
+    expect(made(sandbox)).toBe(2);
+  });
+});
+
 describe('a batch that is being sent', () => {
   test('is begun once by a double click and by two people, and each is told', async () => {
     const world = await office();

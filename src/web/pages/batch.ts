@@ -462,7 +462,7 @@ export function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' 
     : html`<a href="${link(`/data/users/${user}`)}">${user}</a>`;
 }
 
-function filesTag({ link }: Visit, { batch, state }: BatchReport): Html {
+function filesTag({ link, offers }: Visit, { batch, state, action }: BatchReport): Html {
   if (state === 'planned') return html``;
   const at = (name: string): string => link(`/batches/${batch}/results/${name}`);
   return html`<h2>Results</h2>
@@ -479,7 +479,14 @@ function filesTag({ link }: Visit, { batch, state }: BatchReport): Html {
         the signed receipt:
         ${receiptFormats.map((format) => html`<a href="${link(`/batches/${batch}/receipts/receipt.${format}`)}" download>receipt.${format}</a> `)}
       </li>
-    </ul>`;
+    </ul>
+    ${
+      action === 'balance' && offers('GET', '/batches/compare')
+        ? html`<p>
+            <a class="button quiet" href="${link('/batches/compare', { batch })}">Compare it with the server…</a>
+          </p>`
+        : null
+    }`;
 }
 
 function undoTag({ link, may }: Visit, { batch, action, counts, state }: BatchReport): Html {

@@ -12,6 +12,7 @@ import { inBrowser } from '../browser-words.ts';
 import { html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { actorOf, callerOf, notFound, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
+import { rehearse } from './batch-checks.ts';
 import { type KeptSheet, uploadLimits } from '../uploads.ts';
 
 const batchesAPage = 50;
@@ -34,6 +35,7 @@ export async function batchesPage(visit: Visit, ports: ConsolePorts, problem: Ht
   const last = rest.length > part.length ? part.at(-1) : undefined;
   const body = html`${problem} ${may('maker') ? uploadTag(visit) : null}
     ${before === null ? waitingTag(visit, listed) : null}
+    ${visit.offers('GET', '/batches/compare') ? html`<p><a class="button quiet" href="${link('/batches/compare')}">Compare with the server…</a></p>` : null}
     <h2>All batches</h2>
     ${batchesTable(visit, 'Batches, the newest first', listed, 'Nothing was planned yet.')}
     ${last === undefined ? null : html`<p><a class="button quiet" href="${link('/batches', { before: last.batch })}">Older ones</a></p>`}`;
@@ -148,6 +150,12 @@ function uploadTag({ link }: Visit): Html {
         </p>
         <p>
           <label class="choice"
+            ><input type="checkbox" name="rehearse" value="yes" /> rehearse it: send it to a sandbox on this machine
+            with the mirror's users. Nothing is planned, nothing goes to the server</label
+          >
+        </p>
+        <p>
+          <label class="choice"
             ><input type="checkbox" name="force" value="yes" /> rows of delete whose column force says yes delete in
             spite of orders and punishments</label
           >
@@ -187,6 +195,7 @@ export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Re
   return refusing(visit, ports, async () => {
     for await (const upload of visit.uploads()) {
       if (upload.field !== 'file') continue;
+      if (upload.fields['rehearse'] === 'yes') return rehearse(visit, ports, upload, wordsOf(upload));
       const planned = await ports.uploads.take(upload.bytes, upload.name, wordsOf(upload), actor);
       return redirect(link('question' in planned ? `/batches/uploads/${planned.id}` : `/batches/${planned.batch}`));
     }

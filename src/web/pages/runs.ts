@@ -11,12 +11,13 @@ import { isResourceName, type ResourceName, resourceNames } from '../../model/re
 import { durationText, parseInstant, secondMs } from '../../model/time.ts';
 import type { LockOwner } from '../../store/lock.ts';
 import type { MirrorEvent, ResourceReport, RunDetail, RunReport, RunStatus } from '../../store/mirror-types.ts';
-import { isStartable, type Startable } from '../../worker/by-hand.ts';
+import { isStartable, orderOf, type Startable } from '../../worker/by-hand.ts';
 import { openJobRun, openJobRuns } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
 import { choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { checkTag } from './batch-checks.ts';
 import { verdictTag } from './findings.ts';
 
 /** Runs that are looked through, and how many of those that fit are shown. */
@@ -259,7 +260,7 @@ export async function startRun({ form, caller, link }: Visit, ports: ConsolePort
   if (caller === null) throw notFound();
   const { what, resources } = requestIn(form);
   try {
-    return redirect(link(`/runs/${await ports.byHand.begin(what, resources, actorOf(caller, ports))}`));
+    return redirect(link(`/runs/${await ports.byHand.begin(orderOf(what, resources), actorOf(caller, ports))}`));
   } catch (error) {
     if (!(error instanceof LockHeldError)) throw error;
     const body = html`${problemTag(`Another run holds the lock: ${error.message}`, error.advice)}
@@ -321,7 +322,7 @@ export async function runPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
         : null;
   const body = html`${goesOn ? progressTag(visit, ports, found, run) : null} ${stopTag}
     ${job === null ? null : jobTag(job)} ${sync === null ? null : syncTag(sync.detail, goesOn)}
-    ${job === null ? null : verdictTag(job.report)}
+    ${job === null ? null : [verdictTag(job.report), checkTag(visit, job.report)]}
     <p><a href="${link('/runs')}">All runs</a></p>`;
   return page(`Run ${run}`, body, goesOn ? { refresh: 5 } : {});
 }

@@ -1,0 +1,195 @@
+/** A sheet that is rehearsed in a sandbox, and the journal beside the server: each is the command, as a run of its own. */
+import { rm } from 'node:fs/promises';
+import type { Finding } from '../../bulk/differences.ts';
+import { countWords, type BatchReport } from '../../bulk/report.ts';
+import { batchOf } from '../../bulk/claim.ts';
+import { counted, grouped } from '../../model/counted.ts';
+import { FileError, LockHeldError } from '../../model/errors.ts';
+import { inBrowser } from '../browser-words.ts';
+import { html, type Html, nothing, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import type { ConsolePorts } from '../ports.ts';
+import { actorOf, callerOf, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
+import type { SheetWords } from '../uploads.ts';
+
+/** Lines that are shown of each kind. */
+const mostShown = 100;
+
+/** Keeps the sheet for as long as its rehearsal takes, and leads to the run. */
+export async function rehearse(
+  visit: Visit,
+  ports: ConsolePorts,
+  { bytes, name }: Upload,
+  { action, sheet, again, allowForce }: SheetWords,
+): Promise<Reply> {
+  const { file } = await ports.uploads.keep(bytes, name);
+  const remove = (): Promise<void> => rm(file, { force: true });
+  const flags = [
+    ...(sheet === null ? [] : ['--sheet', sheet]),
+    ...(again.reason === null ? [] : ['--again', '--reason', again.reason]),
+    ...(allowForce ? ['--allow-force'] : []),
+    '--rehearse',
+  ];
+  const order = {
+    name: 'rehearsal',
+    commandLine: ['bulk', 'run', action.name, file, ...flags, '--yes'],
+    shown: ['bulk', 'run', action.name, name, ...flags],
+    atEnd: remove,
+  };
+  try {
+    return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(callerOf(visit), ports))}`));
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+/** What a comparison will cost, and what it is for. */
+export async function comparePage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { link, query, offers } = visit;
+  const { mirror } = await ports.status();
+  const pages =
+    mirror instanceof FileError ? null : Math.ceil(mirror.resources.users.live / ports.settings.api.pageSize);
+  const batch = query.get('batch');
+  const named = batch === null ? null : html`<input type="hidden" name="batch" value="${batch}" />`;
+  const body = html`<p>
+      ${batch === null ? 'Every change of a balance in the journal' : html`Batch <code>${batch}</code>`} is compared
+      with the transactions on the server: each mark once, with the right
+      amount${batch === null ? ', and none that the journal does not know' : ''}.
+    </p>
+    <p>
+      It reads the users with their
+      transactions${batch === null && pages !== null ? `: about ${counted(Math.max(1, pages), 'request')}` : ''}.
+      Nothing is changed on the server.
+    </p>
+    ${
+      offers('POST', '/batches/compare')
+        ? html`<form method="post" action="${link('/batches/compare')}">
+            ${named} <button>Compare</button> <a class="button quiet" href="${link('/batches')}">Back</a>
+          </form>`
+        : null
+    }
+    ${
+      offers('POST', '/batches/adopt')
+        ? html`<h2>The journal is behind the server</h2>
+            <p>
+              A journal that was lost, or put back from a copy, does not know what was sent since. Adopting records what
+              the server shows, so that nobody is paid twice. It sends nothing, and your name stays on record.
+            </p>
+            <form method="post" action="${link('/batches/adopt')}">
+              ${named} <button class="quiet">Compare and adopt</button>
+            </form>`
+        : null
+    }`;
+  return page('Compare with the server', body);
+}
+
+export function startComparing(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  return reconcile(visit, ports, []);
+}
+
+export function startAdopting(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  return reconcile(visit, ports, ['--adopt']);
+}
+
+async function reconcile(visit: Visit, ports: ConsolePorts, flags: readonly string[]): Promise<Reply> {
+  const name = visit.form.get('batch');
+  const batch = name === null ? [] : [(await batchOf(ports.journal, name)).batch];
+  const order = { name: 'reconcile', commandLine: ['bulk', 'reconcile', ...batch, ...flags] };
+  try {
+    return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(callerOf(visit), ports))}`));
+  } catch (error) {
+    if (!(error instanceof LockHeldError)) throw error;
+    return page('This was not started', problemTag(error.message, error.advice), { status: 409 });
+  }
+}
+
+/** What `bulk reconcile --json` says. */
+interface ReconcileReport {
+  readonly status: 'equal' | 'different' | 'incomplete';
+  readonly rows: number;
+  readonly users: number;
+  readonly requests: number;
+  readonly adopted?: { readonly batch: string | null; readonly rows: number; readonly recorded: number };
+  readonly differences: readonly Finding[];
+  readonly problems: readonly string[];
+}
+
+/** What a rehearsal or a comparison has shown, for those who may see batches; of any other report, nothing. */
+export function checkTag(visit: Visit, report: unknown): Html {
+  if (typeof report !== 'object' || report === null || !visit.offers('GET', '/batches')) return nothing;
+  if ('rehearsal' in report) return rehearsalTag(report as unknown as BatchReport);
+  return 'differences' in report ? reconcileTag(visit, report as ReconcileReport) : nothing;
+}
+
+function rehearsalTag(report: BatchReport): Html {
+  const { rows, problems, warnings, net, applied_net } = report;
+  return html`<h2>What the rehearsal has shown</h2>
+    <p>${grouped(rows)} rows: ${countWords(report)}. The net was to be ${net}, and is ${applied_net}.</p>
+    <p class="note">It went to a sandbox on this machine. Nothing was sent to the server, and nothing of it is kept.</p>
+    ${tableTag(
+      'What is wrong with which cell',
+      [
+        { head: 'Row', cell: ({ row }) => row, isNumber: true },
+        { head: 'Column', cell: ({ column }) => column },
+        { head: 'What is wrong, and how to put it right', cell: ({ problem }) => inBrowser(problem) },
+      ],
+      problems.slice(0, mostShown),
+      'No cell is wrong.',
+    )}
+    <ul>
+      ${warnings.slice(0, mostShown).map((text) => html`<li>${inBrowser(text)}</li>`)}
+    </ul>`;
+}
+
+function reconcileTag(
+  { link }: Visit,
+  { status, rows, users, requests, adopted, differences, problems }: ReconcileReport,
+): Html {
+  const kinds = { equal: 'good', different: 'bad', incomplete: 'wait' } as const;
+  return html`<h2>What was found</h2>
+    <p>
+      ${stateTag(status, kinds[status])} ${counted(rows, 'row')} of ${counted(users, 'user')},
+      ${counted(requests, 'request')}.
+    </p>
+    ${
+      adopted === undefined
+        ? null
+        : html`<p>
+            ${counted(adopted.recorded, 'row')} that the journal knew ${adopted.recorded === 1 ? 'is' : 'are'} recorded
+            as done, ${counted(adopted.rows, 'row')} that it did not know
+            ${adopted.batch === null ? null : html`stand in batch <a href="${link(`/batches/${adopted.batch}`)}">${adopted.batch}</a>`}.
+          </p>`
+    }
+    ${problems.map((problem) => problemTag(inBrowser(problem)))}
+    ${tableTag<Finding>(
+      'What differs',
+      [
+        { head: 'Kind', cell: ({ kind }) => kind.replaceAll('_', ' ') },
+        {
+          head: 'User',
+          cell: ({ user_id: user }) => html`<a href="${link(`/data/users/${user}`)}">${user}</a>`,
+          isNumber: true,
+        },
+        {
+          head: 'Batch',
+          cell: ({ batch, row }) =>
+            batch === null ? null : html`<a href="${link(`/batches/${batch}/rows/${row}`)}">${batch}, row ${row}</a>`,
+        },
+        { head: 'In the journal', cell: ({ type, amount, state }) => [type, ' ', amount, ' ', state], isNumber: true },
+        {
+          head: 'On the server',
+          cell: ({ server_type: type, server_amount: amount, times }) => [
+            type,
+            ' ',
+            amount,
+            times > 1 ? `, ${times} times` : null,
+          ],
+          isNumber: true,
+        },
+        { head: 'When', cell: ({ at }) => timeTag(at) },
+        { head: 'Note', cell: ({ note }) => inBrowser(note) },
+      ],
+      differences.slice(0, mostShown),
+      'Nothing differs.',
+    )}`;
+}

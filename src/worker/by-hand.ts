@@ -82,7 +82,7 @@ export class ByHand {
     const started = { stop, stoppedBy: null, lines: new Map<string, LogLine>(), ended: Promise.resolve() };
     this.#running.set(run, {
       ...started,
-      ended: this.#finish(this.#store, run, commandLine, actor, stop.signal).finally(atEnd),
+      ended: this.#finish(this.#store, run, commandLine, actor, stop.signal).then(() => atEnd?.()),
     });
     return run;
   }

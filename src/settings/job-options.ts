@@ -175,4 +175,10 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
     needs: [],
     exclusive: [],
   },
+  publish: {
+    command: ['publish'],
+    options: Object.fromEntries([onOff('full'), onOff('check')]),
+    needs: [],
+    exclusive: [['full', 'check']],
+  },
 };

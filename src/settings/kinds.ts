@@ -1,4 +1,5 @@
 /** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
+import { parseDatabaseAddress } from '../model/database-address.ts';
 import { UsageError } from '../model/errors.ts';
 import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
@@ -42,6 +43,8 @@ export function expectedOf(key: SettingKey): string {
     proxy: 'the address of a proxy, such as http://proxy.example.com:3128',
     hosts: 'names of hosts, such as [intranet.example.com, .local]',
     program: 'a program with its arguments, as one text or in a list',
+    database: 'the address of a database such as postgresql://mirror@db.example.com/shop, without a password',
+    identifier: 'a name of up to 63 letters, digits, - and _, such as shop_mirror',
     text: 'text of up to 200 characters',
   };
   return words[kind];
@@ -71,6 +74,8 @@ export function fromText(kind: SettingKind, text: string): unknown {
     case 'proxy':
     case 'hosts':
     case 'program':
+    case 'database':
+    case 'identifier':
     case 'text':
       return text.trim();
     case 'includes':
@@ -136,6 +141,8 @@ const readers = {
   secret: text((given) => new Secret(given.trim())),
   text: text((given) => (given === '' || given.length > 200 ? refused : given)),
   path: text((given) => (given === '' ? refused : given)),
+  /** Encrypted, unless it is of this machine or says otherwise. */
+  database: text((given) => parseDatabaseAddress(given) ?? refused),
   /** Above 0. */
   duration: text((given) => parseDuration(given) || refused),
   /** Requests a second; undefined where there is no limit of ours. */
@@ -151,6 +158,8 @@ const readers = {
   wait: text((given) => parseDuration(given) ?? refused),
   level: text((given): LogLevel | typeof refused => logLevels.find((level) => level === given) ?? refused),
   switch: (given: unknown) => (typeof given === 'boolean' ? given : refused),
+  /** Of a database, which has room for so many. */
+  identifier: text((given) => (/^[\w-]{1,63}$/.test(given) ? given : refused)),
   name: text((given) => (profileName.test(given) ? given : refused)),
   /** Fields of the reference, or as `_extra.name` others. */
   fields: names((given) =>

@@ -324,7 +324,7 @@ function readingOf(setting: Setting, given: Given | undefined, values: SettingVa
 
 /** What somebody took for the address of a server may hold a password. */
 function shownOf({ kind }: Pick<Setting, 'kind'>, value: unknown): unknown {
-  return kind === 'address' && typeof value === 'string' ? withoutCredentials(value) : value;
+  return (kind === 'address' || kind === 'database') && typeof value === 'string' ? withoutCredentials(value) : value;
 }
 
 /** As a secret shows itself; nothing of a value that was refused. */
@@ -416,6 +416,14 @@ function settingsOf(
       approval,
     }),
     export: Object.freeze({ reports: absolute(values['export.reports']) }),
+    publish: Object.freeze({
+      address: values['publish.url'],
+      password: values['publish.password'],
+      passwordFile: pathOf(values['publish.password_file']),
+      /** A schema for each profile. */
+      schema: values['publish.schema'] ?? values.profile ?? 'mirror',
+      reader: values['publish.reader'] ?? `${values['publish.schema'] ?? values.profile ?? 'mirror'}_reader`,
+    }),
     serve: Object.freeze({
       listen: values['serve.listen'],
       behindProxy: values['serve.behind_proxy'],

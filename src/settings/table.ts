@@ -25,6 +25,8 @@ export type SettingKind =
   | 'proxy'
   | 'hosts'
   | 'program'
+  | 'database'
+  | 'identifier'
   | 'text';
 
 export interface Setting {
@@ -139,6 +141,11 @@ export const settingTable = [
     '30d',
   ),
   setting('export.reports', 'path', 'the folder with saved reports of your own', 'config/reports'),
+  setting('publish.url', 'database', 'the PostgreSQL database that `publish` writes to, without the password', null),
+  setting('publish.password', 'secret', 'the password there; never in the config file', null, { inFile: false }),
+  setting('publish.password_file', 'path', 'a file that holds the password and nothing else', null),
+  setting('publish.schema', 'identifier', 'the schema there; without it the name of the profile, or mirror', null),
+  setting('publish.reader', 'identifier', 'the role that may read it; without it SCHEMA_reader', null),
   setting('serve.listen', 'listen', 'where the console listens', '127.0.0.1:8080'),
   setting('serve.behind_proxy', 'address', 'the address, with its path, under which a proxy shows the console', null),
   setting('serve.tls_certificate', 'path', 'a PEM file with the certificate of the console and its chain', null),

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { documentNames } from '../support/documents.ts';
 import { freePort } from '../support/free-port.ts';
 import { systemClock } from '../../src/model/time.ts';
+import { temporaryDatabase } from '../support/postgres.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { makeClone, runShell, type ShellCommand, shellCommands } from '../support/shell-blocks.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -33,8 +34,17 @@ describe('the commands shown in', () => {
       document === 'README.md' ? undefined : await startSandbox({ users: 200, now: () => systemClock.now() });
     const server =
       sandbox === undefined ? {} : { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+    const database = document === 'docs/publish.md' ? await temporaryDatabase() : undefined;
+    const publishing =
+      database === undefined
+        ? {}
+        : {
+            ADMIN_MIRROR_PUBLISH_URL: database.url,
+            ADMIN_MIRROR_PUBLISH_PASSWORD: database.password,
+            ADMIN_MIRROR_PUBLISH_READER: `${database.name}_reader`,
+          };
     const folder = temporaryFolder();
-    const { ran, output } = await runShell(commands, folder, { ...makeClone(folder), ...server });
+    const { ran, output } = await runShell(commands, folder, { ...makeClone(folder), ...server, ...publishing });
     // What was printed stands in the failure.
     expect({ ran, output }).toEqual({ ran: commands.map(({ place }) => place), output: expect.any(String) });
   });

@@ -192,6 +192,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     database: () => createDatabase(server.url, secret),
     stop: async (how) => {
       if (guard === undefined || pid === undefined) return;
+      guard.ref();
       const over = once(guard, 'exit');
       killed = pid;
       for (const each of how === 'kill' ? [pid, ...childrenOf(pid)] : [pid]) {

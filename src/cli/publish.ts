@@ -1,0 +1,128 @@
+/** `publish`: the mirror into PostgreSQL, compared with it, and restored from there. */
+import { resolve } from 'node:path';
+import { type Command, Option } from 'commander';
+import { startedFor } from '../model/actor.ts';
+import { counted, grouped } from '../model/counted.ts';
+import { runId } from '../model/run-id.ts';
+import { earliest, systemClock } from '../model/time.ts';
+import { openPublisher } from '../data/open-publish.ts';
+import type { CheckReport } from '../data/publish/check.ts';
+import type { PublishReport } from '../data/publish/publish.ts';
+import type { RestoreReport } from '../data/publish/restore.ts';
+import { addAllFlags, type AllFlags, runForAll } from './all.ts';
+import type { CliContext } from './context.ts';
+import { openLog } from './logger.ts';
+import { printJson, printLine } from './output.ts';
+import { openShareWatch } from './progress.ts';
+
+interface Flags extends AllFlags {
+  readonly full?: true;
+  readonly check?: true;
+  readonly restore?: true | string;
+}
+
+export function define(program: Command, context: CliContext): void {
+  const command = program
+    .command('publish')
+    .description(
+      'Write the mirror into a schema of PostgreSQL: everything the first time, then what changed. Readers there always see a ' +
+        'state that the mirror was in. May run beside a sync; one that was stopped goes on where it was.',
+    )
+    .addOption(
+      new Option('--full', 'write every row again, and put right what others changed there').conflicts('check'),
+    )
+    .option('--check', 'compare every table there with the mirror, and change neither; ends with 6 where one differs')
+    .addOption(
+      new Option(
+        '--restore [file]',
+        'make a mirror from what is published (default: where the mirror belongs)',
+      ).conflicts(['full', 'check', 'all']),
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  admin-mirror publish
+  admin-mirror publish --check
+  admin-mirror publish --restore data/restored.db`,
+    );
+  addAllFlags(command).action(async (flags: Flags) => {
+    if (flags.all) return runForAll(context, flags, flags.check ? verdict : words);
+    await run(context, flags);
+  });
+}
+
+async function run(context: CliContext, flags: Flags): Promise<void> {
+  const settings = context.settings();
+  const { run = runId(systemClock) } = startedFor(context.environment);
+  const log = await openLog(context, () => ({ run }));
+  const watch = openShareWatch(
+    context,
+    flags.restore === undefined ? (flags.check ? 'comparing' : 'publishing') : 'restoring',
+  );
+  const surroundings = { settings, log, clock: systemClock, signal: context.signal };
+  const print = (report: unknown, lines: () => readonly string[]) => {
+    watch.close();
+    if (context.json()) printJson(context, report);
+    else for (const line of lines()) printLine(context, line);
+  };
+  try {
+    const publisher = openPublisher(surroundings, watch.progress);
+    if (publisher.password !== undefined) context.keepSecret(publisher.password.reveal());
+    if (flags.restore !== undefined) {
+      const file = flags.restore === true ? settings.store.mirror : resolve(context.folder, flags.restore);
+      const report = await publisher.restore(file);
+      print(report, () => restoredLines(report));
+    } else if (flags.check) {
+      const report = await publisher.check();
+      print(report, () => checkLines(report));
+      if (!report.equal) context.exit(6);
+    } else {
+      const report = await publisher.publish({ whole: flags.full ?? false });
+      print(report, () => [`${report.schema}: ${words(report)}`]);
+    }
+  } finally {
+    watch.close();
+  }
+}
+
+/** `12 rows written, 3 deleted, fresh as of …`. */
+function words(report: unknown): string {
+  const { mode, tables, fresh_as_of: times } = report as PublishReport;
+  const sum = (key: 'written' | 'deleted') => Object.values(tables).reduce((total, each) => total + each[key], 0);
+  const fresh = earliest(Object.values(times));
+  const deleted = mode === 'whole' ? '' : `, ${grouped(sum('deleted'))} deleted`;
+  const state = fresh === null ? 'not read whole yet' : `fresh as of ${fresh}`;
+  return `${mode === 'whole' ? 'everything, ' : ''}${counted(sum('written'), 'row')} written${deleted}, ${state}`;
+}
+
+function verdict(report: unknown): string {
+  const { tables, equal } = report as CheckReport;
+  const unequal = Object.entries(tables).filter(([, each]) => !each.equal);
+  return equal ? 'equal' : unequal.map(([name]) => `${name} different`).join(', ');
+}
+
+function checkLines({ tables, equal, waiting }: CheckReport): string[] {
+  const width = Math.max(...Object.keys(tables).map((name) => name.length));
+  const lines = Object.entries(tables).flatMap(([name, each]) => {
+    const there = each.published === null ? 'not there' : `${grouped(each.published.rows)} published`;
+    const line = `${name.padEnd(width)}  ${each.equal ? 'equal    ' : 'different'}  ${grouped(each.mirror.rows)} in the mirror, ${there}`;
+    const kinds = [
+      ['missing there', each.missing],
+      ['only there', each.extra],
+      ['different', each.different],
+    ] as const;
+    return [line, ...kinds.flatMap(([kind, keys]) => (keys.length === 0 ? [] : [`  ${kind}: ${keys.join(', ')}`]))];
+  });
+  const next =
+    waiting === 0 ? '' : `; ${counted(waiting, 'change')} of the mirror will be there after the next \`publish\``;
+  const advice = equal ? '' : '; `admin-mirror publish --full` puts it right';
+  return [...lines, `${equal ? 'equal' : 'different'}${next}${advice}`];
+}
+
+function restoredLines({ file, published_at: at, tables }: RestoreReport): string[] {
+  const rows = Object.entries(tables).flatMap(([name, count]) =>
+    count === 0 || name.startsWith('mirror_') ? [] : [`${grouped(count)} ${name}`],
+  );
+  return [`${file}: ${rows.join(', ')}`, `published ${at}; the next \`admin-mirror sync\` goes on from there`];
+}

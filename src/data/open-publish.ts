@@ -1,0 +1,78 @@
+/** Publishing with the settings. Apart from what only reads, since it loads the driver of PostgreSQL. */
+import { readFileSync } from 'node:fs';
+import { UsageError } from '../model/errors.ts';
+import { fileReason } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
+import { Secret } from '../model/secret.ts';
+import type { Settings, Surroundings } from '../settings/settings.ts';
+import { check, type CheckReport } from './publish/check.ts';
+import type { Destination } from './publish/database.ts';
+import { publish, type PublishReport } from './publish/publish.ts';
+import { restore, type RestoreReport } from './publish/restore.ts';
+
+interface Publisher {
+  /** What must stand in nothing that is printed. */
+  readonly password: Secret | undefined;
+  readonly publish: (request: { readonly whole: boolean }) => Promise<PublishReport>;
+  readonly check: () => Promise<CheckReport>;
+  /** Makes the mirror at the path from what is published. */
+  readonly restore: (file: string) => Promise<RestoreReport>;
+}
+
+/** @param progress called with how much of the work is done, from 0 to 1 */
+export function openPublisher(
+  { settings, clock, signal, log }: Surroundings,
+  progress: (share: number) => void,
+): Publisher {
+  const destination = destinationOf(settings);
+  const ports = {
+    destination,
+    clock,
+    signal,
+    warn: (text: string) => log.warn({}, text),
+    progress: (rows: number, all: number) => progress(all === 0 ? 1 : Math.min(1, rows / all)),
+  };
+  const { mirror: file } = settings.store;
+  return {
+    password: destination.password,
+    publish: (request) => publish({ ...ports, file }, request),
+    check: () => check({ ...ports, file }),
+    restore: (target) => restore({ ...ports, file: target }),
+  };
+}
+
+function destinationOf({
+  publish: { address, password, passwordFile, schema, reader },
+  network,
+}: Settings): Destination {
+  if (address === undefined) {
+    throw new UsageError('no database is set to publish to', {
+      advice: 'Set publish.url, as in postgresql://publisher@db.example.com/analytics: docs/publish.md.',
+    });
+  }
+  const read = <T>(what: string, file: string, setting: string, reading: () => T): T => {
+    try {
+      return reading();
+    } catch (error) {
+      throw new UsageError(`the ${what} ${file} cannot be read: ${fileReason(error)}`, {
+        advice: `Correct ${setting}.`,
+        cause: error,
+      });
+    }
+  };
+  const fromFile = () =>
+    passwordFile === undefined
+      ? undefined
+      : read(
+          'password file',
+          passwordFile,
+          'publish.password_file',
+          () => new Secret(readRegularFile(passwordFile).bytes.toString('utf8').trim()),
+        );
+  const { caFile } = network;
+  const ca =
+    caFile === undefined
+      ? undefined
+      : read('file of certificates', caFile, 'network.ca_file', () => readFileSync(caFile, 'utf8'));
+  return { address, password: password ?? fromFile(), ca, schema, reader };
+}

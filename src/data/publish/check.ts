@@ -1,0 +1,182 @@
+/**
+ * Compares what is published with the mirror: every row of the mirror is written beside the published ones, so that PostgreSQL
+ * compares like with like. Section "Publishing" of docs/architecture.md.
+ */
+import type { Database as Mirror } from 'better-sqlite3';
+import { hash } from 'node:crypto';
+import { FileError } from '../../model/errors.ts';
+import { CursorError, lastSeq, seqOf } from '../../store/changed-rows.ts';
+import { historyTableOf, quoteName } from '../../store/schema.ts';
+import { resourceNames } from '../../model/resources.ts';
+import { type Database, lockSchema, openDatabase } from './database.ts';
+import { deletionTable, type PublishedTable, publishedTables, sqlColumns } from './layout.ts';
+import { copyRows } from './copy.ts';
+import { openState, type PublishPorts } from './publish.ts';
+import { lineReader } from './rows.ts';
+import { columnsIn } from './schema.ts';
+
+interface TableCheck {
+  readonly equal: boolean;
+  /** Rows, and a hash over all of them whatever their order; null where the schema has no such table. */
+  readonly mirror: { readonly rows: number; readonly hash: string };
+  readonly published: { readonly rows: number; readonly hash: string } | null;
+  /** Keys of rows that differ, the first of each kind. */
+  readonly missing: readonly string[];
+  readonly extra: readonly string[];
+  readonly different: readonly string[];
+}
+
+export interface CheckReport {
+  readonly schema: string;
+  readonly equal: boolean;
+  /** Changes of the mirror that the next publication brings; their rows are not compared. */
+  readonly waiting: number;
+  readonly tables: Readonly<Record<string, TableCheck>>;
+}
+
+/** Keys that are named of each kind. */
+const mostNamed = 10;
+
+/** Compares; changes nothing. Throws what `publish` throws. */
+export async function check(ports: Omit<PublishPorts, 'warn'>): Promise<CheckReport> {
+  const { file, destination, signal } = ports;
+  const mirror = openState(file);
+  try {
+    const database = await openDatabase(destination, signal);
+    try {
+      await lockSchema(database, destination.schema);
+      const existing = await columnsIn(database);
+      const cursor = await cursorIn(database, existing);
+      const since = numberOf(mirror, file, cursor);
+      const tables: Record<string, TableCheck> = {};
+      const published = publishedTables(mirror).filter((table) => table !== deletionTable);
+      let waiting = 0;
+      let done = 0;
+      for (const table of published) {
+        const { number, name } = table;
+        const newer = mirror.prepare<[number], number>(
+          `SELECT count(*) FROM ${quoteName(name)} WHERE ${quoteName(number)} > ?`,
+        );
+        waiting += newer.pluck().get(since) ?? 0;
+        tables[name] = await database.whole(() => checkTable({ ports, mirror, database, since, existing }, table));
+        done += tables[name].mirror.rows;
+        ports.progress(done, done);
+      }
+      const gone = mirror.prepare<[number], number>('SELECT count(*) FROM mirror_deletions WHERE seq > ?');
+      waiting += gone.pluck().get(since) ?? 0;
+      const equal = Object.values(tables).every((each) => each.equal);
+      return { schema: destination.schema, equal, waiting, tables };
+    } finally {
+      await database.close();
+    }
+  } finally {
+    mirror.close();
+  }
+}
+
+async function cursorIn({ query, name }: Database, existing: ReadonlyMap<string, unknown>): Promise<string> {
+  const none = new FileError(`nothing is published in ${name}`, { advice: 'Run `admin-mirror publish` first.' });
+  if (!existing.has('mirror_publication')) throw none;
+  const [found] = await query<{ cursor: string | null }>('SELECT cursor FROM mirror_publication');
+  if (found === undefined || found.cursor === null) throw none;
+  return found.cursor;
+}
+
+/** Up to which number rows can be compared: all where the mirror does not know the publication. */
+function numberOf(mirror: Mirror, file: string, cursor: string): number {
+  try {
+    return seqOf(mirror, file, cursor);
+  } catch (error) {
+    if (error instanceof CursorError) return lastSeq(mirror);
+    throw error;
+  }
+}
+
+interface Checking {
+  readonly ports: Omit<PublishPorts, 'warn'>;
+  readonly mirror: Mirror;
+  readonly database: Database;
+  readonly since: number;
+  readonly existing: ReadonlyMap<string, unknown>;
+}
+
+async function checkTable(checking: Checking, table: PublishedTable): Promise<TableCheck> {
+  const { ports, mirror, database, since, existing } = checking;
+  const { query } = database;
+  const columns = sqlColumns(table);
+  const types = columns.map(({ name, type }) => `${quoteName(name)} ${type}`).join(', ');
+  await query(`CREATE TEMP TABLE of_mirror (${types}) ON COMMIT DROP`);
+  const reader = lineReader(mirror, table, { order: table.order, from: -1n, to: BigInt(since) });
+  const { signal } = ports;
+  await copyRows({ database, table, name: 'pg_temp.of_mirror', signal, wrote: () => {} }, reader);
+  // What changed since is compared by nobody: the mirror has it with a higher number, or a tombstone.
+  await query('CREATE TEMP TABLE changed_since (id text, key text) ON COMMIT DROP');
+  const changed = changedKeys(mirror, table, since);
+  for (let at = 0; at < changed.length; at += 10_000) {
+    const part = changed.slice(at, at + 10_000);
+    await query('INSERT INTO pg_temp.changed_since SELECT * FROM unnest($1::text[], $2::text[])', [
+      part.map(([id]) => id),
+      part.map(([, key]) => key),
+    ]);
+  }
+  const begins = historyBegin(mirror, table);
+  const kept = begins === undefined ? '' : `AND valid_to >= '${begins}'`;
+  const [id = '', key = "''"] = table.key.map((name) => `t.${quoteName(name)}`);
+  const source = (name: string) =>
+    `(SELECT t.* FROM ${name} AS t WHERE NOT EXISTS
+       (SELECT 1 FROM pg_temp.changed_since AS c WHERE c.id = ${id}::text AND c.key = ${key}) ${kept})`;
+  const row = (of: string) => `ROW(${columns.map(({ name }) => `${of}.${quoteName(name)}`).join(', ')})::text`;
+  const sum = async (from: string) => {
+    const [found] = await query<{ rows: string; hash: string }>(
+      `SELECT count(*) AS rows, coalesce(sum(hashtextextended(${row('s')}, 0)::numeric), 0)::text AS hash FROM ${from} AS s`,
+    );
+    return { rows: Number(found?.rows ?? 0), hash: hash('sha256', found?.hash ?? '').slice(0, 16) };
+  };
+  const ours = source('pg_temp.of_mirror');
+  const mirrored = await sum(ours);
+  if (!existing.has(table.name)) {
+    return { equal: mirrored.rows === 0, mirror: mirrored, published: null, missing: [], extra: [], different: [] };
+  }
+  const theirs = source(quoteName(table.name));
+  const published = await sum(theirs);
+  const equal = mirrored.rows === published.rows && mirrored.hash === published.hash;
+  const named = async (condition: string) => {
+    if (equal) return [];
+    const both = table.key.map((name) => `m.${quoteName(name)} = p.${quoteName(name)}`).join(' AND ');
+    const names = table.key.map((name) => `coalesce(m.${quoteName(name)}, p.${quoteName(name)})`).join(', ');
+    const rows = await query<{ name: string }>(
+      `SELECT concat_ws(' ', ${names}) AS name FROM ${ours} AS m FULL JOIN ${theirs} AS p ON ${both}
+       WHERE ${condition} ORDER BY ${names} LIMIT ${mostNamed}`,
+    );
+    return rows.map(({ name }) => name);
+  };
+  const [first] = table.key.map(quoteName);
+  return {
+    equal,
+    mirror: mirrored,
+    published,
+    missing: await named(`p.${first} IS NULL`),
+    extra: await named(`m.${first} IS NULL`),
+    different: await named(`m.${first} IS NOT NULL AND p.${first} IS NOT NULL AND ${row('m')} <> ${row('p')}`),
+  };
+}
+
+function changedKeys(
+  mirror: Mirror,
+  { name, number, key }: PublishedTable,
+  since: number,
+): [id: string, key: string][] {
+  const [id = '', second = "''"] = key.map(quoteName);
+  const keys = mirror.prepare<[number, number], [string, string]>(
+    `SELECT CAST(${id} AS TEXT), ${second} FROM ${quoteName(name)} WHERE ${quoteName(number)} > ?
+     UNION SELECT CAST(id AS TEXT), key FROM mirror_deletions WHERE table_name = '${name}' AND seq > ?`,
+  );
+  return keys.raw(true).all(since, since);
+}
+
+/** Versions that ended before are no longer the mirror's, which removes them in small steps. */
+function historyBegin(mirror: Mirror, { name }: PublishedTable): string | undefined {
+  const resource = resourceNames.find((each) => historyTableOf(each) === name);
+  const begins = mirror.prepare<[string], string>('SELECT begins_at FROM mirror_history WHERE resource = ?').pluck();
+  return resource === undefined ? undefined : begins.get(resource);
+}

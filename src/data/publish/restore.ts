@@ -1,0 +1,169 @@
+/**
+ * Makes a mirror again from what was published: records, history, numbers, and what the mirror knew about its server, so that
+ * the next sync goes on where the last published one ended. Section "Publishing" of docs/architecture.md.
+ */
+import type { Database as Mirror } from 'better-sqlite3';
+import { existsSync, statSync } from 'node:fs';
+import { FileError } from '../../model/errors.ts';
+import { relationTable } from '../../model/relations.ts';
+import { resourceNames, type ResourceName } from '../../model/resources.ts';
+import type { Clock, Timestamp } from '../../model/time.ts';
+import { lateIndices } from '../../store/analyst-schema.ts';
+import { placeDurableFile } from '../../store/files/durable-file.ts';
+import { numberedRelation, numberNewTable } from '../../store/numbering.ts';
+import { mirrorVersion, openMirrorFile } from '../../store/open.ts';
+import { relationTableSql, type RelatedKey, flatViewSql } from '../../store/relation-schema.ts';
+import { quoteName } from '../../store/schema.ts';
+import { restoreBooks } from './books.ts';
+import { type Database, type Destination, openDatabase } from './database.ts';
+import { insertSql, type PublishedTable, publishedTables, rawColumn, rowJsonSql } from './layout.ts';
+import { columnsIn } from './schema.ts';
+
+export interface RestorePorts {
+  /** The file that is made. */
+  readonly file: string;
+  readonly destination: Destination;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly progress: (rows: number, all: number) => void;
+}
+
+export interface RestoreReport {
+  readonly file: string;
+  readonly published_at: Timestamp;
+  readonly cursor: string;
+  readonly tables: Readonly<Record<string, number>>;
+}
+
+/** Rows that are on their way at a time, and read in one statement; fewer where they are long. */
+const rowsAtOnce = 4_000;
+const bytesAtOnce = 8_000_000;
+
+/**
+ * Makes the file, which appears whole or not at all. Throws a FileError where there is a mirror already or nothing was
+ * published, and what `openDatabase` throws.
+ */
+export async function restore(ports: RestorePorts): Promise<RestoreReport> {
+  const { file, destination, signal } = ports;
+  if (existsSync(file) && statSync(file).size > 0) {
+    throw new FileError(`there is a mirror at ${file} already; it was left as it is`, {
+      advice: 'Move it away first, or name another file with --db.',
+    });
+  }
+  const database = await openDatabase(destination, signal);
+  try {
+    let report: RestoreReport | undefined;
+    const make = async (temporary: string) => {
+      // One state of all tables, while another process publishes.
+      report = await database.whole(
+        () => restoreInto(database, temporary, ports),
+        'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+      );
+    };
+    await placeDurableFile(file, make, signal);
+    if (report === undefined) throw new Error('a mirror was placed and never made');
+    return report;
+  } finally {
+    await database.close();
+  }
+}
+
+async function restoreInto(database: Database, temporary: string, ports: RestorePorts): Promise<RestoreReport> {
+  const published = await publicationIn(database);
+  const mirror = openMirrorFile(temporary, ports.clock);
+  try {
+    mirror.pragma('foreign_keys = OFF');
+    // The file is nothing before it is renamed, and is brought to the disk then.
+    mirror.pragma('synchronous = OFF');
+    await restoreBooks(database, mirror);
+    makeRelations(mirror);
+    const tables: Record<string, number> = {};
+    const all = await rowsIn(database, publishedTables(mirror));
+    let done = 0;
+    for (const table of publishedTables(mirror)) {
+      tables[table.name] = await restoreTable(database, mirror, table, (rows) => {
+        done += rows;
+        ports.progress(done, all);
+      });
+    }
+    for (const name of resourceNames) for (const index of lateIndices[name] ?? []) mirror.exec(index);
+    mirror.exec('ANALYZE');
+    mirror.pragma('journal_mode = DELETE');
+    return { file: ports.file, published_at: published.at, cursor: published.cursor, tables };
+  } finally {
+    mirror.close();
+  }
+}
+
+async function publicationIn(database: Database): Promise<{ readonly cursor: string; readonly at: Timestamp }> {
+  const tables = await columnsIn(database);
+  const absent = new FileError(`nothing is published in ${database.name}`, {
+    advice: 'Run `admin-mirror publish` where the mirror is, or correct publish.url and publish.schema.',
+  });
+  if (!tables.has('mirror_publication')) throw absent;
+  const [found] = await database.query<{ version: number; cursor: string | null; at: Timestamp }>(
+    `SELECT version, cursor, to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at FROM mirror_publication`,
+  );
+  if (found === undefined || found.cursor === null) throw absent;
+  if (found.version === mirrorVersion) return { cursor: found.cursor, at: found.at };
+  throw new FileError(
+    `${database.name} holds a mirror of version ${found.version}, and this program makes version ${mirrorVersion}`,
+    {
+      advice:
+        'Restore it with the version of admin-mirror that published it; a newer one brings the file up to date then.',
+    },
+  );
+}
+
+/** Tables and views of related records, as `mirror_relations` says, which is there by now. */
+function makeRelations(mirror: Mirror): void {
+  const relations = mirror.prepare<[], { resource: ResourceName; relation: string; keys: string }>(
+    'SELECT resource, relation, keys FROM mirror_relations ORDER BY resource, relation',
+  );
+  for (const { resource, relation, keys } of relations.all()) {
+    const made = relationTable(resource, relation);
+    mirror.exec(relationTableSql(made));
+    numberNewTable(mirror, numberedRelation(made));
+    mirror.exec(flatViewSql(made, JSON.parse(keys) as RelatedKey[]));
+  }
+}
+
+async function rowsIn({ query }: Database, tables: readonly PublishedTable[]): Promise<number> {
+  const counts = tables.map(({ name }) => `(SELECT count(*) FROM ${quoteName(name)})`);
+  const [row] = await query<{ count: string }>(`SELECT ${counts.join(' + ')} AS count`);
+  return Number(row?.count ?? 0);
+}
+
+/** PostgreSQL makes JSON of the rows, and SQLite reads it: no value passes through a number of this program. */
+async function restoreTable(
+  { query }: Database,
+  mirror: Mirror,
+  table: PublishedTable,
+  progress: (rows: number) => void,
+): Promise<number> {
+  const cursor = quoteName(`rows of ${table.name}`);
+  const order = quoteName(table.order);
+  const insert = { usual: mirror.prepare(insertSql(table, false)), odd: mirror.prepare(insertSql(table, true)) };
+  await query(
+    `DECLARE ${cursor} NO SCROLL CURSOR FOR SELECT ${rowJsonSql(table)}::text AS row, ${rawColumn} IS NOT NULL AS odd
+     FROM ${quoteName(table.name)} ORDER BY ${order}`,
+  );
+  let count = 0;
+  let wanted = rowsAtOnce / 8;
+  const fetch = () => query<{ row: string; odd: boolean }>(`FETCH ${wanted} FROM ${cursor}`);
+  for (let next = fetch(); ;) {
+    const rows = await next;
+    if (rows.length === 0) break;
+    const text = `[${rows.map(({ row }) => row).join(',')}]`;
+    wanted = Math.max(1, Math.min(rowsAtOnce, Math.floor((bytesAtOnce * rows.length) / text.length)));
+    // PostgreSQL makes the next ones meanwhile.
+    next = fetch();
+    next.catch(() => {});
+    const isOdd = rows.some(({ odd }) => odd);
+    mirror.transaction(() => (isOdd ? insert.odd : insert.usual).run(text))();
+    count += rows.length;
+    progress(rows.length);
+  }
+  await query(`CLOSE ${cursor}`);
+  return count;
+}

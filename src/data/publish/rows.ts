@@ -1,0 +1,163 @@
+/**
+ * Rows of the mirror as lines of COPY. SQLite makes them by hundreds, as bytes that this program only passes on; a row that
+ * has what PostgreSQL holds in another way - a NUL, a day that no calendar has - is written here, cell by cell.
+ */
+import type { Database } from 'better-sqlite3';
+import { instantMicroseconds, wholeSeconds } from '../../model/api-time.ts';
+import type { Cell, Row } from '../../store/reading-types.ts';
+import { quoteName } from '../../store/schema.ts';
+import { readingPace } from '../reading-pace.ts';
+import { lineSql, type PublishedColumn, type PublishedTable } from './layout.ts';
+
+export interface Lines {
+  readonly bytes: Buffer;
+  readonly rows: number;
+  /** Where the next ones begin, which is behind this. */
+  readonly last: bigint;
+}
+
+/** How well PostgreSQL takes a row: as it is; cell by cell; or only what identifies it, with all else in `_raw`. */
+export type Care = 'usual' | 'careful' | 'bare';
+
+export interface LineReader {
+  /** The next lines behind the place; undefined at the end. */
+  next(after: bigint): Lines | undefined;
+  /** The same rows, each as a line of its own. */
+  single(after: bigint, last: bigint, care: Exclude<Care, 'usual'>): readonly string[];
+}
+
+/** What of a table is read: in which order, and which numbers. */
+export interface LinePart {
+  readonly order: string;
+  /** A condition on the table's number, with `@from` and `@to` in it. */
+  readonly from: bigint;
+  readonly to: bigint;
+}
+
+/** Reads the table in the order of the column, rows whose number is in `(from, to]`. */
+export function lineReader(mirror: Database, table: PublishedTable, { order, from, to }: LinePart): LineReader {
+  const at = quoteName(order);
+  const number = quoteName(table.number);
+  // By the sign, SQLite does not try to find the rows by their numbers, and to sort them each time.
+  const within = order === table.number ? '' : `AND +${number} > @from AND +${number} <= @to`;
+  const upTo = order === table.number ? `AND ${at} <= @to` : '';
+  const part = `FROM ${quoteName(table.name)} WHERE ${at} > @after ${upTo} ${within}`;
+  const batch = mirror
+    .prepare<[object], [bigint, bigint, Buffer | null, bigint]>(
+      `SELECT count(*), count(line), CAST(group_concat(line, '') AS BLOB), max(at) FROM
+         (SELECT ${lineSql(table)} AS line, ${at} AS at ${part} ORDER BY ${at} LIMIT @rows)`,
+    )
+    .raw(true)
+    .safeIntegers(true);
+  const names = table.columns.map(({ name }) => quoteName(name)).join(', ');
+  const cells = mirror
+    .prepare<[object], Row>(`SELECT ${names} ${part} AND ${at} <= @last ORDER BY ${at}`)
+    .raw(true)
+    .safeIntegers(true);
+  const odd = mirror
+    .prepare<[object], Row>(`SELECT ${names} ${part} AND ${at} <= @last AND (${lineSql(table)}) IS NULL`)
+    .raw(true)
+    .safeIntegers(true);
+  const pace = readingPace();
+  const bounds = order === table.number ? { to } : { from, to };
+  return {
+    next: (after) => {
+      const start = order === table.number && after < from ? from : after;
+      const found = batch.get({ ...bounds, after: start, rows: pace.rows() });
+      const [rows, plain, text, last] = found ?? [0n, 0n, null, 0n];
+      if (rows === 0n) return undefined;
+      const others = rows === plain ? [] : odd.all({ ...bounds, after: start, last });
+      const lines = others.map((row) => lineOf(table, row, 'careful'));
+      const bytes = Buffer.concat([text ?? Buffer.alloc(0), Buffer.from(lines.join(''))]);
+      pace.add({ weight: bytes.length, rows: Number(rows) });
+      return { bytes, rows: Number(rows), last };
+    },
+    single: (after, last, care) => {
+      const start = order === table.number && after < from ? from : after;
+      return cells.all({ ...bounds, after: start, last }).map((row) => lineOf(table, row, care));
+    },
+  };
+}
+
+function lineOf({ columns, key, number }: PublishedTable, row: Row, care: Care): string {
+  const raw: Record<string, string> = {};
+  const fields = columns.flatMap((column, index) => {
+    const cell = textOf(row[index]);
+    const isKey = key.includes(column.name) || column.name === number;
+    if (care !== 'bare' || isKey) return fieldsOf(column, cell, raw);
+    if (cell !== null) raw[column.name] = cell;
+    return column.kind === 'json' ? [null, null] : [null];
+  });
+  const names = Object.keys(raw);
+  return `${[...fields, names.length === 0 ? null : JSON.stringify(raw)].map(fieldText).join('\t')}\n`;
+}
+
+/** Numbers as they are read again without a loss; bytes that damage has left as text. */
+function textOf(cell: Cell | undefined): string | null {
+  if (cell === null || cell === undefined) return null;
+  if (cell instanceof Uint8Array) return Buffer.from(cell).toString('utf8');
+  if (typeof cell === 'number' && !Number.isFinite(cell)) return cell < 0 ? '-9e999' : '9e999';
+  return String(cell);
+}
+
+/** The fields of the cell, and what of it they do not hold. */
+function fieldsOf(
+  { name, kind }: PublishedColumn,
+  cell: string | null,
+  raw: Record<string, string>,
+): (string | null)[] {
+  if (cell === null) return kind === 'json' ? [null, null] : [null];
+  switch (kind) {
+    case 'bigint':
+      return [cell];
+    case 'numeric':
+      if (Number.isFinite(Number(cell))) return [cell];
+      raw[name] = cell;
+      return [null];
+    case 'timestamptz': {
+      if (!Number.isNaN(wholeSeconds(cell)) && cell >= '1000') return [cell];
+      raw[name] = cell;
+      return [instantOf(cell)];
+    }
+    case 'text':
+      return [withoutNul(name, cell, raw)];
+    case 'json':
+      return [withoutNul(name, cell, raw), isStorable(cell) ? cell : null];
+  }
+}
+
+/** PostgreSQL's text has no NUL; the sign for one stands in its place. */
+function withoutNul(name: string, cell: string, raw: Record<string, string>): string {
+  if (!cell.includes('\0')) return cell;
+  raw[name] = cell;
+  return cell.replaceAll('\0', '\u2400');
+}
+
+/** The same instant as PostgreSQL reads it; null where the text is none. */
+function instantOf(text: string): string | null {
+  const micros = instantMicroseconds(text);
+  if (micros === undefined) return null;
+  const [ms, rest] = [micros / 1_000n, micros % 1_000n];
+  // Division rounds towards zero; a time before 1970 has a rest below it.
+  const [floorMs, floorRest] = rest < 0n ? [ms - 1n, rest + 1_000n] : [ms, rest];
+  return `${new Date(Number(floorMs)).toISOString().slice(0, -1)}${String(floorRest).padStart(3, '0')}Z`;
+}
+
+/** Whether jsonb can hold it: no NUL, no half of a surrogate pair, no number beyond what numeric holds. */
+function isStorable(text: string): boolean {
+  const withoutPairs = text.replace(/\\ud[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}/gi, '');
+  if (/\\u(?:0000|d[89a-f])|\d[eE][+-]?\d{4}|\0/i.test(withoutPairs)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' };
+
+function fieldText(field: string | null): string {
+  if (field === null) return '\\N';
+  return field.replace(/[\\\t\n\r]/g, (sign) => escapes[sign] ?? sign).toWellFormed();
+}

@@ -1,0 +1,281 @@
+/** The schema that is published to: its tables made and grown, never dropped; comments; views; and who may read. */
+import type { Database as Mirror } from 'better-sqlite3';
+import { hash } from 'node:crypto';
+import { dictionary, possibleRelationEntries, relationEntries, type TableEntry } from '../dictionary.ts';
+import { relationTables } from '../../model/relations.ts';
+import { flatKeys } from '../../store/relations.ts';
+import { quoteName } from '../../store/schema.ts';
+import { Runner } from '../../store/tables.ts';
+import type { Database } from './database.ts';
+import { type PublishedTable, rawColumn, sqlColumns } from './layout.ts';
+
+/** What stands before the name of a table while it is filled. */
+export const loadingPrefix = '_next_';
+
+/** Tables of the publication itself. */
+const ownTables = `
+CREATE TABLE IF NOT EXISTS mirror_publication (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  version integer NOT NULL,
+  layout text,
+  cursor text,
+  loading jsonb,
+  published_at timestamptz,
+  comments text
+);
+CREATE TABLE IF NOT EXISTS mirror_bookkeeping (
+  table_name text,
+  part integer,
+  hash text NOT NULL,
+  rows text NOT NULL,
+  PRIMARY KEY (table_name, part)
+);
+CREATE TABLE IF NOT EXISTS mirror_freshness (
+  resource text PRIMARY KEY,
+  windows bigint NOT NULL,
+  unsettled bigint NOT NULL,
+  fresh_as_of timestamptz,
+  published_at timestamptz NOT NULL
+)`;
+
+/** Makes the schema and the tables of the publication itself, where they are missing. */
+export async function makeSchema({ query }: Database, schema: string): Promise<void> {
+  const [found] = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema]);
+  if (found === undefined) await query(`CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)}`);
+  await query(ownTables);
+}
+
+interface ColumnFact {
+  readonly table: string;
+  readonly name: string;
+  readonly type: string;
+}
+
+/** The columns of every table and view of the schema, by its name. */
+export async function columnsIn({ query }: Database): Promise<ReadonlyMap<string, readonly ColumnFact[]>> {
+  const rows = await query<ColumnFact>(
+    `SELECT c.relname AS table, a.attname AS name, format_type(a.atttypid, NULL) AS type
+     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0 AND NOT a.attisdropped
+     ORDER BY c.relname, a.attnum`,
+  );
+  return Map.groupBy(rows, ({ table }) => table);
+}
+
+/** @param name what the table is called, which may be another name while it is filled */
+export function tableSql(table: PublishedTable, name: string): string {
+  const columns = sqlColumns(table).map(
+    (column) => `${quoteName(column.name)} ${typeNames[column.type] ?? column.type}`,
+  );
+  return `CREATE TABLE IF NOT EXISTS ${quoteName(name)} (${columns.join(', ')})`;
+}
+
+const typeNames: Readonly<Record<string, string>> = { timestamptz: 'timestamp with time zone' };
+
+/** The key and the indices, which a table gets once it is filled: quicker than row by row. */
+export function indexSql({ key, indices }: PublishedTable, name: string): string[] {
+  const table = quoteName(name);
+  return [
+    `ALTER TABLE ${table} ADD PRIMARY KEY (${key.map(quoteName).join(', ')})`,
+    ...indices.map((column) => `CREATE INDEX ON ${table} (${quoteName(column)})`),
+  ];
+}
+
+/**
+ * Gives a table that is there the columns that it lacks. One of another type keeps its values under another name. Returns
+ * whether there was anything to do: then its rows are to be written anew.
+ */
+export async function growTable(
+  { query }: Database,
+  table: PublishedTable,
+  existing: readonly ColumnFact[],
+): Promise<boolean> {
+  const types = new Map(existing.map(({ name, type }) => [name, type]));
+  const changes: string[] = [];
+  for (const { name, type } of sqlColumns(table)) {
+    const wanted = typeNames[type] ?? type;
+    const found = types.get(name);
+    if (found === wanted) continue;
+    if (found !== undefined) {
+      let kept = `${name}_old`;
+      while (types.has(kept)) kept += '_old';
+      types.set(kept, found);
+      changes.push(`ALTER TABLE ${quoteName(table.name)} RENAME COLUMN ${quoteName(name)} TO ${quoteName(kept)}`);
+    }
+    changes.push(`ALTER TABLE ${quoteName(table.name)} ADD COLUMN ${quoteName(name)} ${wanted}`);
+  }
+  if (changes.length > 0) await query(changes.join('; '));
+  return changes.length > 0;
+}
+
+const text = (value: string): string => `'${value.replaceAll('\0', '').replaceAll("'", "''")}'`;
+
+/** Comments on everything, from the data dictionary, where they are not those of last time. */
+export async function comment(database: Database, tables: readonly PublishedTable[]): Promise<void> {
+  const inSchema = await columnsIn(database);
+  const flat = relationTables.flatMap(({ view, table, parentColumn }) => {
+    const columns = inSchema.get(view)?.map(({ name }) => ({ name, type: '', notNull: false }));
+    const one = (name: string, own: typeof columns) => ({
+      name,
+      kind: 'view' as const,
+      columns: own ?? [],
+      isStrict: false,
+      rangeColumn: null,
+      key: [],
+    });
+    return columns === undefined
+      ? []
+      : [one(view, columns), one(table, [{ name: parentColumn, type: '', notNull: false }])];
+  });
+  const entries = new Map<string, TableEntry>(
+    [...dictionary(), ...possibleRelationEntries(), ...relationEntries(flat)].map((entry) => [entry.name, entry]),
+  );
+  const statements: string[] = [];
+  for (const [name, columns] of inSchema) {
+    const entry = entries.get(name);
+    const own = tables.find((table) => table.name === name);
+    if (entry === undefined || (own === undefined && entry.kind !== 'view' && name !== 'mirror_freshness')) continue;
+    const kind = entry.kind === 'view' && name !== 'mirror_freshness' ? 'VIEW' : 'TABLE';
+    statements.push(`COMMENT ON ${kind} ${quoteName(name)} IS ${text(entry.summary)}`);
+    for (const column of columns) {
+      const meaning = meaningOf(entry, column.name);
+      if (meaning === undefined) continue;
+      statements.push(`COMMENT ON COLUMN ${quoteName(name)}.${quoteName(column.name)} IS ${text(meaning)}`);
+    }
+  }
+  for (const [name, meaning] of Object.entries(ownMeanings))
+    statements.push(`COMMENT ON TABLE ${name} IS ${text(meaning)}`);
+  const said = hash('sha256', statements.join(';'));
+  const [before] = await database.query<{ comments: string | null }>('SELECT comments FROM mirror_publication');
+  if (before?.comments === said) return;
+  await database.query(statements.join('; '));
+  await database.query(
+    `INSERT INTO mirror_publication (version, comments) VALUES (0, $1) ON CONFLICT (one) DO UPDATE SET comments = excluded.comments`,
+    [said],
+  );
+}
+
+const ownMeanings: Readonly<Record<string, string>> = {
+  mirror_publication: 'How far the mirror is published, and what is under way. Kept by admin-mirror publish.',
+  mirror_bookkeeping: 'What the mirror knows about itself, for admin-mirror publish --restore.',
+};
+
+function meaningOf(entry: TableEntry, column: string): string | undefined {
+  const found = entry.columns.find(({ name }) => name === column);
+  if (found !== undefined) return found.meaning;
+  if (column === rawColumn)
+    return 'as a JSON object: cells whose columns here cannot hold them just as they came, such as a day that no calendar has; null in almost every row';
+  if (column === 'published_at') return 'when this was published';
+  const original = /^(.+)_json$/.exec(column)?.[1];
+  if (original !== undefined) return `${original} as jsonb; null where it is no JSON, or none that jsonb can hold`;
+  return undefined;
+}
+
+/** PostgreSQL cuts names to so many bytes. */
+const nameBytes = 63;
+/** And a view has so many columns at most, with room for the parent's. */
+const mostColumns = 1_500;
+
+interface FlatColumn {
+  readonly name: string;
+  readonly sql: string;
+}
+
+/** The views of related records with a column for each key. They grow; where a key was forgotten, they are made anew. */
+export async function makeFlatViews(database: Database, mirror: Mirror, warn: (text: string) => void): Promise<void> {
+  const runner = new Runner(mirror);
+  const inSchema = await columnsIn(database);
+  for (const relation of relationTables) {
+    const keys = flatKeys(runner, relation);
+    if (keys === undefined || !inSchema.has(relation.table)) continue;
+    const inMirror = mirror
+      .prepare<[string], string>('SELECT name FROM pragma_table_info(?)')
+      .pluck()
+      .all(relation.view);
+    const columns: FlatColumn[] = [{ name: relation.parentColumn, sql: quoteName(relation.parentColumn) }];
+    const taken = new Set([relation.parentColumn]);
+    for (const [index, key] of keys.slice(0, mostColumns).entries()) {
+      if (key?.includes('\0') === true) continue;
+      const name = shortName(inMirror[index + 1] ?? key ?? 'value', taken);
+      const sql =
+        key === null
+          ? `CASE WHEN jsonb_typeof(record_json) <> 'object' THEN record_json #>> '{}' END`
+          : `record_json ->> ${text(key)}`;
+      columns.push({ name, sql });
+    }
+    const before = (inSchema.get(relation.view) ?? []).map(({ name }) => name);
+    if (before.length === columns.length && before.every((name, index) => name === columns[index]?.name)) continue;
+    const view = quoteName(relation.view);
+    const list = columns.map(({ name, sql }) => `${sql} AS ${quoteName(name)}`).join(', ');
+    const create = `CREATE OR REPLACE VIEW ${view} AS SELECT ${list} FROM ${quoteName(relation.table)}`;
+    const grows = before.every((name, index) => name === columns[index]?.name);
+    try {
+      await database.part(() => database.query(grows ? create : `DROP VIEW ${view}; ${create}`));
+    } catch (error) {
+      // Something of others stands on it, and is not to be dropped.
+      if (!isDependedOn(error)) throw error;
+      warn(
+        `the view ${relation.view} stays as it was, because other views are made of it: drop those to let it be made anew`,
+      );
+    }
+  }
+}
+
+function isDependedOn(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '2BP01';
+}
+
+function shortName(name: string, taken: Set<string>): string {
+  for (let count = 1; ; count += 1) {
+    const end = count === 1 ? '' : `_${count}`;
+    let start = name.replaceAll('\0', '') || 'empty';
+    while (Buffer.byteLength(start + end) > nameBytes) start = Array.from(start).slice(0, -1).join('');
+    if (taken.has(start + end)) continue;
+    taken.add(start + end);
+    return start + end;
+  }
+}
+
+/** Lets the role read what is published. Warns where it is not there, and this user may not make it. */
+export async function grantReading(
+  database: Database,
+  schema: string,
+  role: string,
+  tables: readonly PublishedTable[],
+  warn: (text: string) => void,
+): Promise<void> {
+  const [found] = await database.query('SELECT 1 FROM pg_roles WHERE rolname = $1', [role]);
+  if (found === undefined) {
+    try {
+      await database.part(() => database.query(`CREATE ROLE ${quoteName(role)} NOLOGIN`));
+    } catch (error) {
+      if (!isForbidden(error)) throw error;
+      warn(
+        `the role ${role} does not exist, and the user of publish.url may not make it: have somebody run CREATE ROLE ${quoteName(role)} NOLOGIN`,
+      );
+      return;
+    }
+  }
+  const inSchema = await columnsIn(database);
+  const names = [
+    ...tables.filter(({ isPublic }) => isPublic).map(({ name }) => name),
+    ...relationTables.map(({ view }) => view),
+    'mirror_freshness',
+  ];
+  const there = names.filter((name) => inSchema.has(name));
+  const granted = await database.query<{ name: string }>(
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY ($1)
+     AND has_schema_privilege($2, relnamespace, 'USAGE') AND has_table_privilege($2, oid, 'SELECT')`,
+    [there, role],
+  );
+  const missing = there.filter((name) => !granted.some((row) => row.name === name)).map(quoteName);
+  if (missing.length === 0) return;
+  await database.query(
+    `GRANT USAGE ON SCHEMA ${quoteName(schema)} TO ${quoteName(role)}; GRANT SELECT ON ${missing.join(', ')} TO ${quoteName(role)}`,
+  );
+}
+
+function isForbidden(error: unknown): boolean {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return cause instanceof Error && 'code' in cause && cause.code === '42501';
+}

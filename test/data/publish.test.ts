@@ -1,0 +1,511 @@
+// @module-tag full
+/** The mirror in PostgreSQL: whole, then what changed, and back again. */
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import SqliteDatabase from 'better-sqlite3';
+import { Client } from 'pg';
+import { expect, onTestFinished, test } from 'vitest';
+import { bookkeepingTables } from '../../src/data/publish/layout.ts';
+import { forgetUser } from '../../src/mirror/forget.ts';
+import { openForgetStore } from '../../src/mirror/store/forget-store.ts';
+import { parseDatabaseAddress } from '../../src/model/database-address.ts';
+import { OperatorError } from '../../src/model/errors.ts';
+import { resourceNames } from '../../src/model/resources.ts';
+import { hourMs, systemClock } from '../../src/model/time.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openMirrorFile } from '../../src/store/open.ts';
+import { awkwardUsers } from '../support/awkward-users.ts';
+import { changePerson, person, personalTexts, placePerson } from '../support/forget.ts';
+import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
+import { temporaryDatabase, type TestDatabase } from '../support/postgres.ts';
+import { checkIn, destinationIn, publishTo, restoreTo } from '../support/publish.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const includes = { users: ['orders', 'payments', 'address'], packages: ['orders'], emails: [] };
+
+interface Mirrored {
+  readonly sandbox: Sandbox;
+  readonly file: string;
+  /** Another sync, an hour later, that reads everything. */
+  readonly next: () => Promise<unknown>;
+}
+
+/** A sandbox with a person in it, and a mirror of it with related records and history. */
+async function mirrored(): Promise<Mirrored> {
+  const sandbox = await startSandbox();
+  const emails = placePerson(sandbox);
+  const file = `${temporaryFolder()}/mirror.db`;
+  const next = async () => {
+    sandbox.control.advanceClock(hourMs);
+    return sync(sandbox, file, { includes, mode: 'full' });
+  };
+  await next();
+  changePerson(sandbox, emails);
+  await next();
+  return { sandbox, file, next };
+}
+
+/** Every row of every table that is published, as SQLite has it. */
+function contentsOf(file: string): Record<string, unknown[]> {
+  const database = new SqliteDatabase(file, { readonly: true });
+  try {
+    const relations = database.prepare<[], string>('SELECT table_name FROM mirror_relations').pluck().all();
+    const names = [
+      ...resourceNames.flatMap((name) => [name, `${name}_history`]),
+      ...relations.flatMap((name) => [name, `${name}_flat`]),
+      ...bookkeepingTables(database),
+      'mirror_freshness',
+      'mirror_deletions',
+    ];
+    return Object.fromEntries(
+      names.map((name) => {
+        const rows = database.prepare<[], unknown[]>(`SELECT * FROM "${name}"`).raw(true).safeIntegers(true).all();
+        const texts = rows.map((row) => row.map((cell) => (typeof cell === 'bigint' ? `${cell}n` : cell)));
+        return [name, texts.map((row) => JSON.stringify(row)).sort()];
+      }),
+    );
+  } finally {
+    database.close();
+  }
+}
+
+/** Every row that readers of the schema can see. */
+async function visibleIn(database: TestDatabase): Promise<Record<string, string>> {
+  const reader = await database.query('SELECT 1 FROM pg_roles WHERE rolname = $1', [`${database.name}_reader`]);
+  if (reader.rows.length === 0) return {};
+  const { rows } = await database.query(
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = 'mirror'::regnamespace AND relkind IN ('r', 'v')
+     AND has_table_privilege($1::regrole, oid, 'SELECT') ORDER BY 1`,
+    [`${database.name}_reader`],
+  );
+  const seen: Record<string, string> = {};
+  for (const { name } of rows as { name: string }[]) {
+    const all = await database.query(`SELECT t::text AS row FROM mirror."${name}" AS t`);
+    const lines = (all.rows as { row: string }[]).map(({ row }) => row).sort();
+    // The time of publishing is of no state.
+    if (name !== 'mirror_freshness') seen[name] = createHash('md5').update(lines.join('\n')).digest('hex');
+  }
+  return seen;
+}
+
+function changed(file: string, sql: string): void {
+  const mirror = openMirrorFile(file);
+  mirror.exec(sql);
+  mirror.close();
+}
+
+test('a mirror is published whole, then by what changed, and restored to the last cell', async () => {
+  const { sandbox, file, next } = await mirrored();
+  const destination = destinationIn(await temporaryDatabase());
+  expect(await publishTo(file, destination)).toMatchObject({ mode: 'whole', tables: { users: { written: 60 } } });
+  sandbox.control.update('users', 3, { first_name: 'Another' });
+  sandbox.control.remove('emails', 5);
+  sandbox.control.insert('coupons', { code: 'NEW' });
+  await next();
+  expect(await publishTo(file, destination)).toMatchObject({
+    mode: 'changes',
+    tables: {
+      users: { written: 1, deleted: 0 },
+      users_history: { written: 1, deleted: 0 },
+      emails: { written: 0, deleted: 1 },
+      coupons: { written: 1, deleted: 0 },
+    },
+  });
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
+  const copy = `${temporaryFolder()}/mirror.db`;
+  await restoreTo(copy, destination);
+  expect(contentsOf(copy)).toEqual(contentsOf(file));
+
+  // It goes on where the other one was: nothing is read again, and nothing published again.
+  const { report } = await sync(sandbox, copy, { includes, mode: 'quick' });
+  expect(report.status).toBe('complete');
+  expect(report.requests).toBeLessThan(20);
+  expectMirrored(sandbox, copy);
+  const again = await publishTo(copy, destination);
+  expect(again).toMatchObject({ mode: 'changes', tables: { users: { written: 0 }, emails: { written: 0 } } });
+});
+
+test('columns have types, comments say what they mean, and the reader may read them and nothing else', async () => {
+  const { file } = await mirrored();
+  const database = await temporaryDatabase();
+  await publishTo(file, destinationIn(database));
+  const { rows } = await database.query(
+    `SELECT a.attname AS name, format_type(a.atttypid, NULL) AS type, col_description(a.attrelid, a.attnum) AS comment
+     FROM pg_attribute AS a WHERE a.attrelid = 'mirror.users'::regclass AND a.attnum > 0`,
+  );
+  const columns = rows as { name: string; type: string; comment: string | null }[];
+  expect(Object.fromEntries(columns.map(({ name, type }) => [name, type]))).toMatchObject({
+    id: 'bigint',
+    balance: 'numeric',
+    is_subscribed: 'bigint',
+    email: 'text',
+    data: 'text',
+    data_json: 'jsonb',
+    created_at: 'timestamp with time zone',
+    _seq: 'bigint',
+  });
+  const silent = await database.query(
+    `SELECT c.relname, a.attname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+     WHERE c.relnamespace = 'mirror'::regnamespace AND c.relkind IN ('r', 'v') AND NOT a.attisdropped
+     AND c.relname NOT IN ('mirror_publication', 'mirror_bookkeeping')
+     AND (col_description(a.attrelid, a.attnum) IS NULL OR obj_description(c.oid) IS NULL)`,
+  );
+  expect(silent.rows).toEqual([]);
+  expect(
+    await database.query(
+      "SELECT record_json ->> 'domain' AS a, domain AS b FROM mirror.user_orders JOIN mirror.user_orders_flat USING (user_id) WHERE user_id = 7",
+    ),
+  ).toMatchObject({
+    rows: [{ a: 'zq-order-domain.example', b: 'zq-order-domain.example' }],
+  });
+
+  const reader = new Client({ connectionString: database.urlWithPassword });
+  await reader.connect();
+  onTestFinished(() => reader.end());
+  await reader.query(`SET ROLE "${database.name}_reader"`);
+  const seen = async (sql: string) => (await reader.query(sql)).rows as unknown[];
+  expect(await seen('SELECT count(*) AS users FROM mirror.users')).toEqual([{ users: '60' }]);
+  expect(await seen('SELECT resource FROM mirror.mirror_freshness WHERE fresh_as_of IS NOT NULL')).toHaveLength(4);
+  for (const sql of [
+    'DELETE FROM mirror.users',
+    'CREATE TABLE mirror.another (id bigint)',
+    'SELECT * FROM mirror.mirror_bookkeeping',
+    'SELECT * FROM mirror.mirror_publication',
+  ]) {
+    await expect(reader.query(sql)).rejects.toThrow('permission denied');
+  }
+});
+
+test('whatever a column cannot hold is kept beside it, and nothing stops the publication', async () => {
+  const nul = 'with a \0 in it';
+  const tried: Readonly<Record<string, Readonly<Record<string, string | bigint | number | null>>>> = {
+    nul: { username: nul, avatar: nul, _extra: '{"note":"a\\u0000b"}' },
+    surrogate: { data: '{"half":"\\ud83d","pair":"\\ud83d\\ude00"}' },
+    dates: {
+      created_at: '0000-00-00T00:00:00.000000Z',
+      updated_at: '2026-02-30T10:00:00.000000Z',
+      last_seen_at: 'soon',
+    },
+    zones: {
+      created_at: '2026-03-11 12:00:00',
+      updated_at: '2026-03-11T12:00:00+02:00',
+      last_seen_at: '1969-12-31 23:59:59.5',
+    },
+    numbers: { balance: 1e300, data: '{"n":1e400,"m":123456789012345678901234567890.5}' },
+    infinite: { balance: Number.POSITIVE_INFINITY },
+    tiny: { balance: 5e-324, is_subscribed: -(2n ** 63n) },
+    exact: { balance: 0.1 + 0.2, is_subscribed: 2n ** 63n - 1n },
+    text: { username: '\\N', first_name: '\\.', last_name: '\t\r\n\\t', email: '' },
+    deep: { data: `${'['.repeat(900)}${']'.repeat(900)}`, avatar: 'not { json' },
+    stray: { _extra: '{"balance":"12,50","last_ip":"192.0.2.1"}' },
+  };
+  const names = Object.keys(tried);
+  const file = awkwardUsers();
+  const mirror = openMirrorFile(file);
+  insertRows(
+    mirror,
+    'users',
+    names.map((name, index) => ({ id: BigInt(1_000 + index), ...tried[name] })),
+  );
+  mirror.close();
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  await publishTo(file, destination);
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true });
+  const copy = `${temporaryFolder()}/mirror.db`;
+  await restoreTo(copy, destination);
+  expect(contentsOf(copy)).toEqual(contentsOf(file));
+
+  const shown = async (name: string, columns: string) => {
+    const { rows } = await database.query(`SELECT ${columns} FROM mirror.users WHERE id = $1`, [
+      1_000 + names.indexOf(name),
+    ]);
+    return rows[0] as unknown;
+  };
+  expect(await shown('nul', 'username, _extra_json')).toEqual({ username: 'with a \u2400 in it', _extra_json: null });
+  expect(await shown('dates', 'created_at, updated_at, last_seen_at, _raw')).toMatchObject({
+    created_at: null,
+    updated_at: null,
+    last_seen_at: null,
+    _raw: expect.stringContaining('2026-02-30') as string,
+  });
+  expect(
+    await shown(
+      'zones',
+      `created_at = '2026-03-11 12:00Z' AS a, updated_at = '2026-03-11 10:00Z' AS b, last_seen_at = '1969-12-31 23:59:59.5Z' AS c`,
+    ),
+  ).toEqual({ a: true, b: true, c: true });
+  expect(await shown('numbers', `balance = 1e300 AS a, data_json ->> 'm' AS b`)).toEqual({
+    a: true,
+    b: '123456789012345678901234567890.5',
+  });
+  expect(await shown('exact', 'balance, is_subscribed')).toEqual({
+    balance: '0.30000000000000004',
+    is_subscribed: '9223372036854775807',
+  });
+  expect(await shown('infinite', 'balance, _raw')).toEqual({ balance: null, _raw: '{"balance":"9e999"}' });
+  expect(await shown('text', 'username, first_name, last_name, email')).toEqual({
+    username: '\\N',
+    first_name: '\\.',
+    last_name: '\t\r\n\\t',
+    email: '',
+  });
+});
+
+test('what the database refuses of a row is published as text, and the rows beside it as ever', async () => {
+  const file = mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(700)));
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  await publishTo(file, destination);
+  // A rule of somebody else's, which stands for whatever was not foreseen.
+  await database.query(`ALTER TABLE mirror.users ALTER COLUMN balance TYPE numeric(12, 2)`);
+  changed(
+    file,
+    'UPDATE users SET balance = 1e12 WHERE id = 350; UPDATE users SET balance = balance + 1 WHERE id <> 350',
+  );
+  await publishTo(file, destination);
+  const { rows } = await database.query('SELECT id, balance, _raw FROM mirror.users WHERE balance IS NULL');
+  expect(rows).toEqual([
+    { id: '350', balance: null, _raw: expect.stringContaining('"balance":"1000000000000"') as string },
+  ]);
+});
+
+test('a connection that is cut anywhere leaves readers a state that there was, and the next publication goes on', async () => {
+  const { sandbox, file, next } = await mirrored();
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  const cutter = await openCutter(destination.address.port);
+  const through = { ...destination, address: { ...destination.address, port: cutter.port } };
+  /** Publishes over connections that are cut ever later, until one lives long enough; gives what was to be seen after each. */
+  const publishCut = async (step: number) => {
+    const seen: string[] = [];
+    const failures: unknown[] = [];
+    for (let bytes = 500; ; bytes += step) {
+      cutter.cutAfter(bytes);
+      const end = await publishTo(file, through).catch((error: unknown) => void failures.push(error));
+      if (end !== undefined) break;
+      seen.push(JSON.stringify(await visibleIn(database)));
+    }
+    expect(failures.filter((each) => !(each instanceof OperatorError))).toEqual([]);
+    expect(failures.length).toBeGreaterThan(3);
+    return new Set(seen);
+  };
+  const stateNow = async () => JSON.stringify(await visibleIn(database));
+  const none = await stateNow();
+  const onTheWay = await publishCut(11_000);
+  const first = await stateNow();
+  // A commit whose answer was cut is one all the same.
+  expect([...onTheWay].filter((each) => each !== none && each !== first)).toEqual([]);
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true });
+  for (const id of [3, 4, 5, 6]) sandbox.control.update('users', id, { first_name: 'Another' });
+  sandbox.control.remove('emails', 5);
+  await next();
+  const onTheSecond = await publishCut(3_000);
+  const second = await stateNow();
+  expect(second).not.toBe(first);
+  expect([...onTheSecond].filter((each) => each !== first && each !== second)).toEqual([]);
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
+});
+
+/** Passes on to the port, and cuts a connection once so many bytes went over it from the client. */
+async function openCutter(to: number): Promise<{ readonly port: number; readonly cutAfter: (bytes: number) => void }> {
+  let most = Number.POSITIVE_INFINITY;
+  const server = createServer((client) => {
+    const upstream = connect(to, '127.0.0.1');
+    let bytes = 0;
+    const allowed = most;
+    client.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes <= allowed) upstream.write(chunk);
+      else for (const each of [client, upstream]) each.destroy();
+    });
+    upstream.on('data', (chunk: Buffer) => client.write(chunk));
+    for (const [one, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      one.on('error', () => {}).on('close', () => other.destroy());
+    }
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  return { port: (server.address() as AddressInfo).port, cutAfter: (bytes) => (most = bytes) };
+}
+
+test('a publication that is stopped half-way goes on with what changed meanwhile', async () => {
+  const { sandbox, file, next } = await mirrored();
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  const stopping = new AbortController();
+  let stoppedAt = 0;
+  const onProgress = (rows: number) => {
+    stoppedAt = rows;
+    if (rows > 70) stopping.abort(new Error('stopped'));
+  };
+  await expect(publishTo(file, destination, { signal: stopping.signal, onProgress })).rejects.toThrow('stopped');
+  const loaded = await database.query('SELECT count(*) AS rows FROM mirror._next_users');
+  expect(loaded.rows).toEqual([{ rows: '60' }]);
+  expect(await visibleIn(database).catch(() => ({}))).toEqual({});
+  // Rows that were loaded change and go; a name is included that was not before.
+  sandbox.control.update('users', 3, { first_name: 'Another' });
+  sandbox.control.remove('users', 9);
+  sandbox.control.advanceClock(hourMs);
+  await sync(sandbox, file, { includes: { ...includes, users: [...includes.users, 'devices'] }, mode: 'full' });
+  const end = await publishTo(file, destination);
+  // The users of before were not written again.
+  expect(end.tables['users']?.written).toBeLessThan(30);
+  expect(stoppedAt).toBeGreaterThan(60);
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
+  await next();
+});
+
+test('what is published is one state, whatever a sync writes meanwhile', async () => {
+  const file = mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(300)));
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  let isChanged = false;
+  const onProgress = () => {
+    if (isChanged) return;
+    isChanged = true;
+    changed(
+      file,
+      `UPDATE users SET status = 'of later'; DELETE FROM users WHERE id = 7; INSERT INTO coupons (id, _first_seen_at, _changed_at) VALUES (1, '2026', '2026')`,
+    );
+  };
+  await publishTo(file, destination, { onProgress });
+  const found = async () =>
+    (
+      await database.query(
+        `SELECT count(*) AS users, count(*) FILTER (WHERE status = 'of later') AS later, (SELECT count(*) FROM mirror.coupons) AS coupons FROM mirror.users`,
+      )
+    ).rows[0] as unknown;
+  expect(await found()).toEqual({ users: '300', later: '0', coupons: '0' });
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 301 });
+  await publishTo(file, destination);
+  expect(await found()).toEqual({ users: '299', later: '299', coupons: '1' });
+});
+
+test('a person who is forgotten is gone from the published tables and their history with the next publication', async () => {
+  const { file } = await mirrored();
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  await publishTo(file, destination);
+  const textsIn = async () => {
+    const { rows } = await database.query(
+      `SELECT relname AS name FROM pg_class WHERE relnamespace = 'mirror'::regnamespace AND relkind IN ('r', 'v')`,
+    );
+    const found = new Set<string>();
+    for (const { name } of rows as { name: string }[]) {
+      const all = await database.query(`SELECT t::text AS row FROM mirror."${name}" AS t`);
+      const names = await database.query(
+        `SELECT attname FROM pg_attribute WHERE attrelid = 'mirror."${name}"'::regclass`,
+      );
+      const text = JSON.stringify([all.rows, names.rows]);
+      for (const each of personalTexts) if (text.includes(each)) found.add(`${name}: ${each}`);
+    }
+    return [...found];
+  };
+  expect((await textsIn()).length).toBeGreaterThan(10);
+  const store = openForgetStore(file, systemClock, 50);
+  await forgetUser({ store, journal: 'none', clock: systemClock }, person).finally(() => store.close());
+  await publishTo(file, destination);
+  expect(await textsIn()).toEqual([]);
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
+});
+
+test('columns that are missing are added and others kept, with whatever stands on them', async () => {
+  const { sandbox, file, next } = await mirrored();
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  await publishTo(file, destination);
+  // As an older program, which did not know the language, and analysts have left it.
+  await database.query(`
+    ALTER TABLE mirror.users DROP COLUMN language;
+    ALTER TABLE mirror.users ADD COLUMN segment text DEFAULT 'ours';
+    ALTER TABLE mirror.users ALTER COLUMN is_subscribed TYPE text;
+    CREATE VIEW mirror.rich AS SELECT id, balance FROM mirror.users WHERE balance > 10;
+    CREATE VIEW mirror.orders AS SELECT * FROM mirror.user_orders_flat`);
+  sandbox.control.setRelated('users', 3, 'orders', [{ id: 7, domain: 'a', colour: 'new key' }]);
+  await next();
+  const warnings: string[] = [];
+  await publishTo(file, destination, { onWarning: (text) => warnings.push(text) });
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true });
+  const { rows } = await database.query(
+    `SELECT count(language) > 0 AS languages, count(segment) AS segments, count(is_subscribed_old) AS kept, (SELECT count(*) > 0 FROM mirror.rich) AS rich FROM mirror.users`,
+  );
+  expect(rows).toEqual([{ languages: true, segments: '60', kept: '60', rich: true }]);
+  expect((await database.query('SELECT colour FROM mirror.user_orders_flat WHERE user_id = 3')).rows).toEqual([
+    { colour: 'new key' },
+  ]);
+  expect(warnings).toEqual([]);
+});
+
+test('a check names the rows that others changed, and --full puts them right', async () => {
+  const { file } = await mirrored();
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  await publishTo(file, destination);
+  await database.query(`
+    UPDATE mirror.users SET balance = balance + 1 WHERE id = 5;
+    DELETE FROM mirror.emails WHERE id = 9;
+    INSERT INTO mirror.coupons (id, code) VALUES (99999, 'FREE');
+    UPDATE mirror.user_orders SET record_json = '{}' WHERE user_id = 7`);
+  const found = await checkIn(file, destination);
+  expect(found.equal).toBe(false);
+  const unequal = Object.entries(found.tables).flatMap(([name, { equal, missing, extra, different }]) =>
+    equal ? [] : [[name, missing, extra, different]],
+  );
+  expect(unequal).toEqual([
+    ['users', [], [], ['5']],
+    ['emails', ['9'], [], []],
+    ['coupons', [], ['99999'], []],
+    ['user_orders', [], [], [expect.stringMatching(/^7 /)]],
+  ]);
+  // What changed alone does not touch them.
+  await publishTo(file, destination);
+  expect((await checkIn(file, destination)).equal).toBe(false);
+  await publishTo(file, destination, { whole: true });
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true });
+});
+
+test('a mirror that was built anew, or put back, takes the place of the published one without a gap', async () => {
+  const { sandbox, file } = await mirrored();
+  const destination = destinationIn(await temporaryDatabase());
+  await publishTo(file, destination);
+  sandbox.control.remove('users', 12);
+  const anew = `${temporaryFolder()}/mirror.db`;
+  await sync(sandbox, anew, { includes });
+  expect(await publishTo(anew, destination)).toMatchObject({ mode: 'whole' });
+  expect(await checkIn(anew, destination)).toMatchObject({ equal: true });
+  const other = await startSandbox();
+  const foreign = `${temporaryFolder()}/mirror.db`;
+  await sync(other, foreign);
+  await expect(publishTo(foreign, destination)).rejects.toThrow(
+    `holds the mirror of ${sandbox.url}, and this one is of ${other.url}`,
+  );
+});
+
+test('a database that cannot be used is named with the reason, and never with the password', async () => {
+  const file = mirrorFile();
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  const failure = async (other: Partial<typeof destination>) => {
+    const error: unknown = await publishTo(file, { ...destination, ...other }).catch((thrown: unknown) => thrown);
+    if (!(error instanceof OperatorError)) throw error;
+    expect(`${error.message} ${error.advice}`).not.toContain(database.password);
+    return `${error.exitCode}: ${error.message}`;
+  };
+  const { address } = destination;
+  expect(await failure({ password: undefined })).toMatch(/^2: cannot use the schema mirror of postgresql:/);
+  expect(await failure({ address: { ...address, port: 9 } })).toMatch(/^4: cannot reach/);
+  expect(await failure({ address: { ...address, database: 'absent' } })).toMatch(
+    /^2: cannot use .*"absent" does not exist/,
+  );
+  expect(await failure({ address: { ...address, tls: 'verified' } })).toMatch(/^2: cannot use .*SSL/);
+  const parsed = parseDatabaseAddress('postgresql://me@db.example.com/shop');
+  expect(parsed?.tls).toBe('verified');
+  expect(parseDatabaseAddress('postgresql://me:secret@db.example.com/shop')).toBeUndefined();
+});

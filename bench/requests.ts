@@ -36,6 +36,11 @@ class ListedServer {
     this.#shown = Array.from({ length: users }, (_, index) => index);
   }
 
+  /** Adds those that were created since, as many a day as ever. */
+  grow(): void {
+    for (let next = (this.#shown.at(-1) ?? -1) + 1; this.#at(next) <= this.now; next += 1) this.#shown.push(next);
+  }
+
   remove(count: number, random: Random): void {
     const gone = this.#draw(count, random);
     this.#shown = this.#shown.filter((user) => !gone.has(user));
@@ -188,6 +193,8 @@ export function openSimulation(users: number, pageSize: number, overMs = days * 
   return {
     server,
     run,
+    store,
+    clock,
     live: () => store.liveCount('users'),
     close: () => {
       store.close();

@@ -8,11 +8,12 @@ import type { DayRange } from '../model/era.ts';
 import { eraEnd, eraStart } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
-import { addDays, type Day, earliest, parseDay, systemClock } from '../model/time.ts';
+import { addDays, type Day, durationText, earliest, parseDay, secondMs, systemClock } from '../model/time.ts';
 import type { Mode } from '../mirror/plan.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
+import { toDuration } from './flag-values.ts';
 import { printJson, printLine, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
@@ -32,6 +33,8 @@ interface Flags extends AllFlags {
   readonly allowDeletions?: true;
   readonly acceptNewServer?: true;
   readonly dryRun?: true;
+  /** In ms. */
+  readonly fresh?: number;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -49,8 +52,18 @@ export function define(program: Command, context: CliContext): void {
     .option('--max-requests <n>', 'requests that reading old records again may cost', toCount)
     .option('--allow-deletions', 'remove records that the server no longer has, however many')
     .option('--accept-new-server', 'go on although the server seems to be another one, or restored from a backup')
-    .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing');
+    .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing')
+    .option(
+      '--fresh <duration>',
+      'with --dry-run: how many requests a night keep every row younger than that: 26h, 7d',
+      toDuration,
+    );
   addAllFlags(command).action(async (resources: readonly ResourceName[], flags: Flags) => {
+    if (flags.fresh !== undefined && flags.dryRun === undefined) {
+      throw new UsageError('--fresh asks what freshness costs, and nothing else', {
+        advice: 'Say --dry-run as well. What it prints can be set as sync.requests_per_run.',
+      });
+    }
     if (flags.all) return runForAll(context, flags, flags.dryRun ? planWords : syncWords);
     const named = resources.length === 0 ? resourceNames : [...new Set(resources)];
     await (flags.dryRun ? plan(context, named, flags) : sync(context, named, flags));
@@ -122,7 +135,7 @@ function requestOf(context: CliContext, resources: readonly ResourceName[], flag
 
 async function plan(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const request = requestOf(context, resources, flags);
-  const planned = await withReleases((releases) => openPlan(context.settings(), request, releases));
+  const planned = await withReleases((releases) => openPlan(context.settings(), request, releases, flags.fresh));
   if (context.json()) {
     printJson(context, planned);
     return;
@@ -135,6 +148,35 @@ async function plan(context: CliContext, resources: readonly ResourceName[], fla
     }
   }
   printLine(context, `${counted(planned.requests, 'request')} known of; nothing was sent`);
+  if (planned.fresh !== undefined) {
+    for (const line of priceLines(planned.fresh, request.requestsPerRun)) printLine(context, line);
+  }
+}
+
+/** What it costs to keep every row as young as that, and how it is set. */
+function priceLines(price: RunPlan['fresh'], budget: number): string[] {
+  if (price === null || price === undefined)
+    return ['what freshness costs is known once a sync has measured the lists'];
+  const { within_seconds: seconds, requests_a_minute: speed, minutes_a_run: minutes, runs_a_day: runs } = price;
+  const within = durationText(seconds * secondMs);
+  const time = minutes === null ? 'for a time that is not known yet' : `for about ${counted(minutes, 'minute')}`;
+  const pace = speed === null ? '' : ` at ${counted(speed, 'request')} a minute`;
+  const churn = Object.entries(price.churn).map(
+    ([name, { added_a_day: added, deleted_a_day: deleted }]) => `${name} ${added} new and ${deleted} deleted`,
+  );
+  const basis = `reckoned with what comes and goes in a day: ${churn.join(', ')}`;
+  if (runs === null) {
+    return [`every row younger than ${within} cannot be kept: reading everything goes on ${time}${pace}`, basis];
+  }
+  const often = runs === 1 ? 'one sync a night' : `${runs} syncs in 24 hours`;
+  const turn =
+    price.every_runs === 1 ? 'each of them reads every row' : `every row is read in ${price.every_runs} of them`;
+  const total = counted(price.requests_a_night ?? 0, 'request');
+  return [
+    `every row younger than ${within}: about ${total} in 24 hours, by ${often}; ${turn}, ${time}${pace}`,
+    `set sync.requests_per_run to ${grouped(price.requests_per_run ?? 0)} for it; it is ${grouped(budget)}`,
+    basis,
+  ];
 }
 
 function modeOf(flags: Flags): Mode {

@@ -1,18 +1,21 @@
 /** What is known of the mirror that the settings name, without a request. `status` must start fast: this loads no engine. */
 import type { Releases } from '../model/releases.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import type { Clock } from '../model/time.ts';
+import { type Clock, systemClock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { capabilityStatus, type CapabilityStatus, mirrorStatus, type MirrorStatus } from './status.ts';
 import type { LockOwner } from '../store/lock.ts';
 import type { RunReport } from '../store/mirror-types.ts';
+import { priceOptions, rhythmOf } from './freshness-price.ts';
 import { runProgress } from './run-progress.ts';
 import { syncLock } from './store/run-table.ts';
 import { openMirrorStoreForReading } from './store/mirror-store.ts';
 
 /** The status of the mirror. Throws a FileError where there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
-  return mirrorStatus(releases.add(openMirrorStoreForReading(settings.store.mirror)));
+  const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
+  const rhythm = rhythmOf(store, systemClock, priceOptions(settings, settings.sync.requestsPerRun));
+  return { ...mirrorStatus(store), rhythm };
 }
 
 /** The last syncs, newest first. Throws a FileError where there is no mirror. */

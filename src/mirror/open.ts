@@ -13,7 +13,7 @@ import { runId } from '../model/run-id.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import type { FreeSpace } from '../store/files/disk-space.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
-import { type Clock, dayMs, hourMs, systemClock } from '../model/time.ts';
+import { type Clock, dayMs, systemClock } from '../model/time.ts';
 import type { ForgetPorts } from './forget.ts';
 import { openForgetStore } from './store/forget-store.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -31,13 +31,13 @@ import { type Certified, certifiedRecord, saltRecord } from '../store/certified.
 import { openMirrorForReading } from '../store/open.ts';
 import { knownServer } from './server-check.ts';
 import { capabilityStatus } from './status.ts';
-import { pagesOf, type Reason } from './plan.ts';
+import { type FreshnessPrice, priceOf, priceOptions } from './freshness-price.ts';
+import { graceMs, pagesOf, type Reason } from './plan.ts';
 import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';
 import { Surplus } from './surplus.ts';
 
 const syncBounds = {
-  /** How long after its end a window is still expected to gain records. */
-  graceMs: 48 * hourMs,
+  graceMs,
   runsKeepMs: 400 * dayMs,
   eventsKeepMs: 400 * dayMs,
   /** A log that readers hold open ends the run in order before it fills the disk. */
@@ -198,19 +198,21 @@ function noteDifferences(
   }
 }
 
-/** What the next sync would do. Throws a FileError where there is no mirror. */
+/**
+ * What the next sync would do. Throws a FileError where there is no mirror.
+ * @param freshMs how young every row shall stay, where the price of that is wanted
+ */
 export function openPlan(
   settings: Settings,
   request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
   releases: Releases,
+  freshMs?: number,
 ): RunPlan {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
-  return planRun(store, systemClock, request.resources, {
-    ...request,
-    ...syncBounds,
-    ...settings.sync,
-    requestsPerRun: request.requestsPerRun,
-  });
+  const { requestsPerRun, resources } = request;
+  const plan = planRun(store, systemClock, resources, { ...request, ...syncBounds, ...settings.sync, requestsPerRun });
+  if (freshMs === undefined) return plan;
+  return { ...plan, fresh: priceOf(store, systemClock, resources, freshMs, priceOptions(settings, requestsPerRun)) };
 }
 
 /** The requests that a comparison takes at the least. Throws a FileError where there is no mirror. */
@@ -319,6 +321,8 @@ export interface RunPlan {
   readonly resources: Partial<Record<ResourceName, readonly PlannedStep[]>>;
   /** The sum of what is known. */
   readonly requests: number;
+  /** What it costs to keep every row as young as was wanted; null where no list was measured yet. */
+  readonly fresh?: FreshnessPrice | null;
 }
 
 /** The plan of a run with these options. */

@@ -1,6 +1,6 @@
 /** What a run does with the windows it finds (pure). Section "What a run does" of docs/architecture.md. */
 import type { DayRange } from '../model/era.ts';
-import type { Day, Timestamp } from '../model/time.ts';
+import { type Day, hourMs, type Timestamp } from '../model/time.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 
@@ -18,6 +18,12 @@ export interface Step {
   readonly window: Window;
   readonly reason: Reason;
 }
+
+/** How long after its end a window is still expected to gain records. */
+export const graceMs = 48 * hourMs;
+
+/** Small, and changed without a trace in their creation dates: read whole in each run. */
+export const wholeResources: ReadonlySet<ResourceName> = new Set(['packages', 'coupons']);
 
 export type Mode = 'default' | 'quick' | 'full';
 

@@ -9,7 +9,7 @@ import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time
 import type { MirrorStore, Window } from '../store/mirror-types.ts';
 import { forgetReading, recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
-import { heldIn, type Mode, planSteps, type Step } from './plan.ts';
+import { heldIn, type Mode, planSteps, type Step, wholeResources } from './plan.ts';
 import { requestedRange } from './source.ts';
 import { Removal, type RequestPermit } from './reconcile.ts';
 import { forgetEmptyOutside, proveSum } from './sum.ts';
@@ -43,9 +43,6 @@ export interface ResourceEnd {
   /** What ended the resource before its time, where something did. */
   readonly error: OperatorError | null;
 }
-
-/** Small, and changed without a trace in their creation dates: read whole in each run. */
-const wholeResources: ReadonlySet<ResourceName> = new Set(['packages', 'coupons']);
 
 /** New records of one run that are not odd, whatever the mirror holds. */
 const oddGrowth = 10_000;

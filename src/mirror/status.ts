@@ -5,6 +5,7 @@ import { earliest, type Timestamp } from '../model/time.ts';
 import type { LockOwner } from '../store/lock.ts';
 import type { MirrorEvent, MirrorStore, RunReport } from '../store/mirror-types.ts';
 import { storedCapabilities } from './capability-record.ts';
+import type { Rhythm } from './freshness-price.ts';
 import { syncLock } from './store/run-table.ts';
 import { knownServer } from './server-check.ts';
 
@@ -49,6 +50,8 @@ interface ResourceStatusLine {
 export interface MirrorStatus {
   readonly fresh_as_of: Timestamp | null;
   readonly running: LockOwner | null;
+  /** How often every row is read with one run a night and the budget of the settings; null where no list was measured. */
+  readonly rhythm: Rhythm | null;
   /** The server that the mirror was read from; null before the first contact. */
   readonly server: ServerStatus | null;
   readonly resources: Record<ResourceName, ResourceStatusLine>;
@@ -71,7 +74,7 @@ const driftKinds: readonly string[] = [
 ];
 
 /** Reads the status; `fresh_as_of` is that of the stalest resource, null where one was never read whole. */
-export function mirrorStatus(store: MirrorStore): MirrorStatus {
+export function mirrorStatus(store: MirrorStore): Omit<MirrorStatus, 'rhythm'> {
   const resources = Object.fromEntries(resourceNames.map((name) => [name, resourceStatus(store, name)])) as Record<
     ResourceName,
     ResourceStatusLine

@@ -100,7 +100,7 @@ describe('A certificate', () => {
     ['was changed', `UPDATE users SET balance = balance + 1 WHERE id = 5`, /rows of .* are not as they were read/],
     ['was removed', 'DELETE FROM users WHERE id = 5', /the mirror has 119 records, and the last run left 120/],
     ['left its window', `UPDATE users SET created_at = NULL WHERE id = 5`, /it has rows that no window owns/],
-  ])('is not written where a row %s past the program', async (_, sql, problem) => {
+  ])('is not written where a row %s past the program', { tags: 'full' }, async (_, sql, problem) => {
     const { file, night, run } = await certified();
     await night();
     change(file, sql);
@@ -108,7 +108,7 @@ describe('A certificate', () => {
     expect([code, stderr]).toEqual([5, expect.stringMatching(problem)]);
   });
 
-  test('is written by one at a time, and not while a sync goes on', async () => {
+  test('is written by one at a time, and not while a sync goes on', { tags: 'full' }, async () => {
     const { file, folder, run } = await certified();
     const { openMirrorStore } = await import('../../src/mirror/store/mirror-store.ts');
     const store = openMirrorStore(file);
@@ -119,7 +119,7 @@ describe('A certificate', () => {
     store.releaseLock('sync', 'another');
   });
 
-  test('covers related records as well', async () => {
+  test('covers related records as well', { tags: 'full' }, async () => {
     const { file, sandbox, certify, check } = await certified();
     const included = { ...pages, includes: { users: ['orders'] } } as const;
     sandbox.control.setRelated('users', 7, 'orders', [{ id: 1, status: 'active' }]);
@@ -264,7 +264,7 @@ describe('What is altered', () => {
     };
   }
 
-  test('and signed again with the same key still contradicts itself', async () => {
+  test('and signed again with the same key still contradicts itself', { tags: 'full' }, async () => {
     const { folder, first, check } = await certified();
     const key = readFileSync(`${folder}/data/receipt.key`, 'utf8');
     const resigned = (certificate: Certificate): string => {
@@ -320,7 +320,7 @@ describe('Two certificates', () => {
     });
   });
 
-  test('are not compared where one was changed, or only one was named', async () => {
+  test('are not compared where one was changed, or only one was named', { tags: 'full' }, async () => {
     const { folder, run, first } = await certified();
     writeFileSync(
       `${folder}/other.json`,
@@ -337,25 +337,29 @@ describe('Two certificates', () => {
 });
 
 describe('The salt', () => {
-  test("is the mirror's own: without it the same rows have other hashes, and nothing is compared", async () => {
-    const { folder, check, run, first } = await certified();
-    const other = await certified();
-    expect(other.first.certificate.salt_id).not.toBe(first.certificate.salt_id);
-    const key = ['--key', `${folder}/data/receipt.pub`];
-    copyFileSync(`${folder}/first.json`, `${other.folder}/theirs.json`);
-    const there = await other.check('theirs.json', ...key);
-    expect([there.code, there.report]).toEqual([5, expect.objectContaining({ status: 'genuine', mirror: null })]);
-    expect(await check('first.json', '--db', 'nowhere.db')).toMatchObject({
-      code: 0,
-      report: { status: 'genuine', not_compared: 'there is no mirror' },
-    });
-    expect((await run('snapshot', 'masked.db', '--anonymise')).code).toBe(0);
-    expect((await check('first.json', '--db', 'masked.db')).code).toBe(5);
-    const masked = new SqliteDatabase(`${folder}/masked.db`, { readonly: true });
-    onTestFinished(() => void masked.close());
-    const kept = masked.prepare('SELECT name FROM mirror_capabilities').pluck().all();
-    expect(kept.filter((name) => String(name).startsWith('certificate'))).toEqual([]);
-  });
+  test(
+    "is the mirror's own: without it the same rows have other hashes, and nothing is compared",
+    { tags: 'full' },
+    async () => {
+      const { folder, check, run, first } = await certified();
+      const other = await certified();
+      expect(other.first.certificate.salt_id).not.toBe(first.certificate.salt_id);
+      const key = ['--key', `${folder}/data/receipt.pub`];
+      copyFileSync(`${folder}/first.json`, `${other.folder}/theirs.json`);
+      const there = await other.check('theirs.json', ...key);
+      expect([there.code, there.report]).toEqual([5, expect.objectContaining({ status: 'genuine', mirror: null })]);
+      expect(await check('first.json', '--db', 'nowhere.db')).toMatchObject({
+        code: 0,
+        report: { status: 'genuine', not_compared: 'there is no mirror' },
+      });
+      expect((await run('snapshot', 'masked.db', '--anonymise')).code).toBe(0);
+      expect((await check('first.json', '--db', 'masked.db')).code).toBe(5);
+      const masked = new SqliteDatabase(`${folder}/masked.db`, { readonly: true });
+      onTestFinished(() => void masked.close());
+      const kept = masked.prepare('SELECT name FROM mirror_capabilities').pluck().all();
+      expect(kept.filter((name) => String(name).startsWith('certificate'))).toEqual([]);
+    },
+  );
 
   test('goes when a person is forgotten, so that no certificate of before confirms a guess', async () => {
     const { run, check, certify, night, first } = await certified();

@@ -1,0 +1,296 @@
+/**
+ * What it costs to keep every row younger than some time, and how old rows become with the budget of today. The nights to come are
+ * gone through by the planner's rule, the windows read longest ago first, with as many new and deleted records as lately.
+ * Section "The cost of a run" of docs/architecture.md.
+ */
+import { eraEnd } from '../model/era.ts';
+import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { addDays, type Clock, dayMs, dayOf, minuteMs, parseInstant } from '../model/time.ts';
+import type { MirrorStore, RunReport } from '../store/mirror-types.ts';
+import { storedCapabilities } from './capability-record.ts';
+import { graceMs, pagesOf, wholeResources } from './plan.ts';
+import { Surplus } from './surplus.ts';
+import { isOpen, sealDay } from './windows.ts';
+
+type PricedStore = Pick<
+  MirrorStore,
+  'windows' | 'capability' | 'recordCapability' | 'forgetCapability' | 'liveCount' | 'runs'
+>;
+
+export interface PriceOptions {
+  /** `sync.requests_per_run`. */
+  readonly requestsPerRun: number;
+  /** `sync.window_pages`. */
+  readonly windowPages: number;
+  /** `api.requests_per_second`; not given where the server decides. */
+  readonly requestsPerSecond: number | undefined;
+}
+
+export function priceOptions(
+  {
+    sync,
+    api,
+  }: { readonly sync: Pick<PriceOptions, 'windowPages'>; readonly api: Pick<PriceOptions, 'requestsPerSecond'> },
+  requestsPerRun: number,
+): PriceOptions {
+  return { requestsPerRun, windowPages: sync.windowPages, requestsPerSecond: api.requestsPerSecond };
+}
+
+/** How one resource grows and shrinks. */
+interface Churn {
+  readonly added_a_day: number;
+  readonly deleted_a_day: number;
+}
+
+/** What the runs to come have to read of one resource. */
+interface Load {
+  readonly resource: ResourceName;
+  readonly pageSize: number;
+  /** Pages that are read in each run, whatever the budget. */
+  readonly each: number;
+  /** Pages of the other windows, those read longest ago first. */
+  readonly old: readonly number[];
+  readonly churn: Churn;
+}
+
+/** How often rows are read with one run a night. */
+export interface Rhythm {
+  /** Every row is read again within so many nights; null where some are not read at all. */
+  readonly nights: number | null;
+  /** Requests that a run sends, in the mean. */
+  readonly requests: number;
+}
+
+export interface FreshnessPrice {
+  readonly within_seconds: number;
+  /** Runs that it takes in 24 hours; null where none are enough. */
+  readonly runs_a_day: number | null;
+  /** Every row is read in each so-manyeth run. */
+  readonly every_runs: number | null;
+  /** What `sync.requests_per_run` must be for it. */
+  readonly requests_per_run: number | null;
+  /** All runs of 24 hours together, in the mean. */
+  readonly requests_a_night: number | null;
+  /** As the server or the settings allow, else as the last runs did; null where none of it is known. */
+  readonly requests_a_minute: number | null;
+  readonly minutes_a_run: number | null;
+  readonly churn: Readonly<Partial<Record<ResourceName, Churn>>>;
+}
+
+const nightsAhead = 30;
+
+/** How often every row is read with one run a night and the budget of today; null where no list was measured. */
+export function rhythmOf(store: PricedStore, clock: Clock, options: PriceOptions): Rhythm | null {
+  const loads = loadsOf(store, clock, resourceNames);
+  if (loads.length === 0) return null;
+  const { longest, requests } = sumOf(loads, options.requestsPerRun, { ...options, runsADay: 1 });
+  return { nights: Number.isFinite(longest) ? longest : null, requests: Math.round(requests) };
+}
+
+/** The price of keeping every row of the resources younger than that; null where no list was measured. */
+export function priceOf(
+  store: PricedStore,
+  clock: Clock,
+  resources: readonly ResourceName[],
+  withinMs: number,
+  options: PriceOptions,
+): FreshnessPrice | null {
+  const loads = loadsOf(store, clock, resources);
+  if (loads.length === 0) return null;
+  const perMinute = speedOf(store, loads, options);
+  const minutesOf = (requests: number): number => (perMinute === null ? 0 : requests / perMinute);
+  const facts = {
+    within_seconds: Math.round(withinMs / 1000),
+    requests_a_minute: perMinute === null ? null : Math.round(perMinute),
+    churn: Object.fromEntries(loads.map(({ resource, churn }) => [resource, churn])),
+  };
+  for (const { runsADay, everyRuns } of rhythmsWithin(withinMs)) {
+    const settings = { ...options, runsADay };
+    const budget = Math.max(...loads.map((load) => budgetFor(load, everyRuns, settings)));
+    const { requests } = sumOf(loads, budget, settings);
+    const minutes = minutesOf(requests);
+    const betweenMs = dayMs / runsADay;
+    // What is read first by one run may be read last by the other.
+    if (minutes * minuteMs > betweenMs || everyRuns * betweenMs + minutes * minuteMs > withinMs) continue;
+    return {
+      ...facts,
+      runs_a_day: runsADay,
+      every_runs: everyRuns,
+      requests_per_run: budget,
+      requests_a_night: Math.round(requests * runsADay),
+      minutes_a_run: perMinute === null ? null : Math.ceil(minutes),
+    };
+  }
+  const whole = sumOf(loads, Infinity, { ...options, runsADay: 1 }).requests;
+  return {
+    ...facts,
+    runs_a_day: null,
+    every_runs: null,
+    requests_per_run: null,
+    requests_a_night: null,
+    minutes_a_run: perMinute === null ? null : Math.ceil(minutesOf(whole)),
+  };
+}
+
+/** Ways to read every row as often, the one with the fewest requests first. */
+function* rhythmsWithin(withinMs: number): Generator<{ readonly runsADay: number; readonly everyRuns: number }> {
+  // More than a year of nights is asked for by nobody.
+  for (let nights = Math.min(400, Math.floor(withinMs / dayMs)); nights >= 1; nights -= 1) {
+    yield { runsADay: 1, everyRuns: nights };
+  }
+  for (let runsADay = 2; runsADay <= 24; runsADay += 1) yield { runsADay, everyRuns: 1 };
+}
+
+function loadsOf(store: PricedStore, clock: Clock, resources: readonly ResourceName[]): Load[] {
+  const runs = store.runs(churnRuns);
+  return resources.flatMap((resource) => {
+    const capabilities = storedCapabilities(store, resource)?.capabilities;
+    const windows = store.windows(resource);
+    if (capabilities === undefined || windows.length === 0) return [];
+    const { pageSize, clockDifferenceMs = 0 } = capabilities;
+    const seal = sealDay(clock.now() + (clockDifferenceMs ?? 0), graceMs);
+    const surplus = new Surplus(store, resource);
+    const pages = (each: readonly (typeof windows)[number][]): number[] =>
+      each.map((window) => pagesOf(surplus.shownIn(window), pageSize));
+    const isEach = (window: (typeof windows)[number]) => wholeResources.has(resource) || isOpen(window, seal);
+    const old = windows.filter((window) => !isEach(window));
+    old.sort((a, b) => ((a.freshAsOf ?? '') < (b.freshAsOf ?? '') ? -1 : 1));
+    const each = pages(windows.filter(isEach)).reduce((sum, count) => sum + count, 0);
+    return [{ resource, pageSize, each, old: pages(old), churn: churnOf(store, clock, resource, runs) }];
+  });
+}
+
+/** Days over which churn is measured. */
+const churnDays = 30;
+/** Runs that are looked at for it. */
+const churnRuns = 60;
+
+function churnOf(store: PricedStore, clock: Clock, resource: ResourceName, runs: readonly RunReport[]): Churn {
+  const now = clock.now();
+  const since = addDays(dayOf(now), -churnDays);
+  const added = store.liveCount(resource, { from: since, to: eraEnd });
+  const complete = runs.filter(
+    (run) => dayOf(parseInstant(run.started_at) ?? 0) >= since && run.resources[resource]?.status === 'complete',
+  );
+  // What the first of them found had gone before it.
+  const first = complete.at(-1);
+  const begun = first === undefined ? now : (parseInstant(first.started_at) ?? now);
+  const days = (now - begun) / dayMs;
+  const deleted = runs
+    .filter((run) => first !== undefined && run.started_at > first.started_at)
+    .reduce((sum, run) => sum + (run.resources[resource]?.deleted ?? 0), 0);
+  return { added_a_day: rounded(added / churnDays), deleted_a_day: days < 1 ? 0 : rounded(deleted / days) };
+}
+
+function rounded(rate: number): number {
+  return Math.round(rate * 10) / 10;
+}
+
+/** Fewer requests say little of how quick the server is. */
+const enoughRequests = 50;
+
+function speedOf(store: PricedStore, loads: readonly Load[], { requestsPerSecond }: PriceOptions): number | null {
+  const announced = loads.map(({ resource }) => storedCapabilities(store, resource)?.capabilities.rateLimit?.limit);
+  // No server says for how long its limit is; a minute is usual.
+  const limits = [...announced, requestsPerSecond === undefined ? undefined : requestsPerSecond * 60].filter(
+    (limit) => limit !== undefined,
+  );
+  if (limits.length > 0) return Math.min(...limits);
+  for (const { requests, started_at: from, finished_at: to } of store.runs(10)) {
+    const ms = (parseInstant(to) ?? 0) - (parseInstant(from) ?? 0);
+    if (requests >= enoughRequests && ms > 0) return (requests * minuteMs) / ms;
+  }
+  return null;
+}
+
+interface RunSettings extends Pick<PriceOptions, 'windowPages'> {
+  readonly runsADay: number;
+}
+
+/** Windows are cut and joined, and each begins with a page that it shares with its neighbour. */
+const reserve = 1.03;
+
+/** The least budget with which every window is read in each so-manyeth run. */
+function budgetFor(load: Load, everyRuns: number, settings: RunSettings): number {
+  let low = Math.max(1, ...load.old);
+  let high =
+    low + load.old.reduce((sum, pages) => sum + pages, 0) + Math.ceil(grownPages(load, settings) * nightsAhead);
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (rotate(load, middle, settings).longest <= everyRuns) high = middle;
+    else low = middle + 1;
+  }
+  return Math.ceil(low * reserve);
+}
+
+function grownPages({ churn, pageSize }: Load, { runsADay }: RunSettings): number {
+  return churn.added_a_day / runsADay / pageSize;
+}
+
+/**
+ * Goes through the runs to come with the budget; gives after how many runs a window is read again, at the most, and the
+ * pages that a run reads, in the mean.
+ */
+function rotate(load: Load, budget: number, settings: RunSettings): { longest: number; read: number; held: number } {
+  const total = load.old.reduce((sum, pages) => sum + pages, 0);
+  const runs = Math.max(nightsAhead * settings.runsADay, 3 * Math.ceil(total / budget));
+  // Those read longest ago first, the others behind them in the order in which they were read.
+  const windows = load.old.map((pages) => ({ pages, readIn: 0 }));
+  let next = 0;
+  let longest = 0;
+  let read = 0;
+  let grown = 0;
+  let newest: { pages: number; readIn: number } | undefined;
+  for (let run = 1; run <= runs; run += 1) {
+    let left = budget;
+    for (let count = windows.length; count > 0; count -= 1) {
+      const window = windows[next];
+      if (window === undefined || window.readIn === run || window.pages > left) break;
+      left -= window.pages;
+      read += window.pages;
+      longest = Math.max(longest, run - window.readIn);
+      window.readIn = run;
+      next = (next + 1) % windows.length;
+    }
+    // What is no longer open becomes a window of its own, which grows until it is as long as others are.
+    grown += grownPages(load, settings);
+    if (newest !== undefined && grown <= settings.windowPages / 2) newest.pages = Math.ceil(grown);
+    else if (grown > 0) {
+      [newest, grown] = [{ pages: 1, readIn: run }, 0];
+      windows.splice(next, 0, newest);
+      next = (next + 1) % windows.length;
+    }
+  }
+  for (const { readIn } of windows) longest = Math.max(longest, runs - readIn);
+  const held = windows.reduce((sum, { pages }) => sum + pages, 0);
+  // One that does not fit into the budget is in the way of all behind it.
+  const isStuck = windows.some(({ pages }) => pages > budget);
+  return { longest: isStuck ? Infinity : Math.max(1, longest), read: read / runs, held };
+}
+
+/** What one run costs with the budget, in the mean, and after how many runs every window was read. */
+function sumOf(loads: readonly Load[], budget: number, settings: RunSettings): { longest: number; requests: number } {
+  // The look at the server.
+  let requests = 1;
+  let longest = 1;
+  for (const load of loads) {
+    const found = rotate(load, budget, settings);
+    longest = Math.max(longest, found.longest);
+    const share = found.held === 0 ? 1 : Math.min(1, found.read / found.held);
+    // The total of the list, and of emails those that wait where not all are read.
+    requests += 1 + load.each + found.read + (load.resource === 'emails' && share < 1 ? 1 : 0);
+    requests += deletionCost(load.churn.deleted_a_day / settings.runsADay, share, found.held);
+  }
+  return { longest, requests };
+}
+
+/** Over what finding a deletion by halves takes at the least; `npm run bench` has the table. */
+const halving = 1.2;
+
+/** Each deletion is confirmed beside control records; those in windows that the run does not read are found first, by halves. */
+function deletionCost(deleted: number, share: number, pages: number): number {
+  if (deleted === 0) return 0;
+  const unread = deleted * (1 - share);
+  const found = unread === 0 ? 0 : halving * unread * (1 + Math.log2(Math.max(2, pages / unread)));
+  return found + deleted * 1.05 + 1;
+}

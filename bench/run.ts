@@ -7,6 +7,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benchBulk } from './bulk.ts';
+import { benchCertify } from './certify.ts';
 import { benchConsole } from './console.ts';
 import { benchCsv } from './csv.ts';
 import { benchExportFormats } from './export-formats.ts';
@@ -37,6 +38,7 @@ try {
     ...(await benchNextSync(folder, users, pairs)),
     ...(await benchCsv(folder, mirror, pairs)),
     ...(await benchExportFormats(folder, mirror, pairs)),
+    ...(await benchCertify(folder, mirror, pairs)),
     ...(await benchSnapshot(folder, users, pairs)),
     ...(await benchConsole(users)),
     ...(await benchBulk(folder, mirror, users, pairs)),

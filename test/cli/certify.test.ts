@@ -208,7 +208,7 @@ describe('What is altered', () => {
       return { words: `row ${id} removed`, day, undo: () => void put(row) };
     }
     if (kind === 1) {
-      put({ ...row, id: 100_000 + random.below(1_000) });
+      put({ ...row, id: 100_000 + random.below(1_000), _seq: Number.MAX_SAFE_INTEGER });
       return {
         words: `row ${id} twice`,
         day,

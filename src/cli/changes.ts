@@ -6,15 +6,19 @@ import { dayMs, systemClock, timestampOf } from '../model/time.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './flag-values.ts';
-import { printWarning } from './output.ts';
+import { printNote, printWarning } from './output.ts';
 import { tableRoom, writePaged } from './pager.ts';
 import { changesChunks } from '../data/changes.ts';
-import { openReading } from '../data/open.ts';
+import { followChunks } from '../data/follow.ts';
+import { openLooking, openReading } from '../data/open.ts';
+import { writeToStream } from '../data/stream-output.ts';
 import { withReleases } from '../model/releases.ts';
+import { startCursor } from '../store/changed-rows.ts';
 
 interface Flags {
   /** In ms since 1970. */
-  readonly since?: number;
+  readonly since?: number | { readonly cursor: string };
+  readonly follow?: boolean;
   readonly until?: number;
   readonly id?: bigint;
   readonly format: QueryFormat;
@@ -31,8 +35,8 @@ export function define(program: Command, context: CliContext): void {
     .addArgument(new Argument('[resource]', 'only this one; all where none is named').choices(resourceNames))
     .option(
       '--since <time>',
-      'from this time on: a time, a day or 7d ago (default: 1d; with --id, all that is known)',
-      toMoment(),
+      'from this time on: a time, a day or 7d ago (default: 1d; with --id, all that is known); with --follow also a cursor',
+      toStart,
     )
     .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
     .option('--id <id>', 'only this record of the resource', toId)
@@ -40,6 +44,10 @@ export function define(program: Command, context: CliContext): void {
       new Option('--format <format>', 'how changes are printed; --json stands for json')
         .choices(queryFormats)
         .default('table'),
+    )
+    .option(
+      '--follow',
+      'go on until it is stopped, and print what changes as it is written; says at its end after which cursor to go on',
     )
     .option('--no-pager', 'print it all at once (default on a terminal: through $PAGER, else less)')
     .addHelpText(
@@ -49,7 +57,8 @@ Examples:
   admin-mirror changes --since 7d
   admin-mirror changes users --since 2026-03-01 --until 2026-03-31 --json
   admin-mirror changes --since 7d --format csv > changes.csv
-  admin-mirror changes users --id 42`,
+  admin-mirror changes users --id 42
+  admin-mirror changes --follow --json`,
     )
     .action((resource: ResourceName | undefined, flags: Flags) => run(context, resource, flags));
 }
@@ -60,6 +69,7 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
       advice: `Name one: ${resourceNames.join(', ')}. As in: admin-mirror changes users --id ${flags.id}`,
     });
   }
+  if (flags.follow === true) return follow(context, resource, flags);
   const span = spanOf(flags);
   const { ignore } = context.settings().history;
   await withReleases(async (releases) => {
@@ -78,7 +88,45 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
   });
 }
 
+/** Prints changes as they are written, until the signal. */
+async function follow(context: CliContext, resource: ResourceName | undefined, flags: Flags): Promise<void> {
+  const { since, until, id } = flags;
+  if (until !== undefined) throw new UsageError('--follow goes on until it is stopped, and --until would end it');
+  if (id !== undefined) throw new UsageError('--follow is for all records of a resource, and --id for one');
+  const settings = context.settings();
+  let cursor: string | undefined;
+  await withReleases(async (releases) => {
+    const request = {
+      resources: resource === undefined ? resourceNames : [resource],
+      ignore: settings.history.ignore,
+      since: typeof since === 'number' ? { at: timestampOf(since) } : since,
+      format: context.json() ? ('jsonl' as const) : flags.format,
+    };
+    const store = openReading(settings, releases);
+    const looking = openLooking(settings, releases);
+    const { signal } = context;
+    const onCursor = (of: string): void => {
+      cursor = of;
+    };
+    try {
+      await writeToStream(context.stdout, followChunks(request, { store, looking, signal, onCursor }), signal);
+    } finally {
+      if (cursor !== undefined) printNote(context, `go on with --since ${cursor}`);
+    }
+  });
+}
+
+/** The flag's text as a cursor, or as a time in ms since 1970. */
+function toStart(text: string): NonNullable<Flags['since']> {
+  return text === startCursor || /^[0-9a-f]{12}\.[0-9a-f]{12}\.\d+$/.test(text) ? { cursor: text } : toMoment()(text);
+}
+
 function spanOf({ since, until, id }: Flags) {
+  if (typeof since === 'object') {
+    throw new UsageError(`--since ${since.cursor} is a cursor, and those are for --follow`, {
+      advice: 'Give --follow, or a time; `admin-mirror export --changed-since` writes what changed as rows.',
+    });
+  }
   const now = systemClock.now();
   const from = timestampOf(since ?? (id === undefined ? now - dayMs : 0));
   const to = timestampOf(until ?? now);

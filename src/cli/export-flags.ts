@@ -66,6 +66,7 @@ export interface ExportFlags {
   readonly where?: string;
   readonly order?: string;
   readonly asOf?: number;
+  readonly changedSince?: string;
   readonly gzip?: boolean;
   readonly zstd?: boolean;
   readonly raw?: boolean;
@@ -103,16 +104,16 @@ function compressionOf({ gzip, zstd }: ExportFlags, named: Compression | null): 
   return zstd === true ? 'zstd' : named;
 }
 
-const tableFlags = ['columns', 'where', 'order', 'asOf', 'meta'] as const;
+const tableFlags = ['columns', 'where', 'order', 'asOf', 'meta', 'changedSince'] as const;
 
 function flagOf(name: (typeof tableFlags)[number] | 'sql'): string {
-  return name === 'asOf' ? '--as-of' : `--${name}`;
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 /** Throws a UsageError where something was said that is of one table, and all are asked for. */
 export function checkAll(what: string | undefined, flags: ExportFlags): void {
   if (what !== undefined) throw new UsageError(`--all is every table: give it, or "${what}", not both`);
-  const other = [...tableFlags.filter((name) => name !== 'meta'), 'sql' as const].find(
+  const other = [...tableFlags.filter((name) => name !== 'meta' && name !== 'changedSince'), 'sql' as const].find(
     (name) => flags[name] !== undefined,
   );
   if (other !== undefined) throw new UsageError(`${flagOf(other)} is for one table, and --all is every table`);
@@ -126,6 +127,7 @@ export async function whatOf(
   what: string | undefined,
   flags: ExportFlags,
 ): Promise<SourceRequest> {
+  if (flags.changedSince !== undefined) checkChanged(what, flags);
   if (isReport(what)) return reportRequest(context, what, flags, partOf(flags));
   if (flags.param !== undefined) throw new UsageError('--param is for reports: export report:NAME --param name=value');
   return flags.sql === undefined ? tableOf(what, flags) : queryOf(what, flags.sql, flags);
@@ -144,7 +146,21 @@ function tableOf(what: string | undefined, flags: ExportFlags): SourceRequest {
       advice: 'Name a table or view (`admin-mirror schema` lists them), or give --sql or --all.',
     });
   }
-  return { relation: what, meta: flags.meta === true, ...partOf(flags) };
+  const since = flags.changedSince === undefined ? {} : { changedSince: flags.changedSince };
+  return { relation: what, meta: flags.meta === true, ...partOf(flags), ...since };
+}
+
+/** Throws a UsageError for what would leave out changes that a copy needs. */
+function checkChanged(what: string | undefined, flags: ExportFlags): void {
+  if (isReport(what)) throw new UsageError('--changed-since is for tables, and a report is computed from all rows');
+  if (flags.where !== undefined) {
+    throw new UsageError('--changed-since gives every change: a row that --where no longer meets would not be told', {
+      advice: 'Leave one of them out.',
+    });
+  }
+  if (flags.order !== undefined)
+    throw new UsageError('--changed-since gives changes in their own order, and no --order');
+  if (flags.asOf !== undefined) throw new UsageError('--changed-since goes up to now, and --as-of is for then');
 }
 
 /** What of the rows is wanted. Throws a UsageError. */

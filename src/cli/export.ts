@@ -52,6 +52,10 @@ export function define(program: Command, context: CliContext): void {
     .option('--order <sql>', 'in this order (default: by id): "balance DESC, id"')
     .option('--as-of <time>', 'the table as the mirror knew it then: a time, a day (its start) or 7d ago', toMoment())
     .option(
+      '--changed-since <cursor>',
+      'only what changed since the export that gave this cursor, and what went (column _deleted); 0 for everything',
+    )
+    .option(
       '--param <name=value>',
       'a parameter of the report: from=2026-10-01; may be given several times',
       toParameter,
@@ -76,6 +80,7 @@ Examples:
   admin-mirror export users -o users.xlsx
   admin-mirror export users --columns id,email,balance --where "balance > 0" --order "balance DESC"
   admin-mirror export users --as-of 7d -o users-last-week.csv
+  admin-mirror export users --changed-since 0 -o users.csv
   admin-mirror export emails -o emails-{date}.jsonl.gz --keep 30
   admin-mirror export report:signups-by-month --param from=2026-01-01 -o signups.csv
   admin-mirror export report:signups-by-month --chart signups.svg
@@ -98,29 +103,52 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const { signal } = context;
   await withReleases(async (releases) => {
     let rows = 0;
+    let cursor: string | null = null;
     const before = certifiedOf(context);
     const chunks = await openChunks(context.settings(), releases, request, flags.mask === true, {
       signal,
       writesAtOnce: target !== undefined,
       onRows: (more) => void (rows += more),
+      onCursor: (of) => {
+        cursor = of;
+      },
       onWarning: (warning) => printWarning(context, warning),
     });
     if (target === undefined) {
       await writeToStream(context.stdout, chunks, signal);
+      noteCursor(context, flags, cursor);
       return;
     }
     refuseOwnFiles(target.path, context.settings());
     const bytes = await writeDurableFile(target.path, chunks, signal);
     printNote(context, `${counted(rows, 'row')} written to ${target.shown}`);
+    noteCursor(context, flags, cursor);
     const older = await removeOlder(context, target, 'files');
     const { format, compression } = request.form;
     const asOf = flags.asOf === undefined ? {} : { as_of: timestampOf(flags.asOf) };
     if (!context.json()) return;
+    const since = flags.changedSince === undefined ? {} : { changed_since: flags.changedSince };
     // The same before and after: no run has begun meanwhile, and the rows are of this state.
     const after = certifiedOf(context);
     const certificate = before?.written_at === after?.written_at ? after : null;
-    printJson(context, { file: target.path, format, compression, rows, bytes, ...asOf, certificate, ...older });
+    printJson(context, {
+      file: target.path,
+      format,
+      compression,
+      rows,
+      bytes,
+      ...asOf,
+      ...since,
+      cursor,
+      certificate,
+      ...older,
+    });
   });
+}
+
+/** Says how to go on, once all of it is written. */
+function noteCursor(context: CliContext, { changedSince }: ExportFlags, cursor: string | null): void {
+  if (changedSince !== undefined && cursor !== null) printNote(context, `go on with --changed-since ${cursor}`);
 }
 
 /** The certificate of the mirror as it is, where its root is reported. */
@@ -180,6 +208,7 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
       folder: target.path,
       form,
       meta: flags.meta === true,
+      ...(flags.changedSince === undefined ? {} : { changedSince: flags.changedSince }),
       check: (file: string) => refuseOwnFiles(join(target.path, file), settings),
     };
     const store = openReading(settings, releases);
@@ -197,6 +226,7 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
     context,
     `${counted(manifest.files.length, 'file')} with ${counted(rows, 'row')} written to ${target.shown}`,
   );
+  noteCursor(context, flags, manifest.cursor);
   await removeOlder(context, target, { foldersOf: manifestProgram });
   if (context.json()) printJson(context, manifest);
 }

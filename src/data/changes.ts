@@ -41,7 +41,7 @@ export interface ReportedChange {
   readonly fields: readonly FieldChange[];
 }
 
-interface ChangesRequest {
+export interface ChangesRequest {
   readonly resources: readonly ResourceName[];
   readonly span: ChangeSpan;
   /** Fields whose changes are left out. */
@@ -56,15 +56,38 @@ const labelFields: Readonly<Record<ResourceName, string>> = {
 };
 
 /** Every change in the order of time; a change of ignored fields alone is none. */
-export function* changesOf(snapshot: Snapshot, request: ChangesRequest): Generator<ReportedChange> {
-  const sources = request.resources.map((resource) => reported(snapshot, resource, request));
+export function changesOf(snapshot: Snapshot, { resources, span, ignore }: ChangesRequest): Generator<ReportedChange> {
+  const sources = resources.map((resource) => reported(resource, ignore, snapshot.changes(resource, span)));
+  return merged(sources, (one, other) => one.at < other.at);
+}
+
+/** The same after a number, in the order of the numbers; of several changes of a record, what they come to. */
+export function changesSince(
+  snapshot: Snapshot,
+  {
+    resources,
+    ignore,
+    after,
+    newest,
+  }: Pick<ChangesRequest, 'resources' | 'ignore'> & {
+    readonly after: number;
+    /** Nothing from before it is new. */
+    readonly newest: Timestamp | undefined;
+  },
+): Generator<ReportedChange & { readonly seq: number }> {
+  const sources = resources.map((name) => reported(name, ignore, snapshot.changesAfter(name, after, newest)));
+  return merged(sources, (one, other) => one.seq < other.seq);
+}
+
+/** All that the sources give, the first of their heads at each time. */
+function* merged<T>(sources: readonly Generator<T>[], isBefore: (one: T, other: T) => boolean): Generator<T> {
   try {
     const heads = sources.map((source) => source.next());
     for (;;) {
-      let first: ReportedChange | undefined;
+      let first: T | undefined;
       let index = -1;
       for (const [each, head] of heads.entries()) {
-        if (head.done === true || (first !== undefined && first.at <= head.value.at)) continue;
+        if (head.done === true || (first !== undefined && !isBefore(head.value, first))) continue;
         first = head.value;
         index = each;
       }
@@ -88,19 +111,19 @@ function reachWarnings(snapshot: Pick<Snapshot, 'historyReach'>, request: Change
   });
 }
 
-function* reported(
-  snapshot: Snapshot,
+function* reported<C extends RecordChange>(
   resource: ResourceName,
-  { span, ignore }: ChangesRequest,
-): Generator<ReportedChange> {
+  ignore: readonly string[],
+  changes: Iterable<C>,
+): Generator<ReportedChange & Pick<C, Exclude<keyof C, keyof RecordChange>>> {
   const fieldsOf = comparison(resource, ignore);
   const names = resourceOf(resource).fields.map(({ name }) => name);
   const labelAt = names.indexOf(labelFields[resource]);
-  for (const { at, id, kind, before, after } of snapshot.changes(resource, span)) {
+  for (const { at, id, kind, before, after, ...rest } of changes) {
     const fields = fieldsOf(before, after);
     if (kind === 'updated' && fields.length === 0) continue;
     const label = (after ?? before)?.[labelAt] ?? null;
-    yield { at, resource, id, label: label === null ? null : String(label), change: kind, fields };
+    yield { ...rest, at, resource, id, label: label === null ? null : String(label), change: kind, fields };
   }
 }
 
@@ -207,6 +230,20 @@ async function* textsOf(
   }
 }
 
+/**
+ * The changes as lines of a list that has no end: JSON lines with their numbers, CSV or TSV, the last also where a table was
+ * wanted, whose columns would be as wide as the longest cell of all.
+ */
+export function linesOf(
+  changes: Iterable<ReportedChange & { readonly seq?: number }>,
+  format: QueryFormat,
+  isFirst: boolean,
+): string {
+  if (format === 'json' || format === 'jsonl') return [...ended(objectsOf(changes))].join('');
+  const style = { format: format === 'csv' ? 'csv' : 'tsv', raw: false } as const;
+  return [isFirst ? header(style, columns) : '', ...written(changes, resultLines(style, columns))].join('');
+}
+
 function* ended(lines: Iterable<string>): Generator<string> {
   for (const line of lines) yield `${line}\n`;
 }
@@ -253,8 +290,10 @@ function* documentOf({ span }: ChangesRequest, changes: Iterable<ReportedChange>
   yield between === ',\n' ? '\n  ]\n}\n' : ']\n}\n';
 }
 
-function objectOf({ at, resource, id, label, change, fields }: ReportedChange): string {
+function objectOf(reported: ReportedChange & { readonly seq?: number }): string {
+  const { at, resource, id, label, change, fields, seq } = reported;
+  const number = seq === undefined ? '' : `"seq":${seq},`;
   const inner = fields.map((each) => `${JSON.stringify(each.field)}:{"old":${each.old.json},"new":${each.new.json}}`);
   // The id as it is: a number of JavaScript would not hold every one.
-  return `{"at":"${at}","resource":"${resource}","id":${id},"label":${JSON.stringify(label)},"change":"${change}","fields":{${inner.join(',')}}}`;
+  return `{${number}"at":"${at}","resource":"${resource}","id":${id},"label":${JSON.stringify(label)},"change":"${change}","fields":{${inner.join(',')}}}`;
 }

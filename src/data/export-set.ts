@@ -26,6 +26,10 @@ interface SetManifest extends FolderManifest {
   readonly snapshot_at: Timestamp;
   /** The certificate of this state, by which the files are traced to what the server had; null where none was written of it. */
   readonly certificate: ReturnType<Snapshot['certified']>;
+  /** What `--changed-since` takes to go on from this state. */
+  readonly cursor: string;
+  /** The cursor after which the changes are in the files; null where every row is. */
+  readonly changed_since: string | null;
   readonly files: readonly SetFile[];
 }
 
@@ -49,6 +53,8 @@ export interface SetRequest {
   readonly form: FileForm;
   /** Also the columns that the mirror keeps for itself, whose names begin with `_`. */
   readonly meta: boolean;
+  /** A cursor: only what changed after it, of the tables that are numbered. */
+  readonly changedSince?: string;
   /** Called with the name of each file before anything is written; throws where it must not be. */
   readonly check: (file: string) => void;
 }
@@ -59,8 +65,7 @@ export async function exportSet(
   request: SetRequest,
   run: ExportRun & { readonly clock: Clock },
 ): Promise<SetManifest> {
-  const { folder, form, meta } = request;
-  const requested = (table: string): SourceRequest => ({ relation: table, meta });
+  const { folder, form, meta, changedSince } = request;
   const snapshot = store.snapshot();
   try {
     const head = {
@@ -68,8 +73,19 @@ export async function exportSet(
       version: version(),
       snapshot_at: timestampOf(run.clock.now()),
       certificate: snapshot.certified(),
+      cursor: snapshot.cursor(),
+      changed_since: changedSince ?? null,
     } as const;
-    const tables = tablesOf(snapshot.relations());
+    // Refused before anything is written.
+    if (changedSince !== undefined) snapshot.seqOf(changedSince);
+    const numbered = new Set(snapshot.numberedTables().map(({ name }) => name));
+    const tables = tablesOf(snapshot.relations()).filter(
+      ({ name }) => changedSince === undefined || numbered.has(name) || name === 'mirror_freshness',
+    );
+    const requested = (table: string): SourceRequest =>
+      changedSince === undefined || !numbered.has(table)
+        ? { relation: table, meta }
+        : { relation: table, meta, changedSince };
     for (const { name } of tables) request.check(fileName(name, form));
     const fill = async (stage: string): Promise<SetManifest> => {
       const files: SetFile[] = [];

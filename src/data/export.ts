@@ -48,6 +48,8 @@ export interface ExportRequest {
 export interface ExportRun extends Omit<FileRun, 'onWarning'>, Partial<Pick<FileRun, 'onWarning'>> {
   /** Each chunk is written before the next one is taken, so that its memory can be used again. */
   readonly writesAtOnce?: boolean;
+  /** Called with the cursor of the state that the rows are of, before the first of them. */
+  readonly onCursor?: (cursor: string) => void;
 }
 
 /**
@@ -61,7 +63,9 @@ export async function* exportChunks(
 ): AsyncGenerator<Uint8Array> {
   const snapshot = store.snapshot();
   try {
-    yield* fileChunks(sourceOf(snapshot, what, run.onWarning), form, run);
+    const source = sourceOf(snapshot, what, run.onWarning);
+    run.onCursor?.(snapshot.cursor());
+    yield* fileChunks(source, form, run);
   } finally {
     snapshot.release();
   }

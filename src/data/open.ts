@@ -8,7 +8,7 @@ import type { Settings } from '../settings/settings.ts';
 import { certifiedIn } from '../store/certified.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { openReadingStore, openSharedReading } from '../store/reading.ts';
-import type { ReadingStore } from '../store/reading-types.ts';
+import type { ReadingStore, SharedReading } from '../store/reading-types.ts';
 import { Readers } from './readers.ts';
 import { ReadingProcess } from './reading-process.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
@@ -41,6 +41,11 @@ export function openMirrorToCheck({ store: { mirror } }: Settings, releases: Rel
   const database = openMirrorForReading(mirror);
   releases.add({ close: () => void database.close() });
   return database;
+}
+
+/** The mirror, for looking at it again and again: one connection, which holds no state between two looks. */
+export function openLooking(settings: Settings, releases: Releases): SharedReading {
+  return releases.add(openSharedReading(settings.store.mirror));
 }
 
 /**

@@ -2,8 +2,8 @@
  * What of the mirror is about people. One list says what is known to be about nobody: a copy without people's data keeps that,
  * and whoever may not see people's data sees that. Everything else is personal, new fields of a server among it.
  */
-import type { ResultColumn, Cell, ReadingStore, Row, Rows, Snapshot } from '../store/reading-types.ts';
-import { resourceOf } from '../model/resources.ts';
+import type { ResultColumn, Cell, ReadingStore, RecordChange, Row, Rows, Snapshot } from '../store/reading-types.ts';
+import { type ResourceName, resourceOf } from '../model/resources.ts';
 
 /** What the value of a field must look like to be kept. */
 export type Shape = 'id' | 'number' | 'time' | 'word' | 'label';
@@ -137,6 +137,12 @@ function maskedRows({ columns, batches }: Rows, relation?: string, isComputed = 
   };
 }
 
+function* maskedChanges<C extends RecordChange>(resource: ResourceName, changes: Iterable<C>): Generator<C> {
+  const shapes = [...resourceOf(resource).fields.map(({ name }) => shapeOf(resource, name)), undefined];
+  const rowOf = (row: Row | null): Row | null => row?.map((cell, at) => masked(shapes[at], cell)) ?? null;
+  for (const change of changes) yield { ...change, before: rowOf(change.before), after: rowOf(change.after) };
+}
+
 /** The same snapshot as whoever may not see people's data reads it. */
 export function maskedSnapshot(snapshot: Snapshot): Snapshot {
   // Ranges may be read as lines that SQLite made, in which no cell can be told from the next.
@@ -149,13 +155,8 @@ export function maskedSnapshot(snapshot: Snapshot): Snapshot {
     selectRanges: () => {
       throw new Error('a masked table is not read by ranges');
     },
-    changes: function* changes(resource, span) {
-      const shapes = [...resourceOf(resource).fields.map(({ name }) => shapeOf(resource, name)), undefined];
-      const rowOf = (row: Row | null): Row | null => row?.map((cell, at) => masked(shapes[at], cell)) ?? null;
-      for (const change of snapshot.changes(resource, span)) {
-        yield { ...change, before: rowOf(change.before), after: rowOf(change.after) };
-      }
-    },
+    changes: (resource, span) => maskedChanges(resource, snapshot.changes(resource, span)),
+    changesAfter: (resource, after, since) => maskedChanges(resource, snapshot.changesAfter(resource, after, since)),
     query: (sql, values, part) => maskedRows(snapshot.query(sql, values, part), undefined, compound.test(sql)),
   };
 }

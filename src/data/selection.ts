@@ -16,6 +16,8 @@ export interface TableRequest {
   readonly order?: string;
   /** The table as the mirror knew it then. */
   readonly asOf?: Timestamp;
+  /** A cursor: only rows that changed after it, and those that went. */
+  readonly changedSince?: string;
 }
 
 /** Whether every row is requested, as it is now: such a table is read in pieces, and anything else by one statement. */

@@ -3,6 +3,7 @@
  * and, as often as needed, all of its rows in order as pieces of a format.
  */
 import { setImmediate } from 'node:timers/promises';
+import { UsageError } from '../model/errors.ts';
 import type { Relation, ResultColumn, Row, Rows, Snapshot } from '../store/reading-types.ts';
 import type { CsvStyle } from '../store/files/csv.ts';
 import { checkAsOf, isWhole, resolveSelection, type TableRequest } from './selection.ts';
@@ -40,6 +41,11 @@ export function sourceOf(
     return typed(name, reportRows(snapshot, request, onWarning), { report: columns });
   }
   const { relation, selection } = resolveSelection(snapshot, request);
+  if (request.changedSince !== undefined) {
+    const rows = changedSource(snapshot, relation, selection.columns, request.changedSince);
+    const types = declaredTypes(rows.columns.slice(0, -1), snapshot.relations(), { relation: relation.name });
+    return rowsSource(relation.name, rows, [...types, 'integer']);
+  }
   const { asOf } = selection;
   const warning = asOf === undefined ? undefined : checkAsOf(snapshot, relation.name, asOf);
   if (warning !== undefined) onWarning(warning);
@@ -93,6 +99,28 @@ export function rowsSource(
         await setImmediate();
       }
       if (held > 0) yield encoder.take();
+    },
+  };
+}
+
+/** What changed after the cursor: the key of each row, what is wanted of it, and `_deleted`. */
+function changedSource(snapshot: Snapshot, relation: Relation, wanted: readonly string[], cursor: string): SourceRows {
+  const table = snapshot.numberedTables().find(({ name }) => name === relation.name);
+  if (table === undefined) {
+    throw new UsageError(`${relation.name} has no change cursor: its rows are not numbered`, {
+      advice: `These have one: ${snapshot
+        .numberedTables()
+        .map(({ name }) => name)
+        .join(', ')}.`,
+    });
+  }
+  const names = [...table.key.filter((name) => !wanted.includes(name)), ...wanted];
+  const { columns, batches } = snapshot.changed({ table, columns: names, after: snapshot.seqOf(cursor) });
+  const seqAt = names.length;
+  return {
+    columns: columns.toSpliced(seqAt, 1),
+    batches: function* batchesOfChanges(rows) {
+      for (const batch of batches(rows)) yield batch.map((row) => row.toSpliced(seqAt, 1));
     },
   };
 }

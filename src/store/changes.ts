@@ -1,8 +1,8 @@
 /** What changed between two times, from the rows and their versions. Section "History" of docs/architecture.md. */
 import type { Database, Statement } from 'better-sqlite3';
 import { resourceOf, type ResourceName } from '../model/resources.ts';
-import type { Timestamp } from '../model/time.ts';
-import type { ChangeSpan, HistoryReach, RecordChange, Row } from './reading-types.ts';
+import { type Timestamp, timestampOf } from '../model/time.ts';
+import type { ChangeSpan, HistoryReach, NumberedChange, RecordChange, Row } from './reading-types.ts';
 import { versionCell } from './as-of.ts';
 import { historyTableOf, quoteName } from './schema.ts';
 
@@ -69,6 +69,74 @@ export function* changesIn(database: Database, name: ResourceName, span: ChangeS
         yield { at, id, kind, before: reported, after: null };
     }
   }
+}
+
+/** A live row, or a tombstone, of a higher number; and the first version that ended after the number, if there is one. */
+type Touched = readonly [seq: bigint, id: bigint, gone: bigint, firstSeen: string | null, version: bigint | null];
+
+/**
+ * What is to be said of each record that changed after the number, in the order of the numbers: one that changed several times
+ * is there once. Of a record that was there before it was changed, the version that stood at the number is `before`.
+ * @param since when the changes after the number began, at the latest; it tells what is new from what was touched
+ */
+export function* changesAfter(
+  database: Database,
+  name: ResourceName,
+  after: number,
+  since: Timestamp,
+): Generator<NumberedChange> {
+  const resource = resourceOf(name);
+  const columns = [...resource.fields.map((field) => field.name), '_extra'];
+  const [table, history] = [quoteName(name), historyTableOf(name)];
+  const exact = <P extends unknown[], R>(statement: Statement<P, R>) => statement.raw(true).safeIntegers(true);
+  const version = (order: string) =>
+    `(SELECT ${order}(rowid) FROM ${history} AS v WHERE v.id = touched.id AND v."_seq" > @after)`;
+  const touched = exact(
+    database.prepare<[{ after: number }], Touched>(
+      `SELECT "_seq" AS seq, id, 0, "_first_seen_at", ${version('min')} FROM ${table} AS touched WHERE "_seq" > @after
+       UNION ALL
+       SELECT seq, id, 1, NULL, ${version('max')} FROM mirror_deletions AS touched
+       WHERE table_name = '${name}' AND seq > @after AND NOT EXISTS (SELECT 1 FROM ${table} AS live WHERE live.id = touched.id)
+       ORDER BY seq`,
+    ),
+  );
+  const cells = columns.map((column) => versionCell(resource, 'version', column)).join(', ');
+  const versionOf = exact(
+    database.prepare<[bigint], Row>(
+      `SELECT record ->> '_first_seen_at', valid_to, ${cells} FROM ${history} AS version WHERE rowid = ?`,
+    ),
+  );
+  const rowOf = exact(
+    database.prepare<[bigint], Row>(
+      `SELECT "_changed_at", ${columns.map(quoteName).join(', ')} FROM ${table} WHERE id = ?`,
+    ),
+  );
+  for (const [seq, id, gone, firstSeen, rowid] of touched.iterate({ after })) {
+    const [wasSeen, endedAt, ...before] = rowid === null ? [] : (versionOf.get(rowid) ?? []);
+    const head = { seq: Number(seq), id };
+    if (gone === 1n) {
+      // Of somebody who was forgotten nothing is left to be told.
+      const at = (endedAt ?? since) as Timestamp;
+      yield { ...head, at, kind: 'deleted', before: rowid === null ? null : before, after: null };
+      continue;
+    }
+    const [changedAt, ...row] = rowOf.get(id) ?? [];
+    const wasThere = typeof wasSeen === 'string' && wasSeen < since;
+    const isNew = String(firstSeen) >= since;
+    // Another record under its id, or the same one that went and came again.
+    if (wasThere && isNew) yield { ...head, at: endedAt as Timestamp, kind: 'deleted', before, after: null };
+    if (isNew) yield { ...head, at: firstSeen as Timestamp, kind: 'inserted', before: null, after: row };
+    // Without a version, only what makes none is different.
+    else if (rowid !== null) yield { ...head, at: changedAt as Timestamp, kind: 'updated', before, after: row };
+  }
+}
+
+/** When the changes behind the number began: the epoch's beginning. */
+export function beginningAfter(database: Database, after: number): Timestamp {
+  const began = database.prepare<[number], Timestamp>(
+    'SELECT began_at FROM mirror_epochs WHERE from_seq <= ? ORDER BY from_seq DESC LIMIT 1',
+  );
+  return began.pluck().get(after) ?? timestampOf(0);
 }
 
 /** How far back the history of the resource reaches. */

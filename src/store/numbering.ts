@@ -115,15 +115,16 @@ export function numberRows(database: Database): void {
 
 /** Numbers for what one statement writes, which sets them itself: quicker than a trigger for each row. */
 interface Numbers {
-  /** The last number that was given. The numbers behind it are free until `take`, within the transaction at hand. */
+  /** The last number that was given. */
   last(): number;
-  take(upTo: number): void;
+  /** Makes this the last one, within the transaction at hand: to take numbers, or to give back what was not used. */
+  setLast(seq: number): void;
 }
 
 export function numbersIn(database: Database): Numbers {
   const last = database.prepare<[], number>('SELECT seq FROM mirror_cursor').pluck();
-  const take = database.prepare<[number]>('UPDATE mirror_cursor SET seq = max(seq, ?)');
-  return { last: () => last.get() ?? 0, take: (upTo) => void take.run(upTo) };
+  const set = database.prepare<[number]>('UPDATE mirror_cursor SET seq = ?');
+  return { last: () => last.get() ?? 0, setLast: (seq) => void set.run(seq) };
 }
 
 /**

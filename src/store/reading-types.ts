@@ -96,6 +96,11 @@ export interface RecordChange {
   readonly after: Row | null;
 }
 
+/** What happened to a record after a number. Of a deletion `before` is null where the person was forgotten. */
+export interface NumberedChange extends RecordChange {
+  readonly seq: number;
+}
+
 /** Both ends belong to it. */
 export interface IdRange {
   readonly from: bigint;
@@ -150,6 +155,12 @@ export interface Snapshot {
    * changed since: the cursor is of another mirror, or of a state that the mirror was put back from, or too old.
    */
   readonly seqOf: (cursor: string) => number;
+  /**
+   * What happened to the resource's records after a number, in the order of the numbers; of several changes of a record, what
+   * they come to.
+   * @param since nothing that came before this time is told as new, nor before the time at which the number's epoch began
+   */
+  readonly changesAfter: (resource: ResourceName, after: number, since?: Timestamp) => IterableIterator<NumberedChange>;
   /** What changed after a number, with `_seq` and `_deleted` behind the columns; see `changedSql`. */
   readonly changed: (selection: ChangedSelection) => Rows;
   /** One statement of the operator's. Values are bound: nothing in them is ever read as SQL. */

@@ -24,7 +24,7 @@ import type {
 import { withTablesAsOf } from './as-of.ts';
 import { certifiedIn } from './certified.ts';
 import { changedSql, cursorAt, lastSeq, seqOf } from './changed-rows.ts';
-import { changesIn, historyReach } from './changes.ts';
+import { beginningAfter, changesAfter, changesIn, historyReach } from './changes.ts';
 import { numberedTables } from './numbering.ts';
 import { openMirrorForReading } from './open.ts';
 import { quoteName } from './schema.ts';
@@ -108,6 +108,8 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
     lastSeq: () => guard(() => lastSeq(database)),
     cursor: (seq) => guard(() => cursorAt(database, seq ?? lastSeq(database))),
     seqOf: (cursor) => guard(() => seqOf(database, file, cursor)),
+    changesAfter: (resource, after, since) =>
+      guarded(changesAfter(database, resource, after, later(beginningAfter(database, after), since)), guard),
     changed: (selection) => {
       const rows = rowsOf(prepare(database, changedSql(selection), known, guard), guard);
       const relation = selection.table.name;
@@ -314,6 +316,10 @@ function* rangesOf(
     if (to === within.to) return;
     from = to + 1n;
   }
+}
+
+function later(one: Timestamp, other: Timestamp | undefined): Timestamp {
+  return other === undefined || one > other ? one : other;
 }
 
 function freshnessOf(database: Database): ReadonlyMap<ResourceName, Timestamp | null> {

@@ -194,7 +194,7 @@ function relationRows(
         for (const key of row.keys) written.add(key);
       }
     }
-    if (seq > last) numbers.take(seq);
+    if (seq > last) numbers.setLast(seq);
     return written;
   };
 }

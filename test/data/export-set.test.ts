@@ -107,7 +107,9 @@ describe('every table in one folder', () => {
     const folder = join(temporaryFolder(), 'exports');
     const onRows = () => {
       if (commits++ === 0)
-        writer.exec("INSERT INTO users_history VALUES (1, 'deleted', '', '', '{}'); DELETE FROM users WHERE id > 10");
+        writer.exec(
+          "INSERT INTO users_history (id, change, valid_from, valid_to, record) VALUES (1, 'deleted', '', '', '{}'); DELETE FROM users WHERE id > 10",
+        );
     };
     const manifest = await write(opened(file), folder, { onRows });
     expect(manifest.files.map(({ rows }) => rows).slice(0, 5)).toEqual([25_000, 0, 0, 0, 0]);

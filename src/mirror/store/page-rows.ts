@@ -317,9 +317,11 @@ export function pageUpsert(
     const distinct = new Set(ids).size;
     twins.guard(seen);
     const last = numbers.last();
+    // Before the rows: their versions then have higher numbers than they, and who has read a row has its version before it.
+    numbers.setLast(last + ids.length);
     const first = BigInt(last + 1);
     const written = distinct === ids.length ? upsert.run(at, at, first, json).changes : upsertTwice(rows, at, first);
-    if (written > 0) numbers.take(last + ids.length);
+    if (written === 0) numbers.setLast(last);
     releaseBytes(json);
     const inserted = distinct - known;
     return { inserted, updated: written - inserted, unchanged: ids.length - written, twins: twins.refused() };

@@ -36,7 +36,7 @@ import { newRunPage, runEvents, runPage, runsPage, startRun, stopRun } from './p
 import type { Route } from './route.ts';
 
 const auditors: readonly Role[] = ['approver', 'operator', 'admin'];
-/** A statement sees everything, people's data too. */
+/** A statement sees everything, people's data too; of saved reports, others see what is masked. */
 const analysts: readonly Role[] = ['analyst', 'operator', 'admin'];
 const operators: readonly Role[] = ['operator', 'admin'];
 const makers: readonly Role[] = ['maker'];
@@ -70,10 +70,10 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: '/runs/:run/events', access: 'signed-in', handle: runEvents },
   { method: 'POST', path: '/runs/:run/stop', access: operators, handle: stopRun, changes: true },
 
-  { method: 'GET', path: '/reports', access: analysts, handle: reportsPage },
-  { method: 'GET', path: '/reports/:report', access: analysts, handle: reportPage },
-  { method: 'GET', path: '/reports/:report/picture', access: analysts, handle: reportPicture },
-  { method: 'GET', path: '/reports/:report/download', access: analysts, handle: reportDownload },
+  { method: 'GET', path: '/reports', access: roles, handle: reportsPage },
+  { method: 'GET', path: '/reports/:report', access: roles, handle: reportPage },
+  { method: 'GET', path: '/reports/:report/picture', access: roles, handle: reportPicture },
+  { method: 'GET', path: '/reports/:report/download', access: roles, handle: reportDownload },
   { method: 'GET', path: '/sql', access: analysts, handle: sqlPage },
   { method: 'GET', path: '/sql/picture', access: analysts, handle: sqlPicture },
   { method: 'GET', path: '/sql/download', access: analysts, handle: sqlDownload },

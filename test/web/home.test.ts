@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
+import { roles } from '../../src/model/account.ts';
 import { openWholeStatus } from '../../src/worker/open-status.ts';
 import { startConsole } from '../support/console.ts';
 import { operator } from '../support/people.ts';
@@ -72,4 +73,18 @@ describe('the first page', () => {
     expect(pages.every((each) => each.includes('href="/runs/night"'))).toBe(true);
     store.close();
   });
+});
+
+test('the first page is small with all that it loads, and so is its script', async () => {
+  const { browser } = await startConsole({ sandbox: { users: 300 } });
+  const { get } = await browser('anna', [...roles]);
+  const page = await (await get('/')).text();
+  const loaded = [...page.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, path = '']) => path);
+  const sizes = new Map<string, number>();
+  for (const path of loaded) sizes.set(path, (await (await get(path)).arrayBuffer()).byteLength);
+  const scripts = [...sizes].filter(([path]) => path.endsWith('.js')).map(([, size]) => size);
+  expect(scripts).toHaveLength(1);
+  expect(Math.max(...scripts)).toBeLessThanOrEqual(15 * 1024);
+  const whole = Buffer.byteLength(page) + [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  expect(whole).toBeLessThanOrEqual(60 * 1024);
 });

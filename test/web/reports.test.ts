@@ -1,3 +1,6 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
 import { openReaders } from '../../src/data/open.ts';
 import { withReleases } from '../../src/model/releases.ts';
@@ -62,6 +65,36 @@ describe('the saved reports', () => {
       expect(bytes.subarray(0, magic.length).toString()).toBe(magic);
     }
     expect((await get('/reports/top-balances/download?format=pdf')).status).toBe(422);
+  });
+});
+
+describe('whoever may not see people’s data', () => {
+  test('sees the saved reports with people masked, in downloads too, and none that looks for a text', async () => {
+    const { browser, folder } = await startConsole();
+    mkdirSync(join(folder, 'config', 'reports'), { recursive: true });
+    writeFileSync(
+      join(folder, 'config', 'reports', 'find.sql'),
+      `-- title: Find somebody\n-- description: By the email\n-- parameter: email | text | x | whose\n` +
+        `-- column: users | integer | how many\n-- needs: users\nSELECT count(*) AS users FROM users WHERE email = :email\n`,
+    );
+    const [ann, rita] = [await browser('ann', ['analyst']), await browser('rita', ['reader'])];
+    expect(await textOf(await ann.get('/reports'))).toContain('Find somebody');
+    expect(await textOf(await rita.get('/reports'))).not.toContain('Find somebody');
+    for (const part of ['', '/picture', '/download']) {
+      expect((await rita.get(`/reports/find${part}?p.email=a@example.com`)).status).toBe(404);
+    }
+    const emails = parse(
+      await (await ann.get(sqlPath('SELECT email FROM users', { format: 'csv' }, '/sql/download'))).text(),
+    );
+    const words = emails.flat().filter((each: string) => each.includes('@'));
+    expect(words.length).toBeGreaterThan(3);
+    for (const name of ['top-balances', 'duplicate-accounts', 'inactive-users', 'unverified-stale', 'credit-ledger']) {
+      const shown = await (await rita.get(`/reports/${name}`)).text();
+      const file = await (await rita.get(`/reports/${name}/download?format=csv`)).text();
+      expect({ name, seen: words.filter((each) => `${shown}${file}`.includes(each)) }).toEqual({ name, seen: [] });
+    }
+    expect(await textOf(await rita.get('/reports/top-balances'))).toContain('(masked)');
+    expect((await rita.get('/sql')).status).toBe(403);
   });
 });
 

@@ -14,6 +14,7 @@ import { inBrowser } from '../browser-words.ts';
 import { html, type Html, nothing, problemTag, tableTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { isMaskedFor, maskedNote } from './data.ts';
 
 /** Rows of a result that a page shows. */
 const shownRows = 200;
@@ -22,10 +23,17 @@ const shownRows = 200;
 const limits = [30, 60, 300] as const;
 const downloadMs = 10 * minuteMs;
 
-export async function reportsPage({ link, offers }: Visit, { settings }: ConsolePorts): Promise<Reply> {
+/** Whoever may not see people's data could look for a person by a text. */
+function isOpenTo(visit: Visit, { parameters }: Report): boolean {
+  return !isMaskedFor(visit) || parameters.every(({ type }) => type !== 'text');
+}
+
+export async function reportsPage(visit: Visit, { settings }: ConsolePorts): Promise<Reply> {
+  const { link, offers } = visit;
   const { reports, broken, replaced } = await openReports(settings);
-  const body = html`${offers('GET', '/sql') ? html`<p><a class="button quiet" href="${link('/sql')}">Write SQL</a></p>` : null}
-  ${broken.map(({ file, problems }) => problemTag(`${file} is no report: ${problems.join('; ')}`))}
+  const body = html`${isMaskedFor(visit) ? maskedNote : null}
+  ${offers('GET', '/sql') ? html`<p><a class="button quiet" href="${link('/sql')}">Write SQL</a></p>` : null}
+  ${(isMaskedFor(visit) ? [] : broken).map(({ file, problems }) => problemTag(`${file} is no report: ${problems.join('; ')}`))}
   ${tableTag<Report>(
     'Saved reports',
     [
@@ -39,19 +47,21 @@ export async function reportsPage({ link, offers }: Visit, { settings }: Console
             : `your own${replaced.includes(name) ? ', in the place of one that comes with the program' : ''}`,
       },
     ],
-    reports,
+    reports.filter((each) => isOpenTo(visit, each)),
   )}`;
   return page('Reports', body);
 }
 
 /** The report of the address. Throws a NotFoundError. */
-async function reportOf({ params }: Visit, { settings }: ConsolePorts): Promise<Report> {
-  const { report: name = '' } = params;
+async function reportOf(visit: Visit, { settings }: ConsolePorts): Promise<Report> {
+  const { report: name = '' } = visit.params;
   const reports = await openReports(settings);
   if (![...reports.reports, ...reports.broken].some((each) => each.name === name)) {
     throw notFound('there is no such report');
   }
-  return reportNamed(reports, name);
+  const found = reportNamed(reports, name);
+  if (!isOpenTo(visit, found)) throw notFound('this report looks for a text, which your roles may not');
+  return found;
 }
 
 /** Fields of the form that are parameters; one that is left empty has its default. */
@@ -76,6 +86,7 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   const given = Object.fromEntries([...givenIn(query, report)].map(([key, value]) => [`p.${key}`, value]));
   const isAsked = Object.keys(given).length > 0 || parameters.every((each) => each.default !== undefined);
   const form = html`<p>${description}</p>
+    ${isMaskedFor(visit) ? maskedNote : null}
     <form method="get" action="${link(here)}" class="fields">
       ${parameters.map((each) => parameterTag(each, query.get(`p.${each.name}`) ?? ''))}
       ${parameters.length === 0 ? null : html`<button>Show</button>`}
@@ -226,15 +237,16 @@ type What = { readonly sql: string } | ReportRequest;
 
 /** What the job gives, whole: its parts are bounded by their jobs. */
 async function textOf(
-  { query, signal }: Visit,
+  visit: Visit,
   { readers }: ConsolePorts,
   job: ReadingJob,
   onWarning?: (words: string) => void,
 ): Promise<string> {
+  const { query, signal } = visit;
   const pieces: Uint8Array[] = [];
   const timeoutMs = secondsIn(query) * secondMs;
   const run = { signal, timeoutMs, ...(onWarning !== undefined && { onWarning }) };
-  for await (const piece of readers.chunks(job, run)) pieces.push(piece);
+  for await (const piece of readers.chunks({ ...job, isMasked: isMaskedFor(visit) }, run)) pieces.push(piece);
   return Buffer.concat(pieces).toString();
 }
 
@@ -257,19 +269,16 @@ async function pictureOf(visit: Visit, ports: ConsolePorts, what: What): Promise
   return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what, to: 'svg' }) };
 }
 
-async function downloadOf(
-  { query, signal }: Visit,
-  { readers, clock }: ConsolePorts,
-  name: string,
-  what: What,
-): Promise<Reply> {
+async function downloadOf(visit: Visit, { readers, clock }: ConsolePorts, name: string, what: What): Promise<Reply> {
+  const { query, signal } = visit;
   const wanted = query.get('format') ?? 'csv';
   const format = exportFormats.find((each) => each === wanted);
   if (format === undefined) {
     throw new UsageError(`there is no format "${wanted}"`, { advice: `Take one of: ${exportFormats.join(', ')}.` });
   }
   const form = { format, raw: false, compression: null, bom: format === 'csv' };
-  const chunks = readers.chunks({ kind: 'export', request: { what, form } }, { signal, timeoutMs: downloadMs });
+  const job: ReadingJob = { kind: 'export', request: { what, form }, isMasked: isMaskedFor(visit) };
+  const chunks = readers.chunks(job, { signal, timeoutMs: downloadMs });
   // Before the response begins: what is wrong with the question is a page and no broken file.
   const first = await chunks.next();
   return {

@@ -128,6 +128,22 @@ test('a mirror is published whole, then by what changed, and restored to the las
   expect(again).toMatchObject({ mode: 'changes', tables: { users: { written: 0 }, emails: { written: 0 } } });
 });
 
+test('the runs of a restored mirror stand in their order: the newest is the newest', async () => {
+  const { file, next } = await mirrored();
+  for (let run = 0; run < 4; run += 1) await next();
+  const destination = destinationIn(await temporaryDatabase());
+  await publishTo(file, destination);
+  const copy = `${temporaryFolder()}/mirror.db`;
+  await restoreTo(copy, destination);
+  const runsOf = (path: string): unknown[] => {
+    const database = new SqliteDatabase(path, { readonly: true });
+    const runs = database.prepare('SELECT run FROM mirror_runs ORDER BY rowid').pluck().all();
+    database.close();
+    return runs;
+  };
+  expect(runsOf(copy)).toEqual(runsOf(file));
+});
+
 test('columns have types, comments say what they mean, and the reader may read them and nothing else', async () => {
   const { file } = await mirrored();
   const database = await temporaryDatabase();

@@ -8,8 +8,15 @@ import { bookkeepingTables } from './layout.ts';
 /** A table is published in so many parts, of which only those are sent that differ. */
 const partsOfTable = 16;
 
+/** With the number of its rows, where it has one: which run is the newest goes by that, as the clock may have been set back. */
 const columnsOf = (mirror: Mirror, table: string): string[] =>
-  mirror.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table);
+  mirror
+    .prepare<{ table: string }, string>(
+      `SELECT name FROM pragma_table_info(@table)
+       UNION ALL SELECT 'rowid' FROM pragma_table_list WHERE schema = 'main' AND name = @table AND wr = 0`,
+    )
+    .pluck()
+    .all({ table });
 
 interface KnownPart {
   readonly table_name: string;

@@ -6,11 +6,12 @@ import { UsageError } from '../model/errors.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { toCount } from './flag-values.ts';
-import { printJson, printLine } from './output.ts';
+import { printJson, printLine, printNote } from './output.ts';
 import { openShareWatch } from './progress.ts';
 import { type BackupReport, makeBackup } from '../data/backup.ts';
 import { openFilesToCopy } from '../data/open-copies.ts';
 import { bytesText } from '../model/bytes.ts';
+import { databaseText } from '../model/database-address.ts';
 
 interface Flags extends AllFlags {
   readonly keep?: number;
@@ -60,6 +61,13 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const { profile = null } = settings;
   const request = { folder, profile, keep: flags.keep ?? settings.backup.keep };
   const { report, error } = await makeBackup(ports, request).finally(watch.close);
+  const { shared } = settings.store;
+  if (shared !== undefined) {
+    printNote(
+      context,
+      `the journal is in ${databaseText(shared)} and not in this backup: back that database up (pg_dump)`,
+    );
+  }
   if (context.json()) printJson(context, report);
   else for (const line of await linesOf(report)) printLine(context, line);
   if (error !== null) throw error;

@@ -14,6 +14,7 @@ import {
 import { Secret } from '../model/secret.ts';
 import { SecretWords } from '../model/secret-words.ts';
 import { keyOf } from '../settings/server.ts';
+import { sharedStoreOf } from '../settings/shared.ts';
 import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
 import { sieved } from './sieve.ts';
 
@@ -188,6 +189,12 @@ function keepSecrets(secrets: SecretWords, settings: Settings): void {
     secrets.add(keyOf(settings).key.reveal());
   } catch {
     // No key that could be shown; whoever needs one reports what is wrong with it.
+  }
+  try {
+    const password = sharedStoreOf(settings)?.password;
+    if (password !== undefined) secrets.add(password.reveal());
+  } catch {
+    // So with the password of the shared store.
   }
 }
 

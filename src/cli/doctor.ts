@@ -72,7 +72,10 @@ async function examine(context: CliContext, probe: boolean): Promise<Findings> {
   const key = about.checkKey(reading, settings);
   const network = about.checkNetwork(reading, settings);
   const server = await examineServer(context, settings, probe);
-  const files = (await Promise.all((await filesOf(settings)).map(about.checkFile))).flat();
+  const files = [
+    ...(await Promise.all((await filesOf(settings)).map(about.checkFile))).flat(),
+    ...(settings.store.shared === undefined ? [] : await about.checkSharedStore(settings)),
+  ];
   const approval = await about.checkApproval(settings);
   const reports = await about.checkReports(settings);
   const nights = await checkNights(context, settings, networkOrNone(settings));
@@ -141,17 +144,22 @@ async function filesOf(settings: Settings): Promise<FileToCheck[]> {
           openReading(settings, releases).snapshot().release();
         }),
     },
-    {
-      name: 'journal',
-      path: settings.store.journal,
-      places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
-      madeBy: '`bulk plan`',
-      open: () =>
-        withReleases(async (releases) => {
-          await openJournalForReading(settings, systemClock, releases);
-        }),
-    },
+    // What is shared has a check of its own.
+    ...(settings.store.shared === undefined ? [journalFileOf(settings)] : []),
   ];
+}
+
+function journalFileOf(settings: Settings): FileToCheck {
+  return {
+    name: 'journal',
+    path: settings.store.journal,
+    places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
+    madeBy: '`bulk plan`',
+    open: () =>
+      withReleases(async (releases) => {
+        await openJournalForReading(settings, systemClock, releases);
+      }),
+  };
 }
 
 function documentOf(context: CliContext, checks: readonly Check[]) {

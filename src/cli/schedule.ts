@@ -16,7 +16,7 @@ import { networkOf } from '../settings/network.ts';
 import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
 import { occurrencesOf } from '../worker/decide.ts';
-import { openWorkerStore } from '../worker/open.ts';
+import { openWorkerStore } from '../worker/open-store.ts';
 import { addAllFlags, type AllFlags, usualAtOnce } from './all.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
@@ -139,7 +139,7 @@ async function runOnce(context: CliContext, job: Job): Promise<void> {
   const { folder, environment, signal } = context;
   const command = commandText(job.commandLine);
   await withReleases(async (releases) => {
-    const store = openWorkerStore(context.settings(), systemClock, releases);
+    const store = await openWorkerStore(context.settings(), systemClock, releases);
     const run = runId(systemClock);
     await store.beginRun({ run, job: job.name, cause: 'by_hand', occurrence: null, attempt: 1, command });
     printNote(context, `${job.name}: ${command}`);

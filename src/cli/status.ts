@@ -20,14 +20,15 @@ import { withReleases } from '../model/releases.ts';
 import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/status-problems.ts. */
-function workerLines({ worker, jobs }: WorkerStatus, timeText: (at: string) => string): string[] {
-  if (worker === null && jobs.length === 0) return [];
+function workerLines({ worker, jobs, shared_store: shared }: WorkerStatus, timeText: (at: string) => string): string[] {
+  const store = shared === null ? [] : ['', `journal, jobs and alerts are in ${shared.address}`];
+  if (worker === null && jobs.length === 0) return store;
   const owner =
     worker === null
       ? 'no worker runs; its jobs are'
       : `the worker: process ${worker.pid} on ${worker.host}, since ${worker.acquiredAt}`;
   const width = Math.max(...jobs.map(({ job }) => job.length));
-  return ['', owner, ...jobs.map((job) => jobLine(job, width, timeText))];
+  return [...store, '', owner, ...jobs.map((job) => jobLine(job, width, timeText))];
 }
 
 function jobLine(

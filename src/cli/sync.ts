@@ -1,5 +1,4 @@
 /** `sync`: brings the mirror up to date. */
-import { existsSync } from 'node:fs';
 import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
 import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/counted.ts';
@@ -20,7 +19,7 @@ import { refreshMemory } from '../bulk/journal-memory.ts';
 import { recordLate } from '../bulk/settle.ts';
 import { openLog } from './logger.ts';
 import { openSyncWatch } from './sync-progress.ts';
-import { openJournal } from '../journal/open.ts';
+import { mayHaveJournal, openJournal } from '../journal/open.ts';
 import { openPlan, openSync, type RunPlan } from '../mirror/open.ts';
 import { withReleases } from '../model/releases.ts';
 
@@ -107,7 +106,7 @@ export async function sync(context: CliContext, resources: readonly ResourceName
 /** Rows of batches that the transactions of this sync show to have been made late. */
 async function noteLate(context: CliContext): Promise<void> {
   const settings = context.settings();
-  if (!settings.resources.users.include.includes('balance_transactions') || !existsSync(settings.store.journal)) return;
+  if (!settings.resources.users.include.includes('balance_transactions') || !mayHaveJournal(settings)) return;
   await withReleases(async (releases) => {
     const directory = openDirectory(settings, releases);
     if (directory === null) return;

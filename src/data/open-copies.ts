@@ -9,7 +9,9 @@ export function openMirrorToCopy(settings: Settings, clock: Clock = systemClock)
   return mirrorToCopy(settings.store.mirror, clock);
 }
 
-/** The mirror and the journal, to be copied; neither need be there. */
+/** The mirror and the journal, to be copied; neither need be there. A journal in a shared store is no file. */
 export function openFilesToCopy(settings: Settings): { readonly mirror: CopySource; readonly journal: CopySource } {
-  return { mirror: openMirrorToCopy(settings), journal: journalToCopy(settings.store.journal) };
+  const journal = journalToCopy(settings.store.journal);
+  const isFile = settings.store.shared === undefined;
+  return { mirror: openMirrorToCopy(settings), journal: isFile ? journal : { ...journal, size: () => undefined } };
 }

@@ -10,6 +10,8 @@ import { batchColumns, batchOf, type JournalTables } from './tables.ts';
 
 type Connection = Kysely<JournalTables>;
 
+// As text rather than as bound values: by it SQLite finds the index that is of these states alone.
+export const isOpen = sql<SqlBool>`state in ('sending', 'acknowledged', 'unknown', 'needs_human')`;
 export const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
 /** Claimed, and neither refused nor left out since, so that it was sent, or may be at any moment. */
 export const isOutward = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { type Dialect, Kysely, type RawBuilder, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Actor } from '../model/actor.ts';
 import { noTotals, withRow } from '../model/approval.ts';
-import { UsageError } from '../model/errors.ts';
+import { FileError, UsageError } from '../model/errors.ts';
 import { changeOf } from '../model/money.ts';
 import { storable } from '../model/storable.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
@@ -39,7 +39,7 @@ import {
   sealOf,
   setBatch,
 } from './chain.ts';
-import { canBeClaimed, claimable, viewOf } from './claim-view.ts';
+import { canBeClaimed, claimable, isOpen, viewOf } from './claim-view.ts';
 import { takeOutPerson } from './forget.ts';
 import type {
   Batch,
@@ -68,12 +68,16 @@ export interface JournalBackend {
   readonly isTaken: (error: unknown) => boolean;
   /** The error as one that names the database and says what to do, where it is about that. */
   readonly explained: (error: unknown) => unknown;
-  /** Throws where the database is not the one that was opened, although its name is: it has another id, or none. */
-  readonly checkInPlace: (id: string, found: () => Promise<string | undefined>) => Promise<void>;
+  /** `the journal data/journal.db`, for messages. */
+  readonly name: string;
+  /** Whether the database is the one that was opened, as far as its id does not show it. */
+  readonly isInPlace: () => boolean;
   /** The locks of batches. */
   readonly locks: StoreLocks;
   /** Leaves no byte of what was taken out. */
   readonly scrub: () => Promise<void>;
+  /** For whoever opens nothing over it. */
+  readonly close: () => void | Promise<void>;
 }
 
 type Connection = Kysely<JournalTables>;
@@ -84,8 +88,6 @@ const longestAnswer = 16_384;
 /** Rows that are read or stored at once. */
 const chunk = 1_000;
 
-// As text rather than as bound values: by it SQLite finds the index that is of these states alone.
-const isOpen = sql<SqlBool>`state in ('sending', 'acknowledged', 'unknown', 'needs_human')`;
 const takesBack = sql<SqlBool>`state not in ('rejected', 'not_applied', 'skipped', 'invalid')`;
 /** An open journal, whoever acts. */
 interface OpenJournal {
@@ -108,9 +110,52 @@ export async function openJournalOver(
   clock: Clock,
   rules: JournalRules = noRules,
 ): Promise<Journal> {
-  const db: Connection = new Kysely<JournalTables>({ dialect: backend.dialect });
+  const { db, id } = await openDatabase(backend);
   const owner = randomUUID().slice(0, 8);
-  return journalOf({ backend, db, id: await identityOf(db), clock, rules, owner }, actor);
+  return journalOf({ backend, db, id, clock, rules, owner }, actor);
+}
+
+/** The database that the backend leads to, and its id. Throws a FileError where its journal was moved; it is closed then. */
+export async function openDatabase(backend: JournalBackend): Promise<{ readonly db: Connection; readonly id: string }> {
+  try {
+    const db: Connection = new Kysely<JournalTables>({ dialect: backend.dialect });
+    const id = await identityOf(db);
+    const moved = movedProblem(id, backend.name);
+    if (moved !== null) throw moved;
+    return { db, id };
+  } catch (error) {
+    await backend.close();
+    throw error;
+  }
+}
+
+/**
+ * The id of a journal that is copied to another database, or was: in its place stands where it is. So neither a process that
+ * has it open nor an older program goes on with it.
+ */
+export interface MovedJournal {
+  readonly moved: 'moving' | 'moved';
+  /** Its id of before. */
+  readonly id: string;
+  readonly to: string;
+}
+
+export function movedTo(id: string): MovedJournal | undefined {
+  return id.startsWith('{') ? (JSON.parse(id) as MovedJournal) : undefined;
+}
+
+function movedProblem(id: string, name: string): FileError | null {
+  const found = movedTo(id);
+  if (found === undefined) return null;
+  const { moved, to } = found;
+  if (moved === 'moved') {
+    return new FileError(`${name} was moved to ${to}, and nothing goes on with it here`, {
+      advice: 'Set store.shared as it was when it was moved there, or leave it out if it was moved into the file.',
+    });
+  }
+  return new FileError(`${name} is being moved to ${to}, or a command that did that was killed`, {
+    advice: 'Once no `admin-mirror store copy` is running any more, run it again: it ends what was begun.',
+  });
 }
 
 /** Does something in one transaction: all of it, or none. Throws where the database is not the one that was opened. */
@@ -118,7 +163,10 @@ export function transactionsOf({ backend, db, id }: Pick<OpenJournal, 'backend' 
   return async <T>(doing: (connection: Connection) => Promise<T>): Promise<T> => {
     try {
       return await db.transaction().execute(async (connection) => {
-        await backend.checkInPlace(id, () => identityOf(connection));
+        // What was removed goes on taking steps, which nobody will ever read.
+        if (!backend.isInPlace()) throw replaced(backend.name);
+        const found = await identityOf(connection);
+        if (found !== id) throw movedProblem(found, backend.name) ?? replaced(backend.name);
         return doing(connection);
       });
     } catch (error) {
@@ -515,6 +563,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     close: async () => {
       await locks.close();
       await db.destroy();
+      await backend.close();
     },
   };
 }
@@ -591,6 +640,14 @@ async function deletionsRequested(
   await submit(connection, name, { note: null, again: null }, acting);
   const after = await found();
   return after === null ? null : { batch: name, approval: after };
+}
+
+function replaced(name: string): FileError {
+  return new FileError(`${name} was removed, emptied or replaced while it was in use`, {
+    advice:
+      'Put it back as it was. Do not plan or send anything before: nothing else knows what was sent, and what ' +
+      'was under way may have been made.',
+  });
 }
 
 function takenBack(batch: string): UsageError {

@@ -1,11 +1,14 @@
-/** The journal that the settings name. */
+/** The journal that the settings name: in its file, or in the store that several machines share. */
 import { existsSync } from 'node:fs';
+import { FileError } from '../model/errors.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
-import { openJournal as openFile, openJournalForReading as openFileForReading } from './sqlite.ts';
+import { sharedStoreOf } from '../settings/shared.ts';
+import { type JournalBackend, openJournalOver } from './journal.ts';
 import type { Journal, JournalRules } from './port.ts';
+import { stateOfFile, openBackend, openBackendForReading } from './sqlite.ts';
 
 /** The journal, in which the actor acts, made where there is none. Throws a FileError. */
 export async function openJournal(
@@ -14,7 +17,7 @@ export async function openJournal(
   clock: Clock,
   releases: Releases,
 ): Promise<Journal> {
-  return releases.add(await openFile(settings.store.journal, actor, clock, rulesOf(settings)));
+  return releases.add(await openJournalOver(await openBackendOf(settings, clock), actor, clock, rulesOf(settings)));
 }
 
 /** The journal to be looked at; undefined where nothing was ever recorded. Throws a FileError. */
@@ -23,9 +26,52 @@ export async function openJournalForReading(
   clock: Clock,
   releases: Releases,
 ): Promise<Journal | undefined> {
+  const backend = await openBackendToLook(settings, clock);
+  return backend && releases.add(await openJournalOver(backend, null, clock, rulesOf(settings)));
+}
+
+/** The one place that chooses between the file and the shared store. What is opened over the backend closes it. */
+export async function openBackendOf(settings: Settings, clock: Clock): Promise<JournalBackend> {
+  const store = sharedStoreOf(settings);
+  if (store === undefined) return openBackend(settings.store.journal, clock);
+  refuseLeftFile(settings);
+  const { openSharedBackend } = await import('./postgres.ts');
+  return openSharedBackend(store, clock);
+}
+
+/** The same to be looked at; undefined where nothing was ever recorded. */
+export async function openBackendToLook(settings: Settings, clock: Clock): Promise<JournalBackend | undefined> {
+  const store = sharedStoreOf(settings);
   const { journal } = settings.store;
-  if (!existsSync(journal)) return undefined;
-  return releases.add(await openFileForReading(journal, clock, rulesOf(settings)));
+  if (store === undefined) return existsSync(journal) ? openBackendForReading(journal, clock) : undefined;
+  refuseLeftFile(settings);
+  const { openSharedBackendIfMade } = await import('./postgres.ts');
+  return openSharedBackendIfMade(store, clock);
+}
+
+/** Whether something may be on record, without a look into the shared store. */
+export function mayHaveJournal({ store: { journal, shared } }: Settings): boolean {
+  return shared !== undefined || existsSync(journal);
+}
+
+/** A journal in a file would not be looked at, and what it has on record would be paid again. */
+function refuseLeftFile({ store: { journal } }: Settings): void {
+  if (!existsSync(journal)) return;
+  const found = stateOfFile(journal);
+  if (found === 'empty' || found === 'moved') return;
+  if (found === 'moving') {
+    throw new FileError(
+      `the journal ${journal} is being moved to the shared store, or a command that did that was killed`,
+      {
+        advice: 'Once no `admin-mirror store copy` is running any more, run it again: it ends what was begun.',
+      },
+    );
+  }
+  throw new FileError(`store.shared is set, and the journal ${journal} has records that were never moved there`, {
+    advice:
+      'Run `admin-mirror store copy --to shared` to move it. If the shared store is the right one, and nothing in the ' +
+      'file is needed any more, move the file away.',
+  });
 }
 
 function rulesOf({ bulk: { approval, maxRow, maxTotal, maxDay, maxRows } }: Settings): JournalRules {

@@ -1,11 +1,11 @@
 /** The journal in a PostgreSQL database: all that it does in its own way. */
+import type { SharedStore } from '../model/database-address.ts';
 import { sql } from 'kysely';
 import { DatabaseError } from 'pg';
-import { FileError } from '../model/errors.ts';
 import type { Clock } from '../model/time.ts';
 import { openLeases } from '../store/lease.ts';
-import type { SharedDatabase, SharedStore } from '../store/postgres.ts';
-import { openShared } from '../store/postgres-schema.ts';
+import type { SharedDatabase } from '../store/postgres.ts';
+import { openShared, openSharedIfMade } from '../store/postgres-schema.ts';
 import type { JournalBackend } from './journal.ts';
 import { batchLockWords } from './lock.ts';
 import { journalKind } from './schema.ts';
@@ -17,16 +17,20 @@ const takenBy: ReadonlySet<string> = new Set(['journal_open_subject', 'journal_u
 const scrubbed = ['journal_intents', 'journal_steps', 'journal_batches', 'journal_writes'];
 
 /** The journal there, made where there is none. Throws a FileError. What is opened over it closes it. */
-export async function openSharedBackend(
-  store: SharedStore,
-  clock: Clock,
-): Promise<JournalBackend & { close(): Promise<void> }> {
+export async function openSharedBackend(store: SharedStore, clock: Clock): Promise<JournalBackend> {
   return backendOf(await openShared(store, journalKind, clock));
 }
 
-export function backendOf(database: SharedDatabase): JournalBackend & { close(): Promise<void> } {
+/** The same where there is one; undefined where nothing was ever recorded. */
+export async function openSharedBackendIfMade(store: SharedStore, clock: Clock): Promise<JournalBackend | undefined> {
+  const database = await openSharedIfMade(store, journalKind, clock);
+  return database === undefined ? undefined : backendOf(database);
+}
+
+function backendOf(database: SharedDatabase): JournalBackend {
   const { name, schema } = database;
   return {
+    name: `the journal in ${name}`,
     dialect: database.dialect,
     close: database.close,
     texts: (json) => sql`json_array_elements_text(${json}::json)`,
@@ -34,14 +38,7 @@ export function backendOf(database: SharedDatabase): JournalBackend & { close():
     isTaken: (error) => error instanceof DatabaseError && error.code === '23505' && takenBy.has(error.constraint ?? ''),
     // The driver does it, whatever the statement.
     explained: (error) => error,
-    checkInPlace: async (id, found) => {
-      if ((await found()) === id) return;
-      throw new FileError(`the journal in ${name} was replaced while it was in use`, {
-        advice:
-          'Put it back as it was. Do not plan or send anything before: nothing else knows what was sent, and what was ' +
-          'under way may have been made.',
-      });
-    },
+    isInPlace: () => true,
     locks: openLeases(database, { prefix: 'batch ', ...batchLockWords }),
     // Rewritten, so that no row of before stands in the files of the tables. What the server keeps to restore itself from, and
     // backups, are beyond its reach.

@@ -12,7 +12,7 @@ import { type Clock, systemClock } from '../model/time.ts';
 import { openForReading, openForWriting } from '../store/file-kind.ts';
 import { sqliteDialect } from '../store/kysely-sqlite.ts';
 import { storeLocks } from '../store/lock.ts';
-import { type JournalBackend, openJournalOver } from './journal.ts';
+import { type JournalBackend, movedTo, openJournalOver } from './journal.ts';
 import { batchLocks } from './lock.ts';
 import { noRules } from './approval.ts';
 import type { Journal, JournalRules } from './port.ts';
@@ -39,7 +39,7 @@ export async function openJournal(
   clock: Clock = systemClock,
   rules: JournalRules = noRules,
 ): Promise<Journal> {
-  return openOver(openBackend(file, clock), (backend) => openJournalOver(backend, actor, clock, rules));
+  return openJournalOver(openBackend(file, clock), actor, clock, rules);
 }
 
 /** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
@@ -48,55 +48,39 @@ export async function openJournalForReading(
   clock: Clock = systemClock,
   rules: JournalRules = noRules,
 ): Promise<Journal> {
-  return openOver(openBackendForReading(file, clock), (backend) => openJournalOver(backend, null, clock, rules));
+  return openJournalOver(openBackendForReading(file, clock), null, clock, rules);
 }
 
 /** The journal's file, made with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
-export function openBackend(file: string, clock: Clock): OpenBackend {
+export function openBackend(file: string, clock: Clock): JournalBackend {
   return backendOf(openForWriting(journalKind, file, clock, pragmas), file, clock);
 }
 
 /** The same to be looked at. Throws `FileError` where there is none. */
-export function openBackendForReading(file: string, clock: Clock): OpenBackend {
+export function openBackendForReading(file: string, clock: Clock): JournalBackend {
   const absent = new FileError(`there is no journal at ${file}`, {
     advice: `Nothing was planned yet; or name the file with ${journalKind.places}.`,
   });
   return backendOf(openForReading(journalKind, file, absent, absent), file, clock);
 }
 
-interface OpenBackend extends JournalBackend {
-  readonly database: Database;
-}
-
-/** What is opened over the file closes it, unless it cannot be opened. */
-export async function openOver<T>(backend: OpenBackend, open: (backend: JournalBackend) => Promise<T>): Promise<T> {
-  try {
-    return await open(backend);
-  } catch (error) {
-    backend.database.close();
-    throw error;
-  }
-}
-
-function backendOf(database: Database, file: string, clock: Clock): OpenBackend {
+function backendOf(database: Database, file: string, clock: Clock): JournalBackend {
   const isInPlace = sameFile(file);
   return {
-    database,
+    name: `the journal ${file}`,
     dialect: sqliteDialect(database),
     texts: (json) => sql`jsonb_each(${json})`,
     members: (json) => sql`jsonb_each(${json})`,
     isTaken: (error) => error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_CONSTRAINT_UNIQUE',
     explained: (error) => explainFileError(error, 'write to the journal', file) ?? error,
-    checkInPlace: async (id, found) => {
-      // A file that was removed goes on taking steps, which nobody will ever read.
-      if (!isInPlace() || (await found()) !== id) throw replaced(file);
-    },
+    isInPlace,
     locks: storeLocks(batchLocks(database, clock)),
     scrub: async () => {
       // Rows that changed length may have left bytes in pages; the log holds older states until it is folded in.
       database.exec('VACUUM');
       database.pragma('wal_checkpoint(TRUNCATE)');
     },
+    close: () => void database.close(),
   };
 }
 
@@ -109,10 +93,17 @@ function sameFile(file: string): () => boolean {
   };
 }
 
-function replaced(file: string): FileError {
-  return new FileError(`the journal ${file} was removed, emptied or replaced while it was in use`, {
-    advice:
-      'Put the file back as it was. Do not plan or send anything before: nothing else knows what was sent, and what ' +
-      'was under way may have been made.',
-  });
+/** What the file is to whoever uses another database: without a record, moved there, on its way, or a journal of its own. */
+export function stateOfFile(file: string): 'empty' | 'moved' | 'moving' | 'journal' {
+  if (statSync(file).size === 0) return 'empty';
+  const absent = new FileError(`there is no journal at ${file}`);
+  const database = openForReading(journalKind, file, absent, absent);
+  try {
+    const id = database.prepare<[], string>('SELECT id FROM journal_identity').pluck().get() ?? '';
+    const { moved } = movedTo(id) ?? {};
+    if (moved !== undefined) return moved;
+    return database.prepare('SELECT 1 FROM journal_steps LIMIT 1').get() === undefined ? 'empty' : 'journal';
+  } finally {
+    database.close();
+  }
 }

@@ -1,5 +1,6 @@
 /** Where a PostgreSQL database is, as a URL gives it: never with a password, which comes from a file or a variable. */
 import { isLoopback } from './loopback.ts';
+import type { Secret } from './secret.ts';
 
 /** `required`: encrypted, whoever answers; `verified`: encrypted, and the certificate of the server is checked. */
 export type DatabaseTls = 'off' | 'required' | 'verified';
@@ -11,6 +12,22 @@ export interface DatabaseAddress {
   readonly database: string;
   readonly user: string;
   readonly tls: DatabaseTls;
+}
+
+/** The store that several machines share: a schema of a database. */
+export interface SharedStore {
+  readonly address: DatabaseAddress;
+  /** Undefined where the server wants none. */
+  readonly password: Secret | undefined;
+  /** Certificates to trust (PEM) besides the usual ones. */
+  readonly ca: string | undefined;
+  /** A schema for each profile. */
+  readonly schema: string;
+}
+
+/** `the shared store postgresql://mirror@db.example.com:5432/mirror`, for messages. */
+export function sharedName(address: DatabaseAddress): string {
+  return `the shared store ${databaseText(address)}`;
 }
 
 const tlsModes: Readonly<Record<string, DatabaseTls>> = {

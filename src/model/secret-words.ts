@@ -211,6 +211,11 @@ export function withoutCredentials(address: string): string {
   return plain.replace(/[?#].+/s, (query) => `${query[0]}${mask}`);
 }
 
+/** The address of a database as it was given, for messages: its user may be seen. */
+export function withoutPassword(address: string): string {
+  return address.replace(/:(?!\/\/).*@/s, `:${mask}@`).replaceAll(/(pass\w*=)[^&]*/gi, `$1${mask}`);
+}
+
 /** The secrets that a process has come to know. */
 export class SecretWords {
   readonly #words = new Set<string>();

@@ -1,6 +1,6 @@
 /** The accounts that are in the journal of the settings. */
-import { existsSync } from 'node:fs';
-import { openBackend, openBackendForReading, openOver } from '../journal/sqlite.ts';
+import { openBackendOf, openBackendToLook } from '../journal/open.ts';
+import { openBackend } from '../journal/sqlite.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
 import { type Clock, systemClock } from '../model/time.ts';
@@ -9,13 +9,13 @@ import { openPeopleOver } from './people.ts';
 import type { People } from './port.ts';
 
 /** The accounts in the journal file, which is made where there is none. Throws a FileError. The caller closes them. */
-export async function openPeopleIn(file: string, actor: Actor, clock: Clock = systemClock): Promise<People> {
-  return openOver(openBackend(file, clock), (backend) => openPeopleOver(backend, actor, clock));
+export function openPeopleIn(file: string, actor: Actor, clock: Clock = systemClock): Promise<People> {
+  return openPeopleOver(openBackend(file, clock), actor, clock);
 }
 
 /** The accounts, to be changed by the actor. Throws a FileError. */
 export async function openPeople(settings: Settings, actor: Actor, clock: Clock, releases: Releases): Promise<People> {
-  return releases.add(await openPeopleIn(settings.store.journal, actor, clock));
+  return releases.add(await openPeopleOver(await openBackendOf(settings, clock), actor, clock));
 }
 
 /** The accounts to be looked at; undefined where there is no journal, and so no account. Throws a FileError. */
@@ -24,9 +24,6 @@ export async function openPeopleForReading(
   clock: Clock,
   releases: Releases,
 ): Promise<People | undefined> {
-  const { journal } = settings.store;
-  if (!existsSync(journal)) return undefined;
-  return releases.add(
-    await openOver(openBackendForReading(journal, clock), (backend) => openPeopleOver(backend, null, clock)),
-  );
+  const backend = await openBackendToLook(settings, clock);
+  return backend === undefined ? undefined : releases.add(await openPeopleOver(backend, null, clock));
 }

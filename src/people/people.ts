@@ -2,9 +2,9 @@
  * Accounts over whatever database holds the journal, in statements that SQLite and PostgreSQL both understand: they are checked
  * in the journal's transactions, so they are in its database. Section "People" of docs/architecture.md.
  */
-import { Kysely } from 'kysely';
-import { appendStep, canonical, identityOf, isAsSealed, type Json, newSalt, sealOf } from '../journal/chain.ts';
-import { type JournalBackend, transactionsOf } from '../journal/journal.ts';
+import type { Kysely } from 'kysely';
+import { appendStep, canonical, isAsSealed, type Json, newSalt, sealOf } from '../journal/chain.ts';
+import { type JournalBackend, openDatabase, transactionsOf } from '../journal/journal.ts';
 import { accountOf, type JournalTables } from '../journal/tables.ts';
 import { type Account, hasRole, type Role, roles as allRoles } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
@@ -38,8 +38,7 @@ export interface OpenPeople {
  * @param actor who does what is done with them; null where they are only looked at
  */
 export async function openPeopleOver(backend: JournalBackend, actor: Actor | null, clock: Clock): Promise<People> {
-  const db: Connection = new Kysely<JournalTables>({ dialect: backend.dialect });
-  return peopleOf({ backend, db, id: await identityOf(db), clock }, actor);
+  return peopleOf({ backend, ...(await openDatabase(backend)), clock }, actor);
 }
 
 function peopleOf(open: OpenPeople, actor: Actor | null): People {
@@ -169,6 +168,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
     close: async () => {
       await backend.locks.close();
       await db.destroy();
+      await backend.close();
     },
   };
 }

@@ -9,7 +9,7 @@ import type { Job } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Clock } from '../model/time.ts';
-import { withoutCredentials } from '../model/secret-words.ts';
+import { withoutCredentials, withoutPassword } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { type PlacedPolicy, policiesOf, readApproval } from './approval.ts';
 import { type ConfigFile, type FileProfile, type FileValue, readConfigFile, wholeConfig } from './config-file.ts';
@@ -324,7 +324,9 @@ function readingOf(setting: Setting, given: Given | undefined, values: SettingVa
 
 /** What somebody took for the address of a server may hold a password. */
 function shownOf({ kind }: Pick<Setting, 'kind'>, value: unknown): unknown {
-  return (kind === 'address' || kind === 'database') && typeof value === 'string' ? withoutCredentials(value) : value;
+  if (typeof value !== 'string') return value;
+  if (kind === 'database') return withoutPassword(value);
+  return kind === 'address' ? withoutCredentials(value) : value;
 }
 
 /** As a secret shows itself; nothing of a value that was refused. */
@@ -388,6 +390,10 @@ function settingsOf(
     store: Object.freeze({
       mirror: absolute(values['store.mirror']),
       journal: absolute(values['store.journal']),
+      /** Undefined where journal, accounts, jobs and alerts are in files; `sharedStoreOf` looks into the file of the password. */
+      shared: values['store.shared'],
+      sharedPassword: values['store.shared_password'],
+      sharedPasswordFile: pathOf(values['store.shared_password_file']),
     }),
     backup: Object.freeze({ folder: absolute(values['backup.folder']), keep: values['backup.keep'] }),
     sync: Object.freeze({

@@ -100,6 +100,14 @@ export const settingTable = [
     flag: '--journal <file>',
     env: 'ADMIN_MIRROR_JOURNAL',
   }),
+  setting(
+    'store.shared',
+    'database',
+    'a PostgreSQL database for journal, accounts, jobs and alerts, in place of their files, for several machines',
+    null,
+  ),
+  setting('store.shared_password', 'secret', 'its password; never in the config file', null, { inFile: false }),
+  setting('store.shared_password_file', 'path', 'a file that holds the password and nothing else', null),
   setting('backup.folder', 'path', 'where backups are kept', 'data/backups'),
   setting('backup.keep', 'bound', 'backups that are kept, or off for all', 'off'),
   setting('sync.requests_per_run', 'count', 'requests that a run may spend on reading again', 1_000, {

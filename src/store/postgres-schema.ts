@@ -3,11 +3,12 @@
  * version of them in memory, and its statements are written down in PostgreSQL's words. Text sorts by its bytes, as in SQLite,
  * and all of it stays text, so that the chain of the journal is the same in both.
  */
+import type { SharedStore } from '../model/database-address.ts';
 import SqliteDatabase from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
 import { type Clock, dayMs, timestampOf } from '../model/time.ts';
 import type { FileKind } from './file-kind.ts';
-import { checkServer, connectTo, type SharedDatabase, type SharedStore } from './postgres.ts';
+import { checkServer, connectTo, type SharedDatabase } from './postgres.ts';
 
 /** What every shared store has, whatever is kept in it. */
 const commonTables: readonly string[] = [
@@ -162,4 +163,21 @@ export async function openSharedIfMade(
   }
   await database.close();
   return undefined;
+}
+
+/** What the doctor says of the store: which PostgreSQL it is, and whether the tables of the kind are there or can be made. */
+export async function lookAtShared(store: SharedStore, kind: FileKind) {
+  const database = connectTo(store);
+  try {
+    await checkServer(database);
+    const [found] = await database.query<{ version: string; may: boolean }>(
+      `select current_setting('server_version') as version, exists (select from pg_namespace where nspname = $1) or
+         has_database_privilege(current_database(), 'CREATE') as may`,
+      [store.schema],
+    );
+    const isMade = (await sharedVersion(database, kind)) > 0;
+    return { name: database.name, server: found?.version ?? '', isMade, canBeMade: found?.may === true };
+  } finally {
+    await database.close();
+  }
 }

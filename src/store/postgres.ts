@@ -18,22 +18,10 @@ import {
   type QueryResult,
 } from 'kysely';
 import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig, types } from 'pg';
-import { type DatabaseAddress, databaseText } from '../model/database-address.ts';
+import { type SharedStore, sharedName } from '../model/database-address.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { secondMs } from '../model/time.ts';
-import type { Secret } from '../model/secret.ts';
 import { storable } from '../model/storable.ts';
-
-/** The store that several machines share: a schema of a database. */
-export interface SharedStore {
-  readonly address: DatabaseAddress;
-  /** Undefined where the server wants none. */
-  readonly password: Secret | undefined;
-  /** Certificates to trust (PEM) besides the usual ones. */
-  readonly ca: string | undefined;
-  /** A schema for each profile. */
-  readonly schema: string;
-}
 
 export interface SharedDatabase {
   /** `the shared store postgresql://mirror@db:5432/mirror`, for messages. */
@@ -74,7 +62,7 @@ const oldestVersion = 130_000;
 
 /** Connects at the first use. The caller closes it, or what it opens over the dialect. */
 export function connectTo(store: SharedStore): SharedDatabase {
-  const name = `the shared store ${databaseText(store.address)}`;
+  const name = sharedName(store.address);
   const schema = `"${store.schema.replaceAll('"', '""')}"`;
   const pool = new Pool(poolConfig(store, schema));
   // The server has ended a connection that nobody was using: the next use makes another one. One that is used says so itself.
@@ -429,6 +417,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   '53200': ['it is out of memory', 'Look at the server.'],
   '53300': ['it has too many connections', 'Raise max_connections there, or close others.'],
   '55P03': ['another process is writing to it', 'Try again when the other process has ended.'],
+  '55000': ['it is not ready for that', 'Look at what the server says, and at who works on it.'],
   '57014': ['a statement took too long', 'Look at what else the server does, and run the command again.'],
   '25P03': ['this process paused within a step, which was undone', 'Run the command again.'],
   '25006': ['it only reads', 'Name the primary server in store.shared.'],

@@ -13,8 +13,8 @@ import type { ServerReading, Surroundings } from '../settings/settings.ts';
 import { openServerStates, type ServerState } from '../worker/open-servers.ts';
 import { ByHand } from '../worker/by-hand.ts';
 import { commandRunner } from '../worker/command.ts';
-import { openWholeStatus, workerFileOf } from '../worker/open-status.ts';
-import { openWorkerStore } from '../worker/store/sqlite.ts';
+import { openWholeStatus } from '../worker/open-status.ts';
+import { openWorkerStore } from '../worker/open-store.ts';
 import { FirstAccount } from './first-account.ts';
 import { openOidc } from './oidc.ts';
 import type { ConsolePorts } from './ports.ts';
@@ -102,6 +102,6 @@ function openByHand(
 ): ByHand {
   // Below it on the stack: the store is closed after the last run is on record.
   const opened = releases.add(new Releases());
-  const openStore = () => opened.add(openWorkerStore(workerFileOf(settings.store.mirror), clock));
+  const openStore = () => openWorkerStore(settings, clock, opened);
   return releases.add(new ByHand({ run: commandRunner({ ...commands, log }), openStore, clock, log, signal }));
 }

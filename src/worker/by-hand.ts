@@ -41,7 +41,7 @@ export function isStartable(text: string): text is Startable {
 interface ByHandPorts {
   readonly run: CommandRunner;
   /** Opens the worker's store when the first run begins; it is closed by whoever gave it. */
-  readonly openStore: () => WorkerStore;
+  readonly openStore: () => Promise<WorkerStore>;
   readonly clock: Clock;
   readonly log: Log;
   /** Aborted when the console stops. */
@@ -61,7 +61,7 @@ interface Started {
 export class ByHand {
   readonly #ports: ByHandPorts;
   readonly #running = new Map<string, Started>();
-  #store: WorkerStore | undefined;
+  #store: Promise<WorkerStore> | undefined;
   #isClosing = false;
 
   constructor(ports: ByHandPorts) {
@@ -72,19 +72,26 @@ export class ByHand {
   async begin({ commandLine, name, shown = commandLine, atEnd }: Order, actor: Actor): Promise<string> {
     const { clock, signal } = this.#ports;
     if (signal.aborted) throw new UsageError('the console is stopping', { advice: 'Start it anew, and try again.' });
-    this.#store ??= this.#ports.openStore();
+    const store = await this.#open();
     const run = runId(clock);
     const command = commandText(shown);
     // No job has a name with a blank in it.
     const job = `console ${name}`;
-    await this.#store.beginRun({ run, job, cause: 'by_hand', occurrence: null, attempt: 1, command, actor });
+    await store.beginRun({ run, job, cause: 'by_hand', occurrence: null, attempt: 1, command, actor });
     const stop = new AbortController();
     const started = { stop, stoppedBy: null, lines: new Map<string, LogLine>(), ended: Promise.resolve() };
     this.#running.set(run, {
       ...started,
-      ended: this.#finish(this.#store, run, commandLine, actor, stop.signal).then(() => atEnd?.()),
+      ended: this.#finish(store, run, commandLine, actor, stop.signal).then(() => atEnd?.()),
     });
     return run;
+  }
+
+  /** Once; again where it could not be opened. */
+  #open(): Promise<WorkerStore> {
+    const opening = (this.#store ??= this.#ports.openStore());
+    opening.catch(() => (this.#store = undefined));
+    return opening;
   }
 
   /** Whether this console has started the run, and it goes on. */

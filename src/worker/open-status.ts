@@ -1,7 +1,8 @@
 /** What `status` shows besides the mirror's own: the worker and its jobs, whether the mirror is fresh enough, what is open. */
-import { existsSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { openStatus } from '../mirror/open-status.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
+import { databaseText } from '../model/database-address.ts';
 import { FileError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
@@ -9,63 +10,65 @@ import { type Clock, secondMs, timestampOf } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { nextTime, occurrencesOf } from './decide.ts';
 import { freshnessOf } from './problems.ts';
+import { openHealthOf, openWorkerStoreToLook, workerFileOf } from './open-store.ts';
 import { type StatusProblem, statusProblems } from './status-problems.ts';
-import { openHealthStore } from './store/health.ts';
-import type { JobProgress, JobRun, WorkerStore } from './store/port.ts';
+import type { JobProgress, JobRun } from './store/port.ts';
 
 export type WorkerStatus = Readonly<Awaited<ReturnType<typeof openWorkerStatus>>>;
 export type JobStatus = Readonly<ReturnType<typeof jobStatus>>;
 
 /** What there is to show of the worker of this mirror, whether one runs or not. Throws a FileError. */
 export async function openWorkerStatus(settings: Settings, clock: Clock, releases: Releases) {
-  const { store: files, jobs, worker: limits } = settings;
-  const store = await openWorkerStoreToLook(settings, clock, releases);
-  const health = releases.add(openHealthStore(files, clock));
+  const { jobs, worker: limits, store } = settings;
+  const health = releases.add(openHealthOf(settings, clock));
   const now = clock.now();
-  const worker = (await store?.scheduler()) ?? null;
-  const progress = await store?.progress();
-  const journal = await health.journal();
-  const lines: JobStatus[] = [];
-  for (const job of jobs) {
-    const [newest] = (await store?.runs(1, job.name)) ?? [];
-    lines.push(jobStatus(job, progress?.get(job.name), newest, worker === null ? undefined : now));
-  }
+  const { problem, ...record } = await recordOf(settings, clock, releases);
+  const journal = problem === null ? await health.journal() : null;
   return {
     /** Null where none runs. */
-    worker,
-    jobs: lines,
+    worker: record.worker,
+    jobs: jobs.map((job) =>
+      jobStatus(
+        job,
+        record.progress?.get(job.name),
+        record.newest.get(job.name),
+        record.worker === null ? undefined : now,
+      ),
+    ),
     freshness: freshnessOf(await health.mirror(), { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs }),
-    alerts: ((await store?.alerts())?.alerts ?? []).map(({ problem, kind, since, text, next }) => ({
-      problem,
-      kind,
-      since,
-      text,
-      next,
-    })),
+    alerts: record.alerts.map(({ problem, kind, since, text, next }) => ({ problem, kind, since, text, next })),
     /** Batches with rows whose outcome is open. */
-    open_batches: ('found' in journal ? journal.found.open : []).map(({ batch, rows, isInHand }) => ({
-      batch,
-      rows,
-      is_in_hand: isInHand,
-    })),
+    open_batches: (journal !== null && 'found' in journal ? journal.found.open : []).map(
+      ({ batch, rows, isInHand }) => ({
+        batch,
+        rows,
+        is_in_hand: isInHand,
+      }),
+    ),
+    /** Where journal, jobs and alerts are, and why it cannot be used; null where they are in files. */
+    shared_store: store.shared === undefined ? null : { address: databaseText(store.shared), problem },
   };
 }
 
-/** `data/mirror.db` → `data/mirror.worker.db`. */
-export function workerFileOf(mirror: string): string {
-  return `${mirror.replace(/\.db$/, '')}.worker.db`;
-}
-
-/** Undefined where no worker has run for this mirror: then nothing of a database is loaded either. */
-export async function openWorkerStoreToLook(
-  { store: { mirror } }: Settings,
-  clock: Clock,
-  releases: Releases,
-): Promise<WorkerStore | undefined> {
-  const file = workerFileOf(mirror);
-  if (!existsSync(file)) return undefined;
-  const { openWorkerStoreForReading } = await import('./store/sqlite.ts');
-  return releases.add(openWorkerStoreForReading(file, clock));
+/** What is on record of the jobs. A shared store that is away does not hide the mirror. */
+async function recordOf(settings: Settings, clock: Clock, releases: Releases) {
+  try {
+    const store = await openWorkerStoreToLook(settings, clock, releases);
+    const newest = new Map<string, JobRun | undefined>();
+    for (const { name } of settings.jobs) newest.set(name, (await store?.runs(1, name))?.[0]);
+    return {
+      worker: (await store?.scheduler()) ?? null,
+      progress: await store?.progress(),
+      newest,
+      alerts: (await store?.alerts())?.alerts ?? [],
+      problem: null,
+    };
+  } catch (error) {
+    if (settings.store.shared === undefined || !(error instanceof FileError)) throw error;
+    const { message, advice = '' } = error;
+    const problem = { problem: message, next: advice };
+    return { worker: null, progress: undefined, newest: new Map<string, JobRun | undefined>(), alerts: [], problem };
+  }
 }
 
 /** A run of a job, or by hand, as it is on record; undefined where there is none of that name. Throws a FileError. */
@@ -129,6 +132,7 @@ interface Reading {
   readonly mark: string;
   readonly status: Promise<WholeStatus>;
   isWriting: boolean;
+  isDone: boolean;
 }
 
 /**
@@ -142,26 +146,34 @@ export function openWholeStatus(
   elapsed: () => number = () => performance.now(),
 ): () => Promise<WholeStatus> {
   let last: Reading | undefined;
-  const { mirror, journal } = settings.store;
+  const { mirror, journal, shared } = settings.store;
   const files = [mirror, journal, workerFileOf(mirror)].flatMap((file) => [file, `${file}-wal`]);
 
-  function isCurrent({ at, since, mark, isWriting }: Reading, now: number): boolean {
+  function isCurrent({ at, since, mark, isWriting, isDone }: Reading, now: number): boolean {
     // The clock of the console may be set, and then ages are others.
     if (elapsed() - since > sharedMs || Math.abs(now - at) > sharedMs) return false;
-    return isWriting || mark === markOf(files);
+    // What others write into a shared store, no file shows.
+    return isWriting || (shared === undefined ? mark === markOf(files) : !isDone);
   }
 
   return () => {
     const now = clock.now();
     if (last !== undefined && isCurrent(last, now)) return last.status;
     const status = readStatus(settings, clock);
-    const reading: Reading = { at: now, since: elapsed(), mark: markOf(files), status, isWriting: false };
+    const reading: Reading = {
+      at: now,
+      since: elapsed(),
+      mark: markOf(files),
+      status,
+      isWriting: false,
+      isDone: false,
+    };
     last = reading;
-    status.then(
-      ({ mirror: found }) => (reading.isWriting = !(found instanceof FileError) && found.running !== null),
+    void status
+      .then(({ mirror: found }) => (reading.isWriting = !(found instanceof FileError) && found.running !== null))
       // A failure is for those who wait for it, and for nobody after them.
-      () => (last = last === reading ? undefined : last),
-    );
+      .catch(() => (last = last === reading ? undefined : last))
+      .finally(() => (reading.isDone = true));
     return status;
   };
 }

@@ -3,24 +3,15 @@ import { Registry } from 'prom-client';
 import type { Log } from '../model/log.ts';
 import { isLoopback } from '../model/loopback.ts';
 import type { Releases } from '../model/releases.ts';
-import type { Clock } from '../model/time.ts';
 import { version } from '../model/version.ts';
 import { networkOf } from '../settings/network.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { jsonResponse, openHealthServer, type Pages } from './health-server.ts';
 import { openMetricsOfAll } from './metrics.ts';
-import { workerFileOf } from './open-status.ts';
+import { openHealthOf, openWorkerStore } from './open-store.ts';
 import { restFor, sleepFor } from './sleep.ts';
-import { openHealthStore } from './store/health.ts';
-import type { WorkerStore } from './store/port.ts';
-import { openWorkerStore as openStore } from './store/sqlite.ts';
 import { Watch, type WatchPorts, type WatchSettings } from './watch.ts';
 import { Worker, type WorkerPorts } from './worker.ts';
-
-/** What the worker of this mirror keeps, made where there is nothing yet. Throws a FileError. */
-export function openWorkerStore(settings: Settings, clock: Clock, releases: Releases): WorkerStore {
-  return releases.add(openStore(workerFileOf(settings.store.mirror), clock));
-}
 
 /** What of the settings may change while the watch goes on. */
 export function watchSettingsOf(settings: Settings): WatchSettings {
@@ -41,8 +32,8 @@ export async function openWorker(
   ports: Ports & Partial<Pick<WorkerPorts, 'sleep'>>,
   releases: Releases,
 ): Promise<{ readonly worker: Worker; readonly watch: Watch }> {
-  const store = openWorkerStore(settings, clock, releases);
-  const health = releases.add(openHealthStore(settings.store, clock));
+  const store = await openWorkerStore(settings, clock, releases);
+  const health = releases.add(openHealthOf(settings, clock));
   const times = { clock, sleep: sleepFor, rest: ports.sleep ?? restFor };
   const emit: WorkerPorts['emit'] = (event) => {
     ports.emit(event);

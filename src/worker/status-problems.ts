@@ -7,7 +7,15 @@ import { steps } from './problems.ts';
 import type { WorkerStatus } from './open-status.ts';
 
 export interface StatusProblem {
-  readonly kind: 'settings' | 'no_mirror' | 'stale' | 'not_settled' | 'last_run' | 'alert' | 'batch_unknown';
+  readonly kind:
+    | 'settings'
+    | 'no_mirror'
+    | 'shared_store'
+    | 'stale'
+    | 'not_settled'
+    | 'last_run'
+    | 'alert'
+    | 'batch_unknown';
   /** What is wrong, and why. */
   readonly problem: string;
   /** What to do, a command in backquotes in it. */
@@ -17,6 +25,7 @@ export interface StatusProblem {
 /** Everything that needs a person, the worst first; nothing where all is well. */
 export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): StatusProblem[] {
   return [
+    ...sharedStore(worker),
     ...batches(worker),
     ...staleness(worker),
     ...unread(mirror),
@@ -29,8 +38,12 @@ export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): Stat
 /** What `status --check` ends with. */
 export function checkCode(problems: readonly StatusProblem[]): ExitCode {
   if (problems.some(({ kind }) => kind === 'batch_unknown')) return 8;
-  if (problems.some(({ kind }) => kind === 'settings' || kind === 'no_mirror')) return 2;
+  if (problems.some(({ kind }) => ['settings', 'no_mirror', 'shared_store'].includes(kind))) return 2;
   return problems.length === 0 ? 0 : 5;
+}
+
+function sharedStore({ shared_store: shared }: WorkerStatus): StatusProblem[] {
+  return shared === null || shared.problem === null ? [] : [{ kind: 'shared_store', ...shared.problem }];
 }
 
 function batches({ open_batches }: WorkerStatus): StatusProblem[] {

@@ -126,7 +126,7 @@ test(
       await time.run(end, settled);
       stop.abort();
       await both;
-      health.close();
+      await health.close();
       await store.close();
     }
 

@@ -112,7 +112,8 @@ async function stage(
     settings: {
       ...settings,
       api: { ...settings.api, baseUrl: sandbox.url, key: new Secret(sandbox.key), requestsPerSecond: undefined },
-      store: { ...settings.store, journal: join(folder, 'journal.db') },
+      // Not the shared store either.
+      store: { ...settings.store, journal: join(folder, 'journal.db'), shared: undefined },
       // Nothing leaves the machine.
       bulk: { ...settings.bulk, concurrency, approval: {} },
     },

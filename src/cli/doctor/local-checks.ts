@@ -4,7 +4,10 @@ import { dirname, join, resolve } from 'node:path';
 import { type Check, failed, ok, warn } from './check.ts';
 import { blankSnapshot, checkReport } from '../../data/reports/check.ts';
 import { switchOn } from '../../data/reports/run.ts';
+import { journalKind } from '../../journal/schema.ts';
+import { openJournalForReading } from '../../journal/open.ts';
 import { hasRole } from '../../model/account.ts';
+import { databaseText } from '../../model/database-address.ts';
 import { counted } from '../../model/counted.ts';
 import { FileError, OperatorError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
@@ -12,6 +15,7 @@ import { refuseUnfit } from '../../model/read-file.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import { certificatesIn } from '../../settings/network.ts';
 import { baseUrlOf, keyOf } from '../../settings/server.ts';
+import { sharedStoreOf } from '../../settings/shared.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
 import type { Snapshot } from '../../store/reading-types.ts';
 import { openReading, openReports } from '../../data/open.ts';
@@ -87,6 +91,34 @@ export function checkFolder({ name, folder, places }: { name: string; folder: st
     return [failed(name, explainFileError(error, 'write to', folder) ?? error)];
   }
 }
+
+/** The store that several machines share: there, safe, ours, and its password in no other hands. */
+export async function checkSharedStore(settings: Settings): Promise<Check[]> {
+  const name = 'shared store';
+  try {
+    const store = sharedStoreOf(settings);
+    if (store === undefined) return [];
+    const { lookAtShared } = await import('../../store/postgres-schema.ts');
+    const found = await lookAtShared(store, journalKind);
+    await withReleases(async (releases) => {
+      await openJournalForReading(settings, systemClock, releases);
+    });
+    const where = `${databaseText(store.address)}, schema ${store.schema}, PostgreSQL ${found.server}`;
+    const { sharedPasswordFile: file } = settings.store;
+    return [
+      found.isMade || found.canBeMade
+        ? ok(name, found.isMade ? where : `${where}: nothing there yet; the first \`bulk plan\` makes it`)
+        : warn(name, `${where}: it has no such schema, and the user may make none`, grantAdvice),
+      ...(file !== undefined && (statSync(file).mode & 0o077) !== 0
+        ? [warn(name, `${file} holds the password and can be read by others`, `Run: chmod 600 ${file}`)]
+        : []),
+    ];
+  } catch (error) {
+    return [failed(name, error)];
+  }
+}
+
+const grantAdvice = 'Run there: GRANT CREATE ON DATABASE … TO …, or make the schema for that user.';
 
 function notFolder(path: string, found: string, places: string): FileError {
   return new FileError(`${path} cannot be made: ${found} is not a folder`, { advice: `Name another: ${places}.` });

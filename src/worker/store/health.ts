@@ -1,4 +1,4 @@
-/** The health of the SQLite files: a few indexed queries for each request. */
+/** The health of mirror and journal: a few indexed queries for each request. */
 import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import { FileError, OperatorError } from '../../model/errors.ts';
@@ -33,7 +33,7 @@ export interface MirrorHealth {
 }
 
 /** A row whose outcome is open. */
-type OpenState = 'sending' | 'acknowledged' | 'unknown' | 'needs_human';
+export type OpenState = 'sending' | 'acknowledged' | 'unknown' | 'needs_human';
 
 export interface OpenBatch {
   readonly batch: string;
@@ -57,23 +57,44 @@ export type Look<T> = { readonly found: T } | { readonly absent: true } | { read
 export interface HealthStore {
   mirror(): Promise<Look<MirrorHealth>>;
   journal(): Promise<Look<JournalHealth>>;
-  close(): void;
+  close(): Promise<void>;
+}
+
+/** Looks at the journal of a shared store. */
+export interface JournalLooks {
+  look(): Promise<Look<JournalHealth>>;
+  close(): Promise<void>;
 }
 
 /** Callers look again soon, so they need not wait for a file that is locked. */
 const patienceMs = 250;
 
-/** Looks at these files; none of them has to exist. The caller closes it. */
+/**
+ * Looks at these files; none of them has to exist. The caller closes it.
+ * @param shared where the journal is in no file
+ */
 export function openHealthStore(
   { mirror, journal }: { readonly mirror: string; readonly journal: string },
   clock: Clock = systemClock,
+  shared?: () => Promise<JournalLooks>,
 ): HealthStore {
   const ofMirror = lookAt(mirrorKind, mirror, mirrorHealth);
+  if (shared !== undefined) {
+    let looks: Promise<JournalLooks> | undefined;
+    return {
+      mirror: async () => ofMirror.look(),
+      journal: async () => (await (looks ??= shared())).look(),
+      close: async () => {
+        ofMirror.close();
+        await (await looks)?.close();
+      },
+    };
+  }
   const ofJournal = lookAt(journalKind, journal, (database) => journalHealth(database, clock));
   return {
     mirror: async () => ofMirror.look(),
     journal: async () => ofJournal.look(),
-    close: () => {
+    close: async () => {
       ofMirror.close();
       ofJournal.close();
     },

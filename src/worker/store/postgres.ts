@@ -1,22 +1,88 @@
-/** The worker's store in a PostgreSQL database. */
+/** The worker's store in a PostgreSQL database, and the health of the journal there. */
+import { Kysely } from 'kysely';
+import { headOf } from '../../journal/chain.ts';
+import { isOpen } from '../../journal/claim-view.ts';
+import type { JournalBackend } from '../../journal/journal.ts';
+import { openSharedBackendIfMade } from '../../journal/postgres.ts';
+import type { JournalTables } from '../../journal/tables.ts';
+import { OperatorError } from '../../model/errors.ts';
+import type { StoreLocks } from '../../store/lock.ts';
+import type { JournalHealth, JournalLooks, OpenBatch, OpenState } from './health.ts';
+import type { SharedStore } from '../../model/database-address.ts';
 import type { Clock } from '../../model/time.ts';
 import { openLeases } from '../../store/lease.ts';
-import type { SharedStore } from '../../store/postgres.ts';
-import { openShared } from '../../store/postgres-schema.ts';
+import type { SharedDatabase } from '../../store/postgres.ts';
+import { openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
 import type { WorkerStore } from './port.ts';
 import { workerKind } from './sqlite.ts';
 import { openWorkerStoreOver, workerLockWords } from './store.ts';
 
 /** Opens the worker's store there, and makes it where there is none. Throws a FileError. The caller closes it. */
 export async function openSharedWorkerStore(store: SharedStore, clock: Clock): Promise<WorkerStore> {
-  const database = await openShared(store, workerKind, clock);
-  return openWorkerStoreOver(
-    {
-      dialect: database.dialect,
-      // The driver does it, whatever the statement.
-      explained: (error) => error,
-      locks: openLeases(database, { prefix: '', ...workerLockWords }),
+  return openOver(await openShared(store, workerKind, clock), clock);
+}
+
+/** The same where there is one; undefined where no worker has run. */
+export async function openSharedWorkerStoreIfMade(store: SharedStore, clock: Clock): Promise<WorkerStore | undefined> {
+  const database = await openSharedIfMade(store, workerKind, clock);
+  return database && openOver(database, clock);
+}
+
+function openOver(database: SharedDatabase, clock: Clock): WorkerStore {
+  const { dialect, close } = database;
+  const locks = openLeases(database, { prefix: '', ...workerLockWords });
+  // What fails is explained by the driver, whatever the statement.
+  return openWorkerStoreOver({ dialect, explained: (error) => error, locks, close }, clock);
+}
+
+/** Stays connected between two looks; what fails is said, and tried anew at the next. */
+export function sharedJournalLooks(store: SharedStore, clock: Clock): JournalLooks {
+  let backend: JournalBackend | undefined;
+  let db: Kysely<JournalTables> | undefined;
+  const close = async () => {
+    const [open, over] = [backend, db];
+    backend = db = undefined;
+    await over?.destroy();
+    await open?.close();
+  };
+  return {
+    look: async () => {
+      try {
+        backend ??= await openSharedBackendIfMade(store, clock);
+        if (backend === undefined) return { absent: true };
+        db ??= new Kysely<JournalTables>({ dialect: backend.dialect });
+        const { locks } = backend;
+        const moment = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
+        return { found: await moment.execute((each) => healthOf(each, locks)) };
+      } catch (error) {
+        await close();
+        if (error instanceof OperatorError) return { problem: error.message };
+        throw error;
+      }
     },
-    clock,
-  );
+    close,
+  };
+}
+
+async function healthOf(db: Kysely<JournalTables>, locks: StoreLocks): Promise<JournalHealth> {
+  const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
+  const counted = db.selectFrom('journal_batches').select((eb) => ['state', eb.fn.countAll<number>().as('count')]);
+  for (const { state, count } of await counted.groupBy('state').execute()) batches[state] = count;
+  const open = new Map<string, OpenBatch & { rows: Record<OpenState, number> }>();
+  const rows = db
+    .selectFrom('journal_intents')
+    .select((eb) => ['batch', 'state', eb.fn.countAll<number>().as('count')])
+    .where(isOpen)
+    .groupBy(['batch', 'state'])
+    .orderBy('batch');
+  for (const { batch, state, count } of await rows.execute()) {
+    const known = open.get(batch) ?? {
+      batch,
+      rows: { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 },
+      isInHand: (await locks.owner(db, batch)) !== undefined,
+    };
+    known.rows[state as OpenState] = count;
+    open.set(batch, known);
+  }
+  return { batches, open: [...open.values()], head: (await headOf(db)) ?? null };
 }

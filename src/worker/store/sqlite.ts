@@ -114,5 +114,6 @@ function backendOf(database: Database, file: string, clock: Clock): WorkerBacken
     dialect: sqliteDialect(database),
     explained: (error) => explainFileError(error, "write to the worker's file", file) ?? error,
     locks: storeLocks(locks),
+    close: () => void database.close(),
   };
 }

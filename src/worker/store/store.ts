@@ -13,6 +13,7 @@ export interface WorkerBackend {
   readonly explained: (error: unknown) => unknown;
   /** That of the schedule, and one of each job. */
   readonly locks: StoreLocks;
+  readonly close: () => void | Promise<void>;
 }
 
 interface WorkerTables {
@@ -232,6 +233,8 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
     close: async () => {
       await locks.close();
       await db.destroy();
+      // Where nothing was done over it, Kysely has nothing to close.
+      await backend.close();
     },
   };
 }

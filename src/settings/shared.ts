@@ -1,0 +1,33 @@
+/** The store that several machines share, as the settings name it. */
+import type { SharedStore } from '../model/database-address.ts';
+import { UsageError } from '../model/errors.ts';
+import { fileReason } from '../model/file-error.ts';
+import { readRegularFile } from '../model/read-file.ts';
+import { Secret } from '../model/secret.ts';
+import { networkOf } from './network.ts';
+import type { Settings } from './settings.ts';
+
+/** Undefined where there is none. The password is read now. Throws a UsageError where its file cannot be read. */
+export function sharedStoreOf(settings: Settings): SharedStore | undefined {
+  const { shared: address } = settings.store;
+  if (address === undefined) return undefined;
+  const { profile } = settings;
+  return {
+    address,
+    password: passwordOf(settings),
+    ca: networkOf(settings).ca,
+    schema: profile === undefined ? 'admin_mirror_store' : `admin_mirror_store_${profile}`,
+  };
+}
+
+function passwordOf({ store: { sharedPassword, sharedPasswordFile: file } }: Settings): Secret | undefined {
+  if (sharedPassword !== undefined || file === undefined) return sharedPassword;
+  try {
+    return new Secret(readRegularFile(file).bytes.toString('utf8').trim());
+  } catch (error) {
+    throw new UsageError(`the file of the password of the shared store ${file} cannot be read: ${fileReason(error)}`, {
+      advice: 'Correct store.shared_password_file, or set ADMIN_MIRROR_STORE_SHARED_PASSWORD.',
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,161 @@
+// @module-tag full
+/** Journal, accounts, jobs and alerts in PostgreSQL, by the commands as people type them, on two machines. */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/model/time.ts';
+import { bulkWorld, creditFile, made } from '../support/bulk-cli.ts';
+import { startConsole } from '../support/console.ts';
+import { invoke } from '../support/invoke.ts';
+import { temporaryDatabase } from '../support/postgres.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const password = 'tulip-Anchor 9 rivers';
+
+const config = `bulk:
+  approval:
+    balance: {}
+jobs:
+  - name: sync
+    run: sync
+    cron: "0 3 * * *"
+`;
+
+/** A sandbox, and a folder whose settings name a database that nothing was ever written to. */
+async function sharedWorld(text = config) {
+  const world = await bulkWorld();
+  const database = await temporaryDatabase();
+  const secrets = temporaryFolder();
+  writeFileSync(join(secrets, 'password'), `${database.password}\n`, { mode: 0o600 });
+  const environment = {
+    ...world.environment,
+    ADMIN_MIRROR_STORE_SHARED: database.url,
+    ADMIN_MIRROR_STORE_SHARED_PASSWORD_FILE: join(secrets, 'password'),
+    ADMIN_MIRROR_LOG_LEVEL: 'error',
+  };
+  /** Another machine, of which the first one is one, too. */
+  const machine = (folder = temporaryFolder()) => {
+    mkdirSync(join(folder, 'config'), { recursive: true });
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), text);
+    return (args: readonly string[], more: Parameters<typeof invoke>[1] | object = {}) =>
+      invoke(args, { folder, environment, ...more });
+  };
+  return { ...world, environment, database, machine, here: machine(world.folder) };
+}
+
+describe('with store.shared', () => {
+  test('people, batches, approvals and jobs are on record in the database, for every machine', async () => {
+    const world = await sharedWorld();
+    const { here, machine, sandbox, folder, database } = world;
+    const there = machine();
+    const json = async (run: typeof here, ...args: readonly string[]) => {
+      const { stdout, stderr } = await run([...args, '--json']);
+      expect(stderr).not.toContain('error');
+      return JSON.parse(stdout) as Record<string, unknown>;
+    };
+    expect((await here(['doctor'])).stdout).toMatch(
+      /shared store +postgresql:\/\/\S+, schema admin_mirror_store, .*nothing there yet/,
+    );
+    const added = await here(['people', 'add', 'bert', '--role', 'approver', '--no-os-user'], {
+      input: `${password}\n`,
+    });
+    expect([added.code, added.stderr]).toEqual([0, expect.not.stringContaining('error')]);
+    const { name } = creditFile(world, 2);
+    const plan = await json(here, 'bulk', 'plan', 'balance', name);
+    const [batch, hash] = [String(plan['batch']), String(plan['hash'])];
+    expect((await here(['bulk', 'apply', batch, '--approve', hash])).stderr).toContain(
+      'must be approved by another person',
+    );
+    expect((await here(['bulk', 'submit', batch])).code).toBe(0);
+    // Somebody else, at another desk.
+    const approved = await there(['bulk', 'approve', batch, '--as', 'bert'], { input: `${password}\n` });
+    expect([approved.code, made(sandbox)]).toEqual([0, 0]);
+    expect((await there(['bulk', 'apply', batch, '--approve', hash])).code).toBe(0);
+    expect(made(sandbox)).toBe(2);
+    const again = await here(['bulk', 'run', 'balance', name, '--yes']);
+    expect([again.code, again.stderr, made(sandbox)]).toEqual([2, expect.stringMatching(/sent before|out before/), 2]);
+    expect((await here(['bulk', 'rehearse'])).code).toBe(2);
+
+    expect((await here(['audit', '--verify'])).stdout).toMatch(/whole/);
+    expect((await here(['schedule', '--once', 'sync'])).code).toBe(0);
+    const status = await json(here, 'status');
+    expect(status).toMatchObject({
+      shared_store: { address: database.url, problem: null },
+      jobs: [{ job: 'sync', running_since: null }],
+    });
+    const runs = await database.query('select job, cause, outcome from admin_mirror_store.worker_runs');
+    expect(runs.rows).toEqual([{ job: 'sync', cause: 'by_hand', outcome: 'complete' }]);
+    expect((await here(['status'])).stdout).toContain(`journal, jobs and alerts are in ${database.url}`);
+    expect((await here(['doctor'])).stdout).toMatch(
+      /shared store +postgresql:\/\/\S+, schema admin_mirror_store, PostgreSQL \d/,
+    );
+    const shown = await here(['config']);
+    expect(shown.stdout).toContain(database.url);
+    for (const said of [shown, await here(['config', '--json'])]) expect(said.stdout).not.toContain(database.password);
+    // Nothing of it in files.
+    for (const file of ['journal.db', 'mirror.worker.db']) expect(existsSync(join(folder, 'data', file))).toBe(false);
+  });
+
+  test('a rehearsal leaves nothing there', async () => {
+    const world = await sharedWorld('');
+    const { name } = creditFile(world, 1);
+    await world.here(['sync']);
+    const rehearsed = await world.here(['bulk', 'run', 'balance', name, '--rehearse']);
+    expect([rehearsed.code, rehearsed.stderr]).toEqual([0, expect.anything()]);
+    const { rows } = await world.database.query("select to_regclass('admin_mirror_store.journal_batches') as made");
+    expect(rows).toEqual([{ made: null }]);
+  });
+
+  test('a journal that is left in its file is not passed over', async () => {
+    const world = await sharedWorld('');
+    const { name } = creditFile(world, 1);
+    expect((await world.bulk(['plan', 'balance', name])).code).toBe(0);
+    const { code, stderr } = await world.here(['bulk', 'status']);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/has records that were never moved there/)]);
+    expect(stderr).toContain('admin-mirror store copy --to shared');
+  });
+
+  test('a database that is away is named, and does not hide the mirror', async () => {
+    const world = await sharedWorld('');
+    expect((await world.here(['sync'])).code).toBe(0);
+    const environment = { ...world.environment, ADMIN_MIRROR_STORE_SHARED: `${world.database.url}_away` };
+    const away = (args: readonly string[]) => world.here(args, { environment });
+    const { code, stdout } = await away(['status', '--json', '--check']);
+    expect(code).toBe(2);
+    expect(JSON.parse(stdout)).toMatchObject({
+      problems: expect.arrayContaining([
+        expect.objectContaining({ kind: 'shared_store', problem: expect.stringMatching(/there is no such database/) }),
+      ]),
+      resources: { users: { live: expect.any(Number) } },
+    });
+    const planned = await away(['bulk', 'status']);
+    expect([planned.code, planned.stderr]).toEqual([2, expect.stringContaining('there is no such database (3D000)')]);
+    expect(planned.stderr).not.toContain(world.database.password);
+  });
+
+  test('somebody signs in to the console by an account that was made on another machine', async () => {
+    const database = await temporaryDatabase();
+    const environment = {
+      ADMIN_MIRROR_STORE_SHARED: database.url,
+      ADMIN_MIRROR_STORE_SHARED_PASSWORD: database.password,
+    };
+    const { browser, people } = await startConsole({ environment, clock: systemClock });
+    const { post, get } = await browser('nobody', null);
+    const folder = temporaryFolder();
+    const made = await invoke(['people', 'add', 'anna', '--role', 'maker'], {
+      folder,
+      environment,
+      input: `${password}\n`,
+    });
+    expect(made.code).toBe(0);
+    expect((await people.accounts()).map(({ name }) => name)).toEqual(['anna', 'root']);
+    const refused = await post('/sign-in', { name: 'anna', password: 'wrong' });
+    expect(refused.status).not.toBe(303);
+    const { status, headers } = await post('/sign-in', { name: 'anna', password });
+    expect(status).toBe(303);
+    const cookie = headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect((await get('/', { cookie })).status).toBe(200);
+    expect(existsSync(join(folder, 'data/journal.db'))).toBe(false);
+    expect(await people.sessions.list('anna')).toHaveLength(1);
+  });
+});

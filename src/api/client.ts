@@ -148,12 +148,16 @@ export interface Client {
   updateBalance(user: number, change: BalanceChange, signal?: AbortSignal): Promise<Response>;
   sendEmail(user: number, email: EmailMessage, signal?: AbortSignal): Promise<Response>;
   sendNotification(user: number, notification: Notification, signal?: AbortSignal): Promise<Response>;
-  /** One of the writes above with exactly this body, JSON text: what stands in a journal is what goes out. */
+  /**
+   * One of the writes above with exactly this body, JSON text: what stands in a journal is what goes out.
+   * @param mayBegin asked just before the first byte; Unreachable where it says no, nothing having been sent
+   */
   sendExactly(
     operation: OperationName,
     user: number | undefined,
     body: string,
     signal?: AbortSignal,
+    mayBegin?: () => boolean,
   ): Promise<Response>;
   readonly counters: Readonly<Counters>;
   /** The server's rate limit as far as responses have shown it. */
@@ -249,10 +253,10 @@ export function openClient(options: ClientOptions): Client {
     });
   };
 
-  const sendExactly: Client['sendExactly'] = async (name, user, body, signal) => {
+  const sendExactly: Client['sendExactly'] = async (name, user, body, signal, mayBegin) => {
     const operation = operationOf(name);
     const path = pathOf(operation, user === undefined ? undefined : checkedId(user));
-    return write(line, { method: operation.method, path, body }, signal);
+    return write(line, { method: operation.method, path, body, mayBegin }, signal);
   };
   const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Response> =>
     sendExactly(name, user, JSON.stringify(body), signal);

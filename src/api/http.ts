@@ -8,7 +8,7 @@ import zlib from 'node:zlib';
 import type { Dispatcher } from 'undici';
 import { type Network, openDispatcher } from './network.ts';
 import { bodyScrubber, codeOf, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
-import { type Circumstances, tooLarge, type TransportError, transportErrorOf, wasTimeout } from './transport-error.ts';
+import { type Circumstances, tooLarge, TransportError, transportErrorOf, wasTimeout } from './transport-error.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import { releaseBytes } from '../model/release-bytes.ts';
 import { secondMs } from '../model/time.ts';
@@ -120,6 +120,8 @@ interface HttpRequest {
   readonly path: string;
   /** JSON text. */
   readonly body?: string;
+  /** Asked once the connection stands, just before the first byte: where it says no, nothing is sent. */
+  readonly mayBegin?: (() => boolean) | undefined;
 }
 
 export type HttpHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -188,7 +190,8 @@ export function openHttp(options: HttpOptions): Http {
       const pool = request.method === 'GET' ? reads : (writes ??= open(0));
       const path = `${prefix}${request.path}`;
       const message = { origin, method: request.method, path, headers, body: request.body ?? null };
-      return cleaned(await exchange(pool, message, options, redact, signal), request.method);
+      const { mayBegin = () => true } = request;
+      return cleaned(await exchange(pool, message, { ...options, mayBegin }, redact, signal), request.method);
     },
     close: async () => {
       await Promise.all([reads.destroy(), writes?.destroy()]);
@@ -200,7 +203,7 @@ export function openHttp(options: HttpOptions): Http {
 function exchange(
   pool: Dispatcher,
   message: Dispatcher.DispatchOptions,
-  limits: Pick<HttpOptions, 'timeoutMs' | 'maxBodyBytes'>,
+  limits: Pick<HttpOptions, 'timeoutMs' | 'maxBodyBytes'> & { readonly mayBegin: () => boolean },
   redact: Redact,
   signal: AbortSignal | undefined,
 ): Promise<HttpResponse> {
@@ -233,6 +236,8 @@ function exchange(
 
     pool.dispatch(message, {
       onRequestStart: (begun) => {
+        if (!settled && !limits.mayBegin())
+          failWith(new TransportError('it would have gone out too late', 'late', false));
         if (settled) begun.abort(new Error('given up'));
         else controller = begun;
       },

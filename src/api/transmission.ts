@@ -32,6 +32,7 @@ export interface Message {
   readonly method: HttpMethod;
   readonly path: string;
   readonly body?: string;
+  readonly mayBegin?: (() => boolean) | undefined;
   /** Which try this is; 1 where it is left out. */
   readonly attempt?: number;
 }

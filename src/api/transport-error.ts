@@ -5,9 +5,9 @@ import { causeOf, codeOf, type Redact } from './redact.ts';
 /**
  * `connect`: nobody took the connection. `tls`: the other side could not prove who it is, or speaks no TLS. `reset`: the
  * connection broke. `timeout`: silence. `too-large`: a body over the bound. `protocol`: what came is not HTTP.
- * `aborted`: the caller stopped it after sending had begun.
+ * `aborted`: the caller stopped it after sending had begun. `late`: the time in which it could be sent was over.
  */
-export type TransportFault = 'connect' | 'tls' | 'reset' | 'timeout' | 'too-large' | 'protocol' | 'aborted';
+export type TransportFault = 'connect' | 'tls' | 'reset' | 'timeout' | 'too-large' | 'protocol' | 'aborted' | 'late';
 
 export class TransportError extends Error {
   override readonly name = 'TransportError';

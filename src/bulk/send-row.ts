@@ -15,7 +15,7 @@ import {
 } from '../api/errors.ts';
 import type { AnswerKind, Intent, IntentFields, IntentState } from '../journal/port.ts';
 import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
-import { parseInstant, timestampOf } from '../model/time.ts';
+import { parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Observation, WriteRequest } from './action.ts';
 import { journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
@@ -24,6 +24,9 @@ import { keyFits } from './row-reader.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
 import { overApplied, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
+
+/** No request begins later than this before the end of the batch's lock. */
+const sendMarginMs = 10 * secondMs;
 
 /** The server asked to come back later, or was not there: the row is `planned` as before. */
 export interface Later {
@@ -71,7 +74,9 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
     if (error instanceof OperatorError) await move(sending, planned, 'sending', 'planned', {}, 'nothing was sent');
     throw error;
   }
-  const outcome = await send(client, request);
+  // Whoever takes the batch over waits for the end of the lock: nothing leaves when that is near, or past.
+  const mayBegin = (): boolean => sending.journal.lockRemainingMs(sending.batch.batch) >= sendMarginMs;
+  const outcome = await send(client, request, mayBegin);
   if (outcome.kind === 'later') {
     const { httpStatus, error } = outcome;
     await move(
@@ -230,9 +235,13 @@ type Outcome =
     };
 
 /** Sends the request once. Throws only what is a bug. */
-async function send(client: SendingClient, { operation, user, body }: WriteRequest): Promise<Outcome> {
+async function send(
+  client: SendingClient,
+  { operation, user, body }: WriteRequest,
+  mayBegin: () => boolean,
+): Promise<Outcome> {
   try {
-    return responded(client, 'accepted', await client.sendExactly(operation, user, body), null);
+    return responded(client, 'accepted', await client.sendExactly(operation, user, body, undefined, mayBegin), null);
   } catch (error) {
     if (error instanceof ServerFailed) {
       return { kind: 'later', httpStatus: error.status, waitMs: error.waitMs, error };

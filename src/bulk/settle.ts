@@ -31,10 +31,12 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
   if (state !== 'acknowledged' && state !== 'unknown' && state !== 'needs_human') {
     throw new Error(`row ${intent.row} is ${state}, which is nothing to settle`);
   }
-  const sentAt = parseInstant(intent.sentAt) ?? clock.now();
+  // A request may wait long between its step and its first byte.
+  const sentUntil = (await sending.journal.sentUntil(intent.batch, intent.row)) ?? intent.sentAt;
+  const since = parseInstant(sentUntil) ?? clock.now();
   try {
     let judgement = await judge(sending, intent);
-    const now = { state, response: intent.answerKind, waited: clock.now() - sentAt >= options.settleAfterMs };
+    const now = { state, response: intent.answerKind, waited: clock.now() - since >= options.settleAfterMs };
     let agreed = false;
     if (wantsSecondLook(judgement, now)) {
       await sleep(betweenLooksMs);

@@ -248,6 +248,17 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
       const found = await steps.orderBy('step').execute();
       return found.map((each) => ({ ...each, actor: JSON.parse(each.actor) as Actor }));
     },
+    sentUntil: async (batch, row) => {
+      const steps = () => db.selectFrom('journal_steps').where('batch', '=', batch).where('row', '=', row);
+      const begun = await steps()
+        .where('kind', '=', 'sending')
+        .select('step')
+        .orderBy('step', 'desc')
+        .executeTakeFirst();
+      if (begun === undefined) return null;
+      const next = await steps().where('step', '>', begun.step).select('at').orderBy('step').executeTakeFirst();
+      return next?.at ?? null;
+    },
     rowsAfter: async (batch, step) => {
       const steps = db.selectFrom('journal_steps').select('row').distinct().where('batch', '=', batch);
       const rows = await steps.where('step', '>', step).where('row', 'is not', null).execute();
@@ -547,6 +558,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     acquireLock: (batch) => whole((connection) => locks.acquire(connection, batch, owner, 'bulk')),
     releaseLock: (batch) => whole((connection) => locks.release(connection, batch, owner)),
     lockOwner: (batch) => locks.owner(db, batch),
+    lockRemainingMs: (batch) => locks.remainingMs(batch),
 
     forget: async (person) => {
       const counts = await whole((connection) =>

@@ -403,6 +403,8 @@ export interface Journal extends ForgetJournal {
   batches(): Promise<Batch[]>;
   /** In their order. @param only those about the whole batch, and those by which a person decided about a row */
   steps(batch: string, only?: 'decisions'): Promise<JournalStep[]>;
+  /** When it was known that the row's last request had gone out, or never would: the step after the last `sending`. */
+  sentUntil(batch: string, row: number): Promise<Timestamp | null>;
   /** The rows of the batch that a later step than this one is about. */
   rowsAfter(batch: string, step: number): Promise<ReadonlySet<number>>;
   /** Who added the batch, who approved it, and who sent rows of it, each once. */
@@ -507,5 +509,7 @@ export interface Journal extends ForgetJournal {
   releaseLock(batch: string): Promise<void>;
   /** The living owner. */
   lockOwner(batch: string): Promise<LockOwner | undefined>;
+  /** How long the lock of the batch surely stays this process's, ms; Infinity in a file, where the kernel keeps it. */
+  lockRemainingMs(batch: string): number;
   close(): Promise<void>;
 }

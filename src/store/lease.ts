@@ -23,8 +23,6 @@ const retryMs = 3 * secondMs;
 export interface Leases extends StoreLocks {
   /** The epoch of a lease of ours; undefined where it is none. */
   epoch(name: string): number | undefined;
-  /** How long the lease still lasts at least, counted from before the request that took or renewed it; 0 where it is none. */
-  remainingMs(name: string): number;
   /** Renews all of ours now; false where that could not be done, or one of them was lost. */
   renew(): Promise<boolean>;
 }

@@ -77,6 +77,8 @@ export interface StoreLocks {
   release(connection: QueryExecutorProvider, name: string, run: string): Promise<void>;
   /** Belongs into each transaction that writes: throws `LockHeldError` where somebody else has got a lock of ours. */
   guard(connection: QueryExecutorProvider): Promise<void>;
+  /** How long a lock of ours surely stays ours, ms, by clocks that nobody sets; 0 of any other. */
+  remainingMs(name: string): number;
   /** To be called before the database is closed. */
   close(): Promise<void>;
 }
@@ -88,6 +90,8 @@ export function storeLocks(locks: Locks): StoreLocks {
     acquire: async (_connection, name, run, command) => locks.acquire(name, run, command),
     release: async (_connection, name, run) => locks.release(name, run),
     guard: async () => locks.guard(),
+    // The kernel keeps it for as long as the process lives.
+    remainingMs: () => Infinity,
     close: async () => locks.close(),
   };
 }

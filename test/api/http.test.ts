@@ -147,6 +147,16 @@ test('TLS on a port that speaks none is named', async () => {
   await expect(http.send(get)).rejects.toMatchObject({ fault: 'tls', sent: false });
 });
 
+test('what may not begin any more when its connection stands is not sent, and that is certain', async () => {
+  const server = await startPlainServer((_, response) => response.writeHead(200).end('{}'));
+  const http = httpOf(server.url);
+  const write = { method: 'PUT', path: '/api/v1/users/1', body: '{}' } as const;
+  const error: unknown = await http.send({ ...write, mayBegin: () => false }).catch((each: unknown) => each);
+  expect(error).toMatchObject({ fault: 'late', sent: false });
+  expect(server.received).toEqual([]);
+  expect(await http.send({ ...write, mayBegin: () => true })).toMatchObject({ status: 200 });
+});
+
 test('aborting gives the reason before sending, and says that it was sent afterwards', async () => {
   const reason = new Error('stopped by the test');
   const server = await startPlainServer(() => stop.abort(reason));

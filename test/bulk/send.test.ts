@@ -10,6 +10,7 @@ import {
   newUser,
   plan,
   send,
+  sendsTo,
   type SendTry,
   type Sent,
   sheetOf,
@@ -196,6 +197,44 @@ describe('a lost response', () => {
     expect([(await go()).error?.exitCode, ...(await states())]).toEqual([8, 'unknown']);
     sandbox.control.commitLate();
     expect([(await go()).error, ...(await states())]).toEqual([null, 'applied']);
+  });
+
+  test('is not sent near the end of the lock of its batch, nor after it, and is as it was', async () => {
+    const { sandbox, journal, client, batch, users, go, states } = await planned();
+    for (const left of [9_999, 0]) {
+      const short: Journal = { ...journal, lockRemainingMs: () => left };
+      expect((await send(short, client, batch)).error?.message).toMatch(/too late; nothing was sent/);
+      expect([await states(), sendsTo(sandbox, users[0] ?? 0)]).toEqual([['planned'], 0]);
+    }
+    expect([(await go()).error, ...(await states())]).toEqual([null, 'applied']);
+  });
+
+  test('that waited long for its first byte is not given up as soon as it was sent', async () => {
+    let at = Date.now();
+    const clock = { now: () => at };
+    const sandbox = await startSandbox({ users: 5, emails: 5, behaviour: { late_commit_ms: 3_600_000 } });
+    const { journal } = await newJournal(clock);
+    const client = bulkClient(sandbox);
+    onTestFinished(() => client.close());
+    const user = newUser(sandbox, 100);
+    const { batch } = await plan(journal, client, sheetOf([[user, 'add', '12.50', '']]));
+    failNext(sandbox, user, 'commit_late');
+    const slow: Client = {
+      ...client,
+      sendExactly: (...given) => {
+        at += 11 * minuteMs;
+        return client.sendExactly(...given);
+      },
+    };
+    await send(journal, slow, batch, { clock });
+    const state = async (): Promise<unknown> => (await intentsOf(journal, batch))[0]?.state;
+    expect(await state()).toBe('unknown');
+    at += 9 * minuteMs;
+    await send(journal, client, batch, { clock });
+    expect(await state()).toBe('unknown');
+    at += minuteMs;
+    await send(journal, client, batch, { clock });
+    expect(await state()).toBe('not_applied');
   });
 
   test('stays unknown while two looks do not agree', async () => {

@@ -32,7 +32,8 @@ import {
   sqlPage,
   sqlPicture,
 } from './pages/reports.ts';
-import { newRunPage, runEvents, runPage, runsPage, startRun, stopRun } from './pages/runs.ts';
+import { runEvents, runPage, stopRun } from './pages/run.ts';
+import { newRunPage, runsPage, startRun } from './pages/runs.ts';
 import type { Route } from './route.ts';
 
 const auditors: readonly Role[] = ['approver', 'operator', 'admin'];

@@ -1,24 +1,19 @@
-/** What syncs and comparisons did: the list of runs, one of them while it goes on and after, and how one is started. */
-import { setTimeout as wait } from 'node:timers/promises';
-import { openRun, openRuns, openWriter } from '../../mirror/open-status.ts';
+/** The runs that there were, and how one is started, with its cost shown before. */
+import { openRuns, openWriter } from '../../mirror/open-status.ts';
 import { openPlan, openVerifyPlan } from '../../mirror/open.ts';
-import type { RunProgress } from '../../mirror/run-progress.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { FileError, LockHeldError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';
-import { durationText, parseInstant, secondMs } from '../../model/time.ts';
 import type { LockOwner } from '../../store/lock.ts';
-import type { MirrorEvent, ResourceReport, RunDetail, RunReport, RunStatus } from '../../store/mirror-types.ts';
+import type { ResourceReport, RunReport, RunStatus } from '../../store/mirror-types.ts';
 import { isStartable, orderOf, type Startable } from '../../worker/by-hand.ts';
-import { openJobRun, openJobRuns } from '../../worker/open-status.ts';
+import { openJobRuns } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
 import { choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
-import { checkTag } from './batch-checks.ts';
-import { verdictTag } from './findings.ts';
 
 /** Runs that are looked through, and how many of those that fit are shown. */
 const lookedThrough = 500;
@@ -44,7 +39,7 @@ export function runState(status: RunStatus | ResourceReport['status']): Html {
 }
 
 /** The outcome of a job, or of what was started by hand; a comparison that ran well may have found differences. */
-function jobState({ outcome, exitCode }: Pick<JobRun, 'outcome' | 'exitCode'>): Html {
+export function jobState({ outcome, exitCode }: Pick<JobRun, 'outcome' | 'exitCode'>): Html {
   if (outcome === null) return stateTag('running', 'wait');
   if (exitCode === 6) return stateTag('different', 'bad');
   return stateTag(outcome.replaceAll('_', ' '), outcome === 'complete' ? 'good' : 'bad');
@@ -127,7 +122,7 @@ function whoRan(actor: Actor | null): string {
   return actor === null ? '' : actorText(actor);
 }
 
-function whoBegan({ actor, job, cause }: JobRun): string {
+export function whoBegan({ actor, job, cause }: JobRun): string {
   if (actor !== undefined) return actorText(actor);
   return cause === 'by_hand' ? `job ${job}, by hand` : `job ${job}`;
 }
@@ -266,222 +261,5 @@ export async function startRun({ form, caller, link }: Visit, ports: ConsolePort
     const body = html`${problemTag(`Another run holds the lock: ${error.message}`, error.advice)}
       <p><a href="${link('/runs')}">See which runs go on</a></p>`;
     return page('This was not started', body, { status: 409 });
-  }
-}
-
-export async function stopRun({ params, caller, link }: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { run = '' } = params;
-  if (caller === null) throw notFound();
-  ports.byHand.stop(run, actorOf(caller, ports));
-  return redirect(link(`/runs/${run}`));
-}
-
-interface Found {
-  readonly job: JobRun | null;
-  readonly sync: Awaited<ReturnType<typeof openRun>>;
-}
-
-/** What is on record of the run: as a sync, as what a job or a person began, or as both. Throws a NotFoundError. */
-async function findRun({ settings, clock }: ConsolePorts, run: string): Promise<Found> {
-  const job = (await withReleases((releases) => openJobRun(settings, run, clock, releases))) ?? null;
-  let sync: Found['sync'] = null;
-  try {
-    sync = await withReleases((releases) => openRun(settings, run, clock, releases));
-  } catch (error) {
-    // The first sync has only just begun to make the mirror.
-    if (!(error instanceof FileError) || job === null) throw error;
-  }
-  if (job === null && sync === null) throw notFound('there is no such run');
-  return { job, sync };
-}
-
-function isGoingOn({ job, sync }: Found, isOurs: boolean): boolean {
-  if (job !== null) return job.outcome === null && (isOurs || sync?.owner !== null);
-  return sync?.detail.status === 'running' && sync.owner !== null;
-}
-
-export async function runPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { params, link, offers } = visit;
-  const { run = '' } = params;
-  const found = await findRun(ports, run);
-  const { job, sync } = found;
-  const isOurs = ports.byHand.isRunning(run);
-  const goesOn = isGoingOn(found, isOurs);
-  const owner = sync?.owner ?? null;
-  const stopTag = !goesOn
-    ? null
-    : !isOurs
-      ? html`<p class="soft">
-          It was not started by this console. Stop it where it
-          runs${owner === null ? '' : `: process ${owner.pid} on ${owner.host}`}.
-        </p>`
-      : offers('POST', '/runs/:run/stop')
-        ? html`<form method="post" action="${link(`/runs/${run}/stop`)}">
-            <button class="danger">Stop this run</button>
-          </form>`
-        : null;
-  const body = html`${goesOn ? progressTag(visit, ports, found, run) : null} ${stopTag}
-    ${job === null ? null : jobTag(job)} ${sync === null ? null : syncTag(sync.detail, goesOn)}
-    ${job === null ? null : [verdictTag(job.report), checkTag(visit, job.report)]}
-    <p><a href="${link('/runs')}">All runs</a></p>`;
-  return page(`Run ${run}`, body, goesOn ? { refresh: 5 } : {});
-}
-
-function jobTag(job: JobRun): Html {
-  const { outcome, problem, command, startedAt, finishedAt, exitCode } = job;
-  const isLocked = outcome === 'locked';
-  return html`${problem === null ? null : problemTag(isLocked ? `Another run holds the lock: ${problem}` : problem, isLocked ? 'Wait for it to end, or stop it, and start this one again.' : undefined)}
-    <dl>
-      <dt>Command</dt>
-      <dd><code>${command}</code></dd>
-      <dt>By</dt>
-      <dd>${whoBegan(job)}</dd>
-      <dt>Began</dt>
-      <dd>${timeTag(startedAt)}</dd>
-      <dt>Ended</dt>
-      <dd>${timeTag(finishedAt)}</dd>
-      <dt>Outcome</dt>
-      <dd>${jobState(job)} ${exitCode === null ? null : html`<span class="soft">exit code ${exitCode}</span>`}</dd>
-    </dl>`;
-}
-
-function syncTag(detail: RunDetail, goesOn: boolean): Html {
-  const { status, started_at, finished_at, actor, requests, retries, answers, problem, resources, events } = detail;
-  const isLost = status === 'running' && !goesOn;
-  return html`${problem === null ? null : problemTag(problem)}
-    ${isLost ? problemTag('Its process is gone, and it was not finished.', 'The next sync goes on where it was.') : null}
-    <h2>The sync</h2>
-    <dl>
-      <dt>Outcome</dt>
-      <dd>${isLost ? stateTag('killed', 'bad') : runState(status)}</dd>
-      <dt>By</dt>
-      <dd>${actor === null ? html`<span class="none">nobody noted it</span>` : actorText(actor)}</dd>
-      <dt>Began</dt>
-      <dd>${timeTag(started_at)}</dd>
-      <dt>Ended</dt>
-      <dd>${timeTag(finished_at)}</dd>
-      ${
-        finished_at === null
-          ? null
-          : html`<dt>Requests</dt>
-              <dd>${grouped(requests)}, ${counted(retries, 'retry', 'retries')} among them</dd>
-              <dt>Responses</dt>
-              <dd>${Object.entries(answers).map(([code, count]) => html`${code}: ${grouped(count)} `)}</dd>`
-      }
-    </dl>
-    ${tableTag<[string, ResourceReport]>(
-      'What it did for each resource',
-      [
-        { head: 'Resource', cell: ([name]) => name },
-        { head: 'Outcome', cell: ([, each]) => runState(each.status) },
-        { head: 'Read', cell: ([, each]) => grouped(each.received), isNumber: true },
-        { head: 'New', cell: ([, each]) => grouped(each.inserted), isNumber: true },
-        { head: 'Changed', cell: ([, each]) => grouped(each.updated), isNumber: true },
-        { head: 'Deleted', cell: ([, each]) => grouped(each.deleted), isNumber: true },
-        { head: 'Requests', cell: ([, each]) => grouped(each.requests), isNumber: true },
-        { head: 'Fresh as of', cell: ([, each]) => timeTag(each.fresh_as_of) },
-        { head: 'Problem', cell: ([, each]) => each.problem },
-      ],
-      Object.entries(resources),
-    )}
-    <h2>Events</h2>
-    ${tableTag<MirrorEvent>(
-      'What the run met for the first time',
-      [
-        { head: 'When', cell: ({ at }) => timeTag(at) },
-        { head: 'Resource', cell: ({ resource }) => resource },
-        { head: 'What', cell: ({ kind }) => kind.replaceAll('_', ' ') },
-        { head: 'Of', cell: ({ subject }) => subject },
-        { head: 'Detail', cell: ({ detail: words }) => words },
-      ],
-      events,
-      'It met nothing new.',
-    )}`;
-}
-
-/** What is shown of a run that goes on: the same words in the page and in what follows it. */
-function progressWords(ports: ConsolePorts, { sync, job }: Found, run: string) {
-  const { settings } = ports;
-  if (sync === null) return comparisonWords(ports, job, run);
-  const { records, expected, requests, expectedRequests, leftMs }: RunProgress = sync.progress;
-  return {
-    records:
-      expected === null
-        ? `${grouped(records)} records read`
-        : `${grouped(records)} of ${grouped(expected)} records read`,
-    requests:
-      `${counted(requests, 'request')} sent` +
-      (expectedRequests === null ? '' : `, of about ${grouped(Math.max(requests, expectedRequests))}`) +
-      `; reading old records again may cost ${grouped(settings.sync.requestsPerRun)}`,
-    left: leftMs === null ? '' : leftWords(leftMs),
-    share: expected === null || expected === 0 ? null : Math.min(1, records / expected),
-  };
-}
-
-/** A comparison writes nothing that others could look at: it is followed by its log. */
-function comparisonWords({ byHand, clock }: ConsolePorts, job: JobRun | null, run: string) {
-  const lines = byHand.lastLines(run);
-  const sum = (field: string) =>
-    lines
-      .filter(({ message }) => message === 'progress')
-      .reduce((all, { fields }) => all + (typeof fields[field] === 'number' ? fields[field] : 0), 0);
-  const [records, expected, windows, ofWindows] = [sum('records'), sum('expected'), sum('windows'), sum('of_windows')];
-  const said = [
-    ...(ofWindows === 0 ? [] : [`${grouped(windows)} of ${counted(ofWindows, 'window')} counted`]),
-    ...(expected === 0 ? [] : [`${grouped(records)} of ${counted(Math.max(records, expected), 'record')} compared`]),
-  ];
-  const last = lines.at(-1);
-  const share = expected > 0 ? Math.min(1, records / expected) : ofWindows > 0 ? windows / ofWindows : null;
-  const spentMs = clock.now() - (parseInstant(job?.startedAt ?? '') ?? clock.now());
-  return {
-    records: said.length > 0 ? said.join(', ') : (last?.message ?? 'It begins…'),
-    requests: typeof last?.fields['resource'] === 'string' ? `The newest: ${last.fields['resource']}` : '',
-    left: share === null || share === 0 || share === 1 ? '' : leftWords((spentMs * (1 - share)) / share),
-    share,
-  };
-}
-
-function leftWords(ms: number): string {
-  return `about ${durationText(Math.max(secondMs, Math.ceil(ms / secondMs) * secondMs))} left`;
-}
-
-function progressTag({ link }: Visit, ports: ConsolePorts, found: Found, run: string): Html {
-  const { records, requests, left, share } = progressWords(ports, found, run);
-  return html`<section aria-label="Progress" data-events="${link(`/runs/${run}/events`)}">
-    <p>${stateTag('running', 'wait')} <span data-live="records">${records}</span></p>
-    <progress
-      aria-label="Records read"
-      max="1"
-      data-live="share"
-      ${share === null ? null : html`value="${share}"`}
-    ></progress>
-    <p class="soft"><span data-live="requests">${requests}</span></p>
-    <p class="soft"><span data-live="left">${left}</span></p>
-  </section>`;
-}
-
-/** How often a reader hears of a run. */
-const newsMs = secondMs;
-
-export async function runEvents({ params, signal }: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { run = '' } = params;
-  // Not before the response begins: whoever asks for what is not there gets a page that says so.
-  await findRun(ports, run);
-  return { kind: 'events', events: newsOf(run, ports, signal) };
-}
-
-async function* newsOf(run: string, ports: ConsolePorts, signal: AbortSignal): AsyncGenerator {
-  for (;;) {
-    const found = await findRun(ports, run);
-    if (!isGoingOn(found, ports.byHand.isRunning(run))) {
-      yield { done: true };
-      return;
-    }
-    yield progressWords(ports, found, run);
-    try {
-      await wait(newsMs, undefined, { signal });
-    } catch {
-      return;
-    }
   }
 }

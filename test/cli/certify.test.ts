@@ -344,6 +344,11 @@ describe('The salt', () => {
       const { folder, check, run, first } = await certified();
       const other = await certified();
       expect(other.first.certificate.salt_id).not.toBe(first.certificate.salt_id);
+      const daysOf = ({ windows }: Certificate) => windows.flatMap(({ days }) => days);
+      const rows = (certificate: Certificate) => daysOf(certificate).map(([day, count]) => `${day} ${count}`);
+      expect(rows(other.first)).toEqual(rows(first));
+      const hashes = new Set(daysOf(first).map(([, , hash]) => hash));
+      expect(daysOf(other.first).filter(([, , hash]) => hashes.has(hash))).toEqual([]);
       const key = ['--key', `${folder}/data/receipt.pub`];
       copyFileSync(`${folder}/first.json`, `${other.folder}/theirs.json`);
       const there = await other.check('theirs.json', ...key);

@@ -14,6 +14,7 @@ import { benchExportFormats } from './export-formats.ts';
 import { benchFirstSync } from './first-sync.ts';
 import { benchLargeRecords } from './large-records.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
+import { benchPublish } from './publish.ts';
 import { benchRankProbes } from './rank-probes.ts';
 import { benchReports } from './reports.ts';
 import { benchRequests, requestsWords } from './requests.ts';
@@ -40,6 +41,7 @@ try {
     ...(await benchExportFormats(folder, mirror, pairs)),
     ...(await benchCertify(folder, mirror, pairs)),
     ...(await benchSnapshot(folder, users, pairs)),
+    ...(await benchPublish(folder, users, pairs)),
     ...(await benchConsole(users)),
     ...(await benchBulk(folder, mirror, users, pairs)),
     ...(await benchServers()),

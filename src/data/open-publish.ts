@@ -42,7 +42,7 @@ export function openPublisher(
 }
 
 function destinationOf({
-  publish: { address, password, passwordFile, schema, reader },
+  publish: { address, password, passwordFile, schema, reader, servers },
   network,
 }: Settings): Destination {
   if (address === undefined) {
@@ -74,5 +74,5 @@ function destinationOf({
     caFile === undefined
       ? undefined
       : read('file of certificates', caFile, 'network.ca_file', () => readFileSync(caFile, 'utf8'));
-  return { address, password: password ?? fromFile(), ca, schema, reader };
+  return { address, password: password ?? fromFile(), ca, schema, reader, ...(servers !== undefined && { servers }) };
 }

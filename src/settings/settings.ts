@@ -429,6 +429,8 @@ function settingsOf(
       /** A schema for each profile. */
       schema: values['publish.schema'] ?? values.profile ?? 'mirror',
       reader: values['publish.reader'] ?? `${values['publish.schema'] ?? values.profile ?? 'mirror'}_reader`,
+      /** The schema of views over all servers. */
+      servers: values['publish.servers'],
     }),
     serve: Object.freeze({
       listen: values['serve.listen'],

@@ -281,6 +281,11 @@ async function createDatabase(server: string, password: string): Promise<TestDat
     drop: async () => {
       await pool.end();
       await once(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      // Which belong to all databases: those that begin with the name of this one.
+      await once(
+        `DO $$ DECLARE r text; BEGIN FOR r IN SELECT rolname FROM pg_roles WHERE starts_with(rolname, '${name}')
+         LOOP EXECUTE format('DROP ROLE %I', r); END LOOP; END $$`,
+      );
     },
   };
 }

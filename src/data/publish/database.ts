@@ -19,6 +19,8 @@ export interface Destination {
   readonly schema: string;
   /** The role that may read what is published. */
   readonly reader: string;
+  /** The schema of views over all that is published there; none without. */
+  readonly servers?: string;
 }
 
 export interface Database {

@@ -16,6 +16,7 @@ import { type Copying, copyRows, firstPlace } from './copy.ts';
 import { type Database, type Destination, lockSchema, openDatabase } from './database.ts';
 import { columnList, deletionTable, type PublishedTable, publishedTables, sqlColumns } from './layout.ts';
 import { lineReader } from './rows.ts';
+import { makeServerViews } from './servers.ts';
 import {
   columnsIn,
   comment,
@@ -343,6 +344,7 @@ class Publishing {
     await makeFlatViews(this.#database, this.#mirror, warn);
     await comment(this.#database, this.#tables);
     await grantReading(this.#database, destination.schema, destination.reader, this.#tables, warn);
+    if (destination.servers !== undefined) await makeServerViews(this.#database, destination.servers, warn);
     await query(
       `INSERT INTO mirror_publication (version, layout, cursor, published_at) VALUES ($1, $2, $3, $4)
        ON CONFLICT (one) DO UPDATE SET version = excluded.version, layout = excluded.layout, cursor = excluded.cursor,

@@ -236,7 +236,24 @@ function shortName(name: string, taken: Set<string>): string {
   }
 }
 
-/** Lets the role read what is published. Warns where it is not there, and this user may not make it. */
+/** Makes the role where it is missing. Warns, and gives false, where this user may not. */
+export async function makeRole(database: Database, role: string, warn: (text: string) => void): Promise<boolean> {
+  const [found] = await database.query('SELECT 1 FROM pg_roles WHERE rolname = $1', [role]);
+  if (found !== undefined) return true;
+  try {
+    await database.part(() => database.query(`CREATE ROLE ${quoteName(role)} NOLOGIN`));
+    return true;
+  } catch (error) {
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    if (!(cause instanceof Error && 'code' in cause && cause.code === '42501')) throw error;
+    warn(
+      `the role ${role} does not exist, and the user of publish.url may not make it: have somebody run CREATE ROLE ${quoteName(role)} NOLOGIN`,
+    );
+    return false;
+  }
+}
+
+/** Lets the role read what is published. */
 export async function grantReading(
   database: Database,
   schema: string,
@@ -244,18 +261,7 @@ export async function grantReading(
   tables: readonly PublishedTable[],
   warn: (text: string) => void,
 ): Promise<void> {
-  const [found] = await database.query('SELECT 1 FROM pg_roles WHERE rolname = $1', [role]);
-  if (found === undefined) {
-    try {
-      await database.part(() => database.query(`CREATE ROLE ${quoteName(role)} NOLOGIN`));
-    } catch (error) {
-      if (!isForbidden(error)) throw error;
-      warn(
-        `the role ${role} does not exist, and the user of publish.url may not make it: have somebody run CREATE ROLE ${quoteName(role)} NOLOGIN`,
-      );
-      return;
-    }
-  }
+  if (!(await makeRole(database, role, warn))) return;
   const inSchema = await columnsIn(database);
   const names = [
     ...tables.filter(({ isPublic }) => isPublic).map(({ name }) => name),
@@ -273,9 +279,4 @@ export async function grantReading(
   await database.query(
     `GRANT USAGE ON SCHEMA ${quoteName(schema)} TO ${quoteName(role)}; GRANT SELECT ON ${missing.join(', ')} TO ${quoteName(role)}`,
   );
-}
-
-function isForbidden(error: unknown): boolean {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  return cause instanceof Error && 'code' in cause && cause.code === '42501';
 }

@@ -96,6 +96,7 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['verify', bad, 'refusing'],
   ],
   backup: [['backup', hostile]],
+  certify: [['certify'], ['certify', '--check', hostile]],
   publish: [['publish'], ['publish', '--restore', hostile]],
   audit: [['audit'], ['audit', '--person', hostile]],
   people: [

@@ -10,6 +10,7 @@ const open = useBrowser();
 /** The texts of a column of the table with that caption. */
 async function columnOf(page: Page, caption: string, name: string): Promise<string[]> {
   const table = page.getByRole('table', { name: caption });
+  await table.waitFor();
   const heads = await table.locator('thead th').allInnerTexts();
   const at = heads.findIndex((head) => head.replace(/ [▲▼]$/, '') === name);
   return table.locator(`tbody td:nth-child(${at + 1})`).allInnerTexts();
@@ -68,6 +69,7 @@ test(
     await page.getByRole('link', { name: 'Sign-ups by month' }).click();
     await page.getByLabel(/^from/).fill('2025-01-01');
     await page.getByRole('button', { name: 'Show', exact: true }).click();
+    await page.waitForURL(/p\.from=2025-01-01/);
     const picture = page.getByRole('img', { name: /^Sign-ups by month/ });
     await expect.poll(() => picture.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeGreaterThan(0);
     const months = await columnOf(page, 'Sign-ups by month', 'month');
@@ -84,6 +86,7 @@ test(
     await page.getByRole('button', { name: 'Show its plan' }).click();
     await page.getByRole('region', { name: 'Plan' }).getByText('users').first().waitFor();
     await page.getByRole('button', { name: 'Run' }).click();
+    await page.waitForURL(/do=run/);
     const counts = await columnOf(page, 'Result', 'users');
     expect(counts.reduce((sum, text) => sum + Number(text), 0)).toBe(120);
     await page.getByRole('button', { name: 'Draw it' }).click();

@@ -83,7 +83,9 @@ describe('a finance clerk', () => {
         .replace('give,4', 'add,4');
       await page.getByRole('link', { name: 'Batches' }).click();
       await page.getByLabel('Action').selectOption('balance');
-      await page.getByLabel(/^Sheet: /).setInputFiles(fileOf(folder, wrong.name, right));
+      await page
+        .getByLabel(/^Sheet: .* at most 50 MB and 10,000 rows/)
+        .setInputFiles(fileOf(folder, wrong.name, right));
       await plan.click();
       await page.getByRole('heading', { name: 'Another person must approve it' }).waitFor();
       await page.getByLabel('A word to whoever approves it').fill('as agreed on Monday');
@@ -224,8 +226,10 @@ describe('two at once', () => {
       for (const words of told.flat())
         expect(words).toMatch(/^batch \S+ is being sent already; this has sent nothing\n/);
       goOn();
-      for (const page of pages) await page.goto(place);
+      // Each page follows to its end, those with a refusal without sending their form again.
       for (const page of pages) await page.getByText('✓ done').waitFor();
+      expect(pages.map((page) => page.url())).toEqual([place, place, place]);
+      for (const page of pages) expect(await page.getByRole('alert').count()).toBe(0);
       expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [12, 12, 12]]);
     },
   );
@@ -299,7 +303,10 @@ test(
     await planned(page, folder, users);
     // The third row is made, and nobody is told.
     control.faultNext({ fault: 'commit_hang', match: { method: 'PUT', path: `/users/${users[2]}/` } });
+    const following = page.waitForResponse(/\/events$/);
     await pressSend(page, '8');
+    await following;
+    await page.getByText('2 of 4 rows.').waitFor();
     await expect.poll(() => made(sandbox)).toBe(3);
     first.kill('SIGKILL');
     await page.getByText('The console does not respond.').waitFor();

@@ -43,7 +43,7 @@ function follow(part, lost) {
     // Of a batch it is also how many rows are done.
     if (news.done === true) {
       events.close();
-      location.reload();
+      showAnew(part);
       return;
     }
     for (const [name, value] of Object.entries(news)) {
@@ -67,10 +67,19 @@ function follow(part, lost) {
   });
 }
 
+const pageOf = (part) => part.dataset.events.replace(/\/events$/, '');
+
+/** Never what a form was refused with: loading that anew would send the form again. */
+function showAnew(part) {
+  const page = pageOf(part);
+  if (location.pathname === page) location.reload();
+  else location.replace(page);
+}
+
 /** Shows the page anew where it is there, or somebody has to sign in for it; else waits for that. */
 async function returnTo(part, lost) {
-  const { ok, type } = await fetch(location.href, { redirect: 'manual' }).catch(() => Response.error());
-  if (ok || type === 'opaqueredirect') location.reload();
+  const { ok, type } = await fetch(pageOf(part), { redirect: 'manual' }).catch(() => Response.error());
+  if (ok || type === 'opaqueredirect') showAnew(part);
   else follow(part, lost);
 }
 

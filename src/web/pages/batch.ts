@@ -52,7 +52,8 @@ export async function batchPage(
   ${await nextTag(visit, ports, batch, report)} ${approvalTag(report)} ${wrongTag(visit, report)}
   ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)} ${await rowsTag(visit, ports, report)}
   ${filesTag(visit, report)} ${undoTag(visit, report)}`;
-  const isMoving = report.state === 'applying';
+  // What was refused stands under the address of its form, where there is no page to be loaded again.
+  const isMoving = report.state === 'applying' && problem === null;
   return page(`Batch ${batch.batch}`, body, { status: statusOf(problem), ...(isMoving && { refresh: 3 }) });
 }
 

@@ -33,7 +33,7 @@ export async function batchesPage(visit: Visit, ports: ConsolePorts, problem: Ht
   const part = rest.slice(0, batchesAPage);
   const listed = await Promise.all(part.map((batch) => listedBatch(visit, ports, batch)));
   const last = rest.length > part.length ? part.at(-1) : undefined;
-  const body = html`${problem} ${may('maker') ? uploadTag(visit) : null}
+  const body = html`${problem} ${may('maker') ? uploadTag(visit, ports) : null}
     ${before === null ? waitingTag(visit, listed) : null}
     ${visit.offers('GET', '/batches/compare') ? html`<p><a class="button quiet" href="${link('/batches/compare')}">Compare with the server…</a></p>` : null}
     <h2>All batches</h2>
@@ -120,7 +120,8 @@ export function batchState({ state, counts, rows, discrepancies }: BatchReport):
 }
 
 /** The fields of what is said of a sheet stand before it: they are read first. */
-function uploadTag({ link }: Visit): Html {
+function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
+  const mostRows = Math.min(uploadLimits.rows, settings.bulk.maxRows ?? uploadLimits.rows);
   return html`<h2>A new batch</h2>
     <p>
       Choose what to do, fill in its template, and drop the sheet here. Nothing is sent before you have seen the plan.
@@ -163,7 +164,7 @@ function uploadTag({ link }: Visit): Html {
       </details>
       <p>
         <label
-          >Sheet: .csv, .tsv, .xlsx or .jsonl, at most 50 MB and ${grouped(uploadLimits.rows)} rows
+          >Sheet: .csv, .tsv, .xlsx or .jsonl, at most 50 MB and ${grouped(mostRows)} rows
           <input type="file" name="file" required accept=".csv,.tsv,.xlsx,.jsonl"
         /></label>
       </p>

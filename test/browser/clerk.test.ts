@@ -306,7 +306,7 @@ test(
     const following = page.waitForResponse(/\/events$/);
     await pressSend(page, '8');
     await following;
-    await page.getByText('2 of 4 rows.').waitFor();
+    await page.getByText('3 of 4 rows.').waitFor();
     await expect.poll(() => made(sandbox)).toBe(3);
     first.kill('SIGKILL');
     await page.getByText('The console does not respond.').waitFor();

@@ -10,6 +10,7 @@ import { benchBulk } from './bulk.ts';
 import { benchCertify } from './certify.ts';
 import { benchConsole } from './console.ts';
 import { benchCsv } from './csv.ts';
+import { benchCursor } from './cursor.ts';
 import { benchExportFormats } from './export-formats.ts';
 import { benchFirstSync } from './first-sync.ts';
 import { benchLargeRecords } from './large-records.ts';
@@ -36,6 +37,7 @@ try {
   const table = markdownTable([
     ...rows,
     ...(await benchLargeRecords(folder)),
+    ...(await benchCursor(folder, users, pairs)),
     ...(await benchNextSync(folder, users, pairs)),
     ...(await benchCsv(folder, mirror, pairs)),
     ...(await benchExportFormats(folder, mirror, pairs)),

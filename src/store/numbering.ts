@@ -5,7 +5,7 @@
  */
 import type { Database } from 'better-sqlite3';
 import { type RelationTable, relationTable } from '../model/relations.ts';
-import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { historyTableOf, quoteName } from './schema.ts';
 
@@ -54,16 +54,30 @@ function numberingSql({ name, key }: NumberedTable): string[] {
   const kept = isHistory
     ? `WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = '${name.replace(/_history$/, '')}'), '') `
     : '';
+  const inserted = `CREATE TRIGGER ${quoteName(`${name}_numbered`)} AFTER INSERT ON ${table} WHEN NEW."_seq" = 0
+BEGIN ${bump}; ${number}; END`;
   return [
-    // Two rows of one number would be one too few for a reader who stops between them.
-    `CREATE UNIQUE INDEX ${quoteName(`${name}_seq`)} ON ${table} ("_seq")`,
-    `CREATE TRIGGER ${quoteName(`${name}_numbered`)} AFTER INSERT ON ${table} WHEN NEW."_seq" = 0
-BEGIN ${bump}; ${number}; END`,
+    `CREATE INDEX ${quoteName(`${name}_seq`)} ON ${table} ("_seq")`,
+    // In the file, it would cost a first sync 3 % of its processor time for nothing: the sync numbers its rows itself.
+    ...(isResourceName(name) ? [] : [inserted]),
     `CREATE TRIGGER ${quoteName(`${name}_renumbered`)} AFTER UPDATE ON ${table} WHEN NEW."_seq" = OLD."_seq"
 BEGIN ${bump}; ${isHistory ? `${bury}; ${bump}; ` : ''}${number}; END`,
     `CREATE TRIGGER ${quoteName(`${name}_buried`)} BEFORE DELETE ON ${table} ${kept}
 BEGIN ${bump}; ${bury}; END`,
   ];
+}
+
+/** Has what this connection inserts into resources be numbered where the statement did not do it. */
+export function numberInserts(database: Database): void {
+  for (const name of resourceNames) {
+    database.exec(`CREATE TEMP TRIGGER ${name}_numbered AFTER INSERT ON main.${name} WHEN NEW."_seq" = 0
+      BEGIN ${bump}; UPDATE ${name} SET "_seq" = ${bumped} WHERE rowid = NEW.rowid; END`);
+  }
+}
+
+/** For a connection whose statements all set the numbers themselves. */
+export function leaveInserts(database: Database): void {
+  for (const name of resourceNames) database.exec(`DROP TRIGGER temp.${name}_numbered`);
 }
 
 const column = '"_seq" INTEGER NOT NULL DEFAULT 0';
@@ -141,6 +155,8 @@ export function beginEpoch(database: Database, at: Timestamp): void {
        ON CONFLICT (from_seq) DO UPDATE SET epoch = excluded.epoch`,
     )
     .run(at);
+  // What another program has inserted meanwhile: the trigger numbers a row that is written without a new number.
+  for (const name of resourceNames) database.exec(`UPDATE ${name} SET "_seq" = 0 WHERE "_seq" = 0`);
 }
 
 /** A function that removes up to so many tombstones from before the time; gives how many there were. */

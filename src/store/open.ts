@@ -4,7 +4,7 @@ import { FileError } from '../model/errors.ts';
 import { systemClock, type Clock } from '../model/time.ts';
 import { openForReading, openForWriting, type FileKind } from './file-kind.ts';
 import { kernelLocks } from './lock.ts';
-import { numberRows } from './numbering.ts';
+import { numberInserts, numberRows } from './numbering.ts';
 import { firstSchema } from './schema.ts';
 import { typeColumns } from './typed-columns.ts';
 
@@ -47,7 +47,10 @@ const pragmas = [
 export function openMirrorFile(file: string, clock: Clock = systemClock): Database {
   const database = openForWriting(mirrorKind, file, clock, pragmas);
   const mark = database.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();
-  if (mark.get(anonymousMark) === undefined) return database;
+  if (mark.get(anonymousMark) === undefined) {
+    numberInserts(database);
+    return database;
+  }
   database.close();
   throw new FileError(`${file} is an anonymised copy; nothing is written to it`, {
     advice: `Name the mirror itself with ${mirrorKind.places}.`,

@@ -67,7 +67,7 @@ describe('a change has a number', () => {
   });
 
   test('if another program wrote to the file', async () => {
-    const { file } = await mirrored(small);
+    const { sandbox, file } = await mirrored(small);
     const before = cursorOf(file);
     change(
       file,
@@ -75,6 +75,15 @@ describe('a change has a number', () => {
        INSERT INTO users (id, _first_seen_at, _changed_at) VALUES (900, '', ''), (901, '', '')`,
     );
     expect(changesSince(file, before)).toMatchObject({ users: { rows: [4, 900, 901], gone: ['5'] } });
+    // What knows nothing of this program's connections: the next run numbers its rows.
+    const shell = new SqliteDatabase(file);
+    shell.exec("INSERT INTO users (id, _first_seen_at, _changed_at) VALUES (902, '', ''), (903, '', '')");
+    shell.exec('DELETE FROM users WHERE id = 6');
+    shell.close();
+    await sync(sandbox, file, { mode: 'full' });
+    const { rows } = changesSince(file, before)['users'] ?? { rows: [] };
+    expect(rows.toSorted((a, b) => a - b)).toEqual([4, 5, 6, 900, 901, 902, 903]);
+    expect(rowsOf(file, 'SELECT id FROM users WHERE _seq = 0')).toEqual([]);
   });
 
   test('if a related record came, changed or went, by itself or with its parent', async () => {

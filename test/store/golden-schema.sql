@@ -332,10 +332,7 @@ CREATE TABLE mirror_deletions (
 
 CREATE INDEX mirror_deletions_seq ON mirror_deletions (table_name, seq);
 
-CREATE UNIQUE INDEX "users_seq" ON "users" ("_seq");
-
-CREATE TRIGGER "users_numbered" AFTER INSERT ON "users" WHEN NEW."_seq" = 0
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+CREATE INDEX "users_seq" ON "users" ("_seq");
 
 CREATE TRIGGER "users_renumbered" AFTER UPDATE ON "users" WHEN NEW."_seq" = OLD."_seq"
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
@@ -343,10 +340,7 @@ BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELEC
 CREATE TRIGGER "users_buried" BEFORE DELETE ON "users" 
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
 
-CREATE UNIQUE INDEX "packages_seq" ON "packages" ("_seq");
-
-CREATE TRIGGER "packages_numbered" AFTER INSERT ON "packages" WHEN NEW."_seq" = 0
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+CREATE INDEX "packages_seq" ON "packages" ("_seq");
 
 CREATE TRIGGER "packages_renumbered" AFTER UPDATE ON "packages" WHEN NEW."_seq" = OLD."_seq"
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
@@ -354,10 +348,7 @@ BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SE
 CREATE TRIGGER "packages_buried" BEFORE DELETE ON "packages" 
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
 
-CREATE UNIQUE INDEX "emails_seq" ON "emails" ("_seq");
-
-CREATE TRIGGER "emails_numbered" AFTER INSERT ON "emails" WHEN NEW."_seq" = 0
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+CREATE INDEX "emails_seq" ON "emails" ("_seq");
 
 CREATE TRIGGER "emails_renumbered" AFTER UPDATE ON "emails" WHEN NEW."_seq" = OLD."_seq"
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
@@ -365,10 +356,7 @@ BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELE
 CREATE TRIGGER "emails_buried" BEFORE DELETE ON "emails" 
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
 
-CREATE UNIQUE INDEX "coupons_seq" ON "coupons" ("_seq");
-
-CREATE TRIGGER "coupons_numbered" AFTER INSERT ON "coupons" WHEN NEW."_seq" = 0
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+CREATE INDEX "coupons_seq" ON "coupons" ("_seq");
 
 CREATE TRIGGER "coupons_renumbered" AFTER UPDATE ON "coupons" WHEN NEW."_seq" = OLD."_seq"
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
@@ -376,7 +364,7 @@ BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SEL
 CREATE TRIGGER "coupons_buried" BEFORE DELETE ON "coupons" 
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
 
-CREATE UNIQUE INDEX "users_history_seq" ON "users_history" ("_seq");
+CREATE INDEX "users_history_seq" ON "users_history" ("_seq");
 
 CREATE TRIGGER "users_history_numbered" AFTER INSERT ON "users_history" WHEN NEW."_seq" = 0
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
@@ -387,7 +375,7 @@ BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_dele
 CREATE TRIGGER "users_history_buried" BEFORE DELETE ON "users_history" WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = 'users'), '') 
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); END;
 
-CREATE UNIQUE INDEX "packages_history_seq" ON "packages_history" ("_seq");
+CREATE INDEX "packages_history_seq" ON "packages_history" ("_seq");
 
 CREATE TRIGGER "packages_history_numbered" AFTER INSERT ON "packages_history" WHEN NEW."_seq" = 0
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
@@ -398,7 +386,7 @@ BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_dele
 CREATE TRIGGER "packages_history_buried" BEFORE DELETE ON "packages_history" WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = 'packages'), '') 
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); END;
 
-CREATE UNIQUE INDEX "emails_history_seq" ON "emails_history" ("_seq");
+CREATE INDEX "emails_history_seq" ON "emails_history" ("_seq");
 
 CREATE TRIGGER "emails_history_numbered" AFTER INSERT ON "emails_history" WHEN NEW."_seq" = 0
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
@@ -409,7 +397,7 @@ BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_dele
 CREATE TRIGGER "emails_history_buried" BEFORE DELETE ON "emails_history" WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = 'emails'), '') 
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails_history', OLD."_seq", '', (SELECT seq FROM mirror_cursor)); END;
 
-CREATE UNIQUE INDEX "coupons_history_seq" ON "coupons_history" ("_seq");
+CREATE INDEX "coupons_history_seq" ON "coupons_history" ("_seq");
 
 CREATE TRIGGER "coupons_history_numbered" AFTER INSERT ON "coupons_history" WHEN NEW."_seq" = 0
 BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons_history" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;

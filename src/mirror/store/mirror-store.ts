@@ -25,7 +25,7 @@ import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.t
 import { pageUpsert, twinGuard } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import { addCounts, eventOf, insertRun, readRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
-import { beginEpoch, deletionPruner } from '../../store/numbering.ts';
+import { beginEpoch, deletionPruner, leaveInserts } from '../../store/numbering.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, Runner } from '../../store/tables.ts';
 import { suppressionsIn } from './suppressions.ts';
@@ -46,7 +46,9 @@ export function openMirrorStore(
   clock: Clock = systemClock,
   options: MirrorOptions = { historyIgnore: [] },
 ): MirrorStore {
-  return mirrorStore(openMirrorFile(file, clock), file, clock, options);
+  const database = openMirrorFile(file, clock);
+  leaveInserts(database);
+  return mirrorStore(database, file, clock, options);
 }
 
 /** Opens an existing mirror to be looked at; its steps that write fail. Throws `FileError`. The caller closes it. */

@@ -466,6 +466,7 @@ test('a check names the rows that others changed, and --full puts them right', a
   await publishTo(file, destination);
   await database.query(`
     UPDATE mirror.users SET balance = balance + 1 WHERE id = 5;
+    UPDATE mirror.users SET balance = balance * 1.00 WHERE id = 6;
     DELETE FROM mirror.emails WHERE id = 9;
     INSERT INTO mirror.coupons (id, code) VALUES (99999, 'FREE');
     UPDATE mirror.user_orders SET record_json = '{}' WHERE user_id = 7`);
@@ -475,7 +476,7 @@ test('a check names the rows that others changed, and --full puts them right', a
     equal ? [] : [[name, missing, extra, different]],
   );
   expect(unequal).toEqual([
-    ['users', [], [], ['5']],
+    ['users', [], [], ['5', '6']],
     ['emails', ['9'], [], []],
     ['coupons', [], ['99999'], []],
     ['user_orders', [], [], [expect.stringMatching(/^7 /)]],

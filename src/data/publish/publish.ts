@@ -128,9 +128,9 @@ class Publishing {
     this.#tables = publishedTables(mirror);
     this.#seq = lastSeq(mirror);
     this.#cursor = cursorAt(mirror, this.#seq);
-    // A table more is no other layout: its rows come as changes.
-    const own = this.#tables.filter(({ name }) => !name.includes('_') || name.startsWith('mirror_'));
-    this.#layout = hash('sha256', JSON.stringify([mirrorVersion, own.map(sqlColumns)])).slice(0, 16);
+    // A table of related records more is no other layout: its rows come as changes.
+    const always = this.#tables.filter(({ key }) => !key.includes('_key'));
+    this.#layout = hash('sha256', JSON.stringify([mirrorVersion, always.map(sqlColumns)])).slice(0, 16);
   }
 
   async run(whole: boolean): Promise<PublishReport> {
@@ -232,7 +232,8 @@ class Publishing {
   /** Fills tables beside those that are read, part by part; then puts all in their place at once. */
   async #everything(begun: Loading | null, existing: ReadonlyMap<string, unknown>, at: Timestamp): Promise<void> {
     const { query, whole } = this.#database;
-    const continued = begun?.layout === this.#layout ? this.#known(begun.cursor) : undefined;
+    const isThere = Object.keys(begun?.places ?? {}).every((name) => existing.has(loadingPrefix + name));
+    const continued = begun?.layout === this.#layout && isThere ? this.#known(begun.cursor) : undefined;
     let loading: Loading = { layout: this.#layout, cursor: this.#cursor, places: {} };
     if (begun !== null && continued !== undefined) loading = begun;
     const from = continued ?? this.#seq;
@@ -397,7 +398,8 @@ function upsertSql(table: PublishedTable, from: string): string {
   const key = table.key.map(quoteName).join(', ');
   const others = sqlColumns(table).filter(({ name }) => !table.key.includes(name));
   const sets = others.map(({ name }) => `${quoteName(name)} = excluded.${quoteName(name)}`);
-  const row = (of: string) => `ROW(${others.map(({ name }) => `${of}.${quoteName(name)}`).join(', ')})`;
+  // As text, by which 1 and 1.00 are not the same: a check compares so, too.
+  const row = (of: string) => `ROW(${others.map(({ name }) => `${of}.${quoteName(name)}`).join(', ')})::text`;
   return `INSERT INTO ${target(table.name)} AS t (${columns}) SELECT ${columns} FROM ${from}
 ON CONFLICT (${key}) DO UPDATE SET ${sets.join(', ')} WHERE ${row('t')} IS DISTINCT FROM ${row('excluded')}`;
 }

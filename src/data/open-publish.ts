@@ -4,17 +4,20 @@ import { UsageError } from '../model/errors.ts';
 import { fileReason } from '../model/file-error.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { Secret } from '../model/secret.ts';
+import type { Timestamp } from '../model/time.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { check, type CheckReport } from './publish/check.ts';
 import type { Destination } from './publish/database.ts';
 import { publish, type PublishReport } from './publish/publish.ts';
-import { restore, type RestoreReport } from './publish/restore.ts';
+import { publishedAt, restore, type RestoreReport } from './publish/restore.ts';
 
 interface Publisher {
   /** What must stand in nothing that is printed. */
   readonly password: Secret | undefined;
   readonly publish: (request: { readonly whole: boolean }) => Promise<PublishReport>;
   readonly check: () => Promise<CheckReport>;
+  /** When it was published last; null where it never was. */
+  readonly publishedAt: () => Promise<Timestamp | null>;
   /** Makes the mirror at the path from what is published. */
   readonly restore: (file: string) => Promise<RestoreReport>;
 }
@@ -37,6 +40,7 @@ export function openPublisher(
     password: destination.password,
     publish: (request) => publish({ ...ports, file }, request),
     check: () => check({ ...ports, file }),
+    publishedAt: () => publishedAt(destination, signal),
     restore: (target) => restore({ ...ports, file: target }),
   };
 }

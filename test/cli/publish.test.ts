@@ -52,7 +52,15 @@ jobs:
 
 test('a mirror is published, compared and restored; what differs ends with 6', async () => {
   const { folder, database, run, spawn } = await publishable();
+  const checks = async () => {
+    const { checks } = JSON.parse((await run('doctor', '--json')).stdout) as {
+      checks: { name: string; finding: string }[];
+    };
+    return checks.find(({ name }) => name === 'publish')?.finding;
+  };
+  expect(await checks()).toBe('the database answers; nothing is published there yet');
   const first = await spawn('publish');
+  expect(await checks()).toMatch(/^published 20/);
   expect(first).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^mirror: everything, [\d,]+ rows written, fresh as of 20/) as string,

@@ -10,6 +10,7 @@ import { formatOfName } from '../../data/formats.ts';
 import { counted } from '../../model/counted.ts';
 import { UnreachableError, UsageError } from '../../model/errors.ts';
 import type { Job } from '../../model/job.ts';
+import { silentLog } from '../../model/log.ts';
 import { suggestion } from '../../model/nearest.ts';
 import type { SecretAddress } from '../../model/secret.ts';
 import { secondMs, systemClock } from '../../model/time.ts';
@@ -38,12 +39,26 @@ export async function checkNights(context: CliContext, settings: Settings, netwo
           folder: dirname(log.file),
           places: '--log-file, ADMIN_MIRROR_LOG_FILE or log.file',
         })),
+    ...(await checkPublishing(context, settings)),
     ...alerted.flat(),
     ...checkCommand(alerts.command, folder, environment['PATH'] ?? ''),
     ...(jobs.length > 0 && alerts.webhook === undefined && alerts.command === undefined
       ? [warn('alerts', 'nobody hears when a job fails', 'Set alerts.webhook or alerts.command.')]
       : []),
   ];
+}
+
+/** Connects, and looks; writes nothing. */
+async function checkPublishing(context: CliContext, settings: Settings): Promise<Check[]> {
+  if (settings.publish.address === undefined) return [];
+  const { openPublisher } = await import('../../data/open-publish.ts');
+  try {
+    const surroundings = { settings, clock: systemClock, signal: context.signal, log: silentLog };
+    const at = await openPublisher(surroundings, () => {}).publishedAt();
+    return [ok('publish', at === null ? 'the database answers; nothing is published there yet' : `published ${at}`)];
+  } catch (error) {
+    return [failed('publish', error)];
+  }
 }
 
 async function checkJobs(jobs: readonly Job[], settings: Settings, folder: string): Promise<Check[]> {

@@ -95,6 +95,20 @@ async function restoreInto(database: Database, temporary: string, ports: Restore
   }
 }
 
+/** When the schema was published last; null where nothing is there. Throws what `openDatabase` throws. */
+export async function publishedAt(destination: Destination, signal: AbortSignal): Promise<Timestamp | null> {
+  const database = await openDatabase(destination, signal);
+  try {
+    if (!(await columnsIn(database)).has('mirror_publication')) return null;
+    const [found] = await database.query<{ at: Timestamp | null }>(
+      `SELECT to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at FROM mirror_publication`,
+    );
+    return found?.at ?? null;
+  } finally {
+    await database.close();
+  }
+}
+
 async function publicationIn(database: Database): Promise<{ readonly cursor: string; readonly at: Timestamp }> {
   const tables = await columnsIn(database);
   const absent = new FileError(`nothing is published in ${database.name}`, {

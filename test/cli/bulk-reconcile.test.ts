@@ -1,3 +1,4 @@
+// @module-tag full
 /** The journal against the server; and journals that are not the newest: whatever is put back, nobody is paid twice. */
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// @module-tag full
 import { once } from 'node:events';
 import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

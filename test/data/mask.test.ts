@@ -1,3 +1,4 @@
+// @module-tag full
 import { describe, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
 import { mirroredFolder } from '../support/mirror.ts';

@@ -1,3 +1,4 @@
+// @module-tag full
 /** What the history holds is what was: cell for cell, state for state. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';

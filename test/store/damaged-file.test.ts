@@ -1,3 +1,4 @@
+// @module-tag full
 import { closeSync, fstatSync, openSync, readdirSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import SqliteDatabase from 'better-sqlite3';

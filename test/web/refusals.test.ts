@@ -1,3 +1,4 @@
+// @module-tag full
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';

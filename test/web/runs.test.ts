@@ -1,3 +1,4 @@
+// @module-tag full
 import { describe, expect, test } from 'vitest';
 import { openMirrorStore, openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { openWorkerStoreForReading } from '../../src/worker/store/sqlite.ts';

@@ -1,3 +1,4 @@
+// @module-tag full
 import SqliteDatabase from 'better-sqlite3';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';

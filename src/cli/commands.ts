@@ -52,6 +52,12 @@ export const commands: readonly CommandRow[] = [
     'write the mirror into PostgreSQL, where many can read it',
     () => import('./publish.ts'),
   ),
+  row(
+    groups.mirror,
+    'store',
+    'move journal, accounts and jobs from files to a shared store, or back',
+    () => import('./store.ts'),
+  ),
   row(groups.mirror, 'forget', 'erase one person from the mirror, and keep them out', () => import('./forget.ts')),
   row(groups.mirror, 'schedule', 'run the jobs of the config file at their times', () => import('./schedule.ts')),
   row(groups.mirror, 'serve', 'serve the console, for a browser', () => import('./serve.ts')),

@@ -74,6 +74,14 @@ function refuseLeftFile({ store: { journal } }: Settings): void {
   });
 }
 
+/** What belongs to a journal that was moved to the shared store is gone on with there. Throws a FileError. */
+export function refuseMovedFile({ store: { journal } }: Settings): void {
+  if (!existsSync(journal) || !['moved', 'moving'].includes(stateOfFile(journal))) return;
+  throw new FileError(`the journal ${journal} was moved to a shared store, and jobs are on record there`, {
+    advice: 'Set store.shared as it was when it was moved there.',
+  });
+}
+
 function rulesOf({ bulk: { approval, maxRow, maxTotal, maxDay, maxRows } }: Settings): JournalRules {
   return { approval, caps: { maxRow, maxTotal, maxDay, maxRows } };
 }

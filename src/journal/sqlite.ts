@@ -52,8 +52,10 @@ export async function openJournalForReading(
 }
 
 /** The journal's file, made with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
-export function openBackend(file: string, clock: Clock): JournalBackend {
-  return backendOf(openForWriting(journalKind, file, clock, pragmas), file, clock);
+export function openBackend(file: string, clock: Clock): JournalBackend & { lockNames(): string[] } {
+  const database = openForWriting(journalKind, file, clock, pragmas);
+  const names = () => database.prepare<[], string>('SELECT batch FROM journal_locks').pluck().all();
+  return { ...backendOf(database, file, clock), lockNames: names };
 }
 
 /** The same to be looked at. Throws `FileError` where there is none. */

@@ -1,5 +1,6 @@
 /** What the worker keeps, and how mirror and journal are: in files, or in the store that several machines share. */
 import { existsSync } from 'node:fs';
+import { refuseMovedFile } from '../journal/open.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -16,6 +17,7 @@ export function workerFileOf(mirror: string): string {
 export async function openWorkerStore(settings: Settings, clock: Clock, releases: Releases): Promise<WorkerStore> {
   const store = sharedStoreOf(settings);
   if (store === undefined) {
+    refuseMovedFile(settings);
     const { openWorkerStore: openFile } = await import('./store/sqlite.ts');
     return releases.add(openFile(workerFileOf(settings.store.mirror), clock));
   }

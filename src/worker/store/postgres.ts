@@ -2,7 +2,7 @@
 import { Kysely } from 'kysely';
 import { headOf } from '../../journal/chain.ts';
 import { isOpen } from '../../journal/claim-view.ts';
-import type { JournalBackend } from '../../journal/journal.ts';
+import { type JournalBackend, movedProblem } from '../../journal/journal.ts';
 import { openSharedBackendIfMade } from '../../journal/postgres.ts';
 import type { JournalTables } from '../../journal/tables.ts';
 import { OperatorError } from '../../model/errors.ts';
@@ -19,7 +19,23 @@ import { openWorkerStoreOver, workerLockWords } from './store.ts';
 
 /** Opens the worker's store there, and makes it where there is none. Throws a FileError. The caller closes it. */
 export async function openSharedWorkerStore(store: SharedStore, clock: Clock): Promise<WorkerStore> {
-  return openOver(await openShared(store, workerKind, clock), clock);
+  const database = await openShared(store, workerKind, clock);
+  try {
+    await refuseMoved(database);
+    return openOver(database, clock);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+/** What belongs to a journal that was moved into files is gone on with there. */
+async function refuseMoved({ query, name, schema }: SharedDatabase): Promise<void> {
+  const [made] = await query<{ made: boolean }>(`select to_regclass('journal_identity') is not null as made`);
+  if (made?.made !== true) return;
+  const [found] = await query<{ id: string }>(`select id from ${schema}.journal_identity`);
+  const moved = movedProblem(found?.id ?? '', `the journal in ${name}`);
+  if (moved !== null) throw moved;
 }
 
 /** The same where there is one; undefined where no worker has run. */

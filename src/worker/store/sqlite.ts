@@ -108,6 +108,13 @@ export function openWorkerStoreForReading(file: string, clock: Clock = systemClo
   return openWorkerStoreOver(backendOf(openForReading(workerKind, file, absent, absent), file, clock), clock);
 }
 
+/** The worker's file, made where there is none. Throws `FileError`. The caller closes it. */
+export function openWorkerBackend(file: string, clock: Clock) {
+  const database = openForWriting(workerKind, file, clock, pragmas);
+  const names = database.prepare<[], string>('SELECT name FROM worker_locks').pluck();
+  return { ...backendOf(database, file, clock), lockNames: () => names.all() };
+}
+
 function backendOf(database: Database, file: string, clock: Clock): WorkerBackend {
   const locks = locksIn(database, { table: 'worker_locks', key: 'name', ...workerLockWords }, clock);
   return {

@@ -1,0 +1,63 @@
+/** `store copy`: journal, accounts, jobs and alerts from their files to the store that several machines share, or back. */
+import { type Command, Option } from 'commander';
+import { counted } from '../model/counted.ts';
+import { withReleases } from '../model/releases.ts';
+import { systemClock } from '../model/time.ts';
+import { cancelMove, moveStore } from '../worker/move-store.ts';
+import { type MoveDirection, openMove } from '../worker/open-move.ts';
+import type { CliContext } from './context.ts';
+import { printJson, printLine, printNote } from './output.ts';
+
+interface Flags {
+  readonly to: MoveDirection;
+  readonly cancel?: true;
+}
+
+export function define(program: Command, context: CliContext): void {
+  const store = program.command('store').description('Move what must not be lost between files and a shared store.');
+  store
+    .command('copy')
+    .description(
+      'Copy journal, accounts, jobs and alerts to the other place, compare every row and the chain, and mark where they were, so ' +
+        'that nobody goes on with it. Run it again if it was killed: it goes on from there. The other place must be empty.',
+    )
+    .addOption(
+      new Option('--to <place>', 'the database of store.shared, or the files of store.journal and store.mirror')
+        .choices(['shared', 'files'])
+        .makeOptionMandatory(),
+    )
+    .option('--cancel', 'of a copy that was killed before it came to its end: go on where it was')
+    .addHelpText(
+      'after',
+      `
+Stop the worker first, and let batches that are being sent come to their end.
+
+Examples:
+  admin-mirror store copy --to shared
+  admin-mirror store copy --to files`,
+    )
+    .action((flags: Flags) => run(context, flags));
+}
+
+async function run(context: CliContext, { to, cancel }: Flags): Promise<void> {
+  await withReleases(async (releases) => {
+    const { source, target } = await openMove(context.settings(), to, systemClock, releases);
+    if (cancel) {
+      await cancelMove(source, target);
+      return context.json()
+        ? printJson(context, { cancelled: true, in_use: source.name })
+        : printLine(context, `${source.name} is in use again`);
+    }
+    const report = await moveStore(source, target, context.actor(), systemClock);
+    if (context.json()) return printJson(context, report);
+    const rows = Object.values(report.rows).reduce((sum, each) => sum + each, 0);
+    printLine(context, `from  ${report.from}, which nothing goes on with`);
+    printLine(context, `to    ${report.to}`);
+    printLine(
+      context,
+      `      ${counted(rows, 'row')} in ${counted(Object.keys(report.rows).length, 'table')}, each compared`,
+    );
+    printLine(context, `chain whole: ${counted(report.steps, 'step')}, head ${report.head.step} ${report.head.hash}`);
+    if (to === 'files') printNote(context, 'Now leave store.shared out of the settings of every machine.');
+  });
+}

@@ -1,0 +1,275 @@
+/**
+ * Moves journal, accounts, jobs and alerts from their files to the shared store, or back. At each moment one of the two, at the
+ * most, is in use: the source is marked first, so that nobody goes on with it, then all is copied, compared and checked in one
+ * transaction of the target. Whatever ends it, running it again goes on from there. Section "The shared store" of
+ * docs/architecture.md.
+ */
+import { createHash } from 'node:crypto';
+import { type Kysely, sql } from 'kysely';
+import { appendStep, type Head, headOf, identityOf } from '../journal/chain.ts';
+import { movedTo } from '../journal/journal.ts';
+import type { JournalTables } from '../journal/tables.ts';
+import { verifyChain } from '../journal/verify-chain.ts';
+import type { Actor } from '../model/actor.ts';
+import { FileError, LockHeldError, UsageError } from '../model/errors.ts';
+import { type Clock, timestampOf } from '../model/time.ts';
+import { type LockOwner, ownerWords } from '../store/lock.ts';
+
+export type StoreTables = Record<string, Record<string, unknown>>;
+type Database = Kysely<StoreTables>;
+
+/** One of the two places. */
+export interface StoreSide {
+  /** `the journal data/journal.db`, for messages. */
+  readonly name: string;
+  readonly journal: Database;
+  /** The same one where the tables of the worker are beside those of the journal; undefined where there are none. */
+  readonly worker: Database | undefined;
+  /** Who has a lock there. */
+  readonly owners: () => Promise<LockOwner[]>;
+  /** Lets the numbers that the database gives go on after those that are there. */
+  readonly continueNumbers: (connection: Database, table: string, column: string) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+export interface MoveReport {
+  readonly from: string;
+  readonly to: string;
+  readonly journal: string;
+  /** The newest step, the same in both. */
+  readonly head: Head;
+  readonly steps: number;
+  /** Rows, by table. */
+  readonly rows: Readonly<Record<string, number>>;
+}
+
+interface Table {
+  readonly name: string;
+  readonly key: readonly string[];
+  /** The database gives it where nobody says it. */
+  readonly isNumbered?: true;
+}
+
+/** In an order in which each row finds what it refers to. */
+const journalTables: readonly Table[] = [
+  { name: 'journal_batches', key: ['batch'] },
+  { name: 'journal_intents', key: ['batch', 'row'] },
+  { name: 'journal_steps', key: ['step'] },
+  { name: 'journal_writes', key: ['write'], isNumbered: true },
+  { name: 'people_accounts', key: ['name'] },
+  { name: 'people_tries', key: ['name'] },
+  { name: 'people_sessions', key: ['token'] },
+];
+const workerTables: readonly Table[] = [
+  { name: 'worker_jobs', key: ['job'] },
+  { name: 'worker_runs', key: ['number'], isNumbered: true },
+  { name: 'worker_alerts', key: ['problem'] },
+  { name: 'worker_messages', key: ['number'], isNumbered: true },
+];
+
+/** SQLite binds so many values at once, and some more. */
+const mostValues = 10_000;
+const chunk = 500;
+
+/** Throws an OperatorError where it may not be, or cannot be done; then the source is in use as before, or says how to go on. */
+export async function moveStore(source: StoreSide, target: StoreSide, actor: Actor, clock: Clock): Promise<MoveReport> {
+  const begun = await checkSource(source, target);
+  const there = await identityOf(journalOf(target.journal));
+  if (begun === undefined || there !== begun) await checkEmpty(target);
+  const id = begun ?? (await mark(source, target, actor, clock));
+  try {
+    // What came there whole, before a run of before was killed, is compared once more.
+    const report = await (there === begun ? compare(source, target, id) : copyAll(source, target, id));
+    await setIdentity(source.journal, { moved: 'moved', id, to: target.name });
+    return report;
+  } catch (error) {
+    // Where it is certain that nothing came there, the source is in use as before.
+    await unmark(source, target, id).catch(() => {});
+    throw error;
+  }
+}
+
+/** Lets the source be used again, where a move was begun and nothing came to the target. Throws an OperatorError. */
+export async function cancelMove(source: StoreSide, target: StoreSide): Promise<void> {
+  const found = movedTo(await identityOf(journalOf(source.journal)));
+  if (found?.moved !== 'moving') throw new UsageError(`${source.name} is not being moved: there is nothing to cancel`);
+  await unmark(source, target, found.id);
+}
+
+const journalOf = (db: Database): Kysely<JournalTables> => db;
+
+/** The id of the journal where its move was begun before; undefined where this is the first time. */
+async function checkSource(source: StoreSide, target: StoreSide): Promise<string | undefined> {
+  const id = await identityOf(journalOf(source.journal));
+  const found = movedTo(id);
+  if (found?.moved === 'moved') throw new UsageError(`${source.name} was moved to ${found.to} already`);
+  if (found !== undefined) {
+    if (found.to === target.name) return found.id;
+    throw new UsageError(`${source.name} is being moved to ${found.to}, and not to ${target.name}`, {
+      advice: 'Run `admin-mirror store copy` with the settings with which it was begun, or with --cancel.',
+    });
+  }
+  const db = journalOf(source.journal);
+  const { status, problems } = await db.transaction().execute((each) => verifyChain(each));
+  if (status === 'whole') return undefined;
+  throw new FileError(`${source.name} was altered past this program, and is left where it is: ${problems[0] ?? ''}`, {
+    advice: '`admin-mirror audit --verify` shows what was.',
+  });
+}
+
+async function checkEmpty(target: StoreSide): Promise<void> {
+  for (const [db, tables] of [
+    [target.journal, journalTables],
+    [target.worker, workerTables],
+  ] as const) {
+    for (const { name } of tables) {
+      if (
+        db === undefined ||
+        (
+          await db
+            .selectFrom(name)
+            .select(sql`1`.as('one'))
+            .limit(1)
+            .execute()
+        ).length === 0
+      )
+        continue;
+      throw new UsageError(`${target.name} is not empty: it has rows in ${name}; nothing was copied`, {
+        advice:
+          'Only a store that nothing was ever written to is copied into. Move away what is there, if nobody needs it.',
+      });
+    }
+  }
+  const found = movedTo(await identityOf(journalOf(target.journal)));
+  if (found !== undefined) throw new UsageError(`${target.name} was moved to ${found.to}: move it away first`);
+}
+
+/** The last step there, and the mark, in one transaction: from here on nobody writes there. Gives the id of before. */
+function mark(source: StoreSide, target: StoreSide, actor: Actor, clock: Clock): Promise<string> {
+  return source.journal.transaction().execute(async (connection) => {
+    const [owner] = await source.owners();
+    if (owner !== undefined) {
+      throw new LockHeldError(`${source.name} is in use: ${ownerWords(owner)}`, {
+        advice: 'Stop the worker, and let what is being sent come to its end; then run it again.',
+      });
+    }
+    const id = await identityOf(journalOf(connection));
+    const about = { batch: null, row: null, kind: 'moved', data: { from: source.name, to: target.name }, note: null };
+    await appendStep(journalOf(connection), { at: timestampOf(clock.now()), actor, ...about });
+    await setIdentity(connection, { moved: 'moving', id, to: target.name });
+    return id;
+  });
+}
+
+async function setIdentity(
+  db: Database,
+  id: string | { readonly moved: string; readonly id: string; readonly to: string },
+) {
+  const text = typeof id === 'string' ? id : JSON.stringify(id);
+  await db.updateTable('journal_identity').set({ id: text }).execute();
+}
+
+async function unmark(source: StoreSide, target: StoreSide, id: string): Promise<void> {
+  if ((await identityOf(journalOf(target.journal))) === id) {
+    throw new UsageError(`all of ${source.name} is in ${target.name} already: the move cannot be cancelled`, {
+      advice: 'Run `admin-mirror store copy` again: it ends what was begun.',
+    });
+  }
+  await setIdentity(source.journal, id);
+}
+
+/** The journal last, by its id: where that is there, all of it is. */
+async function copyAll(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
+  const copyWorker = async (to: Database) => {
+    // Of a copy that was ended in the middle.
+    for (const { name } of workerTables) await to.deleteFrom(name).execute();
+    if (source.worker !== undefined) await copyTables(source.worker, target, to, workerTables);
+  };
+  if (target.worker !== undefined && target.worker !== target.journal) {
+    await target.worker.transaction().execute(copyWorker);
+  }
+  return target.journal.transaction().execute(async (to) => {
+    const isOne = target.worker === target.journal;
+    if (isOne) await copyWorker(to);
+    await copyTables(source.journal, target, to, journalTables);
+    await setIdentity(to, id);
+    return compare(source, { ...target, journal: to, worker: isOne ? to : target.worker }, id);
+  });
+}
+
+async function copyTables(from: Database, target: StoreSide, to: Database, tables: readonly Table[]): Promise<void> {
+  for (const table of tables) {
+    for await (const rows of chunksOf(from, table)) {
+      const atOnce = Math.max(1, Math.floor(mostValues / Math.max(1, Object.keys(rows[0] ?? {}).length)));
+      for (let at = 0; at < rows.length; at += atOnce) {
+        await to
+          .insertInto(table.name)
+          .values(rows.slice(at, at + atOnce))
+          .execute();
+      }
+    }
+    if (table.isNumbered) await target.continueNumbers(to, table.name, table.key[0] ?? '');
+  }
+}
+
+/** The chain as it came to the target: whole, and with the head of the source. */
+async function checkChain(source: StoreSide, target: StoreSide): Promise<{ head: Head; steps: number }> {
+  const head = await headOf(journalOf(source.journal));
+  const { status, problems, steps, head: found } = await verifyChain(journalOf(target.journal));
+  if (status === 'whole' && found !== null && head?.hash === found.hash && head.step === found.step) {
+    return { head: found, steps };
+  }
+  throw new FileError(
+    `what came to ${target.name} is not what was read: ${problems[0] ?? 'its newest step is another'}`,
+    {
+      advice: 'Look at the disk and at the database, and run it again.',
+    },
+  );
+}
+
+/** Every table by its rows and a hash over them, and the chain. */
+async function compare(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
+  const rows: Record<string, number> = {};
+  const compareTables = async (from: Database, to: Database, tables: readonly Table[]) => {
+    for (const table of tables) {
+      const [before, after] = [await digestOf(from, table), await digestOf(to, table)];
+      if (before.hash !== after.hash) {
+        throw new FileError(`${table.name} of ${target.name} is not what it is in ${source.name}`, {
+          advice: 'Look at the disk and at the database, and run it again.',
+        });
+      }
+      rows[table.name] = before.rows;
+    }
+  };
+  await compareTables(source.journal, target.journal, journalTables);
+  if (source.worker !== undefined && target.worker !== undefined) {
+    await compareTables(source.worker, target.worker, workerTables);
+  }
+  return { from: source.name, to: target.name, journal: id, ...(await checkChain(source, target)), rows };
+}
+
+async function digestOf(db: Database, table: Table): Promise<{ readonly rows: number; readonly hash: string }> {
+  const hash = createHash('sha256');
+  let count = 0;
+  for await (const rows of chunksOf(db, table)) {
+    count += rows.length;
+    for (const row of rows) {
+      hash.update(JSON.stringify(Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1))));
+    }
+  }
+  return { rows: count, hash: hash.digest('hex') };
+}
+
+async function* chunksOf(db: Database, { name, key }: Table): AsyncGenerator<Record<string, unknown>[]> {
+  const keys = sql.join(key.map((each) => sql.ref(each)));
+  for (let last: Record<string, unknown> | undefined; ;) {
+    const after = last === undefined ? sql`` : sql`where (${keys}) > (${sql.join(key.map((each) => last?.[each]))})`;
+    const select = sql<
+      Record<string, unknown>
+    >`select * from ${sql.table(name)} ${after} order by ${keys} limit ${sql.lit(chunk)}`;
+    const { rows } = await select.execute(db);
+    if (rows.length > 0) yield rows;
+    if (rows.length < chunk) return;
+    last = rows.at(-1);
+  }
+}

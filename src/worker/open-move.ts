@@ -1,0 +1,90 @@
+/** The two places of a move, as the settings name them. */
+import { existsSync } from 'node:fs';
+import { Kysely, sql } from 'kysely';
+import { openBackend } from '../journal/sqlite.ts';
+import { journalKind } from '../journal/schema.ts';
+import { databaseText, type SharedStore } from '../model/database-address.ts';
+import { UsageError } from '../model/errors.ts';
+import type { Releases } from '../model/releases.ts';
+import type { Clock } from '../model/time.ts';
+import type { Settings } from '../settings/settings.ts';
+import { sharedStoreOf } from '../settings/shared.ts';
+import type { LockOwner } from '../store/lock.ts';
+import { migrateShared, openShared, sharedVersion } from '../store/postgres-schema.ts';
+import type { StoreSide, StoreTables } from './move-store.ts';
+import { workerFileOf } from './open-store.ts';
+import { openWorkerBackend, workerKind } from './store/sqlite.ts';
+
+export type MoveDirection = 'shared' | 'files';
+
+/** Opens both; each is made where it is not there. Throws an OperatorError. */
+export async function openMove(
+  settings: Settings,
+  to: MoveDirection,
+  clock: Clock,
+  releases: Releases,
+): Promise<{ readonly source: StoreSide; readonly target: StoreSide }> {
+  const store = sharedStoreOf(settings);
+  if (store === undefined) {
+    throw new UsageError('store.shared is not set: there is no shared store to copy to, or from', {
+      advice: 'Name the database in the config file: docs/fleet.md.',
+    });
+  }
+  const { journal } = settings.store;
+  if (to === 'shared' && !existsSync(journal))
+    throw new UsageError(`there is nothing to move: no journal at ${journal}`);
+  const shared = releases.add(await openSharedSide(store, clock));
+  const files = releases.add(openFiles(settings, to === 'files', clock));
+  return to === 'shared' ? { source: files, target: shared } : { source: shared, target: files };
+}
+
+/** @param isMade whether a file of the worker is made where there is none */
+function openFiles(settings: Settings, isMade: boolean, clock: Clock): StoreSide {
+  const file = workerFileOf(settings.store.mirror);
+  const backend = openBackend(settings.store.journal, clock);
+  const worker = isMade || existsSync(file) ? openWorkerBackend(file, clock) : undefined;
+  const journal = new Kysely<StoreTables>({ dialect: backend.dialect });
+  const workerDb = worker && new Kysely<StoreTables>({ dialect: worker.dialect });
+  return {
+    name: backend.name,
+    journal,
+    worker: workerDb,
+    owners: async () => {
+      const owners: (LockOwner | undefined)[] = [];
+      // Not by the connection of the journal, which a transaction has: the kernel says who lives.
+      for (const name of backend.lockNames()) owners.push(await backend.locks.owner(journal, name));
+      for (const name of worker?.lockNames() ?? []) owners.push(await worker?.locks.owner(journal, name));
+      return owners.filter((each) => each !== undefined);
+    },
+    // SQLite goes on after the highest.
+    continueNumbers: async () => {},
+    close: async () => {
+      await backend.close();
+      await worker?.close();
+    },
+  };
+}
+
+async function openSharedSide(store: SharedStore, clock: Clock): Promise<StoreSide> {
+  const database = await openShared(store, journalKind, clock);
+  if ((await sharedVersion(database, workerKind)) < workerKind.migrations.length) {
+    await migrateShared(database, workerKind, clock);
+  }
+  const db = new Kysely<StoreTables>({ dialect: database.dialect });
+  return {
+    name: `${databaseText(store.address)} (${store.schema})`,
+    journal: db,
+    worker: db,
+    owners: () =>
+      database.query<LockOwner>(
+        `select run, command, pid, host, acquired_at as "acquiredAt" from ${database.schema}.store_leases
+           where until > clock_timestamp()`,
+      ),
+    continueNumbers: async (connection, table, column) => {
+      await sql`select setval(pg_get_serial_sequence(${table}, ${column}),
+        coalesce((select max(${sql.ref(column)}) from ${sql.table(table)}), 1),
+        exists (select from ${sql.table(table)}))`.execute(connection);
+    },
+    close: database.close,
+  };
+}

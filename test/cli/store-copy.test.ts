@@ -1,0 +1,243 @@
+// @module-tag full
+/** `store copy`: from the files to PostgreSQL and back, whole or not at all, and never two that are in use. */
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import SqliteDatabase from 'better-sqlite3';
+import type { KyselyPlugin } from 'kysely';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openJournal } from '../../src/journal/sqlite.ts';
+import { Releases } from '../../src/model/releases.ts';
+import { systemClock } from '../../src/model/time.ts';
+import { readSettings, settingsFrom } from '../../src/settings/settings.ts';
+import { cancelMove, moveStore, type StoreSide } from '../../src/worker/move-store.ts';
+import { type MoveDirection, openMove } from '../../src/worker/open-move.ts';
+import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
+import { bulkWorld, creditFile, made } from '../support/bulk-cli.ts';
+import { anna, newBatch, newIntent } from '../support/journal.ts';
+import { newAccount, newPeople } from '../support/people.ts';
+import { temporaryDatabase } from '../support/postgres.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const actor = { ...anna, host: 'desk' };
+
+/** A folder with a journal of rows in many states, accounts and runs of jobs, and settings that name an empty database. */
+async function usedFolder() {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'data'));
+  const database = await temporaryDatabase();
+  const environment = {
+    ADMIN_MIRROR_STORE_SHARED: database.url,
+    ADMIN_MIRROR_STORE_SHARED_PASSWORD: database.password,
+  };
+  const settings = settingsFrom(readSettings({ flags: [], environment, folder }));
+  const file = join(folder, 'data/journal.db');
+  const journal = await openJournal(file, actor);
+  await journal.addBatch(newBatch({ rows: 1_203 }), [
+    ...Array.from({ length: 1_200 }, (_, at) => newIntent(at + 2, at + 100)),
+    newIntent(2_000, 7, { cells: ['ü', '"', '\\'], problem: 'looks odd', notes: ['odd'] }),
+    newIntent(2_001, 8),
+    newIntent(2_002, 9, { state: 'invalid', token: null, fingerprint: null }),
+  ]);
+  const always = { repeatsSince: '2026-01-01T00:00:00.000000Z', daySince: '2026-01-01T00:00:00.000000Z' } as never;
+  await journal.claim('one', always, () => [{ kind: 'consented', note: 'by typing 5.00' }]);
+  await journal.move({
+    batch: 'one',
+    row: 2_000,
+    from: 'planned',
+    to: 'sending',
+    fields: { body: '{}', before: '1.00' },
+  });
+  await journal.move({
+    batch: 'one',
+    row: 2_000,
+    from: 'sending',
+    to: 'applied',
+    fields: { recordId: '9' },
+    note: 'it is',
+  });
+  await journal.move({ batch: 'one', row: 2_001, from: 'planned', to: 'sending' });
+  const write = await journal.beginWrite({ operation: 'users.update', user: 7, body: '{}', fingerprint: null });
+  await journal.endWrite(write, { state: 'done', httpStatus: 200, answer: '{}', problem: null });
+  const { people } = await newPeople(systemClock, file);
+  await people.add(newAccount('bert', { password: 'hash' }));
+  const worker = openWorkerStore(join(folder, 'data/mirror.worker.db'));
+  await worker.adoptJobs([{ name: 'sync', cron: '0 3 * * *', timezone: 'UTC' }]);
+  await worker.beginRun({ run: 'r1', job: 'sync', cause: 'by_hand', occurrence: null, attempt: 1, command: 'c' });
+  await worker.endRun('r1', { outcome: 'complete', exitCode: 0, problem: null, report: { requests: 7 } });
+  await worker.close();
+  const head = await journal.head();
+  await journal.close();
+  await people.close();
+  const sides = async (to: MoveDirection) => {
+    const releases = new Releases();
+    onTestFinished(() => releases.close());
+    return openMove(settings, to, systemClock, releases);
+  };
+  return {
+    folder,
+    file,
+    database,
+    head,
+    sides,
+    /** What stands for the id of the journal in its file. */
+    identity: (): string => {
+      const opened = new SqliteDatabase(file);
+      const id = opened.prepare<[], string>('SELECT id FROM journal_identity').pluck().get() ?? '';
+      opened.close();
+      return id;
+    },
+    setIdentity: (id: string): void => {
+      const opened = new SqliteDatabase(file);
+      opened.prepare('UPDATE journal_identity SET id = ?').run(id);
+      opened.close();
+    },
+    inUse: async () => {
+      const opened = await openJournal(file, actor);
+      await opened.setBatchState('one', 'stopped');
+      await opened.close();
+    },
+    sharedId: async () =>
+      String((await database.query('select id from admin_mirror_store.journal_identity')).rows[0]?.['id']),
+  };
+}
+
+/** The side, whose database fails at the statement that the pattern is found in. */
+function failingAt(side: StoreSide, pattern: RegExp): StoreSide {
+  const plugin: KyselyPlugin = {
+    transformQuery: ({ node }) => {
+      if (pattern.test(JSON.stringify(node))) throw new Error('killed');
+      return node;
+    },
+    transformResult: async ({ result }) => result,
+  };
+  const journal = side.journal.withPlugin(plugin);
+  return { ...side, journal, worker: side.worker === side.journal ? journal : side.worker };
+}
+
+describe('store copy', () => {
+  test('brings every row to the database and back, with the chain, and leaves one of the two in use', async () => {
+    const used = await usedFolder();
+    const { source, target } = await used.sides('shared');
+    const id = used.identity();
+    const there = await moveStore(source, target, actor, systemClock);
+    expect(there).toMatchObject({
+      journal: id,
+      head: { step: (used.head?.step ?? 0) + 1 },
+      rows: { journal_intents: 1_203, journal_writes: 1, people_accounts: 1, worker_jobs: 1, worker_runs: 1 },
+    });
+    expect(await used.sharedId()).toBe(id);
+    await expect(openJournal(used.file, actor)).rejects.toThrow(
+      /was moved to postgresql:.*nothing goes on with it here/,
+    );
+    await expect(moveStore(source, target, actor, systemClock)).rejects.toThrow(/was moved to .* already/);
+
+    for (const name of ['journal.db', 'mirror.worker.db']) {
+      renameSync(join(used.folder, 'data', name), join(used.folder, 'data', `${name}.away`));
+    }
+    const back = await used.sides('files');
+    const report = await moveStore(back.source, back.target, actor, systemClock);
+    expect(report).toMatchObject({
+      journal: id,
+      head: { step: there.head.step + 1 },
+    });
+    expect(report.rows).toEqual({ ...there.rows, journal_steps: (there.rows['journal_steps'] ?? 0) + 1 });
+    expect(used.identity()).toBe(id);
+    expect(JSON.parse(await used.sharedId())).toMatchObject({ moved: 'moved', id });
+    // Numbers that the database gives go on.
+    const journal = await openJournal(used.file, actor);
+    onTestFinished(() => journal.close());
+    expect(await journal.beginWrite({ operation: 'users.update', user: 7, body: '{}', fingerprint: null })).toBe(2);
+    expect(await journal.verifyChain()).toMatchObject({ status: 'whole', problems: [] });
+  });
+
+  test.each([
+    ['as it begins', /journal_batches.*InsertQueryNode|InsertQueryNode.*journal_batches/],
+    ['among the rows', /InsertQueryNode.*journal_steps|journal_steps.*InsertQueryNode/],
+    ['at its end', /UpdateQueryNode/],
+  ])('that fails %s leaves the source in use and the target empty', async (_, pattern) => {
+    const used = await usedFolder();
+    const { source, target } = await used.sides('shared');
+    const id = used.identity();
+    await expect(moveStore(source, failingAt(target, pattern), actor, systemClock)).rejects.toThrow('killed');
+    expect(used.identity()).toBe(id);
+    await used.inUse();
+    expect((await used.database.query('select count(*)::int as n from admin_mirror_store.journal_steps')).rows).toEqual(
+      [{ n: 0 }],
+    );
+    expect(await moveStore(source, target, actor, systemClock)).toMatchObject({ journal: id });
+  });
+
+  test('that was killed goes on where it was, and nobody has gone on with the source meanwhile', async () => {
+    const used = await usedFolder();
+    const { source, target } = await used.sides('shared');
+    const id = used.identity();
+    const marked = JSON.stringify({ moved: 'moving', id, to: target.name });
+    // Killed before the database had it.
+    used.setIdentity(marked);
+    await expect(used.inUse()).rejects.toThrow(/is being moved to postgresql:/);
+    expect((await moveStore(source, target, actor, systemClock)).journal).toBe(id);
+    // Killed once the database had it.
+    used.setIdentity(marked);
+    await expect(cancelMove(source, target)).rejects.toThrow(/is in .* already: the move cannot be cancelled/);
+    expect((await moveStore(source, target, actor, systemClock)).journal).toBe(id);
+    expect(JSON.parse(used.identity())).toEqual({ moved: 'moved', id, to: target.name });
+  });
+
+  test('that was killed can be cancelled while nothing came to the target', async () => {
+    const used = await usedFolder();
+    const { source, target } = await used.sides('shared');
+    const id = used.identity();
+    used.setIdentity(JSON.stringify({ moved: 'moving', id, to: target.name }));
+    await cancelMove(source, target);
+    expect(used.identity()).toBe(id);
+    await used.inUse();
+    await expect(cancelMove(source, target)).rejects.toThrow(/there is nothing to cancel/);
+  });
+
+  test('copies over nothing, takes nothing that is in use, and nothing that was altered', async () => {
+    const used = await usedFolder();
+    const { source, target } = await used.sides('shared');
+    const holder = await openJournal(used.file, actor);
+    await holder.acquireLock('one');
+    await expect(moveStore(source, target, actor, systemClock)).rejects.toMatchObject({ exitCode: 7 });
+    await holder.releaseLock('one');
+    await holder.close();
+    await used.database.query("insert into admin_mirror_store.worker_jobs values ('x', '', '', '')");
+    await expect(moveStore(source, target, actor, systemClock)).rejects.toThrow(
+      /is not empty: it has rows in worker_jobs/,
+    );
+    await used.database.query('delete from admin_mirror_store.worker_jobs');
+    const opened = new SqliteDatabase(used.file);
+    opened.exec("UPDATE journal_intents SET parameters = '{}' WHERE row = 5");
+    opened.close();
+    await expect(moveStore(source, target, actor, systemClock)).rejects.toThrow(/was altered past this program.*row 5/);
+    await used.inUse();
+  });
+
+  test('is a command, after which what was paid is known there, and the files are refused', async () => {
+    const world = await bulkWorld();
+    const database = await temporaryDatabase();
+    const { name } = creditFile(world, 2);
+    expect((await world.bulk(['run', 'balance', name, '--yes'])).code).toBe(0);
+    const environment = {
+      ...world.environment,
+      ADMIN_MIRROR_STORE_SHARED: database.url,
+      ADMIN_MIRROR_STORE_SHARED_PASSWORD: database.password,
+    };
+    expect((await world.command(['store', 'copy', '--to', 'shared'])).stderr).toContain('store.shared is not set');
+    const copied = await world.command(['store', 'copy', '--to', 'shared'], { environment });
+    expect([copied.code, copied.stdout]).toEqual([
+      0,
+      expect.stringMatching(/rows in \d+ tables, each compared\nchain whole/),
+    ]);
+    const again = await world.bulk(['run', 'balance', name, '--yes'], { environment });
+    expect([again.code, again.stderr, made(world.sandbox)]).toEqual([2, expect.stringMatching(/before/), 2]);
+    expect((await world.command(['audit', '--verify'], { environment })).code).toBe(0);
+    const left = await world.bulk(['status']);
+    expect([left.code, left.stderr]).toEqual([2, expect.stringMatching(/was moved to postgresql:/)]);
+    writeFileSync(join(world.folder, 'jobs.yaml'), 'jobs:\n  - name: sync\n    run: sync\n    cron: "0 3 * * *"\n');
+    const config = { ...world.environment, ADMIN_MIRROR_CONFIG: join(world.folder, 'jobs.yaml') };
+    const worker = await world.command(['schedule', '--once', 'sync'], { environment: config });
+    expect([worker.code, worker.stderr]).toEqual([2, expect.stringMatching(/was moved to a shared store/)]);
+  });
+});

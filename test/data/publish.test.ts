@@ -72,23 +72,30 @@ function contentsOf(file: string): Record<string, unknown[]> {
   }
 }
 
-/** Every row that readers of the schema can see. */
+/** Every row that readers of the schema can see, all at one moment. */
 async function visibleIn(database: TestDatabase): Promise<Record<string, string>> {
-  const reader = await database.query('SELECT 1 FROM pg_roles WHERE rolname = $1', [`${database.name}_reader`]);
-  if (reader.rows.length === 0) return {};
-  const { rows } = await database.query(
-    `SELECT relname AS name FROM pg_class WHERE relnamespace = 'mirror'::regnamespace AND relkind IN ('r', 'v')
-     AND has_table_privilege($1::regrole, oid, 'SELECT') ORDER BY 1`,
-    [`${database.name}_reader`],
-  );
-  const seen: Record<string, string> = {};
-  for (const { name } of rows as { name: string }[]) {
-    const all = await database.query(`SELECT t::text AS row FROM mirror."${name}" AS t`);
-    const lines = (all.rows as { row: string }[]).map(({ row }) => row).sort();
-    // The time of publishing is of no state.
-    if (name !== 'mirror_freshness') seen[name] = createHash('md5').update(lines.join('\n')).digest('hex');
+  const client = new Client({ connectionString: database.urlWithPassword });
+  await client.connect();
+  try {
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const { rows } = await client.query(
+      `SELECT relname AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
+       JOIN pg_roles ON rolname = $1 WHERE nspname = 'mirror' AND relkind IN ('r', 'v')
+       AND has_table_privilege(rolname, c.oid, 'SELECT') ORDER BY 1`,
+      [`${database.name}_reader`],
+    );
+    const seen: Record<string, string> = {};
+    for (const { name } of rows as { name: string }[]) {
+      // The time of publishing is of no state.
+      if (name === 'mirror_freshness') continue;
+      const all = await client.query(`SELECT t::text AS row FROM mirror."${name}" AS t`);
+      const lines = (all.rows as { row: string }[]).map(({ row }) => row).sort();
+      seen[name] = createHash('md5').update(lines.join('\n')).digest('hex');
+    }
+    return seen;
+  } finally {
+    await client.end();
   }
-  return seen;
 }
 
 function changed(file: string, sql: string): void {
@@ -430,6 +437,36 @@ test('a person who is forgotten is gone from the published tables and their hist
   await publishTo(file, destination);
   expect(await textsIn()).toEqual([]);
   expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
+});
+
+test('what the mirror no longer keeps goes there, too: versions, tombstones, and rows whose going nobody remembers', async () => {
+  const { file } = await mirrored();
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  await publishTo(file, destination);
+  const count = async (table: string) =>
+    (await database.query(`SELECT count(*)::int AS rows FROM mirror.${table}`)).rows[0] as unknown;
+  expect(await count('users_history')).toEqual({ rows: 1 });
+  // As pruning does.
+  changed(
+    file,
+    `UPDATE mirror_history SET begins_at = '2030-01-01T00:00:00.000000Z';
+     DELETE FROM users_history WHERE valid_to < '2030-01-01'`,
+  );
+  expect(await publishTo(file, destination)).toMatchObject({ mode: 'changes' });
+  expect(await count('users_history')).toEqual({ rows: 0 });
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true });
+  // A mirror that lay idle for longer than tombstones are kept.
+  changed(
+    file,
+    `DELETE FROM users WHERE id = 5;
+     UPDATE mirror_cursor SET deletions_from = seq + 1, seq = seq + 1;
+     DELETE FROM mirror_deletions`,
+  );
+  expect(await publishTo(file, destination)).toMatchObject({ mode: 'whole' });
+  expect(await count('users')).toEqual({ rows: 59 });
+  expect(await count('mirror_deletions')).toEqual({ rows: 0 });
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true });
 });
 
 test('columns that are missing are added and others kept, with whatever stands on them', async () => {

@@ -6,7 +6,7 @@ import { from as copyFrom } from 'pg-copy-streams';
 import { type DatabaseAddress, databaseText } from '../../model/database-address.ts';
 import { LockHeldError, OperatorError, UnreachableError, UsageError } from '../../model/errors.ts';
 import type { Secret } from '../../model/secret.ts';
-import { secondMs } from '../../model/time.ts';
+import { minuteMs, secondMs } from '../../model/time.ts';
 import { quoteName } from '../../store/schema.ts';
 
 /** Where to publish. */
@@ -158,6 +158,19 @@ async function prepare({ query, name }: Database, schema: string): Promise<void>
     throw refuse(`its encoding is ${found.encoding}`, 'Make a database with the encoding UTF8.');
   }
   if (found.standby) throw refuse('it is a standby, which only reads', 'Name the primary server in publish.url.');
+  const settings = {
+    // Of a client that is gone without a word, or stopped: its lock and its transaction shall not outlive it for hours.
+    tcp_keepalives_idle: 15,
+    tcp_keepalives_interval: 5,
+    tcp_keepalives_count: 3,
+    idle_in_transaction_session_timeout: minuteMs,
+    ...(found.version >= 140_000 && { client_connection_check_interval: 5 * secondMs, idle_session_timeout: minuteMs }),
+  };
+  await query(
+    Object.entries(settings)
+      .map(([key, value]) => `SET ${key} = ${value}`)
+      .join('; '),
+  );
   // Names stand alone in what follows, and mean the schema's own tables; times are read and written as they stand.
   await query(
     `SET search_path = ${quoteName(schema)}, pg_temp; SET timezone = 'UTC'; SET datestyle = 'ISO'; SET client_encoding = 'UTF8'`,

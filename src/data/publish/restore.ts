@@ -52,6 +52,8 @@ export async function restore(ports: RestorePorts): Promise<RestoreReport> {
   }
   const database = await openDatabase(destination, signal);
   try {
+    // It keeps nobody waiting, however long SQLite takes between two readings.
+    await database.query('SET idle_in_transaction_session_timeout = 0');
     let report: RestoreReport | undefined;
     const make = async (temporary: string) => {
       // One state of all tables, while another process publishes.

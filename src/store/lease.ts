@@ -127,10 +127,12 @@ export function openLeases(
       owned.set(name, { run, epoch: row.epoch, since });
       if (timer === undefined) schedule(renewMs);
     },
-    release: async (connection, name, run) => {
-      const lease = owned.get(name);
-      if (lease?.run === run) owned.delete(name);
+    abandon: (name, run) => {
+      if (owned.get(name)?.run === run) owned.delete(name);
       if (owned.size === 0) schedule(0);
+    },
+    release: async (connection, name, run) => {
+      leases.abandon(name, run);
       // The row stays: its epoch goes on from here.
       const ended = sql`update ${table} set until = clock_timestamp() where name = ${prefix + name} and run = ${run}`;
       await ended.execute(connection);

@@ -62,6 +62,8 @@ export interface Locks {
   acquire(name: string, run: string, command: string): void;
   /** Gives the lock up, where it is still owned. */
   release(name: string, run: string): void;
+  /** The same without a word in the file: nobody living has it then. */
+  abandon(name: string, run: string): void;
   /** To be called in the transaction of each write: throws `LockHeldError` where somebody else has got a lock of ours. */
   guard(): void;
   /** To be called when the file is closed. */
@@ -75,6 +77,8 @@ export interface StoreLocks {
   /** Throws `LockHeldError` saying who has it and since when. */
   acquire(connection: QueryExecutorProvider, name: string, run: string, command: string): Promise<void>;
   release(connection: QueryExecutorProvider, name: string, run: string): Promise<void>;
+  /** Gives it up where the database cannot be told: it is free once its owner counts as dead. */
+  abandon(name: string, run: string): void;
   /** Belongs into each transaction that writes: throws `LockHeldError` where somebody else has got a lock of ours. */
   guard(connection: QueryExecutorProvider): Promise<void>;
   /** How long a lock of ours surely stays ours, ms, by clocks that nobody sets; 0 of any other. */
@@ -89,6 +93,7 @@ export function storeLocks(locks: Locks): StoreLocks {
     owner: async (_connection, name) => locks.owner(name),
     acquire: async (_connection, name, run, command) => locks.acquire(name, run, command),
     release: async (_connection, name, run) => locks.release(name, run),
+    abandon: (name, run) => locks.abandon(name, run),
     guard: async () => locks.guard(),
     // The kernel keeps it for as long as the process lives.
     remainingMs: () => Infinity,
@@ -148,6 +153,9 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
     },
     release: (name, run) => {
       drop.run(name, run);
+      if (owned.get(name)?.run === run) letGo(name);
+    },
+    abandon: (name, run) => {
       if (owned.get(name)?.run === run) letGo(name);
     },
     close: () => {

@@ -113,7 +113,6 @@ export async function migrateShared(database: SharedDatabase, kind: FileKind, cl
     // Whoever may make no schema uses one that was made.
     if (there?.there !== true) await query(`create schema ${schema}`);
     await query(commonTables.join(';'));
-    await query(`delete from store_commits where at < clock_timestamp() - interval '${keptCommitsMs} milliseconds'`);
     let version = await sharedVersion({ query, name, schema }, kind);
     const note = () =>
       query('insert into store_migrations values ($1, $2, $3)', [kind.name, version, timestampOf(clock.now())]);
@@ -138,6 +137,9 @@ export async function openShared(store: SharedStore, kind: FileKind, clock: Cloc
   try {
     await checkServer(database);
     if ((await sharedVersion(database, kind)) < kind.migrations.length) await migrateShared(database, kind, clock);
+    await database.query(
+      `delete from store_commits where at < clock_timestamp() - interval '${keptCommitsMs} milliseconds'`,
+    );
     return database;
   } catch (error) {
     await database.close();

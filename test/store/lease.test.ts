@@ -129,6 +129,18 @@ describe('a lease', () => {
     expect(await row()).toMatchObject({ fresh: true });
   });
 
+  test('that could not be given up is renewed no more, and runs out', async () => {
+    const { machine, expire } = await opened();
+    const [a, b] = [await machine(), await machine()];
+    await a.take('r1');
+    a.leases.abandon('one', 'r1');
+    expect(a.leases.remainingMs('one')).toBe(0);
+    await expire();
+    expect(await a.leases.renew()).toBe(true);
+    await b.take('r2');
+    expect(b.leases.epoch('one')).toBe(2);
+  });
+
   test('is given up when its owner closes', async () => {
     const { machine } = await opened();
     const [a, b] = [await machine(), await machine()];

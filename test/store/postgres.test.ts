@@ -188,6 +188,19 @@ test('several processes that make the store at once make one', async () => {
   ]);
 });
 
+test('marks of connections that are long gone are removed', async () => {
+  const { store, database, schema } = await newSharedStore();
+  const open = async () => (await openShared(store, journalKind, clock)).close();
+  await open();
+  await database.query(
+    `insert into ${schema}.store_commits values ('old', 1, now() - interval '8 days'), ('new', 1, now())`,
+  );
+  await open();
+  expect((await database.query(`select connection from ${schema}.store_commits`)).rows).toEqual([
+    { connection: 'new' },
+  ]);
+});
+
 test('the tables are those of the files', async () => {
   const id = /INSERT INTO journal_identity .*/;
   const statements = [...firstStatements(journalKind), ...firstStatements(workerKind)];

@@ -67,6 +67,17 @@ test('is written no more by a worker whose lock somebody has taken away', async 
   expect(await store.runs(9)).toEqual([]);
 });
 
+test('that could be written no more after a run had its lock leaves the job free', async () => {
+  const { file, store, database } = await opened();
+  database.exec(`CREATE TRIGGER full BEFORE INSERT ON worker_runs BEGIN SELECT RAISE(ABORT, 'full'); END;
+    CREATE TRIGGER left BEFORE DELETE ON worker_locks BEGIN SELECT RAISE(ABORT, 'full'); END`);
+  await expect(store.beginRun({ ...run, run: 'r1' })).rejects.toThrow(/full/);
+  database.exec('DROP TRIGGER full; DROP TRIGGER left');
+  const { store: other } = await openedAt(file);
+  await other.beginRun({ ...run, run: 'r2' });
+  expect(await other.endRun('r2', end)).toMatchObject({ run: 'r2', outcome: 'complete' });
+});
+
 test('that could not be written for a moment has its worker go on', async () => {
   const { store, database } = await opened();
   await store.acquireScheduler('w1');

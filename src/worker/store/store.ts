@@ -162,7 +162,12 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
         await whole((connection) => locks.acquire(connection, jobLock(run.job), run.run, command));
         await step((connection) => beginRow(connection, run, now()));
       } catch (error) {
-        await whole((connection) => locks.release(connection, jobLock(run.job), run.run));
+        try {
+          await whole((connection) => locks.release(connection, jobLock(run.job), run.run));
+        } catch {
+          // Else the job would be locked for as long as this process lives.
+          locks.abandon(jobLock(run.job), run.run);
+        }
         throw error;
       }
     },

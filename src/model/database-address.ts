@@ -41,12 +41,14 @@ const tlsModes: Readonly<Record<string, DatabaseTls>> = {
  * Without `sslmode`, what leaves this machine is encrypted and verified. Undefined where it is no such URL, or has a password.
  */
 export function parseDatabaseAddress(text: string): DatabaseAddress | undefined {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  // No URL has a user and no host.
+  const given = text.replace(/^(postgres(?:ql)?:\/\/[^/@]*@)(?=\/)/, `$1${noHost}`);
+  const url = URL.canParse(given) ? new URL(given) : undefined;
   if (url === undefined || !['postgresql:', 'postgres:'].includes(url.protocol)) return undefined;
   const { hostname, port, username, password, pathname, searchParams, hash } = url;
   const [folder, mode] = [searchParams.get('host'), searchParams.get('sslmode')];
   const known = [...searchParams.keys()].every((name) => name === 'host' || name === 'sslmode');
-  const host = hostname === '' ? (folder ?? '') : hostname.replaceAll(/[[\]]/g, '');
+  const host = hostname === noHost || hostname === '' ? (folder ?? '') : hostname.replaceAll(/[[\]]/g, '');
   const isSocket = host.startsWith('/');
   const [database, user] = [decoded(pathname.slice(1)), decoded(username)];
   const tls = mode === null ? (isSocket || isLoopback(host) ? 'off' : 'verified') : tlsModes[mode];
@@ -54,6 +56,8 @@ export function parseDatabaseAddress(text: string): DatabaseAddress | undefined 
   if (!isWhole || !known || password !== '' || hash !== '' || (folder !== null && !isSocket)) return undefined;
   return { host, port: Number(port || 5_432), database, user, tls };
 }
+
+const noHost = 'socket.invalid';
 
 function decoded(text: string): string {
   try {

@@ -21,6 +21,8 @@ interface RememberedJournal extends Head {
   readonly batch: string | null;
   /** When it was about to go out. */
   readonly at: Timestamp;
+  /** Of a machine that sent nothing itself: the journal had the step then. */
+  readonly seen?: true;
 }
 
 type Ports = Pick<SendingPorts, 'journal' | 'memory' | 'clock'>;
@@ -43,6 +45,22 @@ export async function refreshMemory(ports: Ports): Promise<void> {
   const head = await ports.journal.head();
   // When something was sent last stays.
   if (head !== undefined) ports.memory?.remember({ ...known, ...head }, false);
+}
+
+/** Keeps the newest step of a journal that other machines write to, also where this one never sends. */
+export async function rememberShared(
+  memory: JournalMemory,
+  head: Head & { readonly journal: string },
+  hasStep: (step: Head) => Promise<boolean>,
+  clock: Clock,
+): Promise<void> {
+  const known = memory.recall();
+  const { journal, step, hash } = head;
+  // What it remembers of a journal that was put back from a copy, or is another one, is what speaks against sending.
+  if (known !== null && (known.journal !== journal || known.step > step || !(await hasStep(known)))) return;
+  const at = timestampOf(clock.now());
+  const sent = known === null || known.seen ? { batch: null, at, seen: true as const } : known;
+  memory.remember({ ...sent, journal, step, hash }, false);
 }
 
 /** Throws a UsageError where this journal is not the one that knows what was sent; nothing was sent then. */
@@ -77,10 +95,13 @@ async function problemOf({ journal }: Pick<Ports, 'journal'>, known: RememberedJ
   const gap = await journal.gap();
   if (gap !== null) return `steps of this journal are missing: step ${gap} does not follow the one before it`;
   if (known === null || !(await lacks(journal, known))) return null;
+  const at = known.at.slice(0, 16);
   const sent = known.batch === null ? 'a change by hand' : `batch ${known.batch}`;
-  return known.journal === journal.id
-    ? `this journal is older than the mirror: it lacks step ${known.step}, by which ${sent} was sent on ${known.at.slice(0, 16)}`
-    : `this mirror knows another journal, by which ${sent} was sent on ${known.at.slice(0, 16)}`;
+  if (known.journal !== journal.id) {
+    return `this mirror knows another journal${known.seen ? `, which was in use on ${at}` : `, by which ${sent} was sent on ${at}`}`;
+  }
+  const how = known.seen ? `which it had on ${at}` : `by which ${sent} was sent on ${at}`;
+  return `this journal is older than the mirror: it lacks step ${known.step}, ${how}`;
 }
 
 async function lacks(journal: Journal, known: RememberedJournal): Promise<boolean> {

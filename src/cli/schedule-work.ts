@@ -10,6 +10,7 @@ import { makeFolder } from '../model/folder.ts';
 import type { JobKind } from '../model/job.ts';
 import { type Log, logWith } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
+import { runId } from '../model/run-id.ts';
 import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import { limitMark } from '../settings/server.ts';
 import { type ServerReading, type Settings, type SettingsReading, settingsFrom } from '../settings/settings.ts';
@@ -17,7 +18,7 @@ import { allSettings, isSecret } from '../settings/table.ts';
 import { openHealthOfAll, openWorker, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
 import type { Watch } from '../worker/watch.ts';
-import type { InTurn, RunCommand, Worker, WorkerEvent } from '../worker/worker.ts';
+import type { InTurn, RunCommand, Worker, WorkerEvent, WorkerPorts } from '../worker/worker.ts';
 import { sleepFor } from '../worker/sleep.ts';
 import { commandRunner } from '../worker/command.ts';
 import type { CliContext } from './context.ts';
@@ -25,6 +26,7 @@ import { openLog } from './logger.ts';
 import { givenFlags } from './flag-values.ts';
 import { bugText, serverLabel } from './output.ts';
 import { pasteable } from './pasteable.ts';
+import { workAsMember } from './schedule-fleet.ts';
 
 function workerLog(log: Log): (event: WorkerEvent) => void {
   return (event) => {
@@ -124,6 +126,8 @@ interface Place {
   readonly onHangUp: CliContext['onHangUp'];
   /** Where it is one of many: when a job may begin, and who serves the health. */
   readonly many?: { readonly inTurn: InTurn; readonly watches: Map<string, Watch> };
+  /** Where it is one of several workers. */
+  readonly member?: Pick<WorkerPorts, 'id' | 'prepare'>;
 }
 
 /** Works until the signal of the context is aborted. Throws LockHeldError where another worker is at this mirror. */
@@ -131,7 +135,37 @@ export async function work(context: CliContext): Promise<void> {
   const log = await openLog(context);
   const reading = context.reading();
   const { signal, readAgain, onHangUp } = context;
-  await workAt(context, { reading, readAgain, flags: givenFlags(reading), log, signal, onHangUp });
+  const place: Place = { reading, readAgain, flags: givenFlags(reading), log, signal, onHangUp };
+  const settings = settingsFrom(reading);
+  if (settings.store.shared === undefined) return workAt(context, place);
+  await withReleases(async (releases) => {
+    const watches = new Map<string, Watch>();
+    // Also while it waits for its turn.
+    await openHealthOfAll(settings, watches, log, releases);
+    await workInTurn(context, { ...place, many: { inTurn: (_, begin) => begin(), watches } });
+  });
+}
+
+/** Works at once, or, where several machines share a store, whenever it is this one's turn. */
+async function workInTurn(context: CliContext, place: Place): Promise<void> {
+  const settings = settingsFrom(place.reading);
+  if (settings.store.shared === undefined) return workAt(context, place);
+  const { log, signal } = place;
+  const id = runId(systemClock);
+  await workAsMember({ settings, id, log, signal }, (prepare) =>
+    workAt(context, { ...place, reading: newestOf(place), member: { id, prepare } }),
+  );
+}
+
+/** The settings by now, where they can be read: much may have changed while it waited. */
+function newestOf({ reading, readAgain, log }: Place): SettingsReading {
+  try {
+    const again = readAgain();
+    return settingsFrom(again).store.mirror === settingsFrom(reading).store.mirror ? again : reading;
+  } catch (error) {
+    logNotRead(log, error);
+    return reading;
+  }
 }
 
 async function workAt(context: CliContext, place: Place): Promise<void> {
@@ -177,6 +211,7 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
         environment: withoutSecrets(environment),
         pasteable: (text) => pasteable({ reading: () => reading }, text),
         ...(many !== undefined && { inTurn: many.inTurn, isOneOfMany: true }),
+        ...place.member,
       },
       releases,
     );
@@ -223,7 +258,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
     const done = untilStopped(signal, ofServer, async () => {
       const reading = readAgain();
       const { settings } = reading;
-      await workAt(context, {
+      await workInTurn(context, {
         reading,
         readAgain,
         flags: [...givenFlags(reading), ...(profile === null ? [] : ['--profile', profile])],

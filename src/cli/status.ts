@@ -20,7 +20,10 @@ import { withReleases } from '../model/releases.ts';
 import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/status-problems.ts. */
-function workerLines({ worker, jobs, shared_store: shared }: WorkerStatus, timeText: (at: string) => string): string[] {
+function workerLines(
+  { worker, jobs, shared_store: shared, fleet }: WorkerStatus,
+  timeText: (at: string) => string,
+): string[] {
   const store = shared === null ? [] : ['', `journal, jobs and alerts are in ${shared.address}`];
   if (worker === null && jobs.length === 0) return store;
   const owner =
@@ -28,7 +31,21 @@ function workerLines({ worker, jobs, shared_store: shared }: WorkerStatus, timeT
       ? 'no worker runs; its jobs are'
       : `the worker: process ${worker.pid} on ${worker.host}, since ${worker.acquiredAt}`;
   const width = Math.max(...jobs.map(({ job }) => job.length));
-  return [...store, '', owner, ...jobs.map((job) => jobLine(job, width, timeText))];
+  return [...store, '', owner, ...jobs.map((job) => jobLine(job, width, timeText)), ...fleetLines(fleet, timeText)];
+}
+
+const mirrorWords = { current: 'its mirror is current', behind: 'its mirror is behind', absent: 'it has no mirror' };
+
+function fleetLines(fleet: WorkerStatus['fleet'], timeText: (at: string) => string): string[] {
+  if (fleet.length === 0) return [];
+  return [
+    '',
+    'the workers of all machines',
+    ...fleet.map(
+      ({ host, pid, since, seen_at, state, mirror }) =>
+        `  ${state.padEnd(5)}  process ${pid} on ${onOneLine(host)}, since ${since}, seen ${timeText(seen_at)}, ${mirrorWords[mirror]}`,
+    ),
+  ];
 }
 
 function jobLine(

@@ -10,6 +10,7 @@ import { check, type CheckReport } from './publish/check.ts';
 import type { Destination } from './publish/database.ts';
 import { publish, type PublishReport } from './publish/publish.ts';
 import { publishedAt, restore, type RestoreReport } from './publish/restore.ts';
+import { renewWorkingCopy, type WorkingCopy, workingCopyOf } from './publish/working-copy.ts';
 
 interface Publisher {
   /** What must stand in nothing that is printed. */
@@ -20,6 +21,10 @@ interface Publisher {
   readonly publishedAt: () => Promise<Timestamp | null>;
   /** Makes the mirror at the path from what is published. */
   readonly restore: (file: string) => Promise<RestoreReport>;
+  /** How the mirror of this machine stands to what is published. */
+  readonly compare: () => Promise<WorkingCopy>;
+  /** Puts what is published in the place of the mirror of this machine. */
+  readonly renew: () => Promise<RestoreReport>;
 }
 
 /** @param progress called with how much of the work is done, from 0 to 1 */
@@ -42,6 +47,8 @@ export function openPublisher(
     check: () => check({ ...ports, file }),
     publishedAt: () => publishedAt(destination, signal),
     restore: (target) => restore({ ...ports, file: target }),
+    compare: () => workingCopyOf(file, destination, signal),
+    renew: () => renewWorkingCopy({ ...ports, file }),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Clock } from '../model/time.ts';
 import { openLeases } from '../store/lease.ts';
 import type { SharedDatabase } from '../store/postgres.ts';
 import { openShared, openSharedIfMade } from '../store/postgres-schema.ts';
+import type { Head } from './chain.ts';
 import type { JournalBackend } from './journal.ts';
 import { batchLockWords } from './lock.ts';
 import { journalKind } from './schema.ts';
@@ -25,6 +26,31 @@ export async function openSharedBackend(store: SharedStore, clock: Clock): Promi
 export async function openSharedBackendIfMade(store: SharedStore, clock: Clock): Promise<JournalBackend | undefined> {
   const database = await openSharedIfMade(store, journalKind, clock);
   return database === undefined ? undefined : backendOf(database);
+}
+
+/** The journal there and its newest step; undefined where there is none yet. */
+export async function sharedHead({
+  query,
+  schema,
+}: Pick<SharedDatabase, 'query' | 'schema'>): Promise<(Head & { readonly journal: string }) | undefined> {
+  const [there] = await query<{ there: boolean }>(
+    `select to_regclass('${schema.replaceAll("'", "''")}.journal_steps') is not null as there`,
+  );
+  if (there?.there !== true) return undefined;
+  const [head] = await query<Head & { journal: string }>(
+    `select step, hash, (select id from ${schema}.journal_identity) as journal from ${schema}.journal_steps
+     order by step desc limit 1`,
+  );
+  return head;
+}
+
+/** Whether the journal there has just this step. */
+export async function sharedHasStep(
+  { query, schema }: Pick<SharedDatabase, 'query' | 'schema'>,
+  { step, hash }: Head,
+): Promise<boolean> {
+  const rows = await query(`select 1 from ${schema}.journal_steps where step = $1 and hash = $2`, [step, hash]);
+  return rows.length > 0;
 }
 
 function backendOf(database: SharedDatabase): JournalBackend {

@@ -23,6 +23,8 @@ export interface SharedStore {
   readonly ca: string | undefined;
   /** A schema for each profile. */
   readonly schema: string;
+  /** How long a lock lasts that nobody renews; three quarters of a minute unless given. */
+  readonly leaseMs?: number;
 }
 
 /** `the shared store postgresql://mirror@db.example.com:5432/mirror`, for messages. */

@@ -394,6 +394,7 @@ function settingsOf(
       shared: values['store.shared'],
       sharedPassword: values['store.shared_password'],
       sharedPasswordFile: pathOf(values['store.shared_password_file']),
+      sharedLeaseMs: values['store.shared_lease'],
     }),
     backup: Object.freeze({ folder: absolute(values['backup.folder']), keep: values['backup.keep'] }),
     sync: Object.freeze({

@@ -16,6 +16,7 @@ export function sharedStoreOf(settings: Settings): SharedStore | undefined {
     address,
     password: passwordOf(settings),
     ca: networkOf(settings).ca,
+    leaseMs: settings.store.sharedLeaseMs,
     schema: profile === undefined ? 'admin_mirror_store' : `admin_mirror_store_${profile}`,
   };
 }

@@ -108,6 +108,7 @@ export const settingTable = [
   ),
   setting('store.shared_password', 'secret', 'its password; never in the config file', null, { inFile: false }),
   setting('store.shared_password_file', 'path', 'a file that holds the password and nothing else', null),
+  setting('store.shared_lease', 'duration', 'how long a machine may be silent before another takes its place', '45s'),
   setting('backup.folder', 'path', 'where backups are kept', 'data/backups'),
   setting('backup.keep', 'bound', 'backups that are kept, or off for all', 'off'),
   setting('sync.requests_per_run', 'count', 'requests that a run may spend on reading again', 1_000, {

@@ -14,11 +14,10 @@ import { secondMs } from '../model/time.ts';
 import { heldError, type LockOwner, type LockWords, ownerWords, type StoreLocks } from './lock.ts';
 import type { SharedDatabase } from './postgres.ts';
 
-/** How long a lease lasts that nobody renews. */
-export const leaseMs = 60 * secondMs;
-const renewMs = 15 * secondMs;
-/** After a renewal that failed. */
-const retryMs = 3 * secondMs;
+/** How long a lease lasts that nobody renews, unless the settings say otherwise. */
+export const usualLeaseMs = 45 * secondMs;
+/** Parts of a lease: when it is renewed, and again after that failed; how long a renewal may take; when to stop what it guards. */
+const parts = { renew: 2 / 9, retry: 1 / 15, patience: 1 / 9, stop: 1 / 3 };
 
 export interface Leases extends StoreLocks {
   /** The epoch of a lease of ours; undefined where it is none. */
@@ -45,6 +44,7 @@ interface Owned {
   readonly epoch: number;
   /** Just before it was taken, or renewed last. */
   since: readonly [monotonic: number, wall: number];
+  readonly lost: AbortController;
 }
 
 interface LeaseRow extends LockOwner {
@@ -54,7 +54,12 @@ interface LeaseRow extends LockOwner {
 
 /** The leases of that kind. They are renewed by a timer while there are any; `close` gives all up. */
 export function openLeases(
-  { schema, query, name: database }: Pick<SharedDatabase, 'schema' | 'query' | 'name'>,
+  {
+    schema,
+    query,
+    name: database,
+    leaseMs = usualLeaseMs,
+  }: Pick<SharedDatabase, 'schema' | 'query' | 'name' | 'leaseMs'>,
   { prefix, held, what }: LeaseKind,
   elapsed: Elapsed = systemElapsed,
 ): Leases {
@@ -76,8 +81,22 @@ export function openLeases(
     timer = undefined;
     if (owned.size === 0 || isClosed) return;
     timer = setTimeout(() => {
-      void renew().then((isDone) => schedule(isDone ? renewMs : retryMs));
+      // Where the database does not answer, time goes on.
+      const tooLate = new Promise<false>((resolve) => {
+        setTimeout(() => resolve(false), leaseMs * parts.patience).unref();
+      });
+      void Promise.race([renew(), tooLate]).then((isDone) => {
+        for (const [name, { lost }] of owned) if (remainingMs(name) < leaseMs * parts.stop) lost.abort();
+        schedule(leaseMs * (isDone ? parts.renew : parts.retry));
+      });
     }, ms).unref();
+  }
+
+  function remainingMs(name: string): number {
+    const lease = owned.get(name);
+    if (lease === undefined) return 0;
+    const [monotonic, wall] = now();
+    return Math.max(0, leaseMs - Math.max(monotonic - lease.since[0], wall - lease.since[1]));
   }
 
   /** Apart from any transaction: it must not wait for one. Rows lock themselves against whoever takes them over. */
@@ -94,7 +113,11 @@ export function openLeases(
         [ours],
       );
       const names = new Set(renewed.map(({ name }) => name));
-      for (const [name, lease] of asked) if (names.has(prefix + name)) lease.since = since;
+      for (const [name, lease] of asked) {
+        if (names.has(prefix + name)) lease.since = since;
+        // One that was taken just now may not be on record yet.
+        else if (owned.get(name) === lease && remainingMs(name) < leaseMs * (1 - parts.patience)) lease.lost.abort();
+      }
       return names.size === asked.length;
     } catch {
       // What it could not renew runs out; until then it tries again.
@@ -124,8 +147,8 @@ export function openLeases(
         if (other === undefined) throw new Error(`the lease ${name} was neither taken nor is it there`);
         throw heldError(held(name, other), other, `an owner that died gives way within ${leaseMs / secondMs} seconds`);
       }
-      owned.set(name, { run, epoch: row.epoch, since });
-      if (timer === undefined) schedule(renewMs);
+      owned.set(name, { run, epoch: row.epoch, since, lost: new AbortController() });
+      if (timer === undefined) schedule(leaseMs * parts.renew);
     },
     abandon: (name, run) => {
       if (owned.get(name)?.run === run) owned.delete(name);
@@ -133,8 +156,8 @@ export function openLeases(
     },
     release: async (connection, name, run) => {
       leases.abandon(name, run);
-      // The row stays: its epoch goes on from here.
-      const ended = sql`update ${table} set until = clock_timestamp() where name = ${prefix + name} and run = ${run}`;
+      // The row stays: its epoch goes on from here. Of nobody, no renewal that is under way makes it last longer.
+      const ended = sql`update ${table} set until = clock_timestamp(), run = '' where name = ${prefix + name} and run = ${run}`;
       await ended.execute(connection);
     },
     guard: async (connection) => {
@@ -152,12 +175,8 @@ export function openLeases(
       }
     },
     epoch: (name) => owned.get(name)?.epoch,
-    remainingMs: (name) => {
-      const lease = owned.get(name);
-      if (lease === undefined) return 0;
-      const [monotonic, wall] = now();
-      return Math.max(0, leaseMs - Math.max(monotonic - lease.since[0], wall - lease.since[1]));
-    },
+    remainingMs,
+    lost: (name) => owned.get(name)?.lost.signal ?? AbortSignal.abort(),
     renew,
     close: async () => {
       isClosed = true;
@@ -167,7 +186,7 @@ export function openLeases(
       if (ours.length === 0) return;
       try {
         await query(
-          `update ${schema}.store_leases as l set until = clock_timestamp()
+          `update ${schema}.store_leases as l set until = clock_timestamp(), run = ''
              from jsonb_to_recordset($1::jsonb) as o(name text, run text) where l.name = o.name and l.run = o.run`,
           [JSON.stringify(ours)],
         );

@@ -83,6 +83,11 @@ export interface StoreLocks {
   guard(connection: QueryExecutorProvider): Promise<void>;
   /** How long a lock of ours surely stays ours, ms, by clocks that nobody sets; 0 of any other. */
   remainingMs(name: string): number;
+  /**
+   * Aborted once a lock of ours was lost, or is about to run out because it cannot be renewed: what it guards must end now, so
+   * that it has ended when somebody else may take it.
+   */
+  lost(name: string): AbortSignal;
   /** To be called before the database is closed. */
   close(): Promise<void>;
 }
@@ -97,6 +102,7 @@ export function storeLocks(locks: Locks): StoreLocks {
     guard: async () => locks.guard(),
     // The kernel keeps it for as long as the process lives.
     remainingMs: () => Infinity,
+    lost: () => new AbortController().signal,
     close: async () => locks.close(),
   };
 }

@@ -29,6 +29,15 @@ const commonTables: readonly string[] = [
   epoch bigint NOT NULL,
   until timestamptz NOT NULL
 )`,
+  // Workers, those that wait for their turn too. One that ended in order is not there.
+  `CREATE TABLE IF NOT EXISTS store_workers (
+  worker text COLLATE "C" PRIMARY KEY,
+  host text COLLATE "C" NOT NULL,
+  pid bigint NOT NULL,
+  since text COLLATE "C" NOT NULL,
+  seen timestamptz NOT NULL,
+  mirror text COLLATE "C" NOT NULL
+)`,
   // The last transaction of each connection: whether it was committed can be seen where the answer was lost.
   `CREATE TABLE IF NOT EXISTS store_commits (
   connection text COLLATE "C" PRIMARY KEY,

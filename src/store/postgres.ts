@@ -28,6 +28,7 @@ export interface SharedDatabase {
   readonly name: string;
   /** In quotes, as it stands in a statement. */
   readonly schema: string;
+  readonly leaseMs: number | undefined;
   /** Closing what uses it closes the connections. */
   readonly dialect: Dialect;
   /** One statement, or several without values, apart from any transaction of the dialect; gives the rows of the last. */
@@ -82,6 +83,7 @@ export function connectTo(store: SharedStore): SharedDatabase {
   return {
     name,
     schema,
+    leaseMs: store.leaseMs,
     query,
     whole: async (doing) => {
       let client;

@@ -27,6 +27,8 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
   return {
     /** Null where none runs. */
     worker: record.worker,
+    /** Every worker of a shared store, those that wait and those that are gone too; none where there is no such store. */
+    fleet: record.fleet,
     jobs: jobs.map((job) =>
       jobStatus(
         job,
@@ -61,13 +63,21 @@ async function recordOf(settings: Settings, clock: Clock, releases: Releases) {
       progress: await store?.progress(),
       newest,
       alerts: (await store?.alerts())?.alerts ?? [],
+      fleet: (await store?.fleet()) ?? [],
       problem: null,
     };
   } catch (error) {
     if (settings.store.shared === undefined || !(error instanceof FileError)) throw error;
     const { message, advice = '' } = error;
     const problem = { problem: message, next: advice };
-    return { worker: null, progress: undefined, newest: new Map<string, JobRun | undefined>(), alerts: [], problem };
+    return {
+      worker: null,
+      progress: undefined,
+      newest: new Map<string, JobRun | undefined>(),
+      alerts: [],
+      fleet: [],
+      problem,
+    };
   }
 }
 

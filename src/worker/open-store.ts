@@ -5,6 +5,7 @@ import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { sharedStoreOf } from '../settings/shared.ts';
+import type { FleetPlace } from './fleet.ts';
 import { type HealthStore, openHealthStore } from './store/health.ts';
 import type { WorkerStore } from './store/port.ts';
 
@@ -23,6 +24,19 @@ export async function openWorkerStore(settings: Settings, clock: Clock, releases
   }
   const { openSharedWorkerStore } = await import('./store/postgres.ts');
   return releases.add(await openSharedWorkerStore(store, clock));
+}
+
+/** The place of this worker among those of other machines. Only with a shared store. Throws a FileError. */
+export async function openFleetPlace(
+  settings: Settings,
+  worker: string,
+  clock: Clock,
+  releases: Releases,
+): Promise<FleetPlace> {
+  const store = sharedStoreOf(settings);
+  if (store === undefined) throw new Error('without a shared store there is one worker');
+  const { openFleetPlace: open } = await import('./store/fleet.ts');
+  return releases.add(await open(store, worker, clock));
 }
 
 /** Undefined where no worker has run for this mirror: then nothing of a database is loaded either. Throws a FileError. */

@@ -19,7 +19,7 @@ export function watchSettingsOf(settings: Settings): WatchSettings {
   return { maxStalenessMs: worker.maxStalenessMs, ...alerts, network: networkOf(settings) };
 }
 
-type Ports = Pick<WorkerPorts, 'runCommand' | 'emit' | 'inTurn'> &
+type Ports = Pick<WorkerPorts, 'runCommand' | 'emit' | 'inTurn' | 'id' | 'prepare'> &
   Pick<WatchPorts, 'folder' | 'environment' | 'pasteable' | 'isOneOfMany'>;
 
 /**

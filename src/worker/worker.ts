@@ -64,6 +64,10 @@ export interface WorkerPorts extends RunPorts {
   /** Waits between two looks at what is due; `sleep` unless given. */
   readonly rest?: Sleep;
   readonly emit: (event: WorkerEvent) => void;
+  /** By what it is known among others; an id of its own unless given. */
+  readonly id?: string;
+  /** What must be done before any job runs, once this is the worker of the mirror. What it throws ends the worker. */
+  readonly prepare?: (signal: AbortSignal) => Promise<void>;
 }
 
 /** What happens in the worker, for logs, alerts and metrics. */
@@ -141,7 +145,7 @@ export class Worker {
     const signal = AbortSignal.any([ports.signal, this.#stop.signal]);
     this.#ports = { ...ports, signal };
     this.#startedAt = ports.clock.now();
-    this.#id = runId(ports.clock);
+    this.#id = ports.id ?? runId(ports.clock);
     this.#jobs = scheduled(jobs);
   }
 
@@ -150,8 +154,10 @@ export class Worker {
    * worker is at it, or has taken over.
    */
   async run(): Promise<void> {
-    const { store, signal, emit } = this.#ports;
-    await store.acquireScheduler(this.#id);
+    const { store, signal, emit, prepare } = this.#ports;
+    const replaced = await store.acquireScheduler(this.#id);
+    const onReplaced = () => this.#stop.abort();
+    replaced.addEventListener('abort', onReplaced, { once: true });
     const onStop = () => this.#wake.abort();
     signal.addEventListener('abort', onStop, { once: true });
     let lost: LockHeldError | undefined;
@@ -159,6 +165,7 @@ export class Worker {
       await store.adoptJobs(this.#jobs.map(({ job }) => job));
       emit({ kind: 'started', jobs: this.#jobs.map(({ job }) => job) });
       for (const left of await store.endLeftRuns()) emit({ kind: 'run_ended', run: left });
+      await prepare?.(signal);
       while (!signal.aborted) {
         // Whatever happens from here on ends the rest below.
         this.#wake = new AbortController();
@@ -174,6 +181,10 @@ export class Worker {
       this.#stop.abort();
       await Promise.all(this.#runs);
       await this.#carefully(() => this.#recordEnds());
+      replaced.removeEventListener('abort', onReplaced);
+      if (replaced.aborted) {
+        lost ??= new LockHeldError('the schedule was lost: it could not be renewed in time, or another worker has it');
+      }
       if (lost === undefined) await this.#carefully(() => store.releaseScheduler());
     }
     if (lost !== undefined) throw lost;

@@ -4,7 +4,7 @@ import { Kysely } from 'kysely';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { workerKind } from '../../src/worker/store/sqlite.ts';
 import { LockHeldError } from '../../src/model/errors.ts';
-import { leaseMs, openLeases } from '../../src/store/lease.ts';
+import { openLeases, usualLeaseMs as leaseMs } from '../../src/store/lease.ts';
 import { openShared } from '../../src/store/postgres-schema.ts';
 import { sharedStores } from '../support/shared.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -43,7 +43,7 @@ async function opened() {
     row: async () =>
       (
         await database.query(
-          `select *, until - clock_timestamp() > interval '50 seconds' as fresh from ${schema}.store_leases`,
+          `select *, until - clock_timestamp() > interval '35 seconds' as fresh from ${schema}.store_leases`,
         )
       ).rows[0] as { readonly name: string; readonly epoch: number; readonly fresh: boolean },
   };
@@ -139,6 +139,28 @@ describe('a lease', () => {
     expect(await a.leases.renew()).toBe(true);
     await b.take('r2');
     expect(b.leases.epoch('one')).toBe(2);
+  });
+
+  test('is lost, for what it guards, once another has it', async () => {
+    const { machine, expire } = await opened();
+    const [a, b] = [await machine(), await machine()];
+    await a.take('r1');
+    const lost = a.leases.lost('one');
+    await a.leases.renew();
+    expect(lost.aborted).toBe(false);
+    a.pass(20_000, 0);
+    await expire();
+    await b.take('r2');
+    await a.leases.renew();
+    expect([lost.aborted, a.leases.lost('another').aborted]).toEqual([true, true]);
+  });
+
+  test('that is given up while a renewal is under way is free', async () => {
+    const { machine } = await opened();
+    const [a, b] = [await machine(), await machine()];
+    await a.take('r1');
+    await Promise.all([a.release('r1'), a.leases.renew()]);
+    await b.take('r2');
   });
 
   test('is given up when its owner closes', async () => {

@@ -133,9 +133,24 @@ export interface AlertBook {
   readonly messages: readonly Message[];
 }
 
+/** One of several workers. `gone`: it has not been heard of for longer than a lease lasts. */
+export interface FleetMember {
+  readonly worker: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly since: Timestamp;
+  readonly seen_at: Timestamp;
+  readonly state: 'works' | 'waits' | 'gone';
+  /** Of its machine, compared with what is published. */
+  readonly mirror: 'current' | 'behind' | 'absent';
+}
+
 export interface WorkerStore {
-  /** Makes this process the one scheduler of the mirror. Throws LockHeldError naming another. */
-  acquireScheduler(run: string): Promise<void>;
+  /**
+   * Makes this process the one scheduler of the mirror. Throws LockHeldError naming another. The signal is aborted where it can
+   * no longer be sure to stay that: what it runs must end then.
+   */
+  acquireScheduler(run: string): Promise<AbortSignal>;
   releaseScheduler(): Promise<void>;
   /** The living scheduler. */
   scheduler(): Promise<LockOwner | undefined>;
@@ -161,11 +176,14 @@ export interface WorkerStore {
     occurrence: Omit<NewJobRun, 'cause' | 'attempt' | 'actor'> & { readonly occurrence: number },
     end: JobRunEnd,
   ): Promise<void>;
-  /** Runs left running by a process that died become `killed`; gives them. */
+  /** To be called by the scheduler at its start: what one before it, or a process by hand, left running becomes `killed`; gives it. */
   endLeftRuns(): Promise<JobRun[]>;
   /** Newest first; of one job, or of all. */
   runs(limit: number, job?: string): Promise<JobRun[]>;
   run(run: string): Promise<JobRun | undefined>;
+
+  /** The workers of a store that several machines share; none of a file. */
+  fleet(): Promise<FleetMember[]>;
 
   alerts(): Promise<AlertBook>;
   /** Puts the book in the place of what is on record. */

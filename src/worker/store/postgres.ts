@@ -13,6 +13,7 @@ import type { Clock } from '../../model/time.ts';
 import { openLeases } from '../../store/lease.ts';
 import type { SharedDatabase } from '../../store/postgres.ts';
 import { openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
+import { fleetIn } from './fleet.ts';
 import type { WorkerStore } from './port.ts';
 import { workerKind } from './sqlite.ts';
 import { openWorkerStoreOver, workerLockWords } from './store.ts';
@@ -48,7 +49,8 @@ function openOver(database: SharedDatabase, clock: Clock): WorkerStore {
   const { dialect, close } = database;
   const locks = openLeases(database, { prefix: '', ...workerLockWords });
   // What fails is explained by the driver, whatever the statement.
-  return openWorkerStoreOver({ dialect, explained: (error) => error, locks, close }, clock);
+  const fleet = () => fleetIn(database);
+  return openWorkerStoreOver({ dialect, explained: (error) => error, locks, fleet, close }, clock);
 }
 
 /** Stays connected between two looks; what fails is said, and tried anew at the next. */

@@ -3,7 +3,17 @@ import { type Dialect, type Generated, Kysely, type Selectable } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../model/time.ts';
 import type { LockWords, StoreLocks } from '../../store/lock.ts';
-import type { Alert, JobRun, JobRunEnd, Message, NewJobRun, RunCause, RunOutcome, WorkerStore } from './port.ts';
+import type {
+  Alert,
+  FleetMember,
+  JobRun,
+  JobRunEnd,
+  Message,
+  NewJobRun,
+  RunCause,
+  RunOutcome,
+  WorkerStore,
+} from './port.ts';
 
 /** What a database that holds a worker's store does in its own way. Its tables are there, in the newest version. */
 export interface WorkerBackend {
@@ -13,6 +23,8 @@ export interface WorkerBackend {
   readonly explained: (error: unknown) => unknown;
   /** That of the schedule, and one of each job. */
   readonly locks: StoreLocks;
+  /** Of several machines. */
+  readonly fleet?: () => Promise<FleetMember[]>;
   readonly close: () => void | Promise<void>;
 }
 
@@ -57,7 +69,7 @@ type Connection = Kysely<WorkerTables>;
 /** Runs of one job that are kept. */
 const keptRuns = 500;
 
-const schedulerLock = 'schedule';
+export const schedulerLock = 'schedule';
 const jobLock = (job: string) => `job ${job}`;
 
 export const workerLockWords: LockWords = {
@@ -95,6 +107,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
     acquireScheduler: async (run) => {
       await whole((connection) => locks.acquire(connection, schedulerLock, run, 'schedule'));
       scheduler = run;
+      return locks.lost(schedulerLock);
     },
     releaseScheduler: async () => {
       const run = scheduler;
@@ -192,9 +205,12 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
           report: null,
         } as const;
         const left: JobRun[] = [];
-        const running = connection.selectFrom('worker_runs').select(['run', 'job']).where('outcome', 'is', null);
-        for (const { run, job } of await running.orderBy('number').execute()) {
-          if ((await locks.owner(connection, jobLock(job)))?.run === run) continue;
+        const running = connection.selectFrom('worker_runs').select(['run', 'job', 'cause']);
+        for (const { run, job, cause } of await running.where('outcome', 'is', null).orderBy('number').execute()) {
+          // What a scheduler before this one ran has nobody any more, though its lock may last a moment longer.
+          const isOurs = scheduler !== undefined && cause !== 'by_hand';
+          if (!isOurs && (await locks.owner(connection, jobLock(job)))?.run === run) continue;
+          await locks.release(connection, jobLock(job), run);
           left.push(await endRow(connection, run, end, now()));
         }
         return left;
@@ -209,6 +225,8 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
         const row = await db.selectFrom('worker_runs').selectAll().where('run', '=', run).executeTakeFirst();
         return row === undefined ? undefined : runOf(row);
       }),
+
+    fleet: async () => (await backend.fleet?.()) ?? [],
 
     alerts: () =>
       explained(async () => ({

@@ -1,0 +1,123 @@
+/** One of several workers: what it brings to the fleet from the settings of this machine. */
+import { existsSync } from 'node:fs';
+import { openJournalMemory, rememberShared } from '../bulk/journal-memory.ts';
+import { OperatorError } from '../model/errors.ts';
+import type { Log } from '../model/log.ts';
+import { withReleases } from '../model/releases.ts';
+import { minuteMs, systemClock } from '../model/time.ts';
+import type { Settings } from '../settings/settings.ts';
+import { type FleetEvent, type FleetPorts, type MirrorState, workInFleet } from '../worker/fleet.ts';
+import { openFleetPlace } from '../worker/open-store.ts';
+import { sleepFor } from '../worker/sleep.ts';
+
+interface Member {
+  readonly settings: Settings;
+  /** By what the other workers know it. */
+  readonly id: string;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** What is published changes by the night; whoever waits need not look at each turn. */
+const comparedMs = minuteMs;
+
+/**
+ * Waits for its turn, and works, until the signal is aborted.
+ * @param work as the only worker of the mirror; `prepare` belongs before its first job
+ */
+export async function workAsMember(
+  member: Member,
+  work: (prepare: (signal: AbortSignal) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const { settings, id, log, signal } = member;
+  const { mirror: file } = settings.store;
+  let compared: { readonly at: number; readonly state: MirrorState } | undefined;
+
+  async function mirror(isWorking: boolean): Promise<MirrorState> {
+    // Whoever works is ahead of what is published.
+    if (isWorking || settings.publish.address === undefined) {
+      compared = undefined;
+      return existsSync(file) ? 'current' : 'absent';
+    }
+    if (compared !== undefined && performance.now() - compared.at < comparedMs) return compared.state;
+    const state = await standing();
+    compared = { at: performance.now(), state };
+    return state;
+  }
+
+  async function standing(): Promise<MirrorState> {
+    try {
+      const publisher = await openPublisher(member, signal);
+      const found = await publisher.compare();
+      return found === 'current' ? 'current' : found === 'behind' || found === 'other' ? 'behind' : 'absent';
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      // Whoever knows more is preferred; `prepare` says what is wrong.
+      return existsSync(file) ? 'behind' : 'absent';
+    }
+  }
+
+  /** The mirror as it was published last: nothing of it is read from the server again. */
+  async function prepare(stop: AbortSignal): Promise<void> {
+    if (settings.publish.address === undefined) return;
+    const publisher = await openPublisher(member, stop);
+    const found = await publisher.compare();
+    if (found === 'current' || found === 'unpublished') return;
+    const known = recall(file);
+    const { published_at: at } = await publisher.renew();
+    if (known !== null) withMemory(file, (memory) => void memory.remember(known, false));
+    compared = undefined;
+    log.info({ published_at: at, mirror: found }, `the mirror was restored from what was published at ${at}`);
+  }
+
+  const ports: Omit<FleetPorts, 'place'> = {
+    mirror,
+    remember: async (head, hasStep) => {
+      if (!existsSync(file)) return;
+      const memory = openJournalMemory(file, systemClock);
+      try {
+        await rememberShared(memory, head, hasStep, systemClock);
+      } finally {
+        memory.close();
+      }
+    },
+    work: () => work(prepare),
+    sleep: sleepFor,
+    signal,
+    emit: (event) => logEvent(log, event),
+  };
+  await withReleases(async (releases) => {
+    await workInFleet({ ...ports, place: await openFleetPlace(settings, id, systemClock, releases) });
+  });
+}
+
+async function openPublisher({ settings, log }: Member, signal: AbortSignal) {
+  const { openPublisher: open } = await import('../data/open-publish.ts');
+  return open({ settings, clock: systemClock, signal, log }, () => {});
+}
+
+function withMemory<T>(file: string, doing: (memory: ReturnType<typeof openJournalMemory>) => T): T {
+  const memory = openJournalMemory(file, systemClock);
+  try {
+    return doing(memory);
+  } finally {
+    memory.close();
+  }
+}
+
+function recall(file: string) {
+  return existsSync(file) ? withMemory(file, (memory) => memory.recall()) : null;
+}
+
+function logEvent(log: Log, event: FleetEvent): void {
+  switch (event.kind) {
+    case 'waiting':
+      log.info({}, 'another worker works; this one waits for its turn');
+      break;
+    case 'replaced':
+      log.warn({ advice: event.error.advice }, `this worker no longer works: ${event.error.message}`);
+      break;
+    case 'trouble':
+      log.error({ advice: event.error.advice }, event.error.message);
+  }
+}

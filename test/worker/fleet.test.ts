@@ -1,0 +1,153 @@
+// @module-tag full
+/** Several workers for one server: real processes, a real PostgreSQL, and a lease of a few seconds. */
+import SqliteDatabase from 'better-sqlite3';
+import { connect, createServer, type Socket } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { spawnCli } from '../support/cli.ts';
+import { fleetOver, type Machine, startWorker } from '../support/fleet.ts';
+import { temporaryDatabase, type TestDatabase } from '../support/postgres.ts';
+import { startSandbox } from '../support/sandbox.ts';
+
+const config = (cron: string) => `store: {shared_lease: 3s}
+jobs:
+  - {name: sync, run: sync, timezone: UTC, cron: "${cron}"}
+  - {name: publish, run: publish, timezone: UTC, after: sync, cron: "${cron}"}
+`;
+
+async function world(cron: string) {
+  const sandbox = await startSandbox({ users: 300 });
+  const database = await temporaryDatabase();
+  const { machine } = fleetOver(database, config(cron));
+  const there = (url?: string): Machine => {
+    const { folder, environment } = machine(url);
+    return { folder, environment: { ...environment, ...serverOf(sandbox) } };
+  };
+  return { sandbox, database, there };
+}
+
+const serverOf = ({ url, key }: Sandbox) => ({ ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key });
+
+/** Rows as they were first read: they are the same in a mirror that was restored, and in none that read the server again. */
+function firstSeen({ folder }: Machine): unknown[] {
+  const mirror = new SqliteDatabase(`${folder}/data/mirror.db`, { readonly: true });
+  const rows = mirror.prepare('SELECT id, _first_seen_at FROM users ORDER BY id').raw().all();
+  mirror.close();
+  return rows;
+}
+
+async function runsIn(database: TestDatabase) {
+  const { rows } = await database.query(
+    'select run, job, occurrence, outcome from admin_mirror_store.worker_runs order by number',
+  );
+  return rows as {
+    readonly run: string;
+    readonly job: string;
+    readonly occurrence: string;
+    readonly outcome: string;
+  }[];
+}
+
+/** A way to the database that can be cut, so that neither side hears anything of the other. */
+async function wayTo(database: TestDatabase) {
+  const { hostname, port } = new URL(database.url);
+  const sockets = new Set<Socket>();
+  let isCut = false;
+  const server = createServer((near) => {
+    const far = connect(Number(port), hostname);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from);
+      from.on('data', (bytes: Buffer) => void (isCut || to.write(bytes)));
+      from.on('error', () => {});
+      from.on('close', () => void (isCut || to.destroy()));
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const url = new URL(database.url);
+  const address = server.address();
+  url.port = String(typeof address === 'object' ? address?.port : '');
+  return {
+    url: url.href,
+    cut: () => void (isCut = true),
+    heal: () => {
+      isCut = false;
+      for (const socket of sockets) socket.destroy();
+      sockets.clear();
+    },
+  };
+}
+
+describe('several workers', () => {
+  test('one works and the others wait; one that dies or ends is replaced by one that restores the mirror', async () => {
+    const { there, database } = await world('*/2 * * * * *');
+    const first = startWorker(there());
+    await first.saying('publish is complete');
+    const second = startWorker(there());
+    await second.saying('another worker works');
+    const seen = firstSeen(first.machine);
+
+    first.child.kill('SIGKILL');
+    await second.saying('the mirror was restored from what was published');
+    await second.saying('publish is complete');
+    expect(firstSeen(second.machine)).toEqual(seen);
+    const status = await spawnCli(['status', '--json'], second.machine);
+    const { fleet } = JSON.parse(status.stdout) as { fleet: unknown[] };
+    expect(fleet).toEqual([
+      expect.objectContaining({ pid: first.child.pid, state: 'gone' }),
+      expect.objectContaining({ pid: second.child.pid, state: 'works', mirror: 'current' }),
+    ]);
+    expect((await spawnCli(['status'], second.machine)).stdout).toMatch(
+      new RegExp(`^ {2}gone +process ${first.child.pid} on .*\n {2}works +process ${second.child.pid} on `, 'm'),
+    );
+
+    const third = startWorker(there());
+    await third.saying('another worker works');
+    second.child.kill('SIGTERM');
+    expect(await second.code).toBe(0);
+    await third.saying('the worker has started');
+    third.child.kill('SIGTERM');
+    expect(await third.code).toBe(0);
+    const { rows } = await database.query('select pid from admin_mirror_store.store_workers');
+    expect(rows).toEqual([{ pid: String(first.child.pid) }]);
+  });
+
+  test('one that is cut off, or paused, stops what it runs when it is replaced, and writes nothing more', async () => {
+    const { there, database, sandbox } = await world('@yearly');
+    const way = await wayTo(database);
+    const first = startWorker(there(way.url));
+    await first.saying('the worker has started');
+    const second = startWorker(there());
+    await second.saying('another worker works');
+    // A sync that does not end by itself.
+    sandbox.control.setBehaviour({ latency: 60_000 });
+    await database.query(`update admin_mirror_store.worker_jobs set handled_until = '2020-01-01T00:00:00.000000Z'`);
+    first.child.kill('SIGHUP');
+    await first.saying('sync begins');
+
+    way.cut();
+    await first.saying('stopped by SIGTERM');
+    await second.saying('the worker has started');
+    await second.saying('sync begins');
+    way.heal();
+    await first.saying('this worker no longer works');
+    await first.saying('another worker works');
+
+    second.child.kill('SIGSTOP');
+    const before = first.lines.length;
+    await expect
+      .poll(() => first.lines.slice(before).some(({ line }) => line.msg === 'the worker has started'))
+      .toBe(true);
+    second.child.kill('SIGCONT');
+    await second.saying('this worker no longer works');
+    await second.saying('another worker works');
+    const ended = (await runsIn(database)).filter(({ outcome }) => outcome !== null);
+    expect(ended.map(({ job, outcome }) => `${job} ${outcome}`)).toEqual(['sync killed', 'sync killed']);
+  });
+});

@@ -1,0 +1,79 @@
+/** Whose turn it is among several workers: pure, in time that is passed in. */
+import { describe, expect, test } from 'vitest';
+import { type FleetEvent, type FleetLook, type FleetPlace, mayTake, workInFleet } from '../../src/worker/fleet.ts';
+import { LockHeldError, UsageError } from '../../src/model/errors.ts';
+
+const leaseMs = 45_000;
+
+test.each<[string, FleetLook, Parameters<typeof mayTake>[1], boolean]>([
+  ['somebody works', { freeForMs: undefined, isBetterWaiting: false }, 'current', false],
+  ['the place is free', { freeForMs: 0, isBetterWaiting: true }, 'current', true],
+  ['nobody else has a better mirror', { freeForMs: 0, isBetterWaiting: false }, 'behind', true],
+  ['one with a better mirror is there', { freeForMs: 9_999, isBetterWaiting: true }, 'behind', false],
+  ['one with a better mirror has not come', { freeForMs: 10_000, isBetterWaiting: true }, 'absent', true],
+  ['nobody ever worked', { freeForMs: Infinity, isBetterWaiting: true }, 'absent', true],
+])('where %s, a worker looks at %j with a mirror that is %s: %j', (_, look, mirror, takes) => {
+  expect(mayTake(look, mirror, leaseMs)).toBe(takes);
+});
+
+/** A place whose looks are given; time passes by the rests. */
+function fleet(looks: readonly (FleetLook | Error)[], work: () => Promise<void>) {
+  const stop = new AbortController();
+  const rests: number[] = [];
+  const events: FleetEvent['kind'][] = [];
+  let at = 0;
+  const place: FleetPlace = {
+    leaseMs,
+    look: async () => {
+      const found = looks[at++];
+      if (found === undefined) stop.abort();
+      if (found instanceof Error) throw found;
+      return found ?? { freeForMs: undefined, isBetterWaiting: false };
+    },
+    head: async () => undefined,
+    hasStep: async () => true,
+    close: async () => {},
+  };
+  const done = workInFleet({
+    place,
+    mirror: async () => 'current',
+    remember: async () => {},
+    work,
+    sleep: async (ms) => void rests.push(ms),
+    signal: stop.signal,
+    emit: ({ kind }) => void events.push(kind),
+  });
+  return { done, rests, events, stop };
+}
+
+const taken: FleetLook = { freeForMs: undefined, isBetterWaiting: false };
+const free: FleetLook = { freeForMs: 1, isBetterWaiting: false };
+
+describe('a worker among others', () => {
+  test('looks each fifteenth of a lease while another works, and says so once', async () => {
+    const { done, rests, events } = fleet([taken, taken, taken], async () => {});
+    await done;
+    expect(rests).toEqual([3_000, 3_000, 3_000]);
+    expect(events).toEqual(['waiting']);
+  });
+
+  test('that is replaced waits for its next turn', async () => {
+    let turns = 0;
+    const { done, events } = fleet([free, taken, free, taken], async () => {
+      turns += 1;
+      throw new LockHeldError('another has it');
+    });
+    await done;
+    expect([turns, events[0]]).toEqual([2, 'replaced']);
+  });
+
+  test('that cannot begin leaves the place to others for a minute; a store that is away is said once', async () => {
+    const away = new UsageError('the store is away');
+    const { done, rests, events } = fleet([away, away, free, taken, taken], async () => {
+      throw new UsageError('the mirror cannot be restored');
+    });
+    await done;
+    expect(events.filter((kind) => kind === 'trouble')).toHaveLength(2);
+    expect(rests).toContain(60_000);
+  });
+});

@@ -65,7 +65,7 @@ export async function workAsMember(
     if (found === 'current' || found === 'unpublished') return;
     const known = recall(file);
     const { published_at: at } = await publisher.renew();
-    if (known !== null) withMemory(file, (memory) => void memory.remember(known, false));
+    if (known !== null) withMemory(file, (memory) => memory.remember(known, false));
     compared = undefined;
     log.info({ published_at: at, mirror: found }, `the mirror was restored from what was published at ${at}`);
   }

@@ -80,16 +80,17 @@ export function openLeases(
     clearTimeout(timer);
     timer = undefined;
     if (owned.size === 0 || isClosed) return;
-    timer = setTimeout(() => {
-      // Where the database does not answer, time goes on.
-      const tooLate = new Promise<false>((resolve) => {
-        setTimeout(() => resolve(false), leaseMs * parts.patience).unref();
-      });
-      void Promise.race([renew(), tooLate]).then((isDone) => {
-        for (const [name, { lost }] of owned) if (remainingMs(name) < leaseMs * parts.stop) lost.abort();
-        schedule(leaseMs * (isDone ? parts.renew : parts.retry));
-      });
-    }, ms).unref();
+    timer = setTimeout(() => void renewSoon(), ms).unref();
+  }
+
+  async function renewSoon(): Promise<void> {
+    // Where the database does not answer, time goes on.
+    const tooLate = new Promise<false>((resolve) => {
+      setTimeout(() => resolve(false), leaseMs * parts.patience).unref();
+    });
+    const isDone = await Promise.race([renew(), tooLate]);
+    for (const [name, { lost }] of owned) if (remainingMs(name) < leaseMs * parts.stop) lost.abort();
+    schedule(leaseMs * (isDone ? parts.renew : parts.retry));
   }
 
   function remainingMs(name: string): number {

@@ -89,7 +89,8 @@ export async function workInFleet(ports: FleetPorts): Promise<void> {
       const mirror = await ports.mirror(isWorking);
       const found = await place.look(mirror);
       const head = await place.head();
-      if (head !== undefined && head.hash !== remembered?.hash) await ports.remember(head, place.hasStep);
+      if (head !== undefined && head.hash !== remembered?.hash)
+        await ports.remember(head, (step) => place.hasStep(step));
       remembered = head;
       return { found, mirror };
     } catch (error) {

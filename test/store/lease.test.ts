@@ -161,6 +161,7 @@ describe('a lease', () => {
     await a.take('r1');
     await Promise.all([a.release('r1'), a.leases.renew()]);
     await b.take('r2');
+    expect(b.leases.epoch('one')).toBe(2);
   });
 
   test('is given up when its owner closes', async () => {

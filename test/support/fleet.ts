@@ -60,13 +60,7 @@ export function startWorker(machine: Machine, ...flags: readonly string[]) {
     for (const listener of listeners) listener();
   });
   const code = new Promise<number | null>((resolve) => child.on('close', resolve));
-  onTestFinished(({ task }) => {
-    child.kill('SIGKILL');
-    if (task.result?.state === 'fail')
-      console.log(
-        lines.map(({ at, line }) => `${new Date(at).toISOString().slice(14)} ${line.job ?? ''} ${line.msg}`).join('\n'),
-      );
-  });
+  onTestFinished(() => void child.kill('SIGKILL'));
   /** Waits for a line with the text; gives when it came. */
   const saying = (text: string, profile?: string): Promise<number> =>
     new Promise((resolve, reject) => {

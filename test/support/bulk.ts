@@ -106,6 +106,8 @@ export interface SendTry extends Partial<SendingOptions> {
   readonly signal?: AbortSignal;
   readonly onEvent?: (event: BulkEvent) => void;
   readonly clock?: PlanPorts['clock'];
+  /** Waits for nothing where it is left out. */
+  readonly sleep?: SendingPorts['sleep'];
 }
 
 export interface Sent extends SendingEnd {
@@ -116,10 +118,10 @@ export interface Sent extends SendingEnd {
 /** Sends the batch, or goes on with it. */
 export async function send(journal: Journal, client: Client, batch: string, tried: SendTry = {}): Promise<Sent> {
   const { signal = new AbortController().signal, onEvent = () => {}, clock = systemClock, ...rest } = tried;
-  const { caps = {}, againReason = null, memory = null, reconcile, ...options } = rest;
+  const { caps = {}, againReason = null, memory = null, reconcile, sleep = () => Promise.resolve(), ...options } = rest;
   const found = await journal.batch(batch);
   if (found === undefined) throw new Error(`no batch ${batch}`);
-  const ports = { journal, memory, client, clock, sleep: () => Promise.resolve(), signal, progress: onEvent };
+  const ports = { journal, memory, client, clock, sleep, signal, progress: onEvent };
   const all = { ...defaultOptions, ...options };
   const consent = {
     ...openRules,

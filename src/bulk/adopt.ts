@@ -149,7 +149,8 @@ function adoptedRow({ found, parameters }: Readable, row: number, now: number): 
       evidence: 'token',
       recordId,
       sentAt: made,
-      claimedAt: made,
+      // When this journal got to know of it: whoever approved the same row before that did not know.
+      claimedAt: timestampOf(now),
       before,
       after,
       ...(repeated && { discrepancy: 'over_applied', problem: note }),
@@ -212,7 +213,10 @@ async function recordRow(journal: Journal, found: Finding, now: number): Promise
     problem: to === 'applied' ? null : note,
     discrepancy: to === 'applied' ? null : 'over_applied',
     // By it, the same row of another file is known as sent before.
-    ...(intent.claimedAt === null && { claimedAt: timestampOf(Math.min(now, parseInstant(at) ?? now)) }),
+    ...(intent.claimedAt === null && {
+      sentAt: timestampOf(Math.min(now, parseInstant(at) ?? now)),
+      claimedAt: timestampOf(now),
+    }),
   } as const;
   return journal.move({ batch, row, from, to, fields, note: `adopted: ${note}` });
 }

@@ -30,16 +30,23 @@ export interface Consent extends Rules {
 
 /** Claims what is planned of the batch. Throws an OperatorError where it may not go out; nothing is changed then. */
 export async function claimRows(journal: Journal, batch: string, consent: Consent, clock: Clock): Promise<void> {
-  await journal.claim(batch, termsOf(consent, clock), (view, found) => {
-    if (consent.approved !== null && found.state !== 'planned') throw approvedBefore(found.batch);
-    // A reason that was given for the plan holds for it.
-    const reason = consent.again.reason ?? (found.state === 'planned' ? found.againReason : null);
-    checkClaim(view, found, consent, { reason });
-    const notes: ClaimNote[] = [];
-    if (reason !== null) notes.push({ kind: 'again', note: reason });
-    if (consent.approved !== null) notes.push({ kind: 'consented', note: consent.approved });
-    return notes;
-  });
+  await journal.claim(batch, termsOf(consent, clock), (view, found) => decideClaim(view, found, consent));
+}
+
+/** Throws where the rows may not go out, by what was found; else what is to be put on record of it. Pure. */
+export function decideClaim(
+  view: ClaimView,
+  found: Pick<Batch, 'batch' | 'state' | 'fileHash' | 'undoOf' | 'againReason'>,
+  consent: Pick<Consent, 'caps' | 'again' | 'approved'>,
+): ClaimNote[] {
+  if (consent.approved !== null && found.state !== 'planned') throw approvedBefore(found.batch);
+  // A reason that was given for the plan holds for it.
+  const reason = consent.again.reason ?? (found.state === 'planned' ? found.againReason : null);
+  checkClaim(view, found, consent, { reason });
+  const notes: ClaimNote[] = [];
+  if (reason !== null) notes.push({ kind: 'again', note: reason });
+  if (consent.approved !== null) notes.push({ kind: 'consented', note: consent.approved });
+  return notes;
 }
 
 /** The same before anybody is asked, so that nobody consents to what is refused then. */

@@ -27,15 +27,23 @@ interface RememberedJournal extends Head {
 
 type Ports = Pick<SendingPorts, 'journal' | 'memory' | 'clock'>;
 
-/** To be called before each request that sends money: by its newest step, the journal is known again. */
-export async function rememberJournal(ports: Ports, batch: string | null): Promise<void> {
-  await keep(ports, batch, false);
-}
-
-async function keep({ journal, memory, clock }: Ports, batch: string | null, isAnother: boolean): Promise<void> {
-  const head = await journal.head();
-  if (head === undefined) return;
-  memory?.remember({ journal: journal.id, batch, ...head, at: timestampOf(clock.now()) }, isAnother);
+/**
+ * To be called before each request that sends money: by its newest step, the journal is known again. Throws a UsageError where
+ * a newer one is known: this one may have been put back from a copy since its rows were claimed, while both were in use.
+ */
+export async function rememberJournal({ journal, memory, clock }: Ports, batch: string | null): Promise<void> {
+  if (memory === null) return;
+  for (;;) {
+    const known = memory.recall();
+    // Not whether steps are missing: that was looked at for the claim, and goes through the whole chain.
+    const lacked = known !== null && (await lacks(journal, known));
+    const problem = memoryProblem(known, { id: journal.id, gap: null, lacks: lacked });
+    if (problem !== null) throw notTheJournal(problem);
+    const head = await journal.head();
+    if (head === undefined) return;
+    // False where somebody else was about to send meanwhile, by this journal or by another one.
+    if (memory.remember({ journal: journal.id, batch, ...head, at: timestampOf(clock.now()) }, known)) return;
+  }
 }
 
 /** After steps that sent nothing. Changes nothing where the mirror knows no journal, or another one. */
@@ -44,7 +52,7 @@ export async function refreshMemory(ports: Ports): Promise<void> {
   if (known === null || (await problemOf(ports, known)) !== null) return;
   const head = await ports.journal.head();
   // When something was sent last stays.
-  if (head !== undefined) ports.memory?.remember({ ...known, ...head }, false);
+  if (head !== undefined) ports.memory?.remember({ ...known, ...head }, known);
 }
 
 /** Keeps the newest step of a journal that other machines write to, also where this one never sends. */
@@ -60,14 +68,17 @@ export async function rememberShared(
   if (known !== null && (known.journal !== journal || known.step > step || !(await hasStep(known)))) return;
   const at = timestampOf(clock.now());
   const sent = known === null || known.seen ? { batch: null, at, seen: true as const } : known;
-  memory.remember({ ...sent, journal, step, hash }, false);
+  memory.remember({ ...sent, journal, step, hash }, known);
 }
 
 /** Throws a UsageError where this journal is not the one that knows what was sent; nothing was sent then. */
 export async function checkJournal(ports: Pick<Ports, 'journal' | 'memory'>): Promise<void> {
   const problem = await problemOf(ports, ports.memory?.recall() ?? null);
-  if (problem === null) return;
-  throw new UsageError(`${problem}; nothing was sent`, {
+  if (problem !== null) throw notTheJournal(problem);
+}
+
+function notTheJournal(problem: string): UsageError {
+  return new UsageError(`${problem}; nothing was sent`, {
     advice:
       'A journal that was lost, damaged or put back from a copy does not know what was paid since. Put the newest one back. ' +
       'Where it is gone for good, `admin-mirror bulk reconcile --adopt` reads the transactions of all users and records ' +
@@ -86,15 +97,29 @@ export async function newestUnknownSend(ports: Pick<Ports, 'journal' | 'memory'>
 export async function acceptJournal(ports: Ports, reason: string): Promise<void> {
   const known = ports.memory?.recall() ?? null;
   if ((await problemOf(ports, known)) === null) return;
-  await ports.journal.accept(reason, known === null ? null : { step: known.step, hash: known.hash });
-  await keep(ports, known?.batch ?? null, true);
+  const { journal, memory, clock } = ports;
+  await journal.accept(reason, known === null ? null : { step: known.step, hash: known.hash });
+  const head = await journal.head();
+  if (head === undefined) return;
+  memory?.remember({ journal: journal.id, batch: known?.batch ?? null, ...head, at: timestampOf(clock.now()) }, known);
 }
 
-/** Why the journal is not the one that knows what was sent, in words; null where nothing speaks against it. */
 async function problemOf({ journal }: Pick<Ports, 'journal'>, known: RememberedJournal | null): Promise<string | null> {
-  const gap = await journal.gap();
+  return memoryProblem(known, {
+    id: journal.id,
+    gap: await journal.gap(),
+    lacks: known !== null && (await lacks(journal, known)),
+  });
+}
+
+/** Why the journal is not the one that knows what was sent, in words; null where nothing speaks against it. Pure. */
+export function memoryProblem(
+  known: RememberedJournal | null,
+  journal: { readonly id: string; readonly gap: number | null; readonly lacks: boolean },
+): string | null {
+  const { gap } = journal;
   if (gap !== null) return `steps of this journal are missing: step ${gap} does not follow the one before it`;
-  if (known === null || !(await lacks(journal, known))) return null;
+  if (known === null || !journal.lacks) return null;
   const at = known.at.slice(0, 16);
   const sent = known.batch === null ? 'a change by hand' : `batch ${known.batch}`;
   if (known.journal !== journal.id) {
@@ -112,10 +137,10 @@ export interface JournalMemory {
   /** Null where nothing was ever sent. Throws a FileError where the mirror cannot be read. */
   recall(): RememberedJournal | null;
   /**
-   * An older step of the same journal is not remembered in the place of a newer one, unless the journal itself `isAnother`.
-   * Throws a FileError where the mirror cannot be written.
+   * In the place of what was recalled; false where something else stands there by now. Throws a FileError where the mirror
+   * cannot be written.
    */
-  remember(newest: RememberedJournal, isAnother: boolean): void;
+  remember(newest: RememberedJournal, recalled: RememberedJournal | null): boolean;
   close(): void;
 }
 
@@ -145,18 +170,23 @@ export function openJournalMemory(file: string, clock: Clock): JournalMemory {
         // What was remembered before there was a chain says nothing of it.
         return known?.hash === undefined ? null : known;
       }),
-    remember: (newest, isAnother) =>
+    remember: (newest, recalled) =>
       explained('write to', () => {
-        if (writing === undefined && !mayAccess(file, constants.W_OK)) return;
+        if (writing === undefined && !mayAccess(file, constants.W_OK)) return true;
         writing ??= openMirrorFile(file, clock);
-        writing
+        const { changes } = writing
           .prepare(
             `INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES (@name, '', @value, @at)
             ON CONFLICT (name, resource) DO UPDATE SET value = excluded.value, measured_at = excluded.measured_at
-            WHERE @another OR value ->> 'journal' <> excluded.value ->> 'journal'
-              OR coalesce(value ->> 'step', 0) <= excluded.value ->> 'step'`,
+            WHERE value ->> 'hash' IS @hash`,
           )
-          .run({ name, value: JSON.stringify(newest), at: timestampOf(clock.now()), another: Number(isAnother) });
+          .run({
+            name,
+            value: JSON.stringify(newest),
+            at: timestampOf(clock.now()),
+            hash: recalled?.hash ?? null,
+          });
+        return changes > 0;
       }),
     close: () => {
       writing?.close();

@@ -16,7 +16,7 @@ import {
 import type { AnswerKind, Intent, IntentFields, IntentState } from '../journal/port.ts';
 import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { parseInstant, secondMs, timestampOf } from '../model/time.ts';
-import type { Observation, WriteRequest } from './action.ts';
+import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
 import { journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
@@ -48,10 +48,11 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   const early = await beforeSending(sending, planned, seen);
   if (early !== undefined) return early;
   const request = action.request(target);
+  const sentAt = sending.clock.now();
   let begun: boolean;
   try {
     begun = await move(sending, planned, 'planned', 'sending', {
-      sentAt: timestampOf(sending.clock.now()),
+      sentAt: timestampOf(sentAt),
       body: request.body,
       seenBefore: seen,
       before: action.shown(seen),
@@ -75,7 +76,10 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
     throw error;
   }
   // Whoever takes the batch over waits for the end of the lock: nothing leaves when that is near, or past.
-  const mayBegin = (): boolean => sending.journal.lockRemainingMs(sending.batch.batch) >= sendMarginMs;
+  // Nor does what was held up for long, by a rate limit or a machine that slept: by then others may count on its not being made.
+  const latest = sentAt + Math.max(leastLeavingMs, sending.options.settleAfterMs / 2);
+  const mayBegin = (): boolean =>
+    sending.journal.lockRemainingMs(sending.batch.batch) >= sendMarginMs && sending.clock.now() <= latest;
   const outcome = await send(client, request, mayBegin);
   if (outcome.kind === 'later') {
     const { httpStatus, error } = outcome;
@@ -92,63 +96,96 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   return settleResponse(sending, planned, outcome);
 }
 
+/** Time to leave that a request has in any case. */
+const leastLeavingMs = 10 * secondMs;
+
 /** What the look before the write says: the row is done already, must not be sent any more, or nothing may be sent at all. */
 async function beforeSending(sending: Sending, planned: Intent, seen: Observation): Promise<RowEnd | undefined> {
-  const { action } = sending;
-  const marked =
-    (await beforeMarks(sending, planned, seen)) ??
-    (planned.attempts > 0 ? await beforeAgain(sending, planned, seen) : undefined);
-  if (marked !== undefined) return marked;
-  const why = otherUser(planned, seen) ?? action.failedPrecondition(targetOf(planned), seen, planned.plannedBefore);
-  if (why === null) return undefined;
-  await move(sending, planned, 'planned', 'skipped', { before: action.shown(seen), problem: why }, why);
-  return { state: 'skipped', stop: null };
+  const { action, journal, batch } = sending;
+  const decided = decideSending(action, planned, seen, await unknownMark(sending, planned, seen));
+  switch (decided.kind) {
+    case 'send':
+      return undefined;
+    case 'behind':
+      await journal.setBehind(batch.batch, decided.why);
+      return { state: 'planned', stop: journalBehind(batch.batch, decided.why) };
+    case 'unknown_mark':
+      return { state: 'planned', stop: unknownMarkError(planned, decided.token) };
+    case 'move': {
+      const { to, fields, note, judgement } = decided;
+      await move(sending, planned, 'planned', to, fields, note);
+      return { state: to, stop: judgement?.kind === 'over_applied' ? overApplied(sending, planned, judgement) : null };
+    }
+  }
 }
 
-/** Tokens on the server that this journal never sent, of this row or of one that did the same: it is not the newest. */
-async function beforeMarks(sending: Sending, planned: Intent, seen: Observation): Promise<RowEnd | undefined> {
-  const { action, journal, batch, clock, options } = sending;
-  const { own, others } = action.marks(seen);
-  if (own && planned.attempts === 0) {
-    const why = `row ${planned.row} stands on the server with its mark ${planned.token}, and was never sent from here`;
-    await journal.setBehind(batch.batch, why);
-    return { state: 'planned', stop: journalBehind(batch.batch, why) };
-  }
+/** A token beside the user, of a row that did the same, which this journal never sent; null where there is none that matters. */
+async function unknownMark(
+  { action, journal, batch, clock, options }: Sending,
+  { fingerprint }: Intent,
+  seen: Observation,
+): Promise<string | null> {
   // A person who said that it shall be sent again has been told what was known.
-  if (batch.againReason !== null) return undefined;
+  if (batch.againReason !== null) return null;
   const since = clock.now() - options.againWithinMs;
-  for (const { token, at } of others) {
-    if ((parseInstant(at) ?? Infinity) < since || (await journal.knowsToken(planned.fingerprint ?? '', token)))
-      continue;
-    return { state: 'planned', stop: unknownMark(planned, token) };
+  for (const { token, at } of action.marks(seen).others) {
+    if ((parseInstant(at) ?? Infinity) < since || (await journal.knowsToken(fingerprint ?? '', token))) continue;
+    return token;
   }
-  return undefined;
+  return null;
+}
+
+type SendingDecision =
+  | { readonly kind: 'send' }
+  /** The row's own token stands there, and it was never sent from here: the journal is not the newest. */
+  | { readonly kind: 'behind'; readonly why: string }
+  | { readonly kind: 'unknown_mark'; readonly token: string }
+  | {
+      readonly kind: 'move';
+      readonly to: IntentState;
+      readonly fields: IntentFields;
+      readonly note: string;
+      readonly judgement?: Judgement;
+    };
+
+/** Whether the row goes out, by the look just before that. Pure. @param unknown token of a row like it, of another journal */
+export function decideSending(
+  action: Action,
+  planned: Intent,
+  seen: Observation,
+  unknown: string | null,
+): SendingDecision {
+  if (action.marks(seen).own && planned.attempts === 0) {
+    const why = `row ${planned.row} stands on the server with its mark ${planned.token}, and was never sent from here`;
+    return { kind: 'behind', why };
+  }
+  if (unknown !== null) return { kind: 'unknown_mark', token: unknown };
+  const again = planned.attempts > 0 ? decideAgain(action, planned, seen) : undefined;
+  if (again !== undefined) return again;
+  const why = otherUser(planned, seen) ?? action.failedPrecondition(targetOf(planned), seen, planned.plannedBefore);
+  if (why === null) return { kind: 'send' };
+  return { kind: 'move', to: 'skipped', fields: { before: action.shown(seen), problem: why }, note: why };
 }
 
 /** Sent before, and to go out again because a person, or the server, said so: it may have come about since. */
-async function beforeAgain(sending: Sending, planned: Intent, seen: Observation): Promise<RowEnd | undefined> {
-  const { action } = sending;
-  const target = targetOf(planned);
+function decideAgain(action: Action, planned: Intent, seen: Observation): SendingDecision | undefined {
   const before = (planned.seenBefore ?? seen) as Observation;
-  const judgement = action.judge(target, before, seen, 'refused');
+  const judgement = action.judge(targetOf(planned), before, seen, 'refused');
   const verdict = laterVerdictOf(judgement, 'planned');
   if (verdict !== null) {
     const { evidence, discrepancy, note, to } = verdict;
     const problem = to === 'applied' ? null : note;
-    await move(sending, planned, 'planned', to, { evidence, discrepancy, after: judgement.after, problem }, note);
-    return { state: to, stop: judgement.kind === 'over_applied' ? overApplied(sending, planned, judgement) : null };
+    return { kind: 'move', to, fields: { evidence, discrepancy, after: judgement.after, problem }, note, judgement };
   }
   if (action.marks(seen).own) {
-    await move(sending, planned, 'planned', 'needs_human', { problem: judgement.note }, judgement.note);
-    return { state: 'needs_human', stop: null };
+    return { kind: 'move', to: 'needs_human', fields: { problem: judgement.note }, note: judgement.note };
   }
   // A person knows of it, whatever moved. The server's word, that it did nothing, holds only where nothing did.
   if (planned.evidence === 'person' || judgement.kind === 'absent') return undefined;
   const hidden = action.unsettled(seen) !== null && action.shown(seen) === action.shown(before);
   if (hidden) return undefined;
   const note = `the server asked to come back later, and it is not as it was before: ${judgement.note}`;
-  await move(sending, planned, 'planned', 'unknown', { problem: note }, note);
-  return { state: 'unknown', stop: null };
+  return { kind: 'move', to: 'unknown', fields: { problem: note }, note };
 }
 
 /** Why the user is not the one that the plan found, in words; null where it is. */
@@ -166,7 +203,7 @@ function differs(planned: string | null, now: string | null): boolean {
   return planned !== null && now !== null && planned.toLowerCase() !== now.toLowerCase();
 }
 
-function unknownMark({ row }: Intent, token: string): OperatorError {
+function unknownMarkError({ row }: Intent, token: string): OperatorError {
   return new OutcomeUnknownError(
     `row ${row} was not sent: the user has the same change already, with the mark ${token}, which is not in this journal`,
     {

@@ -9,6 +9,7 @@ import type { Judgement, Observation } from './action.ts';
 import { type BalanceParameters, observationOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
+import { newestUnknownSend } from './journal-memory.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
 import type { UserDirectory } from './user-directory.ts';
 import {
@@ -36,7 +37,10 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
   const since = parseInstant(sentUntil) ?? clock.now();
   try {
     let judgement = await judge(sending, intent);
-    const now = { state, response: intent.answerKind, waited: clock.now() - since >= options.settleAfterMs };
+    // A newer journal may have sent the row since: that has its own time and its own response.
+    const unknownAt = parseInstant(await newestUnknownSend(sending));
+    const waited = clock.now() - Math.max(since, unknownAt ?? since) >= options.settleAfterMs;
+    const now = { state, response: unknownAt === undefined ? intent.answerKind : null, waited };
     let agreed = false;
     if (wantsSecondLook(judgement, now)) {
       await sleep(betweenLooksMs);

@@ -42,8 +42,10 @@ export function verdictOf(judgement: Judgement, now: Circumstances): Verdict {
       return overApplied(judgement);
     case 'absent':
       if (now.state === 'needs_human') return open(now, note);
-      // The server had looked at it and said no, and nothing of it is there: there is nothing to wait for.
-      if (now.response === 'refused') return { to: 'rejected', evidence: judgement.evidence, note, discrepancy: null };
+      // The server had looked at it and said no, and nothing of it is there: there is nothing to wait for but a replica.
+      if (now.response === 'refused' && now.agreed) {
+        return { to: 'rejected', evidence: judgement.evidence, note, discrepancy: null };
+      }
       if (!final) return open(now, note);
       return { to: 'not_applied', evidence: judgement.evidence, note: `two looks agree: ${note}`, discrepancy: null };
     case 'unclear':
@@ -79,8 +81,9 @@ function open({ state }: Circumstances, note: string): Verdict {
 
 /** Whether a second look could make the verdict final. */
 export function wantsSecondLook(judgement: Judgement, now: Omit<Circumstances, 'agreed'>): boolean {
-  if (!now.waited || now.state === 'needs_human') return false;
-  return judgement.kind === 'unclear' || (judgement.kind === 'absent' && now.response !== 'refused');
+  if (now.state === 'needs_human') return false;
+  if (judgement.kind === 'absent' && now.response === 'refused') return true;
+  return now.waited && (judgement.kind === 'unclear' || judgement.kind === 'absent');
 }
 
 /** Two looks that say the same, of a user who did not change in between. */

@@ -65,7 +65,11 @@ export async function workAsMember(
     if (found === 'current' || found === 'unpublished') return;
     const known = recall(file);
     const { published_at: at } = await publisher.renew();
-    if (known !== null) withMemory(file, (memory) => memory.remember(known, false));
+    withMemory(file, (memory) => {
+      const published = memory.recall();
+      if (known === null || (published?.journal === known.journal && published.step > known.step)) return;
+      memory.remember(known, published);
+    });
     compared = undefined;
     log.info({ published_at: at, mirror: found }, `the mirror was restored from what was published at ${at}`);
   }

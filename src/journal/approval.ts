@@ -39,7 +39,7 @@ export interface Acting {
   readonly stepOf: (at: Timestamp, step: Pick<NewStep, 'batch' | 'kind'> & Partial<NewStep>) => NewStep;
 }
 
-interface ApprovalStep {
+export interface ApprovalStep {
   readonly step: number;
   readonly at: Timestamp;
   readonly actor: Actor;
@@ -122,7 +122,7 @@ export async function approvalIn(
   const reasons = approvalReasons(policy, approvalTotals(subject, totals, alone));
   const needed = reasons.length === 0 ? 0 : policy.approvers;
   const hash = approvedHash(batch, approval, rules.caps);
-  return judge({ batch, policy, hash, needed, reasons, steps, accounts, now });
+  return standingOf({ batch, policy, hash, needed, reasons, steps, accounts, now });
 }
 
 /**
@@ -152,7 +152,7 @@ export async function checkSending(
   const needed = reasons.length === 0 ? claimed.needed : policy.approvers;
   if (needed === 0) return;
   const [accounts, steps] = [await accountsIn(connection), await stepsAbout(connection, batch)];
-  const found = judge({ batch, policy, hash, needed, reasons, steps, accounts, now });
+  const found = standingOf({ batch, policy, hash, needed, reasons, steps, accounts, now });
   if (found.missing > 0) throw approvalMissing(batch, found);
 }
 
@@ -171,8 +171,8 @@ interface Facts {
   readonly now: Timestamp;
 }
 
-/** Pure. */
-function judge({ batch, policy, hash, needed, reasons, steps, accounts, now }: Facts): Approval {
+/** How it stands by these steps, accounts and time. Pure. */
+export function standingOf({ batch, policy, hash, needed, reasons, steps, accounts, now }: Facts): Approval {
   const makers = makersOf(steps, batch);
   const madeBy = (account: Account): boolean => makers.some((maker) => isSamePerson(account, maker));
   const about = steps.filter(({ data }) => data.hash === hash);

@@ -57,6 +57,8 @@ export async function viewOf(
   const claimedToday = connection
     .selectFrom('journal_intents')
     .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
+    // What was adopted was made when it was, not when the journal got to know of it.
+    .where(sql<SqlBool>`case when attempts = 0 then coalesce(sent_at, claimed_at) else claimed_at end >= ${daySince}`)
     .where('claimed_at', '>=', daySince)
     .where(isOutward)
     .where((eb) => eb.not(eb.and([eb('batch', '=', batch), canBeClaimed])));

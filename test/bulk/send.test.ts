@@ -209,6 +209,17 @@ describe('a lost response', () => {
     expect([(await go()).error, ...(await states())]).toEqual([null, 'applied']);
   });
 
+  test('that was held up for more than half of bulk.settle_after is none: nothing is sent', async () => {
+    const { sandbox, go, states } = await planned();
+    let held = 0;
+    // Between the record and the request: as where the machine sleeps.
+    const memory = { recall: () => null, remember: () => ((held += 6 * minuteMs), true), close: () => {} };
+    const { error } = await go({ memory, clock: { now: () => Date.now() + held } });
+    expect(error?.message).toMatch(/too late; nothing was sent/);
+    expect([error?.exitCode, await states(), writes(sandbox)]).toEqual([4, ['planned'], 0]);
+    expect([(await go()).error, writes(sandbox)]).toEqual([null, 1]);
+  });
+
   test('that waited long for its first byte is not given up as soon as it was sent', async () => {
     let at = Date.now();
     const clock = { now: () => at };
@@ -222,7 +233,7 @@ describe('a lost response', () => {
     const slow: Client = {
       ...client,
       sendExactly: (...given) => {
-        at += 11 * minuteMs;
+        at += 4 * minuteMs;
         return client.sendExactly(...given);
       },
     };

@@ -10,6 +10,7 @@ import { bulkClient, newUser, plan, send, type Sent, sheetOf } from '../support/
 import { newJournal } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { sample } from '../support/part.ts';
+import { traceProblems } from '../support/trace.ts';
 
 /** The steps to each state from `planned`. */
 const paths: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
@@ -127,6 +128,7 @@ describe.each(intentStates.filter((state) => state !== 'invalid'))('a row that i
         }
         if (isOpen(await stateOf(journal, batch)) && (await resolvedAs(journal, batch)) !== 'not_applied')
           wrong.push('a dead end');
+        wrong.push(...(await traceProblems(journal)));
         // Whatever was seen, no more than one request came of it, and none where it was sent already.
         const most = state === 'planned' || state === 'blocked' ? 1 : 0;
         if (sandbox.control.ledger().length - before > most) wrong.push(`${answer}: sent again`);

@@ -16,6 +16,7 @@ import { openMirrorFile } from '../../src/store/open.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { traceProblems } from '../support/trace.ts';
 
 const runs = Number(process.env['PROPERTY_RUNS'] ?? 25);
 
@@ -167,7 +168,7 @@ class World {
   }
 
   /** What must not be. Of a user's payments of one amount, nobody has ever said that one shall be made again. */
-  faults(): string[] {
+  async faults(): Promise<string[]> {
     this.#sandbox.control.commitLate();
     const seen = new Map<string, number>();
     for (const { user_id: user, body } of this.#sandbox.control.ledger()) {
@@ -176,7 +177,8 @@ class World {
       seen.set(payment, (seen.get(payment) ?? 0) + 1);
     }
     const twice = [...seen].filter(([, times]) => times > 1).map(([payment]) => `paid twice: ${payment}`);
-    return [...this.#wrong, ...twice];
+    const traced = await traceProblems(this.#journal(0));
+    return [...this.#wrong, ...twice, ...traced];
   }
 }
 
@@ -193,7 +195,7 @@ test(
         try {
           // One after the other: that two do it at once is one of the orders, since each step is one transaction.
           for (const move of all) await world.do(move);
-          const faults = world.faults();
+          const faults = await world.faults();
           if (faults.length > 0) throw new Error(faults.join('; '));
         } finally {
           sandbox.control.clearFaults();

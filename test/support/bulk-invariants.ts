@@ -4,6 +4,7 @@ import { countNameOf, countsOf } from '../../src/bulk/intent.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { intentsOf, madeWith, type Sent, sendsTo } from './bulk.ts';
+import { traceProblems } from './trace.ts';
 
 /**
  * @param sent how the last run ended
@@ -16,6 +17,7 @@ export async function expectAccounted(
   sent: Pick<Sent, 'error'>,
   label: string,
 ): Promise<void> {
+  expect(await traceProblems(journal), `${label}: the steps are those of the model`).toEqual([]);
   const intents = await intentsOf(journal, batch);
   const steps = await journal.steps(batch);
   const perUser = new Map<number, number>();

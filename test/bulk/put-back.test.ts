@@ -1,0 +1,142 @@
+/** A journal that was put back from a copy, while somebody was at it or had not noticed yet: nothing goes twice. */
+import { copyFileSync } from 'node:fs';
+import { expect, onTestFinished, test } from 'vitest';
+import type { Client } from '../../src/api/client.ts';
+import { adopt } from '../../src/bulk/adopt.ts';
+import { type JournalMemory, openJournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
+import { reconcile } from '../../src/bulk/reconcile.ts';
+import type { Journal } from '../../src/journal/port.ts';
+import { openJournal } from '../../src/journal/sqlite.ts';
+import { hourMs, minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
+import { openMirrorFile } from '../../src/store/open.ts';
+import { bulkClient, intentsOf, newUser, plan, send, sheetOf } from '../support/bulk.ts';
+import { anna } from '../support/journal.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+async function open(file: string): Promise<Journal> {
+  const journal = await openJournal(file, anna);
+  onTestFinished(() => journal.close());
+  return journal;
+}
+
+function openMemory(folder: string): JournalMemory {
+  openMirrorFile(`${folder}/mirror.db`).close();
+  const memory = openJournalMemory(`${folder}/mirror.db`, systemClock);
+  onTestFinished(() => memory.close());
+  return memory;
+}
+
+async function paying() {
+  const sandbox = await startSandbox({
+    users: 5,
+    emails: 5,
+    now: Date.now(),
+    behaviour: { late_commit_ms: 3_600_000 },
+  });
+  const client = bulkClient(sandbox);
+  onTestFinished(() => client.close());
+  const folder = temporaryFolder();
+  const user = newUser(sandbox, 100);
+  const sheet = (name: string) => sheetOf([[user, 'add', '5', name]]);
+  const made = () => sandbox.control.ledger().filter(({ user_id: id }) => Number(id) === user).length;
+  return { sandbox, client, folder, file: `${folder}/journal.db`, user, sheet, made };
+}
+
+/** Plans a row in a journal, copies that, and has each of the two take a step of its own. */
+async function twoOfOne() {
+  const { client, folder, file, sheet } = await paying();
+  const first = await openJournal(file, anna);
+  const { batch } = await plan(first, client, sheet('Credit'));
+  await first.close();
+  copyFileSync(file, `${folder}/copy.db`);
+  const [journal, copy] = [await open(file), await open(`${folder}/copy.db`)];
+  for (const each of [journal, copy]) await each.setBatchState(batch, 'stopped');
+  return { batch, memory: openMemory(folder), journal, copy };
+}
+
+test('of a journal and the copy that was put back in its place, only one may send, whoever was about to', async () => {
+  const { batch, memory, journal, copy } = await twoOfOne();
+  const clock = systemClock;
+  await rememberJournal({ journal, memory, clock }, batch);
+  await expect(rememberJournal({ journal: copy, memory, clock }, batch)).rejects.toThrow(/older than the mirror/);
+  await rememberJournal({ journal, memory, clock }, batch);
+});
+
+test('of the two at the same moment, one is refused', async () => {
+  const { batch, memory, journal, copy } = await twoOfOne();
+  const both = [journal, copy].map((each) => rememberJournal({ journal: each, memory, clock: systemClock }, batch));
+  const ends = await Promise.allSettled(both);
+  expect(ends.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+});
+
+async function adoptAll(journal: Journal, client: Client, file: string): Promise<void> {
+  const signal = new AbortController().signal;
+  const ports = { journal, client, memory: null, clock: systemClock, signal };
+  const whole = { batch: null, span: { from: null, to: null }, words: '', mostRequests: null };
+  const rest = { directory: null, pageSize: 1_000, progressFile: `${file}.reconcile`, announce: () => {} };
+  await adopt(ports, await reconcile({ ...ports, ...rest }, whole));
+}
+
+test('a payment that was adopted is not made by a batch that was approved before that', async () => {
+  const { client, file, sheet, made } = await paying();
+  const journal = await openJournal(file, anna);
+  const first = await plan(journal, client, sheet('Credit'));
+  await journal.close();
+  copyFileSync(file, `${file}.copy`);
+  const later = await openJournal(file, anna);
+  const second = await plan(later, client, sheet('Credit for the same'));
+  expect((await send(later, client, second.batch)).error).toBeNull();
+  await later.close();
+  // Both the journal and the mirror are of the time before the second plan.
+  copyFileSync(`${file}.copy`, file);
+  const back = await open(file);
+  expect((await send(back, client, first.batch)).error?.message).toMatch(/which is not in this journal/);
+  await adoptAll(back, client, file);
+  expect((await send(back, client, first.batch)).error?.message).toMatch(/sent before/);
+  expect(made()).toBe(1);
+});
+
+test('what was adopted counts for the day on which it was made', async () => {
+  const { sandbox, client, file, sheet, made } = await paying();
+  const journal = await openJournal(file, anna);
+  await journal.close();
+  copyFileSync(file, `${file}.copy`);
+  const later = await openJournal(file, anna);
+  await send(later, client, (await plan(later, client, sheet('Credit'))).batch);
+  await later.close();
+  copyFileSync(`${file}.copy`, file);
+  const back = await open(file);
+  await adoptAll(back, client, file);
+  const other = newUser(sandbox, 100);
+  const { batch } = await plan(back, client, sheetOf([[other, 'add', '5', 'Credit']]));
+  const [tomorrow, caps] = [{ now: () => Date.now() + 25 * hourMs }, { maxDay: '9.00' }] as const;
+  const tried = { caps } as Parameters<typeof send>[3];
+  await expect(send(back, client, batch, tried)).rejects.toThrow(/bulk.max_day/);
+  expect((await send(back, client, batch, { ...tried, clock: tomorrow })).error).toBeNull();
+  expect(made()).toBe(1);
+});
+
+test('a row that a newer journal may have sent since is given its time', async () => {
+  const { client, file, sheet, sandbox, user } = await paying();
+  const journal = await open(file);
+  const { batch } = await plan(journal, client, sheet('Credit'));
+  sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'PUT', path: `/users/${user}/` } });
+  const newest = { journal: journal.id, step: 1_000, hash: 'of another chain', batch, at: timestampOf(Date.now()) };
+  const states = async () => (await intentsOf(journal, batch)).map(({ state }) => state);
+  sandbox.control.faultNext({ fault: 'lost', match: { method: 'PUT', path: `/users/${user}/` } });
+  await send(journal, client, batch);
+  await send(journal, client, batch);
+  expect(await states()).toEqual(['unknown']);
+  const memory = { recall: () => newest, remember: () => true, close: () => {} };
+  const later = { now: () => Date.now() + 11 * minuteMs };
+  const soon = {
+    recall: () => ({ ...newest, at: timestampOf(later.now() - minuteMs) }),
+    remember: () => true,
+    close: () => {},
+  };
+  await send(journal, client, batch, { clock: later, memory: soon });
+  expect(await states()).toEqual(['unknown']);
+  await send(journal, client, batch, { clock: later, memory });
+  expect(await states()).toEqual(['not_applied']);
+});

@@ -1,0 +1,38 @@
+/** Each guard with the models with it and without it, and the file of its story. */
+import { fileURLToPath } from 'node:url';
+import { approvalGuards, approvalModel } from './approvals.ts';
+import type { Model } from './explore.ts';
+import { approvalCases, guardCases } from './worlds.ts';
+import { guards, modelOf } from './world.ts';
+
+/** A guard, or two that stand behind each other, and a world. */
+interface Case {
+  readonly title: string;
+  readonly story: string;
+  readonly breaks: string;
+  /** As it is, and without the guards. */
+  readonly whole: Model<unknown>;
+  readonly without: Model<unknown>;
+}
+
+const fileOf = (name: string): string =>
+  fileURLToPath(new URL(`stories/${name.replaceAll(/[^\w]+/g, '-')}.txt`, import.meta.url));
+
+export const cases: readonly Case[] = [
+  ...guardCases.map(({ without, breaks, world }) => ({
+    title: without.map((guard) => guards[guard]).join(', and '),
+    story: fileOf(without.join('-')),
+    breaks,
+    whole: modelOf(world) as Model<unknown>,
+    without: modelOf({ ...world, without }) as Model<unknown>,
+  })),
+  ...approvalCases.map(({ without, breaks, world }) => ({
+    title: without.map((guard) => approvalGuards[guard]).join(', and '),
+    story: fileOf(without.join('-')),
+    breaks,
+    whole: approvalModel(world) as Model<unknown>,
+    without: approvalModel({ ...world, without }) as Model<unknown>,
+  })),
+];
+
+export const limitFile = (name: string): string => fileOf(`limit ${name}`);

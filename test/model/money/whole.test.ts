@@ -1,0 +1,66 @@
+// @module-tag full
+/** Every world is explored whole, and no invariant breaks. How many states there are stands in docs/proof.md. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, describe, expect, test } from 'vitest';
+import { approvalModel } from './approvals.ts';
+import { type Explored, explore, type Model } from './explore.ts';
+import { approvalWorlds, guardCases, secondLines, secondLinesOfApproval, worlds } from './worlds.ts';
+import { modelOf } from './world.ts';
+
+const models: readonly Model<unknown>[] = [
+  ...worlds.map((world) => modelOf(world) as Model<unknown>),
+  ...approvalWorlds.map((world) => approvalModel(world) as Model<unknown>),
+];
+const explored: Explored[] = [];
+
+describe('the money, exhaustively', () => {
+  test.each(models)('$name', { timeout: 600_000 }, (model) => {
+    const found = explore(model);
+    explored.push(found);
+    expect(found.violation).toBeNull();
+  });
+
+  afterAll(() => {
+    const states = explored.reduce((sum, each) => sum + each.states, 0);
+    const moves = explored.reduce((sum, each) => sum + each.moves, 0);
+    process.stdout.write(`\n${explored.length} worlds, ${states} states, ${moves} moves\n`);
+  });
+});
+
+test.skipIf(process.env['MODEL_BOUND'] !== undefined)(
+  'docs/proof.md has the states as they were counted (UPDATE_DOCS=1 writes them anew)',
+  () => {
+    const numbers = new Intl.NumberFormat('en-US');
+    const line = ({ model, states, moves, depth }: Explored) =>
+      `| ${model} | ${numbers.format(states)} | ${numbers.format(moves)} | ${depth} |`;
+    const sum = (of: (each: Explored) => number) =>
+      numbers.format(explored.reduce((total, each) => total + of(each), 0));
+    const table = [
+      '| world | states | moves | most steps |',
+      '| --- | --- | --- | --- |',
+      ...explored.map(line),
+      `| **all ${explored.length}** | ${sum(({ states }) => states)} | ${sum(({ moves }) => moves)} | |`,
+    ].join('\n');
+    const file = 'docs/proof.md';
+    const text = readFileSync(file, 'utf8');
+    const within = /(?<=<!-- states -->\n)[\s\S]*?(?=\n<!-- \/states -->)/;
+    if (process.env['UPDATE_DOCS'] === '1') writeFileSync(file, text.replace(within, table));
+    const now = readFileSync(file, 'utf8');
+    expect(within.exec(now)?.[0]).toBe(table);
+  },
+);
+
+describe('a guard that stands behind another one breaks nothing where it is taken away alone', () => {
+  const alone = secondLines.flatMap((guard) =>
+    guardCases.flatMap(({ without, world }) => (without.includes(guard) ? [{ guard, world }] : [])),
+  );
+  test.each(alone)('$guard', ({ guard, world }) => {
+    expect(explore(modelOf({ ...world, without: [guard] })).violation).toBeNull();
+  });
+
+  test.each(secondLinesOfApproval)('%s', (guard) => {
+    for (const world of approvalWorlds) {
+      expect(explore(approvalModel({ ...world, without: [guard] })).violation).toBeNull();
+    }
+  });
+});

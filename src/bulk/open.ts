@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import type { Client } from '../api/client.ts';
 import { openApi } from '../api/open.ts';
 import { openJournal } from '../journal/open.ts';
+import type { Journal } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
@@ -27,13 +28,24 @@ export async function openBulkPorts(
   releases: Releases,
   rehearsal = false,
 ): Promise<BulkPorts> {
-  const client = openApi({ settings, log, clock }, releases);
+  const journal = await openJournal(settings, actor, clock, releases);
+  return {
+    ...openPlanPorts({ settings, log, clock, signal }, journal, releases),
+    memory: rehearsal ? null : openJournalMemory(settings, clock, releases),
+  };
+}
+
+/** What a plan is made with, beside that journal. */
+export function openPlanPorts<J extends Pick<Journal, 'claimView'>>(
+  { settings, log, clock, signal }: Surroundings,
+  journal: J,
+  releases: Releases,
+) {
   const { maxRow, maxTotal, maxDay, maxRows, againWithinMs } = settings.bulk;
   return {
-    journal: await openJournal(settings, actor, clock, releases),
-    client,
+    journal,
+    client: openApi({ settings, log, clock }, releases),
     directory: openDirectory(settings, releases),
-    memory: rehearsal ? null : openJournalMemory(settings, clock, releases),
     clock,
     signal,
     concurrency: settings.api.concurrency,

@@ -2,7 +2,7 @@
  * `bulk plan`: rows in, a stored batch out, and nothing sent. Section "Writing" of docs/architecture.md.
  */
 import { randomBytes } from 'node:crypto';
-import type { Batch, Journal, NewIntent, PlannedServer } from '../journal/port.ts';
+import type { Batch, Journal, NewBatch, NewIntent, PlannedServer } from '../journal/port.ts';
 import { counted } from '../model/counted.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
@@ -28,8 +28,12 @@ import { mapRows, type Rows } from './sheet/packed-rows.ts';
 import { newToken } from './token.ts';
 import type { UserDirectory } from './user-directory.ts';
 
-export interface PlanPorts {
+export interface PlanPorts extends PreparePorts {
   readonly journal: Journal;
+}
+
+interface PreparePorts {
+  readonly journal: Pick<Journal, 'claimView'>;
   readonly client: LiveClient & LookingClient;
   /** Null where there is no mirror. */
   readonly directory: UserDirectory | null;
@@ -47,6 +51,13 @@ export interface PlanSource {
   readonly again: Again;
 }
 
+/** A plan that is stored nowhere yet. */
+interface PreparedBatch {
+  readonly batch: NewBatch;
+  /** To be gone through once. */
+  readonly rows: Iterable<NewIntent>;
+}
+
 /**
  * Plans the rows and stores the batch, under that name where one is given. Throws a UsageError for a file or rows that were sent before, or where a bound on
  * the whole is passed; nothing is stored then.
@@ -56,8 +67,30 @@ export async function planBatch(
   action: Action,
   read: ReadRows,
   source: PlanSource,
-  batch = newBatchId(ports.clock),
+  name?: string,
 ): Promise<Batch> {
+  return storePlan(ports.journal, await preparePlan(ports, action, read, source, name));
+}
+
+/** Stores what was prepared, in the name of whoever acts in the journal. */
+export async function storePlan(
+  journal: Pick<Journal, 'addBatch' | 'batch'>,
+  { batch, rows }: { readonly batch: NewBatch; readonly rows: Iterable<NewIntent> | AsyncIterable<NewIntent> },
+): Promise<Batch> {
+  await journal.addBatch(batch, rows);
+  const stored = await journal.batch(batch.batch);
+  if (stored === undefined) throw new IncompleteError(`batch ${batch.batch} was stored and is not there`);
+  return stored;
+}
+
+/** Plans the rows, and stores nothing. Throws as `planBatch` does. */
+export async function preparePlan(
+  ports: PreparePorts,
+  action: Action,
+  read: ReadRows,
+  source: PlanSource,
+  batch = newBatchId(ports.clock),
+): Promise<PreparedBatch> {
   const { journal, client, clock, rules } = ports;
   const caps = source.undoOf === null ? rules.caps : noCaps;
   if (read.rows.length === 0)
@@ -82,8 +115,8 @@ export async function planBatch(
     ...(today === null ? [] : [today]),
     ...bounded(repeatLines(view)),
   ];
-  await journal.addBatch(
-    {
+  return {
+    batch: {
       batch,
       action: action.name,
       file: source.file?.name ?? null,
@@ -100,16 +133,13 @@ export async function planBatch(
       undoOf: source.undoOf,
       againReason: source.again.reason,
     },
-    intentsOf(plan),
-  );
-  const stored = await journal.batch(batch);
-  if (stored === undefined) throw new IncompleteError(`batch ${batch} was stored and is not there`);
-  return stored;
+    rows: intentsOf(plan),
+  };
 }
 
 /** A function of its own, so that the users go before the rows are stored: there may be a hundred thousand of both. */
 async function plannedRows(
-  ports: PlanPorts,
+  ports: PreparePorts,
   action: Action,
   read: ReadRows,
   { again, undoOf }: PlanSource,
@@ -156,7 +186,7 @@ function* intentsOf({ rows }: RowsPlan): Iterable<NewIntent> {
 
 /** `shared`: keys that several rows have; undefined where that is not known. */
 async function usersOf(
-  ports: PlanPorts,
+  ports: PreparePorts,
   action: Action,
   read: ReadRows,
 ): Promise<FoundUsers & { readonly shared?: ReadonlySet<string> }> {
@@ -184,7 +214,7 @@ async function usersOf(
 }
 
 /** Users who stand in the way of new ones. */
-async function takenKeys(ports: PlanPorts, action: Action, read: ReadRows): Promise<FoundUsers> {
+async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): Promise<FoundUsers> {
   const keys = new Map<string, UserKey>();
   for (const { problems, parameters } of read.rows) {
     if (problems.length > 0) continue;
@@ -199,7 +229,7 @@ function hasExpectation(parameters: ReadRow['parameters']): boolean {
 }
 
 /** One look at one user tells whether lost responses can be settled on this server without a person. */
-async function unsettledWarning(ports: PlanPorts, action: Action, rows: Iterable<PlannedRow>): Promise<string[]> {
+async function unsettledWarning(ports: PreparePorts, action: Action, rows: Iterable<PlannedRow>): Promise<string[]> {
   const first = Iterator.from(rows).find(({ valid, user }) => valid && (user !== null || action.target === 'new'));
   if (first === undefined || first.parameters === null) return [];
   const target = { user: first.user, parameters: first.parameters, token: newToken() };

@@ -1,8 +1,8 @@
 /** The job of a process that reads the mirror, and its messages: plain data, all of it. */
-import type { Failure } from '../model/failure.ts';
 import type { ReadingModule, ReadingStore } from '../store/reading-types.ts';
 import type { BrowseJob } from './browse.ts';
 import type { ExportRequest } from './export.ts';
+import type { JobNews } from './job-child.ts';
 import { maskedStore } from './personal.ts';
 import type { PreviewJob } from './preview.ts';
 import type { ChartJob } from './query-chart.ts';
@@ -27,18 +27,11 @@ export interface ReadingTask {
   readonly job: ReadingJob;
 }
 
-/** What it says beside the bytes. */
-export type ReadingNews =
-  | { readonly kind: 'rows'; readonly rows: number }
-  | { readonly kind: 'warning'; readonly text: string }
-  /** The last of it; the failure is null where the result is whole. */
-  | { readonly kind: 'end'; readonly failure: Failure | null };
-
 /** The bytes of the result. Throws what the job throws. */
 export async function* jobChunks(
   { openReadingStore }: ReadingModule,
   { file, job }: ReadingTask,
-  emit: (news: ReadingNews) => void,
+  emit: (news: JobNews) => void,
 ): AsyncGenerator<Uint8Array> {
   const store = openReadingStore(file);
   try {
@@ -54,7 +47,7 @@ const { signal } = new AbortController();
 async function chunksOf(
   store: ReadingStore,
   job: ReadingJob,
-  emit: (news: ReadingNews) => void,
+  emit: (news: JobNews) => void,
 ): Promise<AsyncIterable<Uint8Array>> {
   const onWarning = (text: string): void => emit({ kind: 'warning', text });
   switch (job.kind) {

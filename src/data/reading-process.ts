@@ -10,7 +10,9 @@ import { IncompleteError, InterruptedError, UsageError } from '../model/errors.t
 import { errorOf, type Failure } from '../model/failure.ts';
 import { moduleBeside } from '../model/module.ts';
 import { durationText } from '../model/time.ts';
-import type { ReadingJob, ReadingNews, ReadingTask } from './reading-job.ts';
+import type { Log } from '../model/log.ts';
+import type { JobNews } from './job-child.ts';
+import type { ReadingJob, ReadingTask } from './reading-job.ts';
 
 /** The longest that a timer can wait, in ms. */
 const longestMs = 2 ** 31 - 1;
@@ -50,6 +52,8 @@ export class TimeLimit {
 
 export interface ReadingRun {
   readonly signal: AbortSignal;
+  /** Where the process logs; nowhere if it is left out. */
+  readonly log?: Log;
   /** How long the mirror may be waited for, in ms; time in which nobody takes the rows does not count. */
   readonly timeoutMs?: number | undefined;
   /** Called with how many more rows have been read. */
@@ -73,18 +77,21 @@ function lostProcess(how: string): IncompleteError {
   });
 }
 
-export class ReadingProcess {
+/** A process of ours that takes one job and gives its result as bytes; its other side is src/data/job-child.ts. */
+export class JobProcess<Task extends object> {
+  readonly #lost: (how: string) => Error;
   readonly #child: ChildProcessWithoutNullStreams;
   /** What the process ended with, once it has and all that it said has been heard. */
   readonly #closed: Promise<readonly [number | null, NodeJS.Signals | null]>;
 
   /**
    * Starts the process, which gets ready while the command does.
-   * @param module what opens the store there: a ReadingModule
+   * @param entry the address of its module
+   * @param lost what is thrown where it ended before its result was whole, and how it did
    */
-  constructor(module: string) {
-    const entry = moduleBeside('./reading-child', import.meta.url);
-    const child = spawn(process.execPath, [fileURLToPath(entry), module], {
+  constructor(entry: string, args: readonly string[], lost: (how: string) => Error) {
+    this.#lost = lost;
+    const child = spawn(process.execPath, [fileURLToPath(entry), ...args], {
       stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
       // Values of parameters may be whole numbers beyond what JSON holds.
       serialization: 'advanced',
@@ -101,7 +108,7 @@ export class ReadingProcess {
    * The bytes of the job's result. Throws what the job throws; an InterruptedError where it was stopped, a UsageError where
    * its time was up. The process takes one job, and ends with it or with the reader's interest in it.
    */
-  async *chunks(file: string, job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {
+  async *result(task: Task, run: ReadingRun): AsyncGenerator<Uint8Array> {
     const { signal, timeoutMs } = run;
     signal.throwIfAborted();
     const stop = () => this.close();
@@ -109,7 +116,7 @@ export class ReadingProcess {
     const limit = timeoutMs === undefined ? undefined : new TimeLimit(timeoutMs, stop);
     const ended = this.#hear(run);
     try {
-      this.#child.send({ file, job } satisfies ReadingTask);
+      this.#child.send(task);
       const bytes = this.#child.stdout[Symbol.asyncIterator]();
       for (;;) {
         const next = await (limit === undefined ? bytes.next() : limit.during(() => bytes.next()));
@@ -124,7 +131,7 @@ export class ReadingProcess {
       const [code, killedBy] = end;
       // Ctrl+C reaches all processes of a terminal at once, and this one may hear of it last.
       if (killedBy === 'SIGINT' || killedBy === 'SIGTERM') throw new InterruptedError(killedBy);
-      throw lostProcess(killedBy ?? `exit code ${code}`);
+      throw this.#lost(killedBy ?? `exit code ${code}`);
     } finally {
       signal.removeEventListener('abort', stop);
       this.close();
@@ -139,7 +146,7 @@ export class ReadingProcess {
   /** Passes on what the process says, up to how its result ended. */
   #hear(run: ReadingRun): Promise<'whole' | { readonly failure: Failure }> {
     return new Promise((resolve) => {
-      this.#child.on('message', (news: ReadingNews) => {
+      this.#child.on('message', (news: JobNews) => {
         switch (news.kind) {
           case 'rows':
             run.onRows?.(news.rows);
@@ -147,10 +154,25 @@ export class ReadingProcess {
           case 'warning':
             run.onWarning?.(news.text);
             break;
+          case 'log':
+            run.log?.[news.level](news.fields, news.message);
+            break;
           case 'end':
             resolve(news.failure === null ? 'whole' : { failure: news.failure });
         }
       });
     });
+  }
+}
+
+/** The process that reads the mirror. */
+export class ReadingProcess extends JobProcess<ReadingTask> {
+  /** @param module what opens the store there: a ReadingModule */
+  constructor(module: string) {
+    super(moduleBeside('./reading-child', import.meta.url), [module], lostProcess);
+  }
+
+  chunks(file: string, job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {
+    return this.result({ file, job }, run);
   }
 }

@@ -3,6 +3,7 @@
  * the backend says how. Section "The journal" of docs/architecture.md.
  */
 import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { type Dialect, Kysely, type RawBuilder, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Actor } from '../model/actor.ts';
 import { noTotals, withRow } from '../model/approval.ts';
@@ -585,7 +586,7 @@ async function storeBatch(
   connection: Connection,
   backend: JournalBackend,
   batch: NewBatch,
-  rows: Iterable<NewIntent>,
+  rows: Iterable<NewIntent> | AsyncIterable<NewIntent>,
   { rules, now: at, stepOf }: Acting,
   before = noTotals,
 ): Promise<void> {
@@ -668,7 +669,10 @@ function takenBack(batch: string): UsageError {
   });
 }
 
-/** What comes in pieces, one by one: no connection is held while somebody works on a row. */
+/**
+ * What comes in pieces, one by one: no connection is held while somebody works on a row. Reading SQLite never waits for anything,
+ * so that a hundred thousand rows would hold up whatever else the process does, if it were not let in between.
+ */
 async function* inChunks<T extends { readonly row: number }>(
   read: (after: number) => Promise<readonly T[]>,
   first = -1,
@@ -676,6 +680,7 @@ async function* inChunks<T extends { readonly row: number }>(
   for (let after: number | undefined = first; after !== undefined;) {
     const rows: readonly T[] = await read(after);
     yield* rows;
+    await setImmediate();
     after = rows.length < chunk ? undefined : rows.at(-1)?.row;
   }
   return undefined;
@@ -840,7 +845,7 @@ async function insertIntents(
   connection: Connection,
   { members }: Pick<JournalBackend, 'members'>,
   { batch, undoOf }: NewBatch,
-  intents: Iterable<NewIntent>,
+  intents: Iterable<NewIntent> | AsyncIterable<NewIntent>,
   onRow: (intent: NewIntent) => void,
 ): Promise<{ readonly rows: number; readonly seal: string }> {
   const columns = [...plannedColumns, ['salt', 'text'], ['digest', 'text']] as const;
@@ -861,7 +866,7 @@ async function insertIntents(
   };
   // Rows go as JSON, a thousand at once: binding each of their values takes longer than storing them.
   let waiting: NewIntent[] = [];
-  for (const each of intents) {
+  for await (const each of intents) {
     onRow(each);
     if (waiting.push(each) < chunk) continue;
     await store(waiting);

@@ -396,8 +396,8 @@ export interface Journal extends ForgetJournal {
   atOneMoment<T>(read: (journal: Journal) => AsyncIterable<T>): AsyncIterable<T>;
   /** Who did what, in the order in which it was done. */
   audit(filter: AuditFilter): AsyncIterable<AuditEntry>;
-  /** The plan, whole or not at all. */
-  addBatch(batch: NewBatch, intents: Iterable<NewIntent>): Promise<void>;
+  /** The plan, whole or not at all; so nothing of it where the rows end with an error. */
+  addBatch(batch: NewBatch, intents: Iterable<NewIntent> | AsyncIterable<NewIntent>): Promise<void>;
   batch(id: string): Promise<Batch | undefined>;
   /** Newest first. */
   batches(): Promise<Batch[]>;

@@ -18,6 +18,7 @@ import { openWorkerStore } from '../worker/open-store.ts';
 import { FirstAccount } from './first-account.ts';
 import { openOidc } from './oidc.ts';
 import type { ConsolePorts } from './ports.ts';
+import { Planning } from './planning.ts';
 import { Sendings } from './sendings.ts';
 import { type ConsoleAddress, listenFor } from './server.ts';
 import { Uploads } from './uploads.ts';
@@ -56,7 +57,8 @@ export async function openConsole(
   const serverName = [profile, api.baseUrl].filter((each) => each !== undefined).join(' · ');
   const { sessions } = people;
   const surroundings = { settings, log, clock, signal };
-  const uploads = releases.add(await new Uploads(surroundings).open());
+  const planning = new Planning(surroundings);
+  const uploads = releases.add(await new Uploads(surroundings, planning).open());
   const sendings = releases.add(new Sendings(surroundings, sleep));
   const ports = {
     byHand: openByHand(surroundings, commands, releases),
@@ -73,6 +75,7 @@ export async function openConsole(
     sessions,
     journal,
     readers: openReaders(settings, releases),
+    planning,
     uploads,
     sendings,
     first,

@@ -13,6 +13,7 @@ import type { Journal } from '../journal/port.ts';
 import type { People } from '../people/port.ts';
 import type { Sessions } from '../people/sessions.ts';
 import type { Sendings } from './sendings.ts';
+import type { Planning } from './planning.ts';
 import type { Uploads } from './uploads.ts';
 
 export interface ConsolePorts {
@@ -38,6 +39,7 @@ export interface ConsolePorts {
   readonly servers: () => Promise<readonly ServerState[]>;
   /** Of the mirror. */
   readonly readers: Readers;
+  readonly planning: Planning;
   readonly uploads: Uploads;
   readonly sendings: Sendings;
   /** How the first admin is made; null where there is one. */

@@ -4,7 +4,8 @@ import { auditPage, chainPage } from './pages/audit.ts';
 import { dataPage, downloadData, relationPage } from './pages/data.ts';
 
 import { comparePage, startAdopting, startComparing } from './pages/batch-checks.ts';
-import { batchEvents, batchPage } from './pages/batch.ts';
+import { batchEvents } from './pages/batch-next.ts';
+import { batchPage } from './pages/batch.ts';
 import { rowPage } from './pages/batch-row.ts';
 import { approve, deny, goOn, resolve, sendPlanned, stopSending, submit, undo } from './pages/batch-acts.ts';
 import { receiptFile, resultsFile, sheetFile } from './pages/batch-files.ts';

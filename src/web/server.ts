@@ -184,7 +184,7 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
     // Whatever the address begins with: of `//elsewhere` a browser would take a part for a host.
     const [path = '', ...rest] = request.url.split('?');
     const gone = new AbortController();
-    reply.raw.once('close', () => gone.abort());
+    reply.raw.once('close', () => gone.abort(new Refused(400, 'the browser has gone')));
     return {
       path,
       params: request.params as Readonly<Record<string, string>>,

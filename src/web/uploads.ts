@@ -8,22 +8,16 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { dirname, extname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import pLimit from 'p-limit';
 import type { Action } from '../bulk/action.ts';
 import type { Again } from '../bulk/approval.ts';
-import { openBulkPorts } from '../bulk/open.ts';
-import { planBatch } from '../bulk/plan.ts';
-import { readRows } from '../bulk/read-rows.ts';
-import type { DecimalMark, MarkQuestion } from '../bulk/sheet/amount.ts';
-import { readSheet } from '../bulk/sheet/sheet.ts';
+import type { DecimalMark } from '../bulk/sheet/amount.ts';
 import type { Batch } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
-import { counted } from '../model/counted.ts';
 import { OperatorError, UsageError } from '../model/errors.ts';
 import { makeFolder } from '../model/folder.ts';
-import { withReleases } from '../model/releases.ts';
 import { hourMs } from '../model/time.ts';
 import type { Surroundings } from '../settings/settings.ts';
+import type { Planning, PlanQuestion } from './planning.ts';
 
 /** What somebody has said of a sheet. */
 export interface SheetWords {
@@ -40,11 +34,10 @@ export interface KeptSheet extends SheetWords {
   readonly name: string;
   /** The account that sent it. */
   readonly account: string;
-  readonly question: MarkQuestion;
+  readonly question: PlanQuestion;
 }
 
 export const uploadLimits = {
-  rows: 100_000,
   /** Sheets that wait for a word, of all people; the oldest makes room. */
   kept: 20,
   keptMs: hourMs,
@@ -58,11 +51,11 @@ export class Uploads {
   readonly #surroundings: Surroundings;
   readonly #folder: string;
   readonly #kept = new Map<string, Kept>();
-  /** A sheet of 100,000 rows takes its memory while it is planned. */
-  readonly #one = pLimit(1);
+  readonly #planning: Planning;
 
-  constructor(surroundings: Surroundings) {
+  constructor(surroundings: Surroundings, planning: Planning) {
     this.#surroundings = surroundings;
+    this.#planning = planning;
     this.#folder = join(dirname(surroundings.settings.store.journal), 'uploads');
   }
 
@@ -105,11 +98,12 @@ export class Uploads {
     name: string,
     words: SheetWords,
     actor: Actor,
+    signal: AbortSignal,
   ): Promise<Batch | KeptSheet> {
     const { id, file } = await this.keep(bytes, name);
     let keeps = false;
     try {
-      const planned = await this.#plan({ ...words, id, file, name: name.slice(0, shownName) }, null, actor);
+      const planned = await this.#plan({ ...words, id, file, name: name.slice(0, shownName) }, null, actor, signal);
       keeps = 'question' in planned;
       return planned;
     } finally {
@@ -124,11 +118,11 @@ export class Uploads {
   }
 
   /** Plans the sheet that waits, with that mark; with none it is forgotten. */
-  async decide({ id }: KeptSheet, mark: DecimalMark, actor: Actor): Promise<Batch | null> {
+  async decide({ id }: KeptSheet, mark: DecimalMark, actor: Actor, signal: AbortSignal): Promise<Batch | null> {
     const found = this.#kept.get(id);
     if (found === undefined) return null;
     try {
-      const planned = mark === null ? null : await this.#plan(found, mark, actor);
+      const planned = mark === null ? null : await this.#plan(found, mark, actor, signal);
       return planned === null || 'question' in planned ? null : planned;
     } finally {
       await this.#forget(id);
@@ -141,44 +135,34 @@ export class Uploads {
     if (found !== undefined) await rm(found.file, { force: true });
   }
 
-  #plan(sheet: SheetWords & Pick<Kept, 'id' | 'file' | 'name'>, mark: DecimalMark, actor: Actor) {
-    return this.#one(async () => {
-      try {
-        return await this.#planNow(sheet, mark, actor);
-      } catch (error) {
-        // Whoever sent it knows it by its own name.
-        if (!(error instanceof OperatorError) || !error.message.includes(sheet.file)) throw error;
-        throw new UsageError(error.message.replaceAll(sheet.file, sheet.name), { advice: error.advice, cause: error });
-      }
-    });
-  }
-
-  async #planNow(
+  async #plan(
     sheet: SheetWords & Pick<Kept, 'id' | 'file' | 'name'>,
     mark: DecimalMark,
     actor: Actor,
+    signal: AbortSignal,
   ): Promise<Batch | KeptSheet> {
-    const { settings, signal, clock } = this.#surroundings;
-    const { action, again, allowForce, file, name } = sheet;
-    const read = await readSheet(file, { signal, ...(sheet.sheet !== null && { sheet: sheet.sheet }) });
-    if (read.rows.length > uploadLimits.rows) {
-      throw new UsageError(`${name} has ${counted(read.rows.length, 'row')}, more than ${uploadLimits.rows}`, {
-        advice: 'Split the sheet into smaller files.',
-      });
-    }
-    const rows = readRows(read, action, { decimals: settings.bulk.decimals, mark, allowForce });
-    const { question } = rows;
-    if (mark === null && question !== undefined) {
-      const kept = { ...sheet, question, account: actor.account ?? '', at: clock.now() };
-      await this.#makeRoom();
-      this.#kept.set(sheet.id, kept);
-      return kept;
-    }
-    return withReleases(async (releases) => {
-      const ports = await openBulkPorts(this.#surroundings, actor, releases);
-      const source = { file: { name, bytes: read.bytes, hash: read.hash }, undoOf: null, again };
-      return planBatch(ports, action, rows, source);
+    const { action, file, name, again, allowForce } = sheet;
+    const job = {
+      kind: 'sheet',
+      file,
+      name,
+      action: action.name,
+      sheet: sheet.sheet,
+      mark,
+      again,
+      allowForce,
+    } as const;
+    const planned = await this.#planning.plan(job, actor, signal).catch((error: unknown) => {
+      // Whoever sent it knows it by its own name.
+      if (!(error instanceof OperatorError) || !error.message.includes(file)) throw error;
+      throw new UsageError(error.message.replaceAll(file, name), { advice: error.advice, cause: error });
     });
+    if (!('question' in planned)) return planned;
+    const { question } = planned;
+    const kept = { ...sheet, question, account: actor.account ?? '', at: this.#surroundings.clock.now() };
+    await this.#makeRoom();
+    this.#kept.set(sheet.id, kept);
+    return kept;
   }
 
   async #makeRoom(): Promise<void> {

@@ -193,6 +193,12 @@ async function planned(page: Page, folder: string, users: readonly number[]): Pr
   return page.url();
 }
 
+/** As a browser says it of a tab that somebody leaves, or comes back to. */
+function setHidden(isHidden: boolean): void {
+  Object.defineProperty(document, 'hidden', { configurable: true, get: () => isHidden });
+  document.dispatchEvent(new Event('visibilitychange'));
+}
+
 async function pressSend(page: Page, total: string): Promise<void> {
   await page.getByLabel(/^To send /).fill(total);
   await page.getByRole('button', { name: 'Send' }).click();
@@ -225,7 +231,15 @@ describe('two at once', () => {
       expect(told.map((words) => words.length).toSorted((a, b) => a - b)).toEqual([0, 1, 1]);
       for (const words of told.flat())
         expect(words).toMatch(/^batch \S+ is being sent already; this has sent nothing\n/);
+      // A tab that nobody sees gives its connection back, and follows again once somebody looks at it.
+      const [, aside] = pages;
+      const givenBack = aside?.waitForEvent('requestfailed', (request) => request.url().endsWith('/events'));
+      await aside?.evaluate(setHidden, true);
+      await givenBack;
       goOn();
+      for (const page of pages) if (page !== aside) await page.getByText('✓ done').waitFor();
+      expect(await aside?.getByRole('heading', { name: 'It is being sent' }).count()).toBe(1);
+      await aside?.evaluate(setHidden, false);
       // Each page follows to its end, those with a refusal without sending their form again.
       for (const page of pages) await page.getByText('✓ done').waitFor();
       expect(pages.map((page) => page.url())).toEqual([place, place, place]);

@@ -98,11 +98,17 @@ export async function startConsole(tried: ConsoleTry = {}) {
       post: (path: string, form: Record<string, string> = {}, headers: Record<string, string> = {}) =>
         ask(path, headers, { method: 'POST', body: new URLSearchParams(form) }),
       /** As a form with a file is sent: its fields before the file. */
-      upload: (path: string, fields: Record<string, string>, name: string, bytes: string | Uint8Array<ArrayBuffer>) => {
+      upload: (
+        path: string,
+        fields: Record<string, string>,
+        name: string,
+        bytes: string | Uint8Array<ArrayBuffer>,
+        signal: AbortSignal | null = null,
+      ) => {
         const body = new FormData();
         for (const [field, value] of Object.entries(fields)) body.append(field, value);
         body.append('file', new Blob([bytes]), name);
-        return ask(path, {}, { method: 'POST', body });
+        return ask(path, {}, { method: 'POST', body, signal });
       },
       send: (path: string, body: FormData) => ask(path, {}, { method: 'POST', body }),
     };

@@ -1,6 +1,6 @@
 // @module-tag full
 import { createHash } from 'node:crypto';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
@@ -253,6 +253,72 @@ async function ranAt({ get }: Browser, response: Response): Promise<string> {
   await (await get(`${place}/events`)).text();
   return read(await get(place));
 }
+
+/** The processes that plan a sheet for this one. */
+function planners(): number[] {
+  const mine = readdirSync('/proc/self/task').flatMap((thread) =>
+    readFileSync(`/proc/self/task/${thread}/children`, 'utf8').split(' ').filter(Boolean).map(Number),
+  );
+  return mine.filter((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('planning-child');
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** The process that plans the sheet, held up until it is let go on. */
+async function heldPlanner(): Promise<number> {
+  for (;;) {
+    const [pid] = planners();
+    if (pid !== undefined) {
+      process.kill(pid, 'SIGSTOP');
+      return pid;
+    }
+    await setTimeout(5);
+  }
+}
+
+describe.skipIf(process.platform !== 'linux')('a large sheet (Linux: /proc)', () => {
+  const large = (user = 0): string => csv + `${user},add,0.01,one of many that are alike\n`.repeat(600);
+  const uploadsIn = ({ folder }: Console): string[] => readdirSync(`${folder}/data/uploads`);
+
+  test('is planned in a process of its own, beside which every page comes, and is the batch of who sent it', async () => {
+    const world = await office();
+    const { clerk } = world;
+    const [a] = usersOf(world, 1);
+    const sending = clerk.upload('/batches', balance, 'many.csv', large(a));
+    const planner = await heldPlanner();
+    // A small one does not wait for it either.
+    await plan(clerk, `${a},add,1,x\n`);
+    expect((await clerk.get('/batches')).status).toBe(200);
+    process.kill(planner, 'SIGCONT');
+    const text = await read(await clerk.get(await ledTo(await sending)));
+    expect(text).toContain('net total of 6.00');
+    expect(text).toContain('Planned by account carla');
+    expect(text).toContain('row 3 does the same as row 2');
+    expect([planners(), uploadsIn(world)]).toEqual([[], []]);
+  });
+
+  test.each([
+    ['the browser goes', (browser: AbortController) => browser.abort()],
+    ['the system ends it', (_: AbortController, planner: number) => process.kill(planner, 'SIGKILL')],
+    ['the console stops', (_: AbortController, __: number, world: Console) => world.close()],
+  ])('leaves nothing behind when %s', async (_, happens) => {
+    const world = await office();
+    const gone = new AbortController();
+    const sending = world.clerk
+      .upload('/batches', balance, 'many.csv', large(usersOf(world, 1)[0]), gone.signal)
+      .then(read, () => '');
+    await happens(gone, await heldPlanner(), world);
+    const told = await sending;
+    while (planners().length > 0 || uploadsIn(world).length > 0) await setTimeout(5);
+    await world.restart();
+    expect(await read(await world.clerk.get('/batches'))).toContain('Nothing was planned yet.');
+    expect(told).toMatch(/^$|ended before it was done \(SIGKILL\)|stopping|SIGTERM/);
+  });
+});
 
 describe('a sheet that is rehearsed', () => {
   test('shows what would come of it, sends the server nothing, and leaves nothing behind', async () => {

@@ -1,4 +1,4 @@
-// What scripts add to pages that work without them: times in the reader's zone, live progress, sorting, drag and drop.
+// What scripts add to pages that work without them: times in the reader's zone, live progress, drag and drop.
 
 const units = [
   ['day', 86_400_000],
@@ -35,14 +35,26 @@ for (const part of document.querySelectorAll('[data-events]')) {
   follow(part, lost);
 }
 
+// A browser has few connections to one address: a tab that nobody sees gives its own back, so that others need not wait for it.
 function follow(part, lost) {
+  const onNextChange = { once: true };
+  if (document.hidden) {
+    document.addEventListener('visibilitychange', () => follow(part, lost), onNextChange);
+    return;
+  }
   const events = new EventSource(part.dataset.events);
+  const pause = () => {
+    events.close();
+    follow(part, lost);
+  };
+  document.addEventListener('visibilitychange', pause, onNextChange);
   events.addEventListener('message', ({ data }) => {
     lost.textContent = '';
     const news = JSON.parse(data);
     // Of a batch it is also how many rows are done.
     if (news.done === true) {
       events.close();
+      document.removeEventListener('visibilitychange', pause);
       showAnew(part);
       return;
     }
@@ -63,7 +75,9 @@ function follow(part, lost) {
     lost.textContent =
       'The console does not respond. What it has begun may go on; this page follows as soon as it does.';
     // The browser tries by itself until it gets a response that is no stream.
-    if (events.readyState === EventSource.CLOSED) setTimeout(() => returnTo(part, lost), 3_000);
+    if (events.readyState !== EventSource.CLOSED) return;
+    document.removeEventListener('visibilitychange', pause);
+    setTimeout(() => returnTo(part, lost), 3_000);
   });
 }
 
@@ -81,27 +95,6 @@ async function returnTo(part, lost) {
   const { ok, type } = await fetch(pageOf(part), { redirect: 'manual' }).catch(() => Response.error());
   if (ok || type === 'opaqueredirect') showAnew(part);
   else follow(part, lost);
-}
-
-// Sorting of the rows on this page by a click on the head of a column; numbers by their value.
-for (const table of document.querySelectorAll('table[data-sort]')) {
-  for (const [column, head] of [...table.tHead.rows[0].cells].entries()) {
-    const button = document.createElement('button');
-    button.type = 'button';
-    button.className = 'quiet';
-    button.textContent = head.textContent;
-    head.replaceChildren(button);
-    button.addEventListener('click', () => {
-      const down = head.getAttribute('aria-sort') === 'ascending';
-      for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
-      head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-      const [body] = table.tBodies;
-      const key = (row) =>
-        row.cells[column]?.querySelector('time')?.dateTime ?? row.cells[column]?.textContent.trim() ?? '';
-      const rows = [...body.rows].sort((a, b) => key(a).localeCompare(key(b), undefined, { numeric: true }));
-      body.append(...(down ? rows.reverse() : rows));
-    });
-  }
 }
 
 // A file dropped anywhere on the page is the file of its form; how much of it is sent is shown. What a refusal shows in the place

@@ -1,17 +1,14 @@
 /** What people do with a batch: hand it over, approve or deny it, send it, settle a row, take it back. */
 import { actionOf } from '../../bulk/actions.ts';
 import { approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
-import { openBulkPorts } from '../../bulk/open.ts';
-import { planBatch } from '../../bulk/plan.ts';
-import { undoRows } from '../../bulk/read-rows.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import type { Batch } from '../../journal/port.ts';
 import { OperatorError, UsageError } from '../../model/errors.ts';
-import { withReleases } from '../../model/releases.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { provenAccount } from './sign-in-oidc.ts';
 import { actorOf, callerOf, redirect, type Reply, type Visit } from '../route.ts';
-import { batchIn, batchPage } from './batch.ts';
+import { batchPage } from './batch.ts';
+import { batchIn } from './batches.ts';
 import { rowPage } from './batch-row.ts';
 
 /** Does it in the name of the caller and shows the batch; with what is wrong where it was refused. */
@@ -92,13 +89,8 @@ export function resolve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
 
 export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(callerOf(visit), ports);
-  return doing(visit, ports, (batch) =>
-    withReleases(async (releases) => {
-      const opened = await openBulkPorts(ports, actor, releases);
-      const action = actionOf(batch.action);
-      const rows = await undoRows(opened.journal, batch, action);
-      const source = { file: null, undoOf: batch.batch, again: { reason: null } };
-      return (await planBatch(opened, action, rows, source)).batch;
-    }),
-  );
+  return doing(visit, ports, async ({ batch, rows }) => {
+    const planned = await ports.planning.plan({ kind: 'undo', batch, rows }, actor, visit.signal);
+    return 'batch' in planned ? planned.batch : undefined;
+  });
 }

@@ -10,7 +10,7 @@ import { type TableFormat, tableFormats } from '../../model/table.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { notFound, type Reply, type Visit } from '../route.ts';
 import { textChunks } from './batches.ts';
-import { batchIn } from './batch.ts';
+import { batchIn } from './batches.ts';
 
 /** `wrong.csv`: the format after the name. */
 function formatOf(name: string, file: string): TableFormat {

@@ -8,7 +8,8 @@ import { html, type Html, type Part, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
 import { notFound, page, type Reply, type Visit } from '../route.ts';
 import { refusalTag } from './batches.ts';
-import { batchIn, intentTag, statusOf, userTag } from './batch.ts';
+import { intentTag, statusOf, userTag } from './batch.ts';
+import { batchIn } from './batches.ts';
 
 /** One row, with all that is known of it, and what a person can do about it. */
 export async function rowPage(visit: Visit, ports: ConsolePorts, problem: OperatorError | null = null): Promise<Reply> {

@@ -1,16 +1,6 @@
-/** One batch: its plan, who has to do what with it, how its sending goes, and what became of each row. */
-import { setTimeout as wait } from 'node:timers/promises';
-import { actionOf } from '../../bulk/actions.ts';
-import { batchOf } from '../../bulk/claim.ts';
-import { countNameOf, countNames, type Counts, intentStates, openStates } from '../../bulk/intent.ts';
-import {
-  type BatchRecord,
-  type BatchReport,
-  consentQuestion,
-  recordOf,
-  totalWords,
-  typeTotals,
-} from '../../bulk/report.ts';
+/** One batch: its plan, what is wrong with it, and what became of each row. */
+import { countNameOf, countNames, intentStates, openStates } from '../../bulk/intent.ts';
+import { type BatchRecord, type BatchReport, recordOf, totalWords, typeTotals } from '../../bulk/report.ts';
 import { receiptFormats } from '../../bulk/receipt.ts';
 import { resultFiles } from '../../bulk/results.ts';
 import { notedRows, parameterWords, reviewRow, type ReviewRow } from '../../bulk/review.ts';
@@ -19,23 +9,16 @@ import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { LockHeldError, type OperatorError, UsageError } from '../../model/errors.ts';
 import { tableFormats } from '../../model/table.ts';
-import { durationText, secondMs } from '../../model/time.ts';
 import { inBrowser } from '../browser-words.ts';
 import { html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
-import { proofTag } from './sign-in-oidc.ts';
-import { notFound, page, type Reply, type Visit } from '../route.ts';
-import { batchState, refusalTag, reportNow } from './batches.ts';
+import { page, type Reply, type Visit } from '../route.ts';
+import { approvalTag, nextTag } from './batch-next.ts';
+import { batchIn, batchState, refusalTag, reportNow } from './batches.ts';
 
 const rowsAPage = 100;
 /** Problems, notes and open rows that are listed one by one; all of them are in the table and in the files. */
 const mostListed = 50;
-
-export async function batchIn({ params }: Visit, { journal }: ConsolePorts): Promise<Batch> {
-  const batch = await journal.batch(params['batch'] ?? '');
-  if (batch === undefined) throw notFound('there is no such batch');
-  return batch;
-}
 
 export async function batchPage(
   visit: Visit,
@@ -109,198 +92,6 @@ function factsTag(report: BatchReport, batch: Batch, record: BatchRecord, { link
             </li>`,
       )}
     </ul>`;
-}
-
-/** What there is to do now, for whoever looks: the one thing that moves the batch on. */
-async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, report: BatchReport): Promise<Html> {
-  const { may, link } = visit;
-  const { state, counts, approval } = report;
-  if (state === 'applying') return sendingTag(visit, ports, report);
-  const at = (what: string): string => link(`/batches/${batch.batch}/${what}`);
-  const left = counts.planned + counts.blocked;
-  const isMaker = may('maker');
-  const waits = approval !== null && approval.missing > 0;
-  if (waits && approval.state === 'waiting') {
-    return html`<h2>It waits for approval</h2>
-      ${may('approver') ? decisionTag(visit, ports, batch.batch, approval.hash) : null}`;
-  }
-  if (left > 0 && waits) {
-    return html`<h2>Another person must approve it</h2>
-      ${isMaker ? submitTag(at) : null}`;
-  }
-  if (!isMaker) return html``;
-  if (state === 'planned') {
-    if (left === 0)
-      return html`<p class="note">Nothing of it can be sent. Correct the sheet and send it here again.</p>`;
-    const { doing, typed } = await consentQuestion(ports.journal, batch, actionOf(batch.action), batch.server.address);
-    return html`<h2>Send it</h2>
-      ${counts.invalid === 0 ? null : html`<p class="note">${counted(counts.invalid, 'row is', 'rows are')} wrong and will be left out. You can correct the sheet instead and plan it again.</p>`}
-      <form method="post" action="${at('send')}">
-        <p>
-          <label>To ${doing}, type ${typed} <input name="typed" required autocomplete="off" /></label>
-        </p>
-        ${againTag()} <button>Send</button>
-      </form>`;
-  }
-  if (state === 'stopped' || counts.unknown > 0) {
-    const { sending = 0 } = await ports.journal.counts(batch.batch);
-    return html`<h2>${state === 'stopped' ? 'It stopped before its end' : 'It goes on'}</h2>
-      ${sending === 0 ? null : html`<p class="note">What sent it has ended in the midst of ${counted(sending, 'row')}: it was killed, or its machine stopped.</p>`}
-      <p>
-        “Go on” looks at every open row on the server
-        first${left === 0 ? '; there is nothing else left to send' : `, then sends what is left: ${counted(left, 'row')}`}.
-        No row is sent twice.
-      </p>
-      <form method="post" action="${at('resume')}">${againTag()}<button>Go on</button></form>`;
-  }
-  return html``;
-}
-
-function againTag(): Html {
-  return html`<details>
-    <summary>It was sent before</summary>
-    <p>
-      <label
-        >Why it shall be sent again; it stays on record <input name="again" maxlength="500" autocomplete="off"
-      /></label>
-    </p>
-  </details>`;
-}
-
-function submitTag(at: (what: string) => string): Html {
-  return html`<form method="post" action="${at('submit')}">
-    <p>
-      <label>A word to whoever approves it <input name="note" maxlength="500" autocomplete="off" /></label>
-    </p>
-    ${againTag()} <button>Submit for approval</button>
-  </form>`;
-}
-
-function decisionTag(visit: Visit, ports: ConsolePorts, batch: string, hash: string): Html {
-  const at = (what: string): string => visit.link(`/batches/${batch}/${what}`);
-  const proof = proofTag(visit, ports, `/batches/${batch}`);
-  return html`<form method="post" action="${at('approve')}">
-      <input type="hidden" name="hash" value="${hash}" />
-      <p>Look at every row below first.</p>
-      <p>${proof}</p>
-      <button>Approve</button>
-    </form>
-    <form method="post" action="${at('deny')}">
-      <p>
-        <label>Why not <input name="reason" required maxlength="500" autocomplete="off" /></label>
-      </p>
-      <p>${proof}</p>
-      <button class="danger">Deny</button>
-    </form>`;
-}
-
-function approvalTag({ approval }: BatchReport): Html {
-  if (approval === null || approval.state === 'not_needed') return html``;
-  const { state, needed, missing, reasons, submitted, approvals, denied, approvers, until } = approval;
-  const kinds = { approved: 'good', denied: 'bad', expired: 'bad' } as const;
-  const words = state.replaceAll('_', ' ');
-  // In the order in which it happened: what was denied may have been handed over again, and approved.
-  const said = [
-    ...(denied === null
-      ? []
-      : [{ at: denied.at, words: html`Denied by ${actorText(denied.by)}, ${timeTag(denied.at)}: ${denied.reason}` }]),
-    ...(submitted === null
-      ? []
-      : [
-          {
-            at: submitted.at,
-            words: html`Submitted by ${actorText(submitted.by)},
-            ${timeTag(submitted.at)}${submitted.note === null ? null : `: ${submitted.note}`}`,
-          },
-        ]),
-    ...approvals.map(({ by, at, problem }) => ({
-      at,
-      words: html`Approved by ${actorText(by)},
-      ${timeTag(at)}${problem === null ? null : `, which does not count: ${problem}`}`,
-    })),
-  ];
-  return html`<h2>Approval</h2>
-    <p>
-      ${stateTag(words, state in kinds ? kinds[state as keyof typeof kinds] : 'wait')}
-      ${missing === 0 ? null : html` ${missing} of ${needed} missing; ${approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve it`}.`}
-      ${until === null ? null : html` Good until ${timeTag(until)}.`}
-    </p>
-    <ul>
-      ${reasons.map((reason) => html`<li>Needed because ${reason}.</li>`)}
-      ${said.sort((one, other) => one.at.localeCompare(other.at)).map(({ words: line }) => html`<li>${line}</li>`)}
-    </ul>`;
-}
-
-/** The rows that are behind it, of all. */
-function doneOf({ rows, counts }: Pick<BatchReport, 'rows' | 'counts'>): number {
-  return rows - counts.planned - counts.blocked - counts.invalid;
-}
-
-function sendingTag(visit: Visit, { sendings }: ConsolePorts, report: BatchReport): Html {
-  const { link, may } = visit;
-  const here = sendings.running(report.batch);
-  const at = `/batches/${report.batch}`;
-  return html`<h2>It is being sent</h2>
-    <div data-events="${link(`${at}/events`)}">
-      <p>
-        <progress
-          aria-label="Rows done"
-          max="${report.rows - report.counts.invalid}"
-          value="${doneOf(report)}"
-          data-live="done"
-        ></progress>
-      </p>
-      <p role="status">
-        <span data-live="done">${doneOf(report)}</span> of ${grouped(report.rows - report.counts.invalid)} rows.
-        <span data-live="words">${here?.waits ?? null}</span>
-      </p>
-    </div>
-    <p>
-      You can close this page: it goes on.
-      ${here === undefined ? 'Another process sends it.' : `Begun by ${actorText(here.actor)}.`}
-    </p>
-    ${
-      here === undefined || !may('maker')
-        ? null
-        : here.isStopping
-          ? html`<p class="note">What is under way is being finished.</p>`
-          : html`<form method="post" action="${link(`${at}/stop`)}">
-              <button class="danger">Stop after the rows under way</button>
-            </form>`
-    }`;
-}
-
-/** How the sending goes, until it does not go any more. */
-export async function batchEvents(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { journal, sendings } = ports;
-  const { batch } = await batchIn(visit, ports);
-  async function* events(): AsyncGenerator<Readonly<Record<string, unknown>>> {
-    let first: { readonly done: number; readonly at: number } | undefined;
-    let shown = '';
-    while (!visit.signal.aborted) {
-      const report = await reportNow(ports, await batchOf(journal, batch));
-      if (report.state !== 'applying') {
-        yield { done: true };
-        return;
-      }
-      const done = doneOf(report);
-      const now = performance.now();
-      first ??= { done, at: now };
-      const rate = (done - first.done) / Math.max(1, now - first.at);
-      const left = report.counts.planned + report.counts.blocked;
-      const words =
-        sendings.running(batch)?.waits ?? (rate > 0 && left > 0 ? `About ${durationText(left / rate)} left.` : '');
-      const event = { ...countsText(report.counts), done, words };
-      if (JSON.stringify(event) !== shown) yield event;
-      shown = JSON.stringify(event);
-      await wait(secondMs, undefined, { signal: visit.signal }).catch(() => {});
-    }
-  }
-  return { kind: 'events', events: events() };
-}
-
-function countsText(counts: Counts): Readonly<Record<string, string>> {
-  return Object.fromEntries(countNames.map((name) => [name, grouped(counts[name])]));
 }
 
 function wrongTag({ link }: Visit, { batch, problems, warnings, counts }: BatchReport): Html {

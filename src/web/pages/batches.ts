@@ -6,14 +6,14 @@ import { shown } from '../../bulk/sheet/cell.ts';
 import type { Batch } from '../../journal/port.ts';
 import { grouped } from '../../model/counted.ts';
 import { OperatorError, UsageError } from '../../model/errors.ts';
-import { moneyText } from '../../model/money.ts';
 import { dayMs, parseInstant } from '../../model/time.ts';
 import { inBrowser } from '../browser-words.ts';
 import { html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import type { ConsolePorts } from '../ports.ts';
+import { planLimits } from '../planning.ts';
 import { actorOf, callerOf, notFound, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
 import { rehearse } from './batch-checks.ts';
-import { type KeptSheet, uploadLimits } from '../uploads.ts';
+import type { KeptSheet } from '../uploads.ts';
 
 const batchesAPage = 50;
 
@@ -62,6 +62,12 @@ async function listedBatch(visit: Visit, ports: ConsolePorts, batch: Batch): Pro
   const by = planned.map(({ account, name }) => account ?? name).join(', ');
   const isMine = planned.some(({ account }) => account === visit.caller?.account.name);
   return { batch, report, by, waits: waitsFor(visit, ports, report, batch, isMine) };
+}
+
+export async function batchIn({ params }: Visit, { journal }: ConsolePorts): Promise<Batch> {
+  const batch = await journal.batch(params['batch'] ?? '');
+  if (batch === undefined) throw notFound('there is no such batch');
+  return batch;
 }
 
 /** The batch as it stands: one that was just begun here is being sent, although nothing of that is on record yet. */
@@ -121,7 +127,7 @@ export function batchState({ state, counts, rows, discrepancies }: BatchReport):
 
 /** The fields of what is said of a sheet stand before it: they are read first. */
 function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
-  const mostRows = Math.min(uploadLimits.rows, settings.bulk.maxRows ?? uploadLimits.rows);
+  const mostRows = Math.min(planLimits.rows, settings.bulk.maxRows ?? planLimits.rows);
   return html`<h2>A new batch</h2>
     <p>
       Choose what to do, fill in its template, and drop the sheet here. Nothing is sent before you have seen the plan.
@@ -197,7 +203,7 @@ export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Re
     for await (const upload of visit.uploads()) {
       if (upload.field !== 'file') continue;
       if (upload.fields['rehearse'] === 'yes') return rehearse(visit, ports, upload, wordsOf(upload));
-      const planned = await ports.uploads.take(upload.bytes, upload.name, wordsOf(upload), actor);
+      const planned = await ports.uploads.take(upload.bytes, upload.name, wordsOf(upload), actor, visit.signal);
       return redirect(link('question' in planned ? `/batches/uploads/${planned.id}` : `/batches/${planned.batch}`));
     }
     throw new UsageError('there is no file in the form', { advice: 'Choose a sheet, and send it again.' });
@@ -242,9 +248,7 @@ export function questionPage(visit: Visit, ports: ConsolePorts): Reply {
   const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
   const body = html`<p>The amount of row ${row} in ${name} is ${shown(text)}${others}. What is that?</p>
     <form method="post" action="${visit.link(`/batches/uploads/${id}`)}">
-      <p>
-        ${readings.map(({ mark, amount }) => html`<button name="mark" value="${mark}">${moneyText(amount)}</button> `)}
-      </p>
+      <p>${readings.map(({ mark, amount }) => html`<button name="mark" value="${mark}">${amount}</button> `)}</p>
       <button class="quiet" name="mark" value="none">None of these</button>
     </form>`;
   return page('How are the amounts meant?', body);
@@ -254,7 +258,7 @@ export async function decideMark(visit: Visit, ports: ConsolePorts): Promise<Rep
   const kept = keptOf(visit, ports);
   const mark = kept.question.readings.find((each) => each.mark === visit.form.get('mark'))?.mark ?? null;
   return refusing(visit, ports, async () => {
-    const batch = await ports.uploads.decide(kept, mark, actorOf(callerOf(visit), ports));
+    const batch = await ports.uploads.decide(kept, mark, actorOf(callerOf(visit), ports), visit.signal);
     if (batch !== null) return redirect(visit.link(`/batches/${batch.batch}`));
     throw new UsageError('the amounts of the sheet cannot be read; nothing was planned', {
       advice: 'Write them as plain numbers, such as 1234.56, and send the sheet again.',

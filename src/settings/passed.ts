@@ -1,0 +1,48 @@
+/** Settings on their way to a process of ours: a message between processes holds plain data alone. */
+import { Secret, SecretAddress } from '../model/secret.ts';
+import type { Settings } from './settings.ts';
+
+/** Holds the secrets themselves: it goes through the channel to a child process, and nowhere else. */
+export interface PassedSettings {
+  readonly plain: unknown;
+}
+
+/** What stands for a value that is no plain data. */
+interface Mark {
+  readonly [kind: `$${string}`]: string;
+}
+
+const revived = {
+  $secret: (text: string) => new Secret(text),
+  $address: (text: string) => new SecretAddress(text),
+  $url: (text: string) => new URL(text),
+} as const;
+
+function markOf(value: object): Mark | undefined {
+  if (value instanceof Secret) return { $secret: value.reveal() };
+  if (value instanceof SecretAddress) return { $address: value.reveal() };
+  return value instanceof URL ? { $url: value.href } : undefined;
+}
+
+/** The settings as a message to a process. */
+export function passedSettings(settings: Settings): PassedSettings {
+  return { plain: mapped(settings, markOf) };
+}
+
+/** The settings that came as a message. */
+export function receivedSettings({ plain }: PassedSettings): Settings {
+  return mapped(plain, (value) => {
+    const [[kind, text] = [], ...more] = Object.entries(value);
+    const isMark = more.length === 0 && kind !== undefined && Object.hasOwn(revived, kind);
+    return isMark ? revived[kind as keyof typeof revived](String(text)) : undefined;
+  }) as Settings;
+}
+
+/** Every object in the value as `change` has it; where that is undefined, with its members changed in turn. */
+function mapped(value: unknown, change: (value: object) => object | undefined): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  const changed = change(value);
+  if (changed !== undefined) return changed;
+  if (Array.isArray(value)) return value.map((each) => mapped(each, change));
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, mapped(each, change)]));
+}

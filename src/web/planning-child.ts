@@ -1,0 +1,25 @@
+/** The process that reads, checks and plans a large sheet for the console: it can change nothing. */
+import { Buffer } from 'node:buffer';
+import { setFlagsFromString } from 'node:v8';
+import { serveJob } from '../data/job-child.ts';
+import type { Log } from '../model/log.ts';
+import { receivedSettings } from '../settings/passed.ts';
+import { planParts, type PlanTask } from './planning.ts';
+
+// The collector would let its heap grow to many times what a sheet of 100,000 rows needs.
+setFlagsFromString('--semi-space-growth-factor=1');
+setFlagsFromString('--heap-growing-percent=25');
+
+serveJob(async function* (task, emit) {
+  const { job, settings, aheadMs } = task as PlanTask;
+  const logged =
+    (level: keyof Log): Log[keyof Log] =>
+    (fields, message) =>
+      emit({ kind: 'log', level, fields, message });
+  const log = { debug: logged('debug'), info: logged('info'), warn: logged('warn'), error: logged('error') };
+  const clock = { now: () => Date.now() + aheadMs };
+  // Nobody stops it from within: the process itself is ended.
+  const { signal } = new AbortController();
+  const parts = planParts({ settings: receivedSettings(settings), log, clock, signal }, job);
+  for await (const part of parts) yield Buffer.from(`${JSON.stringify(part)}\n`);
+});

@@ -1,0 +1,209 @@
+/**
+ * Plans that people make in the console. What takes long - a large sheet, the way back of a large batch - is read, checked and
+ * planned in a process of its own, which can change nothing; its rows come back, and the console stores them in the name of the
+ * account. So nobody becomes another person by starting that process. Section "The console" of docs/architecture.md.
+ */
+import { Buffer } from 'node:buffer';
+import { stat } from 'node:fs/promises';
+import { extname } from 'node:path';
+import pLimit from 'p-limit';
+import type { Action } from '../bulk/action.ts';
+import { actionOf, actionOfBatch } from '../bulk/actions.ts';
+import type { Again } from '../bulk/approval.ts';
+import { batchOf } from '../bulk/claim.ts';
+import { openPlanPorts } from '../bulk/open.ts';
+import { type PlanSource, preparePlan, storePlan } from '../bulk/plan.ts';
+import { type ReadRows, readRows, undoRows } from '../bulk/read-rows.ts';
+import type { DecimalMark, MarkQuestion } from '../bulk/sheet/amount.ts';
+import { readSheet } from '../bulk/sheet/sheet.ts';
+import { JobProcess } from '../data/reading-process.ts';
+import { openJournal, openJournalForReading } from '../journal/open.ts';
+import type { Batch, Journal, NewBatch, NewIntent } from '../journal/port.ts';
+import type { Actor } from '../model/actor.ts';
+import { counted } from '../model/counted.ts';
+import { FileError, IncompleteError, UsageError } from '../model/errors.ts';
+import { moduleBeside } from '../model/module.ts';
+import { moneyText } from '../model/money.ts';
+import { withReleases, Releases } from '../model/releases.ts';
+import { type PassedSettings, passedSettings } from '../settings/passed.ts';
+import type { Surroundings } from '../settings/settings.ts';
+
+/** What is to be planned; plain data. */
+export type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
+
+interface SheetJob {
+  readonly kind: 'sheet';
+  readonly file: string;
+  /** As it was called where it came from. */
+  readonly name: string;
+  readonly action: string;
+  /** Of an .xlsx; null for the first that can be seen. */
+  readonly sheet: string | null;
+  readonly mark: DecimalMark;
+  readonly again: Again;
+  readonly allowForce: boolean;
+}
+
+/** What somebody must say before the sheet can be planned. */
+export type PlanQuestion = Pick<MarkQuestion, 'row' | 'text' | 'count'> & {
+  readonly readings: readonly { readonly mark: Exclude<DecimalMark, null>; readonly amount: string }[];
+};
+
+/** What the process is sent, once. */
+export interface PlanTask {
+  readonly job: PlanJob;
+  readonly settings: PassedSettings;
+  /** By how much the clock of the console is ahead of that of the machine, ms. */
+  readonly aheadMs: number;
+}
+
+/** The first part is a question, or the batch; then its rows follow. */
+export type PlanPart =
+  | { readonly question: PlanQuestion }
+  | { readonly batch: NewBatch }
+  | { readonly rows: readonly NewIntent[] };
+
+export const planLimits = {
+  rows: 100_000,
+  /** What is planned at once in the process of the console: starting another one would take longer. */
+  hereBytes: 16 * 1024,
+  hereRows: 500,
+  /** Rows that go from one process to the other at once. */
+  partRows: 200,
+} as const;
+
+/** Does the job, and stores nothing. Throws an OperatorError for what cannot be planned. */
+export async function* planParts(surroundings: Surroundings, job: PlanJob): AsyncGenerator<PlanPart> {
+  const releases = new Releases();
+  try {
+    const journal = await openJournalForReading(surroundings.settings, surroundings.clock, releases);
+    // The console has made it.
+    if (journal === undefined) throw new FileError('the journal is gone', { advice: 'Put it back as it was.' });
+    const found = job.kind === 'undo' ? await wayBack(journal, job.batch) : await ofSheet(surroundings, job);
+    if ('question' in found) {
+      yield found;
+      return;
+    }
+    const { action, rows, source } = found;
+    const plan = await preparePlan(openPlanPorts(surroundings, journal, releases), action, rows, source);
+    yield { batch: plan.batch };
+    let waiting: NewIntent[] = [];
+    for (const row of plan.rows) {
+      if (waiting.push(row) < planLimits.partRows) continue;
+      yield { rows: waiting };
+      waiting = [];
+    }
+    yield { rows: waiting };
+  } finally {
+    await releases.close();
+  }
+}
+
+interface Plannable {
+  readonly action: Action;
+  readonly rows: ReadRows;
+  readonly source: PlanSource;
+}
+
+async function wayBack(journal: Journal, name: string): Promise<Plannable> {
+  const batch = await batchOf(journal, name);
+  const action = actionOfBatch(batch);
+  const rows = await undoRows(journal, batch, action);
+  return { action, rows, source: { file: null, undoOf: batch.batch, again: { reason: null } } };
+}
+
+async function ofSheet(
+  { settings, signal }: Surroundings,
+  job: SheetJob,
+): Promise<Plannable | { readonly question: PlanQuestion }> {
+  const { file, name, mark, again, allowForce } = job;
+  const read = await readSheet(file, { signal, ...(job.sheet !== null && { sheet: job.sheet }) });
+  if (read.rows.length > planLimits.rows) {
+    throw new UsageError(`${name} has ${counted(read.rows.length, 'row')}, more than ${planLimits.rows}`, {
+      advice: 'Split the sheet into smaller files.',
+    });
+  }
+  const action = actionOf(job.action);
+  const rows = readRows(read, action, { decimals: settings.bulk.decimals, mark, allowForce });
+  if (mark === null && rows.question !== undefined) {
+    const { row, text, count, readings } = rows.question;
+    const shown = readings.map((each) => ({ mark: each.mark, amount: moneyText(each.amount) }));
+    return { question: { row, text, count, readings: shown } };
+  }
+  return { action, rows, source: { file: { name, bytes: read.bytes, hash: read.hash }, undoOf: null, again } };
+}
+
+/** Plans what people hand in, one large sheet after the other: each takes its memory meanwhile. */
+export class Planning {
+  readonly #surroundings: Surroundings;
+  readonly #one = pLimit(1);
+
+  constructor(surroundings: Surroundings) {
+    this.#surroundings = surroundings;
+  }
+
+  /** Plans it, and stores the batch as the actor; or gives what has to be said first. Throws where it cannot be planned. */
+  async plan(job: PlanJob, actor: Actor, signal: AbortSignal): Promise<Batch | { readonly question: PlanQuestion }> {
+    if (await isSmall(job)) return this.#store(planParts({ ...this.#surroundings, signal }, job), actor);
+    return this.#one(() => this.#store(this.#aside(job, signal), actor));
+  }
+
+  /** The parts as a process gives them. */
+  async *#aside(job: PlanJob, signal: AbortSignal): AsyncGenerator<PlanPart> {
+    signal.throwIfAborted();
+    const { settings, clock, log } = this.#surroundings;
+    const child = new JobProcess<PlanTask>(moduleBeside('./planning-child', import.meta.url), [], lostProcess);
+    const task = { job, settings: passedSettings(settings), aheadMs: clock.now() - Date.now() };
+    yield* partsIn(child.result(task, { signal, log }));
+  }
+
+  async #store(parts: AsyncGenerator<PlanPart>, actor: Actor): Promise<Batch | { readonly question: PlanQuestion }> {
+    try {
+      const { value: first } = (await parts.next()) as IteratorResult<PlanPart, undefined>;
+      if (first !== undefined && 'question' in first) return first;
+      if (first === undefined || !('batch' in first)) throw new Error('a plan began with no batch');
+      const { batch } = first;
+      const { settings, clock } = this.#surroundings;
+      return await withReleases(async (releases) =>
+        // Over a connection of its own: others wait for one that stores many rows.
+        storePlan(await openJournal(settings, actor, clock, releases), { batch, rows: rowsIn(parts) }),
+      );
+    } finally {
+      await parts.return(undefined);
+    }
+  }
+}
+
+async function isSmall(job: PlanJob): Promise<boolean> {
+  if (job.kind === 'undo') return job.rows <= planLimits.hereRows;
+  // How much a packed one holds shows only once it is read.
+  return extname(job.file) !== '.xlsx' && (await stat(job.file)).size <= planLimits.hereBytes;
+}
+
+function lostProcess(how: string): IncompleteError {
+  return new IncompleteError(`the process that checked the sheet ended before it was done (${how})`, {
+    advice:
+      'Nothing was planned. If it was the system that ended it, memory was short: split the sheet into smaller files.',
+  });
+}
+
+async function* rowsIn(parts: AsyncIterable<PlanPart>): AsyncGenerator<NewIntent> {
+  for await (const part of parts) if ('rows' in part) yield* part.rows;
+}
+
+const lineFeed = 0x0a;
+
+/** One line of JSON is a part. */
+async function* partsIn(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<PlanPart> {
+  let begun: Uint8Array[] = [];
+  for await (const chunk of chunks) {
+    let from = 0;
+    for (let end = chunk.indexOf(lineFeed); end !== -1; end = chunk.indexOf(lineFeed, from)) {
+      const line = Buffer.concat([...begun, chunk.subarray(from, end)]);
+      yield JSON.parse(line.toString()) as PlanPart;
+      begun = [];
+      from = end + 1;
+    }
+    if (from < chunk.length) begun.push(chunk.subarray(from));
+  }
+}

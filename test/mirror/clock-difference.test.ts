@@ -1,8 +1,8 @@
 // @module-tag full
 import { expect, test } from 'vitest';
-import { dayMs, minuteMs, parseInstant, systemClock } from '../../src/model/time.ts';
+import { dayMs, hourMs, minuteMs, parseInstant, systemClock } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
-import { sync } from '../support/mirror.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -42,4 +42,18 @@ test('a clock that was ahead and is put right makes nothing be read again, and t
   expect(store.events(10, ['clock_set_back'])).toEqual([]);
   expect(parseInstant(store.freshAsOf('users')) ?? Infinity).toBeLessThanOrEqual(systemClock.now());
   store.close();
+});
+
+test('a clock that was set back keeps no record from an id that is used again', async () => {
+  const sandbox = await startSandbox({ users: 12 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  let setBackMs = 0;
+  const clock = { now: () => sandbox.control.clock().now - setBackMs };
+  await sync(sandbox, file, { resources: ['users'], clock });
+  setBackMs = hourMs;
+  sandbox.control.remove('users', 5);
+  sandbox.control.insert('users', { id: 5 });
+  const { report } = await sync(sandbox, file, { resources: ['users'], clock });
+  expect(report.resources.users).toMatchObject({ status: 'complete', problem: null });
+  expectMirrored(sandbox, file, ['users']);
 });

@@ -138,25 +138,25 @@ export function deletionUndoer(
 }
 
 /**
- * A function that puts back the row that another record under its id has replaced since the time, where it turns out that
- * both came: the first stays, and was never gone. Returns whether there was one.
+ * A function that puts back the row that another record under its id has replaced after that number was given, where it turns
+ * out that both came: the first stays, and was never gone. Returns whether there was one.
  */
-export function reuseUndoer(database: Database, name: ResourceName): (id: RecordKey, since: Timestamp) => boolean {
+export function reuseUndoer(database: Database, name: ResourceName): (id: RecordKey, after: number) => boolean {
   const history = historyTableOf(name);
   const resource = resourceOf(name);
   const columns = recordedColumns(resource).filter((column) => column !== 'id');
   const cells = columns.map((column) => versionCell(resource, 'version', column));
-  const find = database.prepare<[bigint, string], number>(
-    `SELECT rowid FROM ${history} WHERE id = ? AND change = 'deleted' AND valid_to >= ? ORDER BY rowid LIMIT 1`,
+  const find = database.prepare<[bigint, number], number>(
+    `SELECT rowid FROM ${history} WHERE id = ? AND change = 'deleted' AND "_seq" > ? ORDER BY rowid LIMIT 1`,
   );
   const restore = database.prepare<[number, bigint]>(
     `UPDATE ${quoteName(name)} SET (${columns.map(quoteName).join(', ')}, "_changed_at") =
        (SELECT ${cells.join(', ')}, valid_from FROM ${history} AS version WHERE rowid = ?) WHERE "id" = ?`,
   );
   const remove = database.prepare<[bigint, number]>(`DELETE FROM ${history} WHERE id = ? AND rowid >= ?`);
-  return (key, since) => {
+  return (key, after) => {
     const id = BigInt(key);
-    const version = find.pluck().get(id, since);
+    const version = find.pluck().get(id, after);
     if (version === undefined || restore.run(version, id).changes === 0) return false;
     remove.run(id, version);
     return true;

@@ -25,7 +25,7 @@ import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.t
 import { pageUpsert, twinGuard } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import { addCounts, eventOf, insertRun, readRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
-import { beginEpoch, deletionPruner, leaveInserts } from '../../store/numbering.ts';
+import { beginEpoch, deletionPruner, leaveInserts, numbersIn } from '../../store/numbering.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, Runner } from '../../store/tables.ts';
 import { suppressionsIn } from './suppressions.ts';
@@ -63,7 +63,8 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   const now = (): Timestamp => timestampOf(clock.now());
   // What one step removes ends at one time.
   let stepAt = now();
-  let runStartedAt = stepAt;
+  /** The last number that was given before the run began. */
+  let runBeganAfter = 0;
   if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
   const prune = historyPruner(database);
   const pruneTombstones = deletionPruner(database);
@@ -139,9 +140,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     beginRun: (run, command, resources, actor) =>
       step(() => {
         suppressions.reload();
-        runStartedAt = now();
-        twins.begin(runStartedAt);
-        insertRun(runner, { run, command, startedAt: runStartedAt, actor }, resources);
+        runBeganAfter = numbersIn(database).last();
+        twins.begin(runBeganAfter);
+        insertRun(runner, { run, command, startedAt: now(), actor }, resources);
         beginHistory(runner, resources, now());
       }),
     finishResource: (run, resource, report) => {
@@ -175,7 +176,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         suppressions.note(window.resource, rows.keptOut, now());
         for (const drift of rows.drifts) report(drift);
         const { twins: refused, ...counts } = upsert(rows, now(), seen);
-        const undone = refused.filter((id) => undoReuse(id, runStartedAt));
+        const undone = refused.filter((id) => undoReuse(id, runBeganAfter));
         if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
         const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));
         if (back.length > 0) addCounts(runner, run, window.resource, { deleted: -back.length, inserted: -back.length });

@@ -224,14 +224,14 @@ function upsertSql(resource: Resource, significant: Differs, rows = 'true'): str
     // A version of the same record is taken as it comes. Any other is looked at more closely, which few rows need.
     `WHERE (${differs.join(' OR ')}) AND CASE`,
     `WHEN excluded."updated_at" > ${table}."updated_at" AND NOT ${reused} THEN true`,
-    `ELSE takes_place(excluded."id", ${reused}, ${table}."_changed_at") END`,
+    `ELSE takes_place(excluded."id", ${reused}, ${table}."_seq") END`,
   ].join('\n');
 }
 
 /** Keeps a record that came under the id of another one from taking its place. */
 interface TwinGuard {
-  /** A run begins: none of its rows was written yet. */
-  begin(at: Timestamp): void;
+  /** A run begins: none of its rows was written yet. @param last the last number that was given; times do not tell, since clocks are set back */
+  begin(last: number): void;
   /** @param seen ids that the walk has seen before; undefined where there is no walk */
   guard(seen: ReadonlySet<RecordKey> | undefined): void;
   /** The ids that were refused since this was called last. */
@@ -243,21 +243,21 @@ interface TwinGuard {
  * itself wrote the row of another record there. Otherwise an id may be used again, and a record be put back as it was.
  */
 export function twinGuard(database: Database): TwinGuard {
-  let runStartedAt: string | undefined;
+  let runBeganAfter: number | undefined;
   let seen: ReadonlySet<RecordKey> | undefined;
   let refused = new Set<RecordKey>();
   const everRefused = new Set<RecordKey>();
-  database.function('takes_place', { safeIntegers: true }, (id, reused, changedAt) => {
+  database.function('takes_place', { safeIntegers: true }, (id, reused, seq) => {
     const key = keyOf(id as bigint);
-    const writtenByRun = everRefused.has(key) || (runStartedAt !== undefined && String(changedAt) >= runStartedAt);
+    const writtenByRun = everRefused.has(key) || (runBeganAfter !== undefined && Number(seq) > runBeganAfter);
     if (seen?.has(key) !== true && !(reused === 1n && writtenByRun)) return 1;
     refused.add(key);
     everRefused.add(key);
     return 0;
   });
   return {
-    begin: (at) => {
-      runStartedAt = at;
+    begin: (last) => {
+      runBeganAfter = last;
       everRefused.clear();
     },
     guard: (ids) => {

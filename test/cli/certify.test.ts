@@ -140,7 +140,7 @@ describe('What is altered', () => {
   // So that a thousand of them take seconds, they are made in one process.
   const tampering = Array.from({ length: 1_000 }, (_, seed) => seed);
 
-  test('in the mirror or in a certificate is found, 1,000 times of 1,000', { timeout: 60_000 }, async () => {
+  test('in the mirror or in a certificate is found, 1,000 times of 1,000', { timeout: 300_000 }, async () => {
     const { file, folder, night, certify } = await certified();
     await night();
     const { windows } = await certify('now.json', 'users');

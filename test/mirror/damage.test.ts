@@ -5,7 +5,6 @@ import type { Window } from '../../src/store/mirror-types.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { rowSums } from '../../src/mirror/store/page-memory.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
-import { resourceTableSql } from '../../src/store/schema.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { verifyMirror } from '../support/verify.ts';
@@ -34,7 +33,7 @@ function damage(file: string, count: number): number[] {
     return Math.floor((seed / 2 ** 31) * bound);
   };
   // A byte on the disk that flips asks no column for its type.
-  declareUsers(file, (sql) => sql.replace('STRICT', '').replace('"username" TEXT', '"username"'));
+  const typed = declareUsers(file, (sql) => sql.replace('STRICT', '').replace('"username" TEXT', '"username"'));
   const database = new SqliteDatabase(file);
   const sql = [
     `UPDATE users SET email = 'x' || email WHERE id = ?`,
@@ -51,18 +50,19 @@ function damage(file: string, count: number): number[] {
   while (hit.size < count) hit.add(ids[below(ids.length)] ?? 0);
   for (const id of hit) sql[below(sql.length)]?.run(id);
   database.close();
-  declareUsers(file, () => resourceTableSql('users'));
+  declareUsers(file, () => typed);
   return [...hit];
 }
 
-/** Writes the declaration of the table anew and leaves what stands in it. */
-function declareUsers(file: string, declared: (sql: string) => string): void {
+/** Writes the declaration of the table anew and leaves what stands in it; gives the one of before. */
+function declareUsers(file: string, declared: (sql: string) => string): string {
   const database = new SqliteDatabase(file);
   database.unsafeMode();
   database.pragma('writable_schema = ON');
   const sql = database.prepare<[], string>("SELECT sql FROM sqlite_schema WHERE name = 'users'").pluck().get() ?? '';
   database.prepare("UPDATE sqlite_schema SET sql = ? WHERE name = 'users'").run(declared(sql));
   database.close();
+  return sql;
 }
 
 /** Puts on record what a comparison has found, as the command does. */

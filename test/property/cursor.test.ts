@@ -98,7 +98,7 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
 
 test(
   'who follows the mirror by its cursor, and stops anywhere, ends with the same rows and gets none twice',
-  { timeout: runs * 3_000 },
+  { timeout: 60_000 + runs * 3_000 },
   async () => {
     await assert(
       asyncProperty(world, async (drawn) => {

@@ -193,7 +193,7 @@ function expectTrue(
 
 test(
   'after any history of the server, its switches, faults and stops, one quiet run makes the mirror equal',
-  { timeout: runs * 3_000 },
+  { timeout: 60_000 + runs * 3_000 },
   async () => {
     await assert(
       asyncProperty(world, async (drawn) => {

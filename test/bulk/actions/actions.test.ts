@@ -3,11 +3,12 @@ import { actions } from '../../../src/bulk/actions.ts';
 import type { Sandbox, SandboxOptions } from '../../../src/sandbox/sandbox.ts';
 import { type Bench, benchOf, type Cells } from '../../support/bulk-actions.ts';
 import { newJournal } from '../../support/journal.ts';
+import { systemClock } from '../../../src/model/time.ts';
 import { startSandbox } from '../../support/sandbox.ts';
 
 async function start(options: SandboxOptions = {}): Promise<{ sandbox: Sandbox; bench: Bench; user: number }> {
   const sandbox = await startSandbox({ users: 5, ...options });
-  const bench = benchOf(sandbox, (await newJournal()).journal);
+  const bench = benchOf(sandbox, (await newJournal(systemClock)).journal);
   onTestFinished(() => bench.close());
   const user = Number(sandbox.control.insert('users', { first_name: 'Anna', language: 'en', balance: 12.5 })['id']);
   return { sandbox, bench, user };

@@ -3,6 +3,7 @@ import type { WriteFault } from '../../../src/sandbox/faults.ts';
 import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
 import { type Bench, benchOf, type Cells } from '../../support/bulk-actions.ts';
 import { newJournal } from '../../support/journal.ts';
+import { systemClock } from '../../../src/model/time.ts';
 import { startSandbox } from '../../support/sandbox.ts';
 import { sample } from '../../support/part.ts';
 
@@ -41,7 +42,7 @@ const beforeCommit = ['reset_before', 'error_500', 'html', 'hang'];
 
 async function start(): Promise<{ sandbox: Sandbox; bench: Bench; user: number }> {
   const sandbox = await startSandbox({ users: 5 });
-  const bench = benchOf(sandbox, (await newJournal()).journal);
+  const bench = benchOf(sandbox, (await newJournal(systemClock)).journal);
   onTestFinished(() => bench.close());
   return { sandbox, bench, user: Number(sandbox.control.insert('users', { first_name: 'Anna' })['id']) };
 }

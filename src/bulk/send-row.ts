@@ -25,8 +25,8 @@ import { type RowEnd, type Sending, targetOf } from './sending.ts';
 import { overApplied, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
-/** No request begins later than this before the end of the batch's lock. */
-const sendMarginMs = 10 * secondMs;
+/** Of a lease of three quarters of a minute, that is renewed each ten seconds. */
+const usualMarginMs = 10 * secondMs;
 
 /** The server asked to come back later, or was not there: the row is `planned` as before. */
 export interface Later {
@@ -76,6 +76,7 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
     throw error;
   }
   // Whoever takes the batch over waits for the end of the lock: nothing leaves when that is near, or past.
+  const { sendMarginMs = usualMarginMs } = sending.options;
   // Nor does what was held up for long, by a rate limit or a machine that slept: by then others may count on its not being made.
   const latest = sentAt + Math.max(leastLeavingMs, sending.options.settleAfterMs / 2);
   const mayBegin = (): boolean =>

@@ -30,6 +30,8 @@ export interface SendingOptions {
   readonly againWithinMs: number;
   /** Why a person takes the journal for the right one, although it lacks what the mirror knows; null where nobody does. */
   readonly acceptJournal: string | null;
+  /** No request begins later than this before the end of the batch's lock, ms; ten seconds unless given. */
+  readonly sendMarginMs?: number;
 }
 
 /** One run over one batch. */

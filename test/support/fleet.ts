@@ -1,5 +1,6 @@
 /** Workers on several machines, each a process with a folder of its own, over one PostgreSQL. */
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { onTestFinished } from 'vitest';
@@ -79,4 +80,40 @@ export function startWorker(machine: Machine, ...flags: readonly string[]) {
       );
     });
   return { child, code, lines, saying, machine };
+}
+
+/** A way to the database that can be cut, so that neither side hears anything of the other. */
+export async function wayTo(database: Pick<TestDatabase, 'url'>) {
+  const { hostname, port } = new URL(database.url);
+  const sockets = new Set<Socket>();
+  let isCut = false;
+  const server = createServer((near) => {
+    const far = connect(Number(port), hostname);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from);
+      from.on('data', (bytes: Buffer) => void (isCut || to.write(bytes)));
+      from.on('error', () => {});
+      from.on('close', () => void (isCut || to.destroy()));
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const url = new URL(database.url);
+  const address = server.address();
+  url.port = String(typeof address === 'object' ? address?.port : '');
+  return {
+    url: url.href,
+    cut: () => void (isCut = true),
+    heal: () => {
+      isCut = false;
+      for (const socket of sockets) socket.destroy();
+      sockets.clear();
+    },
+  };
 }

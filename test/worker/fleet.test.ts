@@ -1,11 +1,10 @@
 // @module-tag full
 /** Several workers for one server: real processes, a real PostgreSQL, and a lease of a few seconds. */
 import SqliteDatabase from 'better-sqlite3';
-import { connect, createServer, type Socket } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { spawnCli } from '../support/cli.ts';
-import { fleetOver, type Machine, startWorker } from '../support/fleet.ts';
+import { fleetOver, type Machine, startWorker, wayTo } from '../support/fleet.ts';
 import { temporaryDatabase, type TestDatabase } from '../support/postgres.ts';
 import { startSandbox } from '../support/sandbox.ts';
 
@@ -46,42 +45,6 @@ async function runsIn(database: TestDatabase) {
     readonly occurrence: string;
     readonly outcome: string;
   }[];
-}
-
-/** A way to the database that can be cut, so that neither side hears anything of the other. */
-async function wayTo(database: TestDatabase) {
-  const { hostname, port } = new URL(database.url);
-  const sockets = new Set<Socket>();
-  let isCut = false;
-  const server = createServer((near) => {
-    const far = connect(Number(port), hostname);
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      sockets.add(from);
-      from.on('data', (bytes: Buffer) => void (isCut || to.write(bytes)));
-      from.on('error', () => {});
-      from.on('close', () => void (isCut || to.destroy()));
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  const url = new URL(database.url);
-  const address = server.address();
-  url.port = String(typeof address === 'object' ? address?.port : '');
-  return {
-    url: url.href,
-    cut: () => void (isCut = true),
-    heal: () => {
-      isCut = false;
-      for (const socket of sockets) socket.destroy();
-      sockets.clear();
-    },
-  };
 }
 
 describe('several workers', () => {

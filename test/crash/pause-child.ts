@@ -1,0 +1,74 @@
+/**
+ * A process that sends a batch of a shared journal and pauses itself at one exact moment, until somebody else lets it go on.
+ * Started by failover.test.ts; prints `paused`, and at its end how many moments there were, and how it ended.
+ */
+import { subscribe } from 'node:diagnostics_channel';
+import { openJournalOver } from '../../src/journal/journal.ts';
+import { noRules } from '../../src/journal/approval.ts';
+import type { Journal } from '../../src/journal/port.ts';
+import { openSharedBackend } from '../../src/journal/postgres.ts';
+import { actorOf } from '../../src/model/actor.ts';
+import { systemClock } from '../../src/model/time.ts';
+import { bulkClient, send } from '../support/bulk.ts';
+import { storeOf } from '../support/shared.ts';
+
+export interface PauseTask {
+  readonly url: string;
+  readonly key: string;
+  readonly database: { readonly url: string; readonly password: string };
+  readonly schema: string;
+  readonly leaseMs: number;
+  readonly sendMarginMs: number;
+  readonly batch: string;
+  /** At which moment to pause, counted from 1; 0: never. */
+  readonly pauseAt: number;
+}
+
+const task = JSON.parse(process.argv[2] ?? '{}') as PauseTask;
+const names: string[] = [];
+
+function moment(name: string): void {
+  names.push(name);
+  if (names.length !== task.pauseAt) return;
+  process.stdout.write('paused\n');
+  process.kill(process.pid, 'SIGSTOP');
+}
+
+for (const event of ['connected', 'sendHeaders']) subscribe(`undici:client:${event}`, () => moment(event));
+for (const event of ['bodySent', 'headers', 'trailers']) subscribe(`undici:request:${event}`, () => moment(event));
+
+const writing = new Set<string | symbol>(['move', 'takeUp', 'setBatchState', 'acquireLock', 'releaseLock']);
+
+function watched(journal: Journal): Journal {
+  return new Proxy(journal, {
+    get(target, name, receiver) {
+      const value: unknown = Reflect.get(target, name, receiver);
+      if (typeof value !== 'function' || !writing.has(name)) return value;
+      return async (...given: unknown[]): Promise<unknown> => {
+        moment(`before ${String(name)}`);
+        const result: unknown = await Reflect.apply(value, target, given);
+        moment(`after ${String(name)}`);
+        return result;
+      };
+    },
+  });
+}
+
+const store = { ...storeOf(task.database, task.schema), leaseMs: task.leaseMs };
+const journal = await openJournalOver(
+  await openSharedBackend(store, systemClock),
+  actorOf(process.env),
+  systemClock,
+  noRules,
+);
+const client = bulkClient(task, 30_000);
+let end = 'complete';
+try {
+  const { error } = await send(watched(journal), client, task.batch, { sendMarginMs: task.sendMarginMs });
+  end = error?.name ?? end;
+} catch (error) {
+  end = error instanceof Error ? error.name : String(error);
+}
+await client.close();
+await journal.close();
+process.stdout.write(`${JSON.stringify({ names, end })}\n`);

@@ -114,10 +114,7 @@ describe('whoever sends', () => {
         .map(async (pauseAt) => {
           const world = await planned();
           const { child, paused, ended } = startChild(world, pauseAt);
-          if (await paused) {
-            const taken = await world.takeOver();
-            expect(taken.error?.name ?? '').not.toBe('TypeError');
-          }
+          if (await paused) await world.takeOver();
           child.kill('SIGCONT');
           const { end: childEnd } = await ended;
           return [names[pauseAt - 1], childEnd, ...(await world.verdict())];

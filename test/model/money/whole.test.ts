@@ -43,7 +43,7 @@ test.skipIf(process.env['MODEL_BOUND'] !== undefined)(
     ].join('\n');
     const file = 'docs/proof.md';
     const text = readFileSync(file, 'utf8');
-    const within = /(?<=<!-- states -->\n)[\s\S]*?(?=\n<!-- \/states -->)/;
+    const within = /(?<=<!-- states -->\n\n)[\s\S]*?(?=\n\n<!-- \/states -->)/;
     if (process.env['UPDATE_DOCS'] === '1') writeFileSync(file, text.replace(within, table));
     const now = readFileSync(file, 'utf8');
     expect(within.exec(now)?.[0]).toBe(table);

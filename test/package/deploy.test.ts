@@ -3,7 +3,7 @@ import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { settingOf } from '../../src/settings/table.ts';
+import { settingOf, settingTable } from '../../src/settings/table.ts';
 import { projectFolder, textOf } from '../support/documents.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -82,6 +82,20 @@ describe('the image', () => {
       cap_drop: ['ALL'],
       secrets: Object.keys(secrets),
     });
+    const fleet = parse(textOf('config/deploy/docker/fleet.yaml'), { merge: true }) as {
+      services: Record<string, Record<string, unknown>>;
+      secrets: Record<string, unknown>;
+    };
+    const workers = Object.keys(fleet.services).filter((name) => name.startsWith('worker-'));
+    expect(workers).toHaveLength(2);
+    for (const name of workers) {
+      const { environment = {}, ...worker } = fleet.services[name] ?? {};
+      expect(worker).toMatchObject({ read_only: true, cap_drop: ['ALL'], secrets: Object.keys(fleet.secrets) });
+      const known = settingTable.flatMap(({ env }) => env);
+      for (const variable of Object.keys(environment as object)) {
+        expect([...known, 'ADMIN_MIRROR_API_KEY_FILE']).toContain(variable);
+      }
+    }
     // What is copied into the image must not bring a key or a mirror along.
     const ignored = textOf('config/deploy/docker/Dockerfile.dockerignore').split('\n');
     for (const name of ['data', '.env', 'node_modules', '.git']) expect(ignored).toContain(name);

@@ -29,7 +29,7 @@ import {
 import { countNameOf, isOpen } from './intent.ts';
 import { acceptJournal, checkJournal } from './journal-memory.ts';
 import type { LiveClient } from './live-users.ts';
-import type { BatchReport } from './report.ts';
+import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
 import { reconcileRows, reviewNotApplied, settleOpen } from './settle.ts';
@@ -72,6 +72,16 @@ export async function sendBatch(
     const stop = await new Run({ ...ports, batch: claimed, action, options }).all();
     return ended(ports, batch, stop);
   });
+}
+
+/** How the batch stands after it was sent. A journal that cannot be read must not hide that rows may have gone out. */
+export async function reportSent(journal: Journal, batch: Batch, stop: OperatorError | null): Promise<BatchReport> {
+  try {
+    return await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
+  } catch (error) {
+    if (!(error instanceof FileError)) throw error;
+    throw stop ?? notRecorded(error, true);
+  }
 }
 
 interface SendableChecks {
@@ -192,6 +202,17 @@ class Run {
 
   /** Every planned row; gives why it ended early, or null. */
   async all(): Promise<OperatorError | null> {
+    try {
+      await this.#rows();
+    } catch (error) {
+      if (error instanceof FileError) this.#stop ??= notRecorded(error, this.#sent);
+      else if (error instanceof UsageError) this.#stop ??= error;
+      else throw error;
+    }
+    return this.#sent ? afterRows(this.#stop) : this.#stop;
+  }
+
+  async #rows(): Promise<void> {
     const { journal, batch, options, progress } = this.#sending;
     const { planned = 0 } = await journal.counts(batch.batch);
     progress({ kind: 'begin', rows: planned });
@@ -206,7 +227,6 @@ class Run {
       });
     }
     await queue.end();
-    return this.#sent ? afterPart(this.#stop) : this.#stop;
   }
 
   /** One row alone, looked at to its end, before any other goes out. */
@@ -244,14 +264,23 @@ class Run {
 
   /** What the journal cannot record stops the batch: it is told how far it came, and nothing more goes out. */
   async #try(planned: Intent): Promise<RowEnd | Later> {
-    const { journal } = this.#sending;
     try {
       return await sendRow(this.#sending, planned);
     } catch (error) {
       if (!(error instanceof FileError)) throw error;
-      const { state } = (await journal.intent(planned.batch, planned.row)) ?? planned;
+      const state = await this.#stateOf(planned);
       this.#sent ||= state !== 'planned';
       return { state, stop: notRecorded(error, this.#sent) };
+    }
+  }
+
+  /** A row that a journal cannot show any more counts as one that may have gone out. */
+  async #stateOf({ batch, row, state }: Intent): Promise<IntentState> {
+    try {
+      return (await this.#sending.journal.intent(batch, row))?.state ?? state;
+    } catch (error) {
+      if (!(error instanceof FileError)) throw error;
+      return 'sending';
     }
   }
 
@@ -287,6 +316,13 @@ function waitOf({ later }: Later, unreached: number, waited: number): number {
   if (later.httpStatus === null) return firstWaitMs * 2 ** unreached;
   // Without a time told, twice as long each time.
   return later.waitMs ?? Math.max(firstWaitMs, waited);
+}
+
+/** Why it stopped, once rows went out: an exit code that means that nothing was sent would be untrue. */
+function afterRows(stop: OperatorError | null): OperatorError | null {
+  if (!(stop instanceof UsageError)) return afterPart(stop);
+  const message = stop.message.replace(/; nothing was sent$/, '; nothing more was sent');
+  return new IncompleteError(message, { advice: stop.advice, cause: stop });
 }
 
 /** Money may have moved, so it does not end as if nothing had been sent. */

@@ -1,6 +1,7 @@
 /** A write outside of any batch, recorded before its first byte and after its response. Section "The journal" of docs/architecture.md. */
 import type { Response } from '../api/errors.ts';
 import { KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
+import { FileError, OutcomeUnknownError } from '../model/errors.ts';
 import type { OperationName } from '../model/operations.ts';
 import type { Parameters } from './action.ts';
 import { actions } from './actions.ts';
@@ -24,20 +25,30 @@ export async function recordedWrite(
   let isBegun = false;
   const ended = async (end: Pick<WriteEnd, 'state' | 'problem'>, response: Response | undefined): Promise<void> => {
     const text = response === undefined ? null : redact(response.raw);
-    await journal.endWrite(number, { ...end, httpStatus: response?.status ?? null, answer: text });
+    try {
+      await journal.endWrite(number, { ...end, httpStatus: response?.status ?? null, answer: text });
+    } catch (error) {
+      if (!isBegun || !(error instanceof FileError)) throw error;
+      // Money may have moved, so it does not end as if nothing had been sent.
+      throw new OutcomeUnknownError(`${error.message}. The change was sent, and what became of it is not on record`, {
+        advice: `Look at the record on the server before you send it again. ${error.advice ?? ''}`.trimEnd(),
+        cause: error,
+      });
+    }
   };
+  let response: Response;
   try {
     await begun();
     isBegun = true;
-    const response = await send();
-    await ended({ state: 'done', problem: null }, response);
-    return response;
+    response = await send();
   } catch (error) {
     const problem = redact(error instanceof Error ? error.message : String(error));
     const state = isBegun ? stateOf(error) : 'nothing_done';
     await ended({ state, problem }, (error as { readonly response?: Response | undefined }).response);
     throw error;
   }
+  await ended({ state: 'done', problem: null }, response);
+  return response;
 }
 
 function stateOf(error: unknown): WriteEnd['state'] {

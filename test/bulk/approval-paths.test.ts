@@ -7,6 +7,8 @@ import { recordedWrite } from '../../src/bulk/single-write.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import type { Client } from '../../src/api/client.ts';
 import type { Actor } from '../../src/model/actor.ts';
+import { FileError } from '../../src/model/errors.ts';
+import type { BulkEvent } from '../../src/bulk/sending.ts';
 import { hourMs, timestampOf } from '../../src/model/time.ts';
 import type { People } from '../../src/people/port.ts';
 import { bulkClient, send } from '../support/bulk.ts';
@@ -227,4 +229,38 @@ test('no change by hand leaves, on the command line or straight from the journal
   await expect(straight).rejects.toThrow(/must be approved by another person/);
   await client.close();
   expect([changes(world), await journal.writes(1)]).toEqual([0, []]);
+});
+
+test('approvals that end while a batch is sent stop it, and it does not say that nothing was sent', async () => {
+  const world = await open();
+  under(world);
+  const batch = await planOf(world);
+  await world.journal.submit(batch, words);
+  await approvals(world.journal, batch, both);
+  let at = Date.now();
+  const { journal } = await newJournal({ now: () => at }, join(world.folder, 'data/journal.db'), rules);
+  const onEvent = ({ kind }: BulkEvent): void => {
+    if (kind === 'row') at += 80 * hourMs;
+  };
+  const { error } = await send(journal.by(me), world.client, batch, { onEvent });
+  await world.client.close();
+  expect(error?.message).toMatch(/has expired.*; nothing more was sent$/);
+  expect([error?.exitCode, changes(world)]).toEqual([5, 1]);
+});
+
+test('a change by hand that the journal cannot record any more ends as unknown', async () => {
+  const { journal, client, users } = await open();
+  const [user = 0] = users;
+  const body = { type: 'add', amount: '1' };
+  const write = { operation: 'users.update-balance', user, body: JSON.stringify(body), fingerprint: null };
+  const away = { ...journal, beginWrite: () => Promise.resolve(1), endWrite: () => Promise.reject(new FileError('away')) };
+  const sent = recordedWrite(
+    away,
+    write as never,
+    async () => {},
+    () => client.updateBalance(user, body as never),
+    String,
+  );
+  await expect(sent).rejects.toMatchObject({ exitCode: 8, message: expect.stringMatching(/away\. The change was sent/) });
+  await client.close();
 });

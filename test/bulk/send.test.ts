@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
+import { FileError } from '../../src/model/errors.ts';
 import { minuteMs } from '../../src/model/time.ts';
 import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { IntentState, Journal } from '../../src/journal/port.ts';
@@ -549,5 +550,45 @@ describe('a balance that others change at any step', () => {
       expect(await journal.batches()).toHaveLength(1);
       sandbox.control.clearFaults();
     }
+  });
+});
+
+describe('a journal that goes away while a batch is sent', () => {
+  const away = new FileError('the shared store is away');
+
+  /** Every step of the journal fails from then on; its lock gives way, as that of a process that ended. */
+  function lost(journal: Journal, isAway: () => boolean): Journal {
+    return new Proxy(journal, {
+      get: (target, name: keyof Journal) => {
+        const step = target[name] as unknown;
+        if (typeof step !== 'function') return step;
+        return (...given: readonly unknown[]): unknown => {
+          const lock = name === 'lockRemainingMs' || name === 'releaseLock';
+          if (isAway() && !lock) return name === 'intents' ? failing() : Promise.reject(away);
+          return (step as (...all: readonly unknown[]) => unknown)(...given);
+        };
+      },
+    });
+  }
+
+  async function* failing(): AsyncGenerator<never, undefined> {
+    throw away;
+  }
+
+  test.each([1, 2])('after %i of three rows never ends as if nothing had been sent', async (made) => {
+    const { sandbox, journal, client, batch, go, states } = await planned({ users: 3 });
+    const broken = lost(journal, () => sandbox.control.ledger().length >= made);
+    const { error } = await send(broken, client, batch);
+    expect([error?.exitCode, error?.message]).toEqual([8, expect.stringMatching(/away.*rows may have been sent/)]);
+    expect((await go()).error).toBeNull();
+    expect([await states(), sandbox.control.ledger().length]).toEqual([['applied', 'applied', 'applied'], 3]);
+  });
+
+  test('after its last row says that rows went out', async () => {
+    const { journal, client, batch } = await planned();
+    let ends = false;
+    const broken = lost(journal, () => ends);
+    const { error } = await send(broken, client, batch, { onEvent: ({ kind }) => (ends ||= kind === 'row') });
+    expect(error?.exitCode).toBe(8);
   });
 });

@@ -6,13 +6,12 @@ import type { Rules } from '../../src/bulk/claim.ts';
 import { type Caps, noCaps } from '../../src/model/money.ts';
 import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
-import { reportOf } from '../../src/bulk/report.ts';
-import { endError, reconcileBatch, sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
+import { endError, reconcileBatch, reportSent, sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
 import type { BulkEvent, SendingOptions, SendingPorts } from '../../src/bulk/sending.ts';
 import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
 import type { UserDirectory } from '../../src/bulk/user-directory.ts';
 import type { Batch, Intent, Journal } from '../../src/journal/port.ts';
-import type { OperatorError } from '../../src/model/errors.ts';
+import { OperatorError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -133,7 +132,12 @@ export async function send(journal: Journal, client: Client, batch: string, trie
     reconcile === true
       ? await reconcileBatch(ports, found, balance, all)
       : await sendBatch(ports, found, balance, all, consent);
-  return { stop, error: endError(stop, await reportOf(journal, found), batch) };
+  try {
+    return { stop, error: endError(stop, await reportSent(journal, found, stop), batch) };
+  } catch (error) {
+    if (error instanceof OperatorError) return { stop, error };
+    throw error;
+  }
 }
 
 /** As the settings have them where nothing is set. */

@@ -14,7 +14,7 @@ import { actionOfBatch } from '../../bulk/actions.ts';
 import { checkApprovedOrSubmit } from '../../bulk/approval.ts';
 import { batchOf, checkServer, type Consent } from '../../bulk/claim.ts';
 import { type BatchReport, consentQuestion, reportOf } from '../../bulk/report.ts';
-import { checkSendable, endError, reconcileBatch, sendBatch } from '../../bulk/send-batch.ts';
+import { checkSendable, endError, reconcileBatch, reportSent, sendBatch } from '../../bulk/send-batch.ts';
 import { openBulkWatch } from './progress.ts';
 import { reportLines } from './words.ts';
 import { withReleases } from '../../model/releases.ts';
@@ -195,7 +195,7 @@ export async function sendWatched(
     await watch.close();
     signal.removeEventListener('abort', drain);
   }
-  const report = await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
+  const report = await reportSent(journal, batch, stop);
   watch.ended({ state: report.state, ...report.counts });
   await emit(report);
   signal.throwIfAborted();

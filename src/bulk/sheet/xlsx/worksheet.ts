@@ -56,7 +56,7 @@ export async function readWorksheet(
   const openRow = (attributes: Readonly<Record<string, string>>): void => {
     const next = attributes['r'] === undefined ? row + 1 : Number(attributes['r']);
     if (!(Number.isInteger(next) && next > row && next <= limits.rows))
-      damaged(`row ${attributes['r']} follows row ${row}`);
+      damaged(`row ${attributes['r'] ?? next} follows row ${row}`);
     row = next;
     column = -1;
     cells = [];

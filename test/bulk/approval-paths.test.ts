@@ -253,14 +253,21 @@ test('a change by hand that the journal cannot record any more ends as unknown',
   const [user = 0] = users;
   const body = { type: 'add', amount: '1' };
   const write = { operation: 'users.update-balance', user, body: JSON.stringify(body), fingerprint: null };
-  const away = { ...journal, beginWrite: () => Promise.resolve(1), endWrite: () => Promise.reject(new FileError('away')) };
+  const away = {
+    ...journal,
+    beginWrite: () => Promise.resolve(1),
+    endWrite: () => Promise.reject(new FileError('away')),
+  };
   const sent = recordedWrite(
     away,
-    write as never,
+    write,
     async () => {},
     () => client.updateBalance(user, body as never),
     String,
   );
-  await expect(sent).rejects.toMatchObject({ exitCode: 8, message: expect.stringMatching(/away\. The change was sent/) });
+  await expect(sent).rejects.toMatchObject({
+    exitCode: 8,
+    message: expect.stringMatching(/away\. The change was sent/),
+  });
   await client.close();
 });

@@ -1,5 +1,4 @@
 /** Publishing with the settings. Apart from what only reads, since it loads the driver of PostgreSQL. */
-import { readFileSync } from 'node:fs';
 import { UsageError } from '../model/errors.ts';
 import { fileReason } from '../model/file-error.ts';
 import { readRegularFile } from '../model/read-file.ts';
@@ -84,6 +83,6 @@ function destinationOf({
   const ca =
     caFile === undefined
       ? undefined
-      : read('file of certificates', caFile, 'network.ca_file', () => readFileSync(caFile, 'utf8'));
+      : read('file of certificates', caFile, 'network.ca_file', () => readRegularFile(caFile).bytes.toString('utf8'));
   return { address, password: password ?? fromFile(), ca, schema, reader, ...(servers !== undefined && { servers }) };
 }

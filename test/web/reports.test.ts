@@ -185,6 +185,5 @@ describe('a statement', () => {
     const { browser } = await startConsole();
     const rita = await browser('rita', ['reader', 'maker']);
     expect((await rita.get('/sql')).status).toBe(403);
-    expect((await rita.get('/reports')).status).toBe(403);
   });
 });

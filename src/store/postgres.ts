@@ -56,8 +56,8 @@ const settleMs = 60 * secondMs;
 /** How long a server that was there may be away, as while it restarts. */
 const awayMs = 10 * secondMs;
 const retryMs = 250;
-/** A command has few at once; those that wait for each other inside of the server are of no use. */
-const connections = 4;
+/** Of one process, whatever it does there: a worker of a hundred servers says little to each. */
+const connections = 8;
 
 const oldestVersion = 130_000;
 
@@ -65,21 +65,27 @@ const oldestVersion = 130_000;
 export function connectTo(store: SharedStore): SharedDatabase {
   const name = sharedName(store.address);
   const schema = `"${store.schema.replaceAll('"', '""')}"`;
-  const pool = new Pool(poolConfig(store, schema));
-  // The server has ended a connection that nobody was using: the next use makes another one. One that is used says so itself.
-  pool.on('error', () => {});
-  pool.on('connect', (client) => client.on('error', () => {}));
+  const pool = poolFor(store, schema);
   const explain = (error: unknown): unknown => explained(error, name);
   const lock = `select pg_advisory_xact_lock(${lockKey(store.schema)})`;
   const query = async <Row>(text: string, values?: readonly unknown[]): Promise<Row[]> => {
     try {
-      return rowsOf<Row>(await (values === undefined ? pool.query(text) : pool.query(text, [...values])));
+      const client = await pool.connect();
+      let isDone = false;
+      try {
+        const rows = rowsOf<Row>(await (values === undefined ? client.query(text) : client.query(text, [...values])));
+        isDone = true;
+        return rows;
+      } finally {
+        // One that failed may be within a transaction, or gone.
+        client.release(!isDone);
+      }
     } catch (error) {
       throw explain(error);
     }
   };
   let closed: Promise<void> | undefined;
-  const close = () => (closed ??= pool.end());
+  const close = () => (closed ??= pool.leave());
   return {
     name,
     schema,
@@ -109,7 +115,7 @@ export function connectTo(store: SharedStore): SharedDatabase {
       }
     },
     patiently: async (text) => {
-      const { stream: _withPatience, options: _limits, ...config } = poolConfig(store, schema);
+      const { stream: _withPatience, options: _limits, ...config } = poolConfig(store);
       const client = new Client(config);
       try {
         await client.connect();
@@ -131,11 +137,52 @@ export function connectTo(store: SharedStore): SharedDatabase {
   };
 }
 
-function poolConfig({ address, password, ca }: SharedStore, schema: string): PoolConfig {
+interface Connections {
+  /** A connection on which names are those of the schema. */
+  connect(): Promise<PoolClient>;
+  leave(): Promise<void>;
+}
+
+const pools = new Map<string, { readonly pool: Pool; users: number; readonly schemas: WeakMap<PoolClient, string> }>();
+
+/** The connections of this process to one database serve all schemas there: a hundred servers have one each. */
+function poolFor(store: SharedStore, schema: string): Connections {
+  const { address, password, ca } = store;
+  const key = hash('sha256', JSON.stringify([address, password?.reveal(), ca]));
+  const used = pools.get(key) ?? { pool: new Pool(poolConfig(store)), users: 0, schemas: new WeakMap() };
+  if (used.users === 0) {
+    pools.set(key, used);
+    // The server has ended a connection that nobody was using: the next use makes another one. One that is used says so itself.
+    used.pool.on('error', () => {});
+    used.pool.on('connect', (client) => client.on('error', () => {}));
+  }
+  used.users += 1;
+  return {
+    connect: async () => {
+      const client = await used.pool.connect();
+      if (used.schemas.get(client) === schema) return client;
+      try {
+        // What the tables of others are called does not matter.
+        await client.query(`set search_path to ${schema}`);
+      } catch (error) {
+        client.release(true);
+        throw error;
+      }
+      used.schemas.set(client, schema);
+      return client;
+    },
+    leave: async () => {
+      used.users -= 1;
+      if (used.users > 0) return;
+      pools.delete(key);
+      await used.pool.end();
+    },
+  };
+}
+
+function poolConfig({ address, password, ca }: SharedStore): PoolConfig {
   const { host, port, database, user, tls } = address;
   const settings = {
-    // What the tables of others are called does not matter.
-    search_path: schema,
     lock_timeout: lockMs,
     statement_timeout: statementMs,
     idle_in_transaction_session_timeout: idleMs,
@@ -190,7 +237,7 @@ interface Mark {
 }
 
 interface Line {
-  readonly pool: Pool;
+  readonly pool: Connections;
   /** The statement that waits until no other transaction is writing to the schema. */
   readonly lock: string;
   /** The table with the number of the last transaction of each connection. */

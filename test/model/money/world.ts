@@ -894,7 +894,13 @@ export function modelOf(world: World): Model<State> {
     const now = state.journal.rows[row] ?? absent;
     const isMade = state.made.some((made) => made.includes(String(row)));
     const isDone = now.s === 'rejected' || now.s === 'not_applied';
-    if (now.s === 'absent' || (!isOpen(now.s) && !isDone) || state.underWay.includes(row) || !now.old) return;
+    if (
+      now.s === 'absent' ||
+      (!isOpen(now.s) && !isDone) ||
+      state.underWay.includes(row) ||
+      (!now.old && now.attempts > 0)
+    )
+      return;
     if (state.processes.some((each) => each.at === 'wait' && each.row === row)) return;
     const decide = (outcome: IntentState, words: string, fields: Partial<Row>) =>
       next(state, `somebody says that ${named(row)} ${words}`, (to) => {

@@ -10,7 +10,7 @@ import { seedRandomness } from './machine.ts';
 import { type Move, movesOf, World } from './world.ts';
 
 const { SIMULATION_SEED, SIMULATION_RUNS, SIMULATION_FROM = '1' } = process.env;
-const runs = Number(SIMULATION_RUNS ?? (isFull ? 40 : 2));
+const runs = Number(SIMULATION_RUNS ?? (isFull ? 50 : 2));
 
 interface Ended {
   readonly problems: readonly string[];

@@ -66,11 +66,18 @@ export interface Move {
   readonly gapMs: number;
 }
 
+/** Half of the seeds are about money: two prompts over the same payment must meet. */
+const aboutMoney: ReadonlySet<Kind> = new Set(['plan', 'approve', 'send', 'write fault']);
+
 /** The moves of a seed. */
 export function movesOf(seed: number): Move[] {
   const random = randomFrom(seed);
-  const all = Object.entries(kinds).flatMap(([kind, weight]) => Array.from({ length: weight }, () => kind as Kind));
-  const gaps = [0, 0, 300, 2 * secondMs, 10 * secondMs, 5 * minuteMs, 40 * minuteMs, 7 * hourMs, 20 * hourMs];
+  const times = pick(random, [1, 5]);
+  const all = (Object.keys(kinds) as Kind[]).flatMap((kind) =>
+    Array.from({ length: kinds[kind] * (aboutMoney.has(kind) ? times : 1) }, () => kind),
+  );
+  const short = [0, 0, 300, 2 * secondMs, 10 * secondMs, 5 * minuteMs];
+  const gaps = times > 1 ? short : [...short, 40 * minuteMs, 7 * hourMs, 20 * hourMs];
   return Array.from({ length: 10 + Math.floor(random() * 10) }, () => ({
     kind: pick(random, all),
     seed: Math.floor(random() * 1e9),
@@ -136,8 +143,10 @@ export class World {
   readonly #touched = new Map<string, number>();
   readonly #forgotten = new Set<number>();
   readonly #moods = new Set<Partial<Behaviour>>();
-  readonly #batches: string[] = [];
-  readonly #tokens = new Map<string, { readonly batch: string; readonly user: number }>();
+  readonly #batches: { readonly batch: string; readonly plan: string }[] = [];
+  /** The plan that each token goes out with; two batches that would do the same have one plan. */
+  readonly #tokens = new Map<string, string>();
+  /** Plans. */
   readonly #approved = new Set<string>();
   /** Payments that a server put back knows no more. */
   readonly #undone = new Set<number>();
@@ -565,9 +574,9 @@ export class World {
     const planned = await plan(journal, this.#client(process), sheetOf([...rows.values()]), {
       clock: this.machine.clock,
     });
-    this.#batches.push(planned.batch);
-    for (const { token, user } of await intentsOf(journal, planned.batch)) {
-      if (token !== null && user !== null) this.#tokens.set(token, { batch: planned.batch, user });
+    this.#batches.push({ batch: planned.batch, plan: planned.hash });
+    for (const { token } of await intentsOf(journal, planned.batch)) {
+      if (token !== null) this.#tokens.set(token, planned.hash);
     }
     await journal.submit(planned.batch, { note: null, again: null });
     if (random() < 0.8) this.#start('console', random, (console) => this.#approve(console, random, planned.batch));
@@ -589,8 +598,9 @@ export class World {
     const journal = await this.#openJournal(process, { ...anna, name: 'web', account: session.account.name });
     const approval = await journal.approval(batch);
     if (random() < 0.1) return journal.deny(batch, 'no');
+    const found = await journal.batch(batch);
     await journal.approve(batch, approval?.hash ?? '');
-    this.#approved.add(batch);
+    if (found !== undefined) this.#approved.add(found.hash);
   }
 
   async #send(process: Process, random: () => number): Promise<void> {
@@ -617,9 +627,11 @@ export class World {
     machine.note(`${process.name} ends with ${error?.exitCode ?? 0}`);
   }
 
+  /** One of the last, of those that are approved where there are any. */
   #anyBatch(random: () => number): string | undefined {
-    const latest = this.#batches.slice(-3);
-    return latest.length === 0 ? undefined : pick(random, latest);
+    const approved = this.#batches.filter(({ plan }) => this.#approved.has(plan));
+    const latest = (approved.length > 0 && random() < 0.7 ? approved : this.#batches).slice(-3);
+    return latest.length === 0 ? undefined : pick(random, latest).batch;
   }
 
   async #checkMoney(): Promise<void> {
@@ -632,9 +644,8 @@ export class World {
       for (const entry of this.#sandbox.control.ledger()) {
         const token = /am:\w+/.exec(String(entry.body['description']))?.[0] ?? '';
         made.set(token, [...(made.get(token) ?? []), entry]);
-        const batch = this.#tokens.get(token)?.batch ?? 'none';
-        if (!this.#approved.has(batch))
-          this.problems.push(`${token} of batch ${batch} was sent, and nobody approved it`);
+        if (!this.#approved.has(this.#tokens.get(token) ?? ''))
+          this.problems.push(`${token} was sent, and nobody approved it`);
         if (this.#undone.has(entry.id)) continue;
         const payment = `user ${entry.user_id}: ${String(entry.body['amount'])}`;
         paid.set(payment, (paid.get(payment) ?? 0) + 1);

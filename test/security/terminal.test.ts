@@ -98,6 +98,10 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
   backup: [['backup', hostile]],
   certify: [['certify'], ['certify', '--check', hostile]],
   publish: [['publish'], ['publish', '--restore', hostile]],
+  store: [
+    ['store', 'copy', '--to', hostile],
+    ['store', hostile],
+  ],
   audit: [['audit'], ['audit', '--person', hostile]],
   people: [
     ['people', 'list'],

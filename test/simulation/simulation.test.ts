@@ -1,7 +1,7 @@
 /**
  * The whole system by one seed: syncs, exports, a worker, payments by two people, approvals, a server that changes, lies and
  * fails, disks that fill, processes that are killed, files that are put back. `SIMULATION_SEED=123` runs one seed again and
- * prints its trace; `SIMULATION_RUNS=10000` runs so many.
+ * prints its trace; `SIMULATION_RUNS=10000` runs so many, from `SIMULATION_FROM` on.
  */
 import { expect, test } from 'vitest';
 import { dayMs } from '../../src/model/time.ts';

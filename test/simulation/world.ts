@@ -42,7 +42,7 @@ const kinds = {
   export: 2,
   change: 7,
   'read faults': 2,
-  lie: 3,
+  lie: 5,
   'write fault': 4,
   'disk full': 2,
   'slow journal': 1,
@@ -241,7 +241,10 @@ export class World {
       case 'read faults':
         return this.#inMood(failing, pick(random, [2 * secondMs, minuteMs, hourMs]));
       case 'lie':
-        return this.#inMood(pick(random, lies), pick(random, [2 * secondMs, minuteMs, hourMs]));
+        this.#inMood(pick(random, lies), pick(random, [2 * secondMs, hourMs, 9 * hourMs]));
+        // Most of them would be over before anybody reads.
+        if (random() < 0.7) this.#start('sync', random, (process) => this.#syncAtRandom(process, random));
+        return;
       case 'write fault': {
         const fault = pick(random, writeFaults);
         control.faultNext({ fault, match: { method: 'PUT' } });

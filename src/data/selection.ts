@@ -40,7 +40,9 @@ export function resolveSelection(snapshot: Snapshot, request: TableRequest): Res
       advice: suggestion(name, known),
     });
   }
-  const columns = request.columns ?? known.filter((name) => request.meta || !name.startsWith('_'));
+  // Of a version, which number its row had is not kept; and whoever follows the numbers gets them.
+  const isShown = (name: string): boolean => !name.startsWith('_') || (request.meta && name !== '_seq');
+  const columns = request.columns ?? known.filter(isShown);
   const { where, order, asOf } = request;
   return {
     relation,

@@ -35,7 +35,7 @@ function tableAsOf(name: ResourceName, at: Timestamp): string {
   // Of a version, which number its row had is not kept.
   return `SELECT ${live.join(', ')}, "_changed_at", "_seq" FROM ${table} WHERE "_changed_at" <= ${then}
 UNION ALL
-SELECT ${cells.join(', ')}, version.valid_from, NULL FROM ${history} AS version
+SELECT ${cells.join(', ')}, version.valid_from, CAST(NULL AS INTEGER) FROM ${history} AS version
 WHERE version.valid_from <= ${then} AND version.valid_to > ${then}
 AND NOT EXISTS (SELECT 1 FROM ${table} AS live WHERE live."id" = version.id AND live."_changed_at" <= ${then})
 AND NOT EXISTS (

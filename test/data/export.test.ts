@@ -79,7 +79,7 @@ describe('an export', () => {
     expect(plain.split(',')).toHaveLength(17);
     expect(plain).not.toContain(',_');
     const [meta = ''] = (await textOf(store, request({ table: { meta: true } }))).split('\n');
-    expect(meta).toBe(`${plain},_extra,_first_seen_at,_changed_at,_seq`);
+    expect(meta).toBe(`${plain},_extra,_first_seen_at,_changed_at`);
     expect(await textOf(store, request({ table: { columns: ['_extra', 'id'], where: 'id = 2' } }))).toBe(
       '_extra,id\n"{""vip"":true}",2\n',
     );

@@ -10,13 +10,14 @@ import { openSandbox, type Behaviour, type Sandbox, type SandboxOptions } from '
 import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';
-import { matrix, sample } from '../support/part.ts';
+import { isSoak, matrix, pairwise, sample } from '../support/part.ts';
 
 type Rules = Partial<Behaviour>;
 
-/** Every rule of each list with every one of the others; in the fast part every pair. */
+/** Every rule of each list with every one of the others in the soak; else every pair. */
 function product(...lists: readonly (readonly Rules[])[]): Rules[] {
-  return matrix(...lists).map((rules) => Object.assign({}, ...rules) as Rules);
+  const all = matrix(...lists);
+  return (isSoak ? all : pairwise(all)).map((rules) => Object.assign({}, ...rules) as Rules);
 }
 
 const pages: readonly Rules[] = [

@@ -69,7 +69,9 @@ describe('two records under one id', () => {
   ])('%s: the first stays, the window is not settled, and an event names the id', async (_, pageSize) => {
     const tried = { pageSize, resources: ['users'] } as const;
     const { sandbox, file } = await mirrored({ users: 60 }, tried);
-    const before = rowsIn(file, 'SELECT * FROM users ORDER BY id');
+    // A row that was replaced for a moment has another number: whoever follows the numbers gets it once more, as it is.
+    const rows = () => rowsIn<object>(file, 'SELECT * FROM users ORDER BY id').map((row) => ({ ...row, _seq: null }));
+    const before = rows();
     // 40 was created long before 20 was, so both are seen by one walk.
     sandbox.control.setBehaviour({ same_ids: 'users:40:20' });
     for (const mode of ['default', 'full'] as const) {
@@ -78,7 +80,7 @@ describe('two records under one id', () => {
       expect(report.resources.users).toMatchObject({ status: 'partial', updated: 0, deleted: 0 });
       expect(report.resources.users?.problem).toMatch(/different records have the same id: 20/);
     }
-    expect(rowsIn(file, 'SELECT * FROM users ORDER BY id')).toEqual(before);
+    expect(rows()).toEqual(before);
     expect(eventsIn(file, 'duplicate_id')).toEqual([expect.objectContaining({ resource: 'users', subject: '20' })]);
     sandbox.control.setBehaviour({ same_ids: '' });
     expect((await sync(sandbox, file, tried)).report.status).toBe('complete');

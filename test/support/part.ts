@@ -6,6 +6,9 @@
 /** Everything, and each matrix and list of kill points whole. */
 export const isFull = process.env['TEST_PART'] !== 'fast';
 
+/** `npm run soak`: what takes minutes by itself, whole. */
+export const isSoak = process.env['SOAK_RUNS'] !== undefined;
+
 /** All of them in the full part; in the fast part so many, spread evenly, the first and the last among them. */
 export function sample<const T>(cases: readonly T[], count: number): readonly T[] {
   if (isFull || cases.length <= count) return cases;

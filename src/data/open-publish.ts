@@ -1,10 +1,10 @@
 /** Publishing with the settings. Apart from what only reads, since it loads the driver of PostgreSQL. */
 import { UsageError } from '../model/errors.ts';
-import { fileReason } from '../model/file-error.ts';
-import { readRegularFile } from '../model/read-file.ts';
-import { Secret } from '../model/secret.ts';
+import type { Secret } from '../model/secret.ts';
 import type { Timestamp } from '../model/time.ts';
+import { networkOf } from '../settings/network.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
+import { passwordIn } from '../settings/shared.ts';
 import { check, type CheckReport } from './publish/check.ts';
 import type { Destination } from './publish/database.ts';
 import { publish, type PublishReport } from './publish/publish.ts';
@@ -51,38 +51,17 @@ export function openPublisher(
   };
 }
 
-function destinationOf({
-  publish: { address, password, passwordFile, schema, reader, servers },
-  network,
-}: Settings): Destination {
+function destinationOf(settings: Settings): Destination {
+  const { address, password, passwordFile, schema, reader, servers } = settings.publish;
   if (address === undefined) {
     throw new UsageError('no database is set to publish to', {
       advice: 'Set publish.url, as in postgresql://publisher@db.example.com/analytics: docs/publish.md.',
     });
   }
-  const read = <T>(what: string, file: string, setting: string, reading: () => T): T => {
-    try {
-      return reading();
-    } catch (error) {
-      throw new UsageError(`the ${what} ${file} cannot be read: ${fileReason(error)}`, {
-        advice: `Correct ${setting}.`,
-        cause: error,
-      });
-    }
-  };
   const fromFile = () =>
     passwordFile === undefined
       ? undefined
-      : read(
-          'password file',
-          passwordFile,
-          'publish.password_file',
-          () => new Secret(readRegularFile(passwordFile).bytes.toString('utf8').trim()),
-        );
-  const { caFile } = network;
-  const ca =
-    caFile === undefined
-      ? undefined
-      : read('file of certificates', caFile, 'network.ca_file', () => readRegularFile(caFile).bytes.toString('utf8'));
+      : passwordIn(passwordFile, 'password file', 'Correct publish.password_file.');
+  const { ca } = networkOf(settings);
   return { address, password: password ?? fromFile(), ca, schema, reader, ...(servers !== undefined && { servers }) };
 }

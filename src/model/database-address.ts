@@ -14,13 +14,17 @@ export interface DatabaseAddress {
   readonly tls: DatabaseTls;
 }
 
-/** The store that several machines share: a schema of a database. */
-export interface SharedStore {
+/** All that is needed to connect. */
+export interface DatabaseAccess {
   readonly address: DatabaseAddress;
   /** Undefined where the server wants none. */
   readonly password: Secret | undefined;
   /** Certificates to trust (PEM) besides the usual ones. */
   readonly ca: string | undefined;
+}
+
+/** The store that several machines share: a schema of a database. */
+export interface SharedStore extends DatabaseAccess {
   /** A schema for each profile. */
   readonly schema: string;
   /** How long a lock lasts that nobody renews; three quarters of a minute unless given. */

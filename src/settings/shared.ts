@@ -23,12 +23,15 @@ export function sharedStoreOf(settings: Settings): SharedStore | undefined {
 
 function passwordOf({ store: { sharedPassword, sharedPasswordFile: file } }: Settings): Secret | undefined {
   if (sharedPassword !== undefined || file === undefined) return sharedPassword;
+  const advice = 'Correct store.shared_password_file, or set ADMIN_MIRROR_STORE_SHARED_PASSWORD.';
+  return passwordIn(file, 'file of the password of the shared store', advice);
+}
+
+/** The one password of the file. Throws a UsageError. @param what the file is, in words */
+export function passwordIn(file: string, what: string, advice: string): Secret {
   try {
     return new Secret(readRegularFile(file).bytes.toString('utf8').trim());
   } catch (error) {
-    throw new UsageError(`the file of the password of the shared store ${file} cannot be read: ${fileReason(error)}`, {
-      advice: 'Correct store.shared_password_file, or set ADMIN_MIRROR_STORE_SHARED_PASSWORD.',
-      cause: error,
-    });
+    throw new UsageError(`the ${what} ${file} cannot be read: ${fileReason(error)}`, { advice, cause: error });
   }
 }

@@ -22,6 +22,7 @@ import { type SharedStore, sharedName } from '../model/database-address.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { secondMs } from '../model/time.ts';
 import { storable } from '../model/storable.ts';
+import { connectionOf, lastRows, lockKey, serverBehind } from './postgres-server.ts';
 
 export interface SharedDatabase {
   /** `the shared store postgresql://mirror@db:5432/mirror`, for messages. */
@@ -59,8 +60,6 @@ const retryMs = 250;
 /** Of one process, whatever it does there: a worker of a hundred servers says little to each. */
 const connections = 8;
 
-const oldestVersion = 130_000;
-
 /** Connects at the first use. The caller closes it, or what it opens over the dialect. */
 export function connectTo(store: SharedStore): SharedDatabase {
   const name = sharedName(store.address);
@@ -73,7 +72,7 @@ export function connectTo(store: SharedStore): SharedDatabase {
       const client = await pool.connect();
       let isDone = false;
       try {
-        const rows = rowsOf<Row>(await (values === undefined ? client.query(text) : client.query(text, [...values])));
+        const rows = lastRows<Row>(await (values === undefined ? client.query(text) : client.query(text, [...values])));
         isDone = true;
         return rows;
       } finally {
@@ -99,7 +98,7 @@ export function connectTo(store: SharedStore): SharedDatabase {
         throw explain(error);
       }
       const run = async <Row>(text: string, values?: readonly unknown[]): Promise<Row[]> =>
-        rowsOf<Row>(await (values === undefined ? client.query(text) : client.query(text, [...values])));
+        lastRows<Row>(await (values === undefined ? client.query(text) : client.query(text, [...values])));
       let isBroken = true;
       try {
         await run(`begin; ${lock}`);
@@ -180,8 +179,7 @@ function poolFor(store: SharedStore, schema: string): Connections {
   };
 }
 
-function poolConfig({ address, password, ca }: SharedStore): PoolConfig {
-  const { host, port, database, user, tls } = address;
+function poolConfig(store: SharedStore): PoolConfig {
   const settings = {
     lock_timeout: lockMs,
     statement_timeout: statementMs,
@@ -190,12 +188,7 @@ function poolConfig({ address, password, ca }: SharedStore): PoolConfig {
     tcp_user_timeout: idleMs,
   };
   return {
-    host,
-    port,
-    database,
-    user,
-    ...(password !== undefined && { password: password.reveal() }),
-    ...(tls !== 'off' && { ssl: { rejectUnauthorized: tls === 'verified', ...(ca !== undefined && { ca }) } }),
+    ...connectionOf(store),
     options: Object.entries(settings)
       .map(([key, value]) => `-c ${key}=${String(value).replaceAll(/[\\\s]/g, String.raw`\$&`)}`)
       .join(' '),
@@ -204,7 +197,6 @@ function poolConfig({ address, password, ca }: SharedStore): PoolConfig {
     connectionTimeoutMillis: connectMs,
     idleTimeoutMillis: 10 * secondMs,
     allowExitOnIdle: true,
-    keepAlive: true,
     stream: () => {
       const socket = new Socket();
       return socket.setTimeout(silenceMs, () =>
@@ -218,17 +210,6 @@ function poolConfig({ address, password, ca }: SharedStore): PoolConfig {
 /** Whole numbers as SQLite gives them. None of ours is beyond 2^53. */
 const parserOf = ((oid: Parameters<typeof types.getTypeParser>[0], format: 'text' | 'binary') =>
   oid === types.builtins.INT8 ? Number : (types.getTypeParser(oid, format) as unknown)) as typeof types.getTypeParser;
-
-/** Of several statements, those of the last. */
-function rowsOf<Row>(result: unknown): Row[] {
-  const last = (Array.isArray(result) ? result.at(-1) : result) as { readonly rows: Row[] };
-  return last.rows;
-}
-
-/** Such locks are numbers, of the whole database. */
-function lockKey(schema: string): bigint {
-  return BigInt.asIntN(64, BigInt(`0x${hash('sha256', `admin-mirror ${schema}`).slice(0, 16)}`));
-}
 
 /** By it a transaction is known once its connection is gone. */
 interface Mark {
@@ -424,18 +405,8 @@ const unsafeCommits = `current_setting('synchronous_commit') in ('off', 'local',
 
 /** Throws a FileError where what is committed there may be lost, or comes back as another text. */
 export async function checkServer({ query, name }: SharedDatabase): Promise<void> {
-  const [found] = await query<{ version: number; encoding: string; standby: boolean; commit: string; fsync: string }>(
-    `select current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding,
-       pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commit, current_setting('fsync') as fsync`,
-  );
-  if (found === undefined) throw new Error('PostgreSQL has no settings');
-  const { version, encoding, standby, commit, fsync } = found;
   const refuse = (why: string, advice: string) => new FileError(`${name} cannot be used: ${why}`, { advice });
-  if (version < oldestVersion) {
-    throw refuse(`it is PostgreSQL ${Math.floor(version / 10_000)}`, 'Use PostgreSQL 13 or newer.');
-  }
-  if (encoding !== 'UTF8') throw refuse(`its encoding is ${encoding}`, 'Make a database with the encoding UTF8.');
-  if (standby) throw refuse('it is a standby, which only reads', 'Name the primary server in store.shared.');
+  const { commit, fsync } = await serverBehind(query, 'store.shared', refuse);
   if (['off', 'local', 'remote_write'].includes(commit)) {
     throw refuse(
       `its synchronous_commit is ${commit}, so that a payment on record could be forgotten`,

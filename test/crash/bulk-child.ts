@@ -4,10 +4,10 @@
  */
 import { subscribe } from 'node:diagnostics_channel';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
-import type { Journal } from '../../src/journal/port.ts';
 import { openJournal } from '../../src/journal/sqlite.ts';
 import { actorOf } from '../../src/model/actor.ts';
 import { bulkClient, send } from '../support/bulk.ts';
+import { watched } from './watched-journal.ts';
 
 export interface ChildTask {
   readonly url: string;
@@ -41,24 +41,6 @@ const socketEvents = [
 ];
 for (const name of socketEvents) subscribe(name, () => moment(name));
 
-/** The methods that write; what is only asked is no moment. */
-const writing = new Set<string | symbol>(['move', 'takeUp', 'setBatchState', 'acquireLock', 'releaseLock']);
-
-function watched(journal: Journal): Journal {
-  return new Proxy(journal, {
-    get(target, name, receiver) {
-      const value: unknown = Reflect.get(target, name, receiver);
-      if (typeof value !== 'function' || !writing.has(name)) return value;
-      return async (...given: unknown[]): Promise<unknown> => {
-        moment(`before ${String(name)}`);
-        const result: unknown = await Reflect.apply(value, target, given);
-        moment(`after ${String(name)}`);
-        return result;
-      };
-    },
-  });
-}
-
 const prepare = Reflect.get(SqliteDatabase.prototype, 'prepare') as (sql: string) => Statement;
 Object.assign(SqliteDatabase.prototype, {
   prepare(this: Database, sql: string): Statement {
@@ -72,7 +54,7 @@ Object.assign(SqliteDatabase.prototype, {
 
 const journal = await openJournal(task.journal, actorOf(process.env));
 const client = bulkClient(task);
-await send(watched(journal), client, task.batch, { settleAfterMs: task.settleAfterMs });
+await send(watched(journal, moment), client, task.batch, { settleAfterMs: task.settleAfterMs });
 await client.close();
 await journal.close();
 process.stdout.write(JSON.stringify(names));

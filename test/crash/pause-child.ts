@@ -5,12 +5,12 @@
 import { subscribe } from 'node:diagnostics_channel';
 import { openJournalOver } from '../../src/journal/journal.ts';
 import { noRules } from '../../src/journal/approval.ts';
-import type { Journal } from '../../src/journal/port.ts';
 import { openSharedBackend } from '../../src/journal/postgres.ts';
 import { actorOf } from '../../src/model/actor.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { bulkClient, send } from '../support/bulk.ts';
 import { storeOf } from '../support/shared.ts';
+import { watched } from './watched-journal.ts';
 
 export interface PauseTask {
   readonly url: string;
@@ -37,23 +37,6 @@ function moment(name: string): void {
 for (const event of ['connected', 'sendHeaders']) subscribe(`undici:client:${event}`, () => moment(event));
 for (const event of ['bodySent', 'headers', 'trailers']) subscribe(`undici:request:${event}`, () => moment(event));
 
-const writing = new Set<string | symbol>(['move', 'takeUp', 'setBatchState', 'acquireLock', 'releaseLock']);
-
-function watched(journal: Journal): Journal {
-  return new Proxy(journal, {
-    get(target, name, receiver) {
-      const value: unknown = Reflect.get(target, name, receiver);
-      if (typeof value !== 'function' || !writing.has(name)) return value;
-      return async (...given: unknown[]): Promise<unknown> => {
-        moment(`before ${String(name)}`);
-        const result: unknown = await Reflect.apply(value, target, given);
-        moment(`after ${String(name)}`);
-        return result;
-      };
-    },
-  });
-}
-
 const store = { ...storeOf(task.database, task.schema), leaseMs: task.leaseMs };
 const journal = await openJournalOver(
   await openSharedBackend(store, systemClock),
@@ -64,7 +47,7 @@ const journal = await openJournalOver(
 const client = bulkClient(task, 30_000);
 let end = 'complete';
 try {
-  const { error } = await send(watched(journal), client, task.batch, { sendMarginMs: task.sendMarginMs });
+  const { error } = await send(watched(journal, moment), client, task.batch, { sendMarginMs: task.sendMarginMs });
   end = error?.name ?? end;
 } catch (error) {
   end = error instanceof Error ? error.name : String(error);

@@ -8,12 +8,12 @@ import { FileError } from '../../model/errors.ts';
 import { CursorError, lastSeq, seqOf } from '../../store/changed-rows.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { resourceNames } from '../../model/resources.ts';
-import { type Database, lockSchema, openDatabase } from './database.ts';
+import type { Database } from './database.ts';
 import { deletionTable, type PublishedTable, publishedTables, sqlColumns } from './layout.ts';
 import { copyRows } from './copy.ts';
-import { openState, type PublishPorts } from './publish.ts';
+import { beside, type PublishPorts } from './publish.ts';
 import { lineReader } from './rows.ts';
-import { columnsIn } from './schema.ts';
+import { columnsIn, publicationIn } from './schema.ts';
 
 interface TableCheck {
   readonly equal: boolean;
@@ -39,47 +39,39 @@ const mostNamed = 10;
 
 /** Compares; changes nothing. Throws what `publish` throws. */
 export async function check(ports: Omit<PublishPorts, 'warn'>): Promise<CheckReport> {
-  const { file, destination, signal } = ports;
-  const mirror = openState(file);
-  try {
-    const database = await openDatabase(destination, signal);
-    try {
-      await lockSchema(database, destination.schema);
-      const existing = await columnsIn(database);
-      const cursor = await cursorIn(database, existing);
-      const since = numberOf(mirror, file, cursor);
-      const tables: Record<string, TableCheck> = {};
-      const published = publishedTables(mirror).filter((table) => table !== deletionTable);
-      let waiting = 0;
-      let done = 0;
-      for (const table of published) {
-        const { number, name } = table;
-        const newer = mirror.prepare<[number], number>(
-          `SELECT count(*) FROM ${quoteName(name)} WHERE ${quoteName(number)} > ?`,
-        );
-        waiting += newer.pluck().get(since) ?? 0;
-        tables[name] = await database.whole(() => checkTable({ ports, mirror, database, since, existing }, table));
-        done += tables[name].mirror.rows;
-        ports.progress(done, done);
-      }
-      const gone = mirror.prepare<[number], number>('SELECT count(*) FROM mirror_deletions WHERE seq > ?');
-      waiting += gone.pluck().get(since) ?? 0;
-      const equal = Object.values(tables).every((each) => each.equal);
-      return { schema: destination.schema, equal, waiting, tables };
-    } finally {
-      await database.close();
+  const { file, destination } = ports;
+  return beside(ports, async (mirror, database) => {
+    const existing = await columnsIn(database);
+    const cursor = await cursorIn(database, existing);
+    const since = numberOf(mirror, file, cursor);
+    const tables: Record<string, TableCheck> = {};
+    const published = publishedTables(mirror).filter((table) => table !== deletionTable);
+    let waiting = 0;
+    let done = 0;
+    for (const table of published) {
+      const { number, name } = table;
+      const newer = mirror.prepare<[number], number>(
+        `SELECT count(*) FROM ${quoteName(name)} WHERE ${quoteName(number)} > ?`,
+      );
+      waiting += newer.pluck().get(since) ?? 0;
+      tables[name] = await database.whole(() => checkTable({ ports, mirror, database, since, existing }, table));
+      done += tables[name].mirror.rows;
+      ports.progress(done, done);
     }
-  } finally {
-    mirror.close();
-  }
+    const gone = mirror.prepare<[number], number>('SELECT count(*) FROM mirror_deletions WHERE seq > ?');
+    waiting += gone.pluck().get(since) ?? 0;
+    const equal = Object.values(tables).every((each) => each.equal);
+    return { schema: destination.schema, equal, waiting, tables };
+  });
 }
 
-async function cursorIn({ query, name }: Database, existing: ReadonlyMap<string, unknown>): Promise<string> {
-  const none = new FileError(`nothing is published in ${name}`, { advice: 'Run `admin-mirror publish` first.' });
-  if (!existing.has('mirror_publication')) throw none;
-  const [found] = await query<{ cursor: string | null }>('SELECT cursor FROM mirror_publication');
-  if (found === undefined || found.cursor === null) throw none;
-  return found.cursor;
+async function cursorIn(database: Database, existing: ReadonlyMap<string, unknown>): Promise<string> {
+  const none = new FileError(`nothing is published in ${database.name}`, {
+    advice: 'Run `admin-mirror publish` first.',
+  });
+  const cursor = (await publicationIn(database, existing))?.cursor;
+  if (cursor === undefined || cursor === null) throw none;
+  return cursor;
 }
 
 /** Up to which number rows can be compared: all where the mirror does not know the publication. */

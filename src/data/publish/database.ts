@@ -1,21 +1,15 @@
 /** The connection to the database that is published to: statements, transactions, and COPY in. */
-import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { Client, DatabaseError } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { type DatabaseAddress, databaseText } from '../../model/database-address.ts';
+import { type DatabaseAccess, databaseText } from '../../model/database-address.ts';
 import { LockHeldError, OperatorError, UnreachableError, UsageError } from '../../model/errors.ts';
-import type { Secret } from '../../model/secret.ts';
 import { minuteMs, secondMs } from '../../model/time.ts';
+import { connectionOf, lastRows, lockKey, serverBehind } from '../../store/postgres-server.ts';
 import { quoteName } from '../../store/schema.ts';
 
 /** Where to publish. */
-export interface Destination {
-  readonly address: DatabaseAddress;
-  /** Undefined where the server wants none. */
-  readonly password: Secret | undefined;
-  /** Certificates to trust (PEM) besides the usual ones. */
-  readonly ca: string | undefined;
+export interface Destination extends DatabaseAccess {
   readonly schema: string;
   /** The role that may read what is published. */
   readonly reader: string;
@@ -46,23 +40,15 @@ export interface CopyIn {
 const connectMs = 15 * secondMs;
 /** What waits to be sent, at most. */
 const queuedBytes = 2 * 1024 * 1024;
-const oldestVersion = 130_000;
 
 /** Connects, and looks whether the server will do. The caller closes it. An abort ends the connection, and what runs on it. */
 export async function openDatabase(destination: Destination, signal: AbortSignal): Promise<Database> {
-  const { address, password, ca, schema } = destination;
-  const { host, port, database, user, tls } = address;
+  const { address, schema } = destination;
   const name = `the schema ${schema} of ${databaseText(address)}`;
   const client = new Client({
-    host,
-    port,
-    database,
-    user,
-    ...(password !== undefined && { password: password.reveal() }),
-    ...(tls !== 'off' && { ssl: { rejectUnauthorized: tls === 'verified', ...(ca !== undefined && { ca }) } }),
+    ...connectionOf(destination),
     application_name: 'admin-mirror publish',
     connectionTimeoutMillis: connectMs,
-    keepAlive: true,
   });
   // What it means is said by the statement that fails of it.
   client.on('error', () => {});
@@ -86,11 +72,7 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
   signal.addEventListener('abort', stop, { once: true });
 
   const query: Database['query'] = (text, values) =>
-    guarded(async () => {
-      const result = await (values === undefined ? client.query(text) : client.query(text, [...values]));
-      const last: unknown = Array.isArray(result) ? result.at(-1) : result;
-      return (last as { readonly rows: never[] }).rows;
-    });
+    guarded(async () => lastRows(await (values === undefined ? client.query(text) : client.query(text, [...values]))));
   const enclosed = async <T>(doing: () => Promise<T>, [begin, end, undo]: readonly [string, string, string]) => {
     await query(begin);
     try {
@@ -145,26 +127,15 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
 }
 
 async function prepare({ query, name }: Database, schema: string): Promise<void> {
-  const [found] = await query<{ version: number; encoding: string; standby: boolean; locked: boolean }>(
-    `SELECT current_setting('server_version_num')::integer AS version, current_setting('server_encoding') AS encoding,
-       pg_is_in_recovery() AS standby`,
-  );
-  if (found === undefined) throw new Error('PostgreSQL has no settings');
   const refuse = (why: string, advice: string) => new UsageError(`cannot use ${name}: ${why}`, { advice });
-  if (found.version < oldestVersion) {
-    throw refuse(`it is PostgreSQL ${Math.floor(found.version / 10_000)}`, 'Use PostgreSQL 13 or newer.');
-  }
-  if (found.encoding !== 'UTF8') {
-    throw refuse(`its encoding is ${found.encoding}`, 'Make a database with the encoding UTF8.');
-  }
-  if (found.standby) throw refuse('it is a standby, which only reads', 'Name the primary server in publish.url.');
+  const { version } = await serverBehind(query, 'publish.url', refuse);
   const settings = {
     // Of a client that is gone without a word, or stopped: its lock and its transaction shall not outlive it for hours.
     tcp_keepalives_idle: 15,
     tcp_keepalives_interval: 5,
     tcp_keepalives_count: 3,
     idle_in_transaction_session_timeout: minuteMs,
-    ...(found.version >= 140_000 && { client_connection_check_interval: 5 * secondMs, idle_session_timeout: minuteMs }),
+    ...(version >= 140_000 && { client_connection_check_interval: 5 * secondMs, idle_session_timeout: minuteMs }),
   };
   await query(
     Object.entries(settings)
@@ -179,8 +150,9 @@ async function prepare({ query, name }: Database, schema: string): Promise<void>
 
 /** Only one publication to a schema at a time. The lock ends with the connection. */
 export async function lockSchema({ query, name }: Database, schema: string): Promise<void> {
-  const key = BigInt.asIntN(64, BigInt(`0x${hash('sha256', `admin-mirror publish ${schema}`).slice(0, 16)}`));
-  const [row] = await query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [`${key}`]);
+  const [row] = await query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [
+    `${lockKey(`publish ${schema}`)}`,
+  ]);
   if (row?.locked === true) return;
   throw new LockHeldError(`another process is publishing to ${name}`, { advice: 'Wait until it has ended.' });
 }

@@ -72,7 +72,7 @@ const rowsAtOnce = 100_000;
 const manyChanges = 100_000;
 
 /** Opens one state of the mirror. Throws a FileError where there is none. The caller closes it. */
-export function openState(file: string): Mirror {
+function openState(file: string): Mirror {
   const mirror = openMirrorForReading(file);
   try {
     mirror.exec('BEGIN');
@@ -93,14 +93,23 @@ export function openState(file: string): Mirror {
  * UnreachableError, a UsageError where the database refuses, a LockHeldError, a FileError about the mirror.
  */
 export async function publish(ports: PublishPorts, request: { readonly whole: boolean }): Promise<PublishReport> {
-  const { file, destination, signal } = ports;
+  return beside(ports, async (mirror, database) => {
+    await makeSchema(database, ports.destination.schema);
+    return new Publishing(ports, mirror, database).run(request.whole);
+  });
+}
+
+/** One state of the mirror and the schema, which is locked; both are closed at the end. */
+export async function beside<T>(
+  { file, destination, signal }: Pick<PublishPorts, 'file' | 'destination' | 'signal'>,
+  doing: (mirror: Mirror, database: Database) => Promise<T>,
+): Promise<T> {
   const mirror = openState(file);
   try {
     const database = await openDatabase(destination, signal);
     try {
       await lockSchema(database, destination.schema);
-      await makeSchema(database, destination.schema);
-      return await new Publishing(ports, mirror, database).run(request.whole);
+      return await doing(mirror, database);
     } finally {
       await database.close();
     }

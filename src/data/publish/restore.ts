@@ -17,7 +17,7 @@ import { quoteName } from '../../store/schema.ts';
 import { restoreBooks } from './books.ts';
 import { type Database, type Destination, openDatabase } from './database.ts';
 import { insertSql, type PublishedTable, publishedTables, rawColumn, rowJsonSql } from './layout.ts';
-import { columnsIn } from './schema.ts';
+import { publicationIn } from './schema.ts';
 
 export interface RestorePorts {
   /** The file that is made. */
@@ -71,7 +71,7 @@ export async function restore(ports: RestorePorts): Promise<RestoreReport> {
 }
 
 async function restoreInto(database: Database, temporary: string, ports: RestorePorts): Promise<RestoreReport> {
-  const published = await publicationIn(database);
+  const published = await restorable(database);
   const mirror = openMirrorFile(temporary, ports.clock);
   try {
     mirror.pragma('foreign_keys = OFF');
@@ -101,26 +101,19 @@ async function restoreInto(database: Database, temporary: string, ports: Restore
 export async function publishedAt(destination: Destination, signal: AbortSignal): Promise<Timestamp | null> {
   const database = await openDatabase(destination, signal);
   try {
-    if (!(await columnsIn(database)).has('mirror_publication')) return null;
-    const [found] = await database.query<{ at: Timestamp | null }>(
-      `SELECT to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at FROM mirror_publication`,
-    );
-    return found?.at ?? null;
+    return (await publicationIn(database))?.at ?? null;
   } finally {
     await database.close();
   }
 }
 
-async function publicationIn(database: Database): Promise<{ readonly cursor: string; readonly at: Timestamp }> {
-  const tables = await columnsIn(database);
-  const absent = new FileError(`nothing is published in ${database.name}`, {
-    advice: 'Run `admin-mirror publish` where the mirror is, or correct publish.url and publish.schema.',
-  });
-  if (!tables.has('mirror_publication')) throw absent;
-  const [found] = await database.query<{ version: number; cursor: string | null; at: Timestamp }>(
-    `SELECT version, cursor, to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at FROM mirror_publication`,
-  );
-  if (found === undefined || found.cursor === null) throw absent;
+async function restorable(database: Database): Promise<{ readonly cursor: string; readonly at: Timestamp }> {
+  const found = await publicationIn(database);
+  if (found === undefined || found.cursor === null || found.at === null) {
+    throw new FileError(`nothing is published in ${database.name}`, {
+      advice: 'Run `admin-mirror publish` where the mirror is, or correct publish.url and publish.schema.',
+    });
+  }
   if (found.version === mirrorVersion) return { cursor: found.cursor, at: found.at };
   throw new FileError(
     `${database.name} holds a mirror of version ${found.version}, and this program makes version ${mirrorVersion}`,

@@ -4,6 +4,7 @@ import { hash } from 'node:crypto';
 import { dictionary, possibleRelationEntries, relationEntries, type TableEntry } from '../dictionary.ts';
 import { relationTables } from '../../model/relations.ts';
 import { flatKeys } from '../../store/relations.ts';
+import type { Timestamp } from '../../model/time.ts';
 import { quoteName } from '../../store/schema.ts';
 import { Runner } from '../../store/tables.ts';
 import type { Database } from './database.ts';
@@ -60,6 +61,26 @@ export async function columnsIn({ query }: Database): Promise<ReadonlyMap<string
      ORDER BY c.relname, a.attnum`,
   );
   return Map.groupBy(rows, ({ table }) => table);
+}
+
+interface Publication {
+  /** Of the mirror's schema. */
+  readonly version: number;
+  /** Null until everything was published once. */
+  readonly cursor: string | null;
+  readonly at: Timestamp | null;
+}
+
+/** What was published last; undefined where nothing ever was. */
+export async function publicationIn(
+  database: Database,
+  tables?: ReadonlyMap<string, unknown>,
+): Promise<Publication | undefined> {
+  if (!(tables ?? (await columnsIn(database))).has('mirror_publication')) return undefined;
+  const [found] = await database.query<Publication>(
+    `SELECT version, cursor, to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at FROM mirror_publication`,
+  );
+  return found;
 }
 
 /** @param name what the table is called, which may be another name while it is filled */

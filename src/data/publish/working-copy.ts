@@ -6,7 +6,7 @@ import { mirrorLocks, ownerWords } from '../../store/lock.ts';
 import { openMirrorForReading } from '../../store/open.ts';
 import { type Destination, openDatabase } from './database.ts';
 import { restore, type RestorePorts, type RestoreReport } from './restore.ts';
-import { columnsIn } from './schema.ts';
+import { publicationIn } from './schema.ts';
 
 /**
  * `current`: it has everything that is published. `behind`: something is published that it lacks; `other`: by another mirror.
@@ -16,7 +16,7 @@ export type WorkingCopy = 'current' | 'behind' | 'other' | 'absent' | 'unpublish
 
 /** Throws an UnreachableError, and a UsageError where the database refuses. */
 export async function workingCopyOf(file: string, destination: Destination, signal: AbortSignal): Promise<WorkingCopy> {
-  const cursor = await publishedCursor(destination, signal);
+  const cursor = await cursorOf(destination, signal);
   const isThere = existsSync(file) && statSync(file).size > 0;
   if (!isThere) return cursor === null ? 'unpublished' : 'absent';
   if (cursor === null) return 'current';
@@ -34,12 +34,10 @@ export async function workingCopyOf(file: string, destination: Destination, sign
   }
 }
 
-async function publishedCursor(destination: Destination, signal: AbortSignal): Promise<string | null> {
+async function cursorOf(destination: Destination, signal: AbortSignal): Promise<string | null> {
   const database = await openDatabase(destination, signal);
   try {
-    if (!(await columnsIn(database)).has('mirror_publication')) return null;
-    const [found] = await database.query<{ cursor: string | null }>('SELECT cursor FROM mirror_publication');
-    return found?.cursor ?? null;
+    return (await publicationIn(database))?.cursor ?? null;
   } finally {
     await database.close();
   }

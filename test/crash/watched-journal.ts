@@ -1,0 +1,20 @@
+/** A journal that says before and after each of its steps that it is there: the moments at which a process is killed, or paused. */
+import type { Journal } from '../../src/journal/port.ts';
+
+/** The methods that write; what only reads is no moment. */
+const writing = new Set<string | symbol>(['move', 'takeUp', 'setBatchState', 'acquireLock', 'releaseLock']);
+
+export function watched(journal: Journal, moment: (name: string) => void): Journal {
+  return new Proxy(journal, {
+    get(target, name, receiver) {
+      const value: unknown = Reflect.get(target, name, receiver);
+      if (typeof value !== 'function' || !writing.has(name)) return value;
+      return async (...given: unknown[]): Promise<unknown> => {
+        moment(`before ${String(name)}`);
+        const result: unknown = await Reflect.apply(value, target, given);
+        moment(`after ${String(name)}`);
+        return result;
+      };
+    },
+  });
+}

@@ -73,7 +73,7 @@ export interface CertifiedWindow {
 }
 
 /** What a certificate is made of: the mirror, which nobody writes meanwhile. */
-export interface CertifyPorts {
+interface CertifyPorts {
   readonly store: Pick<
     MirrorStore,
     'windows' | 'accountedCount' | 'liveCount' | 'suppressedIds' | 'freshAsOf' | 'alteredWindows'
@@ -177,7 +177,7 @@ function incompleteness(
 }
 
 /** What of the resource is hashed by this version. */
-export function hashedTables(database: Database, resource: ResourceName): HashedTables {
+function hashedTables(database: Database, resource: ResourceName): HashedTables {
   return {
     resource,
     columns: [...resourceOf(resource).fields.map(({ name }) => name), '_extra'],

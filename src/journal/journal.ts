@@ -134,7 +134,7 @@ export async function openDatabase(backend: JournalBackend): Promise<{ readonly 
  * The id of a journal that is copied to another database, or was: in its place stands where it is. So neither a process that
  * has it open nor an older program goes on with it.
  */
-export interface MovedJournal {
+interface MovedJournal {
   readonly moved: 'moving' | 'moved';
   /** Its id of before. */
   readonly id: string;

@@ -3,9 +3,9 @@ import { isLoopback } from './loopback.ts';
 import type { Secret } from './secret.ts';
 
 /** `required`: encrypted, whoever answers; `verified`: encrypted, and the certificate of the server is checked. */
-export type DatabaseTls = 'off' | 'required' | 'verified';
+type DatabaseTls = 'off' | 'required' | 'verified';
 
-export interface DatabaseAddress {
+interface DatabaseAddress {
   /** Of IPv6 without brackets; a folder where the server is reached by a socket in it. */
   readonly host: string;
   readonly port: number;

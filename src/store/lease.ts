@@ -32,7 +32,7 @@ interface LeaseKind extends LockWords {
 }
 
 /** Times that nobody sets. `monotonic` stands still while the machine sleeps, which `wall` shows. */
-export interface Elapsed {
+interface Elapsed {
   monotonic(): number;
   wall(): number;
 }

@@ -29,7 +29,7 @@ import { type PassedSettings, passedSettings } from '../settings/passed.ts';
 import type { Surroundings } from '../settings/settings.ts';
 
 /** What is to be planned; plain data. */
-export type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
+type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
 
 interface SheetJob {
   readonly kind: 'sheet';
@@ -58,7 +58,7 @@ export interface PlanTask {
 }
 
 /** The first part is a question, or the batch; then its rows follow. */
-export type PlanPart =
+type PlanPart =
   | { readonly question: PlanQuestion }
   | { readonly batch: NewBatch }
   | { readonly rows: readonly NewIntent[] };

@@ -37,7 +37,7 @@ export interface KeptSheet extends SheetWords {
   readonly question: PlanQuestion;
 }
 
-export const uploadLimits = {
+const uploadLimits = {
   /** Sheets that wait for a word, of all people; the oldest makes room. */
   kept: 20,
   keptMs: hourMs,

@@ -10,7 +10,7 @@ import type { Sleep } from './sleep.ts';
 export type MirrorState = 'current' | 'behind' | 'absent';
 
 /** The newest step of the journal. */
-export interface JournalHead {
+interface JournalHead {
   readonly journal: string;
   readonly step: number;
   readonly hash: string;

@@ -32,7 +32,7 @@ export interface StoreSide {
   readonly close: () => Promise<void>;
 }
 
-export interface MoveReport {
+interface MoveReport {
   readonly from: string;
   readonly to: string;
   readonly journal: string;

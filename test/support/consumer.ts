@@ -1,7 +1,7 @@
 /** Somebody who keeps a copy of a mirror by its change cursor, and stops wherever it is told to. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
-import { type ChangeBatch, changedRows } from '../../src/data/changed-rows.ts';
+import { type ChangeBatch, changedRows } from './changed-rows.ts';
 import type { NumberedTable } from '../../src/store/numbering.ts';
 import { CursorError, startCursor } from '../../src/store/changed-rows.ts';
 import type { Cell, Row } from '../../src/store/reading-types.ts';

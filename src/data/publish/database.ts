@@ -30,7 +30,7 @@ export interface Database {
   readonly close: () => Promise<void>;
 }
 
-export interface CopyIn {
+interface CopyIn {
   /** Waits where the connection is slower. */
   write(bytes: Uint8Array): Promise<void>;
   /** What PostgreSQL has against any of it is thrown here at the latest. */

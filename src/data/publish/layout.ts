@@ -10,7 +10,7 @@ import type { RelationTable } from '../../model/relations.ts';
 import { type FieldType, resourceNames, resourceOf } from '../../model/resources.ts';
 
 /** `json` is text with a second column beside it, `NAME_json`, that holds the same as jsonb where it is JSON. */
-export type ColumnKind = 'bigint' | 'numeric' | 'text' | 'timestamptz' | 'json';
+type ColumnKind = 'bigint' | 'numeric' | 'text' | 'timestamptz' | 'json';
 
 export interface PublishedColumn {
   readonly name: string;

@@ -27,7 +27,7 @@ export interface LineReader {
 }
 
 /** What of a table is read: in which order, and which numbers. */
-export interface LinePart {
+interface LinePart {
   readonly order: string;
   /** A condition on the table's number, with `@from` and `@to` in it. */
   readonly from: bigint;

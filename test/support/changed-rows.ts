@@ -1,17 +1,6 @@
-/**
- * Reading the mirror by its change cursor, in batches: what changed since a reader was here last, and what went. For whoever
- * keeps a copy of the mirror somewhere else. Section "The change cursor" of docs/architecture.md.
- *
- *     const snapshot = store.snapshot();
- *     let after = snapshot.seqOf(cursor);        // throws a CursorError: start anew, with startCursor, into emptied tables
- *     for (const table of snapshot.numberedTables()) {
- *       for (const batch of changeBatches(snapshot, table, after, 10_000)) apply(batch);
- *     }
- *     cursor = snapshot.cursor();                // kept in the transaction that holds the last batch
- *     snapshot.release();
- */
-import type { NumberedTable } from '../store/numbering.ts';
-import type { Cell, ResultColumn, Row, Snapshot } from '../store/reading-types.ts';
+/** What changed of a table since a number, in batches, as somebody reads it who keeps a copy of the mirror elsewhere. */
+import type { NumberedTable } from '../../src/store/numbering.ts';
+import type { Cell, ResultColumn, Row, Snapshot } from '../../src/store/reading-types.ts';
 
 export interface ChangeBatch {
   /** Of the rows: the table's columns in its order, `_seq` among them. */
@@ -73,21 +62,6 @@ export function changedRows(
     next: isLast ? snapshot.lastSeq() : next,
     isLast,
   };
-}
-
-/** The same, batch after batch up to the snapshot's state; the last one may be empty. */
-export function* changeBatches(
-  snapshot: Pick<Snapshot, 'changed' | 'lastSeq' | 'relations'>,
-  table: NumberedTable,
-  after: number,
-  limit: number,
-): Generator<ChangeBatch, void> {
-  for (let from = after; ;) {
-    const batch = changedRows(snapshot, table, from, limit);
-    yield batch;
-    if (batch.isLast) return;
-    from = batch.next;
-  }
 }
 
 function columnsOf(snapshot: Pick<Snapshot, 'relations'>, table: NumberedTable): string[] {

@@ -22,10 +22,19 @@ import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Caps, changeOf, moneyText } from '../model/money.ts';
 import { dayMs, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
-import { appendSteps, canonical, type Json, type NewStep, setBatch, sha256 } from './chain.ts';
+import {
+  accountAltered,
+  accountRecords,
+  appendSteps,
+  canonical,
+  type Json,
+  type NewStep,
+  setBatch,
+  sha256,
+} from './chain.ts';
 import { isOutward, maybeMade } from './claim-view.ts';
 import type { Approval, Batch, BatchApproval, GivenApproval, JournalRules, NewWrite } from './port.ts';
-import { accountOf, batchNamed, type JournalTables } from './tables.ts';
+import { batchNamed, type JournalTables } from './tables.ts';
 
 type Connection = Kysely<JournalTables>;
 
@@ -96,7 +105,7 @@ async function stepsAbout(connection: Connection, { hash }: Pick<Batch, 'hash'>)
 }
 
 async function accountsIn(connection: Connection): Promise<Account[]> {
-  return (await connection.selectFrom('people_accounts').selectAll().orderBy('name').execute()).map(accountOf);
+  return (await accountRecords(connection)).map(({ account }) => account);
 }
 
 /**
@@ -190,13 +199,15 @@ export function standingOf({ batch, policy, hash, needed, reasons, steps, accoun
     const problem =
       data.until <= now
         ? 'it has expired'
-        : account === undefined || !hasRole(account, 'approver')
-          ? 'the account is not an active approver any more'
-          : madeBy(account)
-            ? 'the same person made, changed or submitted the batch'
-            : used.has(step)
-              ? 'another batch with the same plan was sent by it'
-              : null;
+        : account?.state === 'altered'
+          ? 'the account was altered past this program'
+          : account === undefined || !hasRole(account, 'approver')
+            ? 'the account is not an active approver any more'
+            : madeBy(account)
+              ? 'the same person made, changed or submitted the batch'
+              : used.has(step)
+                ? 'another batch with the same plan was sent by it'
+                : null;
     newest.set(name, { step, by: actor, at, until: data.until, problem });
   }
   const given = [...newest.values()];
@@ -386,6 +397,7 @@ async function actingApprover(connection: Connection, { actor }: Pick<Acting, 'a
   const name = actor?.account ?? null;
   const account = (await accountsIn(connection)).find((each) => each.name === name);
   if (account !== undefined && hasRole(account, 'approver')) return account;
+  if (account?.state === 'altered') throw accountAltered(account.name);
   throw new UsageError(`${name ?? 'an account of the system'} is not an active approver`, {
     advice: '`admin-mirror people list` shows who is, and `admin-mirror people role` makes somebody one.',
   });

@@ -4,11 +4,13 @@
  * gone, the chain still holds, and no guess of the text can be confirmed. Section "The chain" of docs/architecture.md.
  */
 import { hash, randomBytes } from 'node:crypto';
-import type { Kysely, UpdateObject } from 'kysely';
+import { type Kysely, sql, type UpdateObject } from 'kysely';
+import type { Account } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
+import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/storable.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { JournalTables } from './tables.ts';
+import { accountOf, type JournalTables } from './tables.ts';
 
 /** A value as JSON has it. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
@@ -126,14 +128,14 @@ export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): st
   return saltedDigest(salt, `{${members}}`);
 }
 
-/** What a step can be about: a batch, one row of it, a write by hand, an account. */
+/** What a step can be about: a batch, one row of it, a write by hand, another step. Of accounts, see `accountRecords`. */
 type Subject =
   | { readonly batch: string; readonly row: number | null }
   | { readonly write: number }
-  | { readonly account: string };
+  | { readonly step: number };
 
 /** The seal in the newest step about it that has one; undefined where none has. */
-async function newestSeal(connection: Kysely<JournalTables>, subject: Subject): Promise<string | undefined> {
+export async function newestSeal(connection: Kysely<JournalTables>, subject: Subject): Promise<string | undefined> {
   const sealed = connection
     .selectFrom('journal_steps')
     .select(['data', 'digest'])
@@ -146,12 +148,41 @@ async function newestSeal(connection: Kysely<JournalTables>, subject: Subject): 
   }
   // The data of a step is canonical JSON. What is like it is looked at exactly: a number may begin with another.
   const [[name, value] = []] = Object.entries(subject);
-  const alike = sealed
-    .where('batch', 'is', null)
-    .where('data', 'like', `%${JSON.stringify(name)}:${JSON.stringify(value)}%`);
-  const steps = await alike.execute();
+  const steps = await sealed.where('batch', 'is', null).where('data', 'like', `%"${name}":${value}%`).execute();
   const own = steps.find(({ data }) => (JSON.parse(data) as Readonly<Record<string, unknown>>)[name ?? ''] === value);
   return own?.digest ?? undefined;
+}
+
+export interface AccountRecord {
+  readonly row: JournalTables['people_accounts'];
+  /** Its state is `altered` where the row is not what the newest step about it left. */
+  readonly account: Account;
+}
+
+/** The accounts, or the one of that name, by their names: read with their seals, in one statement. */
+export async function accountRecords(connection: Kysely<JournalTables>, name?: string): Promise<AccountRecord[]> {
+  const all = connection
+    .selectFrom('people_accounts')
+    .selectAll()
+    .select((eb) =>
+      eb
+        .selectFrom('journal_steps')
+        .select('digest')
+        .where('batch', 'is', null)
+        .where('digest', 'is not', null)
+        .where('kind', 'like', 'account-%')
+        // Canonical JSON: no other member comes before the name.
+        .where(sql`substr(data, 1, length(name) + 13)`, '=', sql`'{"account":"' || name || '"'`)
+        .orderBy('step', 'desc')
+        .limit(1)
+        .as('sealed'),
+    )
+    .orderBy('name');
+  const rows = await (name === undefined ? all : all.where('name', '=', name)).execute();
+  return rows.map(({ sealed, ...row }) => {
+    const account = accountOf(row);
+    return { row, account: sealed === sealOf(row.salt, row) ? account : { ...account, state: 'altered' } };
+  });
 }
 
 /**
@@ -166,6 +197,13 @@ export async function isAsSealed(
   first: string | null = null,
 ): Promise<boolean> {
   return ((await newestSeal(connection, subject)) ?? first) === sealOf(record.salt, record);
+}
+
+/** What is altered stays so: nothing in the database could tell a repair from another alteration. */
+export function accountAltered(name: string): UsageError {
+  return new UsageError(`account ${name} was altered past this program; nothing is done by it or with it any more`, {
+    advice: 'Find out who did it (`admin-mirror audit --verify`), and make another account: `admin-mirror people add`.',
+  });
 }
 
 /** Changes the record of the batch; gives its seal as it is then, or null where it was altered past the program. */

@@ -5,7 +5,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Person, TableCounts } from '../store/forget-types.ts';
 import { mentionsOf, takenOut } from '../store/mentions.ts';
-import { newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
+import { newestSeal, newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
 import type { JournalTables } from './tables.ts';
 
 /** Words of the API that tell nobody's name; numbers and tokens do not either. */
@@ -99,9 +99,12 @@ export async function takeOutPerson(
         [...changed, { name: 'salt', value: salt }].map(({ name, value }) => sql`${sql.ref(name)} = ${value}`),
       );
       const where = sql`(${sql.join(key.map((name) => sql.ref(name)))}) = (${sql.join(key.map((name) => row[name]))})`;
+      const [before = {}] = (await sql<Row>`select * from ${sql.table(table)} where ${where}`.execute(connection)).rows;
+      const isSound = await isAsLeft(connection, table, before);
       const update = sql<Row>`update ${sql.table(table)} set ${sets} where ${where} returning *`;
       const [after = {}] = (await update.execute(connection)).rows;
-      await append([{ ...about, kind: 'forgotten', ...sealedAnew(table, salt, after) }]);
+      const digest = isSound ? digestOf(table, salt, after) : null;
+      await append([{ ...about, kind: 'forgotten', ...placeOf(table, after), digest }]);
       counts[table] = (counts[table] ?? 0) + 1;
     }
   }
@@ -114,44 +117,50 @@ async function skipRows(
   user: number,
   append: (steps: readonly ForgetStep[]) => Promise<unknown>,
 ): Promise<void> {
-  for (const from of ['planned', 'blocked'] as const) {
-    const rows = await connection
+  const waiting = connection.selectFrom('journal_intents').selectAll().where('user', '=', user);
+  for (const before of await waiting.where('state', 'in', ['planned', 'blocked']).orderBy('state').execute()) {
+    const { batch, row, state, salt } = before;
+    const isSound = await isAsLeft(connection, 'journal_intents', { ...before });
+    const skipped = { state: 'skipped', problem: 'the user was forgotten' } as const;
+    const update = connection
       .updateTable('journal_intents')
-      .set({ state: 'skipped', problem: 'the user was forgotten' })
-      .where('user', '=', user)
-      .where('state', '=', from)
-      .returningAll()
-      .execute();
-    await append(
-      rows.map((each) => ({
-        batch: each.batch,
-        row: each.row,
-        kind: 'skipped',
-        data: { from },
-        note: null,
-        digest: sealOf(each.salt, each),
-      })),
-    );
+      .set(skipped)
+      .where('batch', '=', batch)
+      .where('row', '=', row);
+    await update.execute();
+    const digest = isSound ? sealOf(salt, { ...before, ...skipped }) : null;
+    await append([{ batch, row, kind: 'skipped', data: { from: state }, note: null, digest }]);
   }
 }
 
-/** Which record it is, and what it is sealed by from now on. */
-function sealedAnew(
-  table: (typeof tables)[number]['table'],
-  salt: string,
-  row: Row,
-): Partial<ForgetStep> & Pick<ForgetStep, 'data'> {
+type Table = (typeof tables)[number]['table'];
+
+/** Where the step about a record says which one it is. */
+function placeOf(table: Table, row: Row): Partial<ForgetStep> & Pick<ForgetStep, 'data'> {
   const number = (name: string): number => Number(row[name]);
   switch (table) {
     case 'journal_intents':
-      return { batch: String(row['batch']), row: number('row'), data: {}, digest: sealOf(salt, row) };
+      return { batch: String(row['batch']), row: number('row'), data: {} };
     case 'journal_batches':
-      return { batch: String(row['batch']), data: {}, digest: sealOf(salt, row) };
+      return { batch: String(row['batch']), data: {} };
     case 'journal_writes':
-      return { data: { write: number('write') }, digest: sealOf(salt, row) };
+      return { data: { write: number('write') } };
     case 'journal_steps':
-      return { data: { step: number('step') }, digest: saltedDigest(salt, String(row['note'])) };
+      return { data: { step: number('step') } };
   }
+}
+
+function digestOf(table: Table, salt: string, row: Row): string {
+  return table === 'journal_steps' ? saltedDigest(salt, String(row['note'])) : sealOf(salt, row);
+}
+
+/** Whether the record is what the newest step about it left: what was altered is not sealed anew. */
+async function isAsLeft(connection: Kysely<JournalTables>, table: Table, row: Row): Promise<boolean> {
+  const { batch = null, row: number = null, data } = placeOf(table, row);
+  const subject =
+    batch === null ? (data as { readonly write: number } | { readonly step: number }) : { batch, row: number };
+  const first = table === 'journal_steps' ? row['note_digest'] : row['digest'];
+  return ((await newestSeal(connection, subject)) ?? first) === digestOf(table, String(row['salt']), row);
 }
 
 /** Rows that are held at once. */

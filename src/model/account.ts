@@ -20,7 +20,8 @@ export interface Account {
   readonly name: string;
   /** In the order of `roles`. */
   readonly roles: readonly Role[];
-  readonly state: AccountState;
+  /** `altered`: its record is not what the journal's steps say; nothing is done by it or with it. */
+  readonly state: AccountState | 'altered';
   /** What the person is called by the system on the command line, names or numbers; null where nobody has said. */
   readonly osUsers: readonly string[] | null;
   /** When its password was set; null where it has none, so that nobody can sign in to it. */

@@ -3,7 +3,7 @@
  * in the journal's transactions, so they are in its database. Section "People" of docs/architecture.md.
  */
 import type { Kysely } from 'kysely';
-import { appendStep, canonical, isAsSealed, type Json, newSalt, sealOf } from '../journal/chain.ts';
+import { accountAltered, accountRecords, appendStep, canonical, type Json, newSalt, sealOf } from '../journal/chain.ts';
 import { type JournalBackend, openDatabase, transactionsOf } from '../journal/journal.ts';
 import { accountOf, type JournalTables } from '../journal/tables.ts';
 import { type Account, hasRole, type Role, roles as allRoles } from '../model/account.ts';
@@ -58,19 +58,21 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
     data: Data = {},
   ): Promise<Account> {
     return whole(async (connection) => {
-      const rows = await allRows(connection);
-      const row = rows.find((each) => each.name === name);
-      if (row === undefined) {
+      const records = await accountRecords(connection);
+      const accounts = records.map(({ account }) => account);
+      const found = records.find(({ account }) => account.name === name);
+      if (found === undefined) {
         throw unknownAccount(
           name,
-          rows.map((each) => each.name),
+          accounts.map((each) => each.name),
         );
       }
-      const before = accountOf(row);
+      const { row, account: before } = found;
+      if (before.state === 'altered') throw accountAltered(name);
       const fields = fieldsOf(before);
       if (fields === undefined) return before;
       const changed = { ...row, ...fields };
-      if (hasRole(before, 'admin') && !hasRole(accountOf(changed), 'admin')) refuseLastAdmin(name, rows);
+      if (hasRole(before, 'admin') && !hasRole(accountOf(changed), 'admin')) refuseLastAdmin(name, accounts);
       refuseUnbound(accountOf(changed));
       // Whoever was locked out comes in by the new password.
       if (fields.password !== undefined) await forgetTries(connection, name);
@@ -86,23 +88,20 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
     by: (other) => peopleOf(open, other),
     sessions: sessionsOf(open),
     accounts: async () => {
-      const rows = await allRows(db);
+      const records = await accountRecords(db);
       const tries = await db.selectFrom('people_tries').select(['name', 'blocked_until']).execute();
       const blocked = new Map(tries.map((each) => [each.name, each.blocked_until]));
-      return rows.map((row): ListedAccount => {
-        const until = blocked.get(row.name) ?? null;
-        return { ...accountOf(row), blockedUntil: until !== null && until > now() ? until : null };
+      return records.map(({ account }): ListedAccount => {
+        const until = blocked.get(account.name) ?? null;
+        return { ...account, blockedUntil: until !== null && until > now() ? until : null };
       });
     },
-    account: async (name) => {
-      const row = await rowOf(db, name);
-      return row === undefined ? undefined : accountOf(row);
-    },
+    account: async (name) => (await accountRecords(db, name))[0]?.account,
 
     add: ({ name, roles, osUsers, password }) =>
       whole(async (connection) => {
-        const there = await rowOf(connection, name);
-        if (there !== undefined) throw nameTaken(there);
+        const [there] = await accountRecords(connection, name);
+        if (there !== undefined) throw nameTaken(there.account);
         const at = now();
         const by = canonical({ ...acting() });
         const row: AccountRow = {
@@ -152,18 +151,19 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
 
     beginSignIn: (name) =>
       whole(async (connection) => {
-        const row = name === nobody ? undefined : await rowOf(connection, name);
-        const isBlocked = await countTry(connection, row?.name ?? nobody, clock.now());
-        return { password: row?.password ?? null, open: row?.state === 'active' && !isBlocked };
+        const [found] = name === nobody ? [] : await accountRecords(connection, name);
+        const isBlocked = await countTry(connection, found?.row.name ?? nobody, clock.now());
+        return { password: found?.row.password ?? null, open: found?.account.state === 'active' && !isBlocked };
       }),
     endSignIn: (name, password, renewed) =>
       whole(async (connection) => {
-        const row = await rowOf(connection, name);
-        if (row === undefined || row.state !== 'active' || row.password !== password) return undefined;
+        const [found] = await accountRecords(connection, name);
+        if (found?.account.state !== 'active' || found.row.password !== password) return undefined;
         await forgetTries(connection, name);
-        if (renewed === null) return accountOf(row);
+        if (renewed === null) return found.account;
         const self = { ...acting(), account: name };
-        return storeChange(connection, { ...row, password: renewed }, 'account-password-rehashed', {}, self, clock);
+        const row = { ...found.row, password: renewed };
+        return storeChange(connection, row, 'account-password-rehashed', {}, self, clock);
       }),
     close: async () => {
       await backend.locks.close();
@@ -171,14 +171,6 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
       await backend.close();
     },
   };
-}
-
-function allRows(connection: Connection): Promise<AccountRow[]> {
-  return connection.selectFrom('people_accounts').selectAll().orderBy('name').execute();
-}
-
-function rowOf(connection: Connection, name: string): Promise<AccountRow | undefined> {
-  return connection.selectFrom('people_accounts').selectAll().where('name', '=', name).executeTakeFirst();
 }
 
 async function storeChange(
@@ -192,22 +184,13 @@ async function storeChange(
   // A new salt each time, so that two seals do not tell whether the account is as it was.
   const by = { changed_at: timestampOf(clock.now()), changed_by: canonical({ ...actor }), salt: newSalt() };
   const changed = { ...row, ...by };
-  const before = await rowOf(connection, row.name);
-  const isSound = before !== undefined && (await isAsSealed(connection, { account: row.name }, { ...before }));
   await connection.updateTable('people_accounts').set(changed).where('name', '=', row.name).execute();
-  await addStep(connection, changed, kind, data, actor, isSound);
+  await addStep(connection, changed, kind, data, actor);
   return accountOf(changed);
 }
 
-async function addStep(
-  connection: Connection,
-  row: AccountRow,
-  kind: string,
-  data: Data,
-  actor: Actor,
-  isSound = true,
-): Promise<void> {
-  const digest = isSound ? sealOf(row.salt, { ...row }) : null;
+async function addStep(connection: Connection, row: AccountRow, kind: string, data: Data, actor: Actor): Promise<void> {
+  const digest = sealOf(row.salt, { ...row });
   const step = { actor, batch: null, row: null, kind, data: { account: row.name, ...data }, note: null, digest };
   await appendStep(connection, { at: row.changed_at, ...step });
 }
@@ -247,8 +230,8 @@ function differing(before: readonly Role[], { add, remove }: RoleChange): Role[]
 }
 
 /** Without one, nobody could change accounts any more but by the command line. */
-function refuseLastAdmin(name: string, rows: readonly AccountRow[]): void {
-  if (rows.some((row) => row.name !== name && hasRole(accountOf(row), 'admin'))) return;
+function refuseLastAdmin(name: string, accounts: readonly Account[]): void {
+  if (accounts.some((each) => each.name !== name && hasRole(each, 'admin'))) return;
   throw new UsageError(`${name} is the last active admin`, {
     advice: 'Make somebody else an admin first: `admin-mirror people role NAME --add admin`.',
   });

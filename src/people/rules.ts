@@ -73,7 +73,7 @@ export function unknownAccount(name: string, known: readonly string[]): UsageErr
 }
 
 export function nameTaken({ name, state }: Pick<Account, 'name' | 'state'>): UsageError {
-  return new UsageError(`there is an account ${name} already${state === 'active' ? '' : ', which is disabled'}`, {
+  return new UsageError(`there is an account ${name} already${state === 'active' ? '' : `, which is ${state}`}`, {
     advice: 'Take another name, or change that account: `admin-mirror people list` shows it.',
   });
 }

@@ -3,9 +3,9 @@
  * the digest is stored: whoever reads the file cannot sign in with it. Section "The console" of docs/architecture.md.
  */
 import { randomBytes } from 'node:crypto';
-import { appendStep, sha256 } from '../journal/chain.ts';
+import { accountRecords, appendStep, sha256 } from '../journal/chain.ts';
 import { transactionsOf } from '../journal/journal.ts';
-import { accountOf, type JournalTables } from '../journal/tables.ts';
+import type { JournalTables } from '../journal/tables.ts';
 import type { Account, SignInMethod } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import { hourMs, minuteMs, type Timestamp, timestampOf } from '../model/time.ts';
@@ -90,14 +90,10 @@ export function sessionsOf(open: OpenPeople): Sessions {
     find: async (token) => {
       const row = await live().where('token', '=', sha256(token)).executeTakeFirst();
       if (row === undefined) return null;
-      const found = await db
-        .selectFrom('people_accounts')
-        .selectAll()
-        .where('name', '=', row.account)
-        .executeTakeFirst();
-      if (found === undefined || found.state !== 'active') return null;
+      const [{ account } = {}] = await accountRecords(db, row.account);
+      if (account?.state !== 'active') return null;
       // Whoever changes a password because somebody else knows it wants that person out.
-      if (found.password_at !== null && found.password_at > row.created_at) return null;
+      if (account.passwordAt !== null && account.passwordAt > row.created_at) return null;
       const now = clock.now();
       if (row.seen_at < timestampOf(now - sessionLimits.seenMs)) {
         await whole((connection) =>
@@ -108,7 +104,7 @@ export function sessionsOf(open: OpenPeople): Sessions {
             .execute(),
         );
       }
-      return { account: accountOf(found), session: sessionOf(row) };
+      return { account, session: sessionOf(row) };
     },
     list: async (account) => {
       const rows = account === undefined ? live() : live().where('account', '=', account);

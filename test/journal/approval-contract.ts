@@ -193,6 +193,24 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.verifyChain()).problems).toEqual(['batch one was altered']);
     });
 
+    test('counts no approval of an account that was altered past the program, in the claim and before each row', async () => {
+      const alter = `UPDATE people_accounts SET os_users = '["nobody"]' WHERE name = `;
+      const { journal, tamper } = await submitted();
+      await tamper(`UPDATE people_accounts SET roles = '["approver"]' WHERE name = 'max'`);
+      await expect(approve(journal, 'max')).rejects.toThrow(/account max was altered past this program/);
+      await approve(journal, 'bert');
+      await tamper(`${alter}'bert'`);
+      await expect(claim(journal)).rejects.toThrow(/waits for 1 approval \(carla can approve\)/);
+      expect((await journal.approval('one'))?.given).toMatchObject([
+        { problem: 'the account was altered past this program' },
+      ]);
+      await approve(journal, 'carla');
+      await claim(journal);
+      expect(await sendRow(journal)).toBe(true);
+      await tamper(`${alter}'carla'`);
+      await expect(sendRow(journal, 3)).rejects.toThrow(/waits for 1 approval/);
+    });
+
     test('sends no row that was altered past the program, and no later step hides that', async () => {
       const { journal, tamper } = await submitted();
       await approve(journal, 'bert');

@@ -490,6 +490,29 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(problems.join('\n')).toMatch(problem);
     });
 
+    test.each([
+      ['a row that waits', "UPDATE journal_intents SET parameters = '{}' WHERE row = 2", /row 2 of batch three was/],
+      [
+        'a row that is out',
+        `UPDATE journal_intents SET cells = '["Zephyrine 2"]' WHERE row = 3`,
+        /row 3 of batch three was/,
+      ],
+      ['a plan', "UPDATE journal_batches SET file = 'Zephyrine 2' WHERE batch = 'three'", /batch three was altered/],
+      ['a write', `UPDATE journal_writes SET body = '"Zephyrine 2"'`, /write \d by hand was altered/],
+      ['a reason', "UPDATE journal_steps SET note = 'Zephyrine 2' WHERE note = 'Zephyrine 1'", /its words are others/],
+    ])('shows that %s was altered although a person was taken out of it since', async (_, statement, problem) => {
+      const { journal, tamper } = await usedJournal();
+      const rows = [
+        newIntent(2, 8, { cells: ['Zephyrine 1'] }),
+        newIntent(3, 8, { cells: ['Zephyrine 1'], state: 'invalid' }),
+      ];
+      await journal.addBatch(newBatch({ batch: 'three', file: 'Zephyrine 1' }), rows);
+      await journal.move({ batch: 'one', row: 4, from: 'planned', to: 'blocked', note: 'Zephyrine 1' });
+      await tamper(statement);
+      await journal.forget({ id: 8, addresses: [], texts: ['Zephyrine'] });
+      expect((await journal.verifyChain()).problems.join('\n')).toMatch(problem);
+    });
+
     test('shows by the head that the newest steps were removed', async () => {
       const { journal, tamper } = await usedJournal();
       const head = await journal.head();

@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/model/time.ts';
-import { newJournal } from '../support/journal.ts';
+import { anna, newJournal } from '../support/journal.ts';
 import { newAccount, newPeople } from '../support/people.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { type Opened, peopleContract } from './contract.ts';
@@ -36,13 +36,30 @@ describe('accounts in the SQLite file of the journal', () => {
     expect(problems.join('\n')).toContain(problem);
   });
 
-  test('the check of the chain finds a role that was written in although the account was changed rightly since', async () => {
+  test.each([
+    ['roles', `roles = '["admin"]'`],
+    ['a password', `password = 'mine'`],
+    ['a person of the system', `os_users = '["root"]'`],
+    ['a state', `state = 'disabled'`],
+  ])('nothing is done by or with an account whose record was altered: %s', async (_, change) => {
     const { people, file } = await newPeople();
-    await people.add(newAccount('anna', { password: 'hash' }));
+    const account = await people.add(newAccount('anna', { password: 'hash' }));
+    await people.add(newAccount('bert', { password: 'hash' }));
+    const token = await people.sessions.begin(account, { method: 'password', address: '127.0.0.1' }, anna);
+    expect((await people.sessions.find(token))?.account.state).toBe('active');
     const database = new SqliteDatabase(file);
-    database.exec(`UPDATE people_accounts SET roles = '["admin"]'`);
+    database.exec(`UPDATE people_accounts SET ${change} WHERE name = 'anna'`);
     database.close();
-    await people.setPassword('anna', 'another hash');
+
+    expect((await people.accounts()).map(({ name, state }) => [name, state])).toEqual([
+      ['anna', 'altered'],
+      ['bert', 'active'],
+    ]);
+    expect(await people.sessions.find(token)).toBeNull();
+    const { password, open } = await people.beginSignIn('anna');
+    expect([open, await people.endSignIn('anna', password ?? '', null)]).toEqual([false, undefined]);
+    await expect(people.setPassword('anna', 'another hash')).rejects.toThrow(/anna was altered past this program/);
+    await expect(people.setState('anna', 'active')).rejects.toThrow(/anna was altered past this program/);
     const { journal } = await newJournal(undefined, file);
     expect((await journal.verifyChain()).problems.join('\n')).toContain('account anna was altered');
   });

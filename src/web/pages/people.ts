@@ -50,7 +50,7 @@ export async function peoplePage(visit: Visit, ports: ConsolePorts, problem: Htm
 }
 
 function stateOf({ state, blockedUntil }: ListedAccount): Html {
-  if (state === 'disabled') return stateTag('disabled', 'bad');
+  if (state !== 'active') return stateTag(state, 'bad');
   return blockedUntil === null
     ? stateTag('active', 'good')
     : html`${stateTag('waits', 'wait')} until ${timeTag(blockedUntil)}`;

@@ -24,7 +24,7 @@ import { type HttpResponse, openHttp } from './http.ts';
 import type { Network } from './network.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { walkPages } from './pages.ts';
-import { openGate, type RateLimit, type Sleep } from './rate.ts';
+import { openGate, type RateLimit, type SharedBudget, type Sleep } from './rate.ts';
 import { read } from './read.ts';
 import { defaultRetryLimits, type RetryLimits } from './retry.ts';
 import { type Counters, realSleep } from './transmission.ts';
@@ -44,6 +44,8 @@ export interface ClientOptions {
   readonly deadlineMs?: number | undefined;
   /** A limit of our own besides the server's. */
   readonly requestsPerSecond?: number | undefined;
+  /** What all machines with this key keep to together. */
+  readonly budget?: SharedBudget | undefined;
   /** Records on a page where a walk names none. */
   readonly pageSize: number;
   /** How the server is reached; left out: directly. */
@@ -225,6 +227,7 @@ export function openClient(options: ClientOptions): Client {
   const gate = openGate({
     concurrency: options.concurrency,
     requestsPerSecond: options.requestsPerSecond,
+    budget: options.budget,
     maxWaitMs: Math.max(limits.deadlineMs, secondMs),
     clock,
     sleep,

@@ -1,10 +1,15 @@
 /** The client of the server that the settings name. */
+import type { SharedStore } from '../model/database-address.ts';
+import { markOf } from '../model/mark.ts';
 import type { Releases } from '../model/releases.ts';
 import { version } from '../model/version.ts';
 import { networkOf } from '../settings/network.ts';
 import { serverOf } from '../settings/server.ts';
 import type { Surroundings } from '../settings/settings.ts';
+import { sharedStoreOf } from '../settings/shared.ts';
+import type { BudgetOptions } from '../store/request-budget.ts';
 import { type Client, openClient } from './client.ts';
+import type { SharedBudget } from './rate.ts';
 
 /** The client of the server that the settings name. Throws a UsageError where address or key are missing. */
 export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, releases: Releases): Client {
@@ -12,7 +17,31 @@ export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, 
   for (const warning of warnings) log.warn({}, warning);
   const { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize } = settings.api;
   const network = networkOf(settings);
-  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize, network, log, clock };
+  const store = sharedStoreOf(settings);
+  const budget =
+    store && budgetIn(store, { address: baseUrl, keyMark: markOf(key.reveal()), requestsPerSecond, log }, releases);
+  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, budget, pageSize, network, log, clock };
   const server = { baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}` };
   return releases.add(openClient({ ...server, ...options }));
+}
+
+/** Connects at the first request. */
+function budgetIn(
+  store: SharedStore,
+  options: BudgetOptions,
+  releases: Releases,
+): SharedBudget {
+  const opening = async () => {
+    const [{ connectTo }, { openRequestBudget }] = await Promise.all([
+      import('../store/postgres.ts'),
+      import('../store/request-budget.ts'),
+    ]);
+    const database = releases.add(connectTo(store));
+    return releases.add(openRequestBudget(database, options));
+  };
+  let opened: ReturnType<typeof opening> | undefined;
+  return {
+    next: async () => (await (opened ??= opening())).next(),
+    refused: (waitMs) => void opened?.then((budget) => budget.refused(waitMs)),
+  };
 }

@@ -9,10 +9,20 @@ import { type HttpHeaders, rateHeadersOf, requestedWaitOf } from './http.ts';
 /** Waits; rejects with the signal's reason where it is aborted. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
 
+/** One limit for several machines, wherever it is kept. */
+export interface SharedBudget {
+  /** ms until the next request may go, whose place it is. */
+  next(): Promise<number>;
+  /** The server refused a request: no machine sends one within so many ms. */
+  refused(waitMs: number): void;
+}
+
 interface GateOptions {
   /** Requests under way at once, at most. */
   readonly concurrency: number;
   readonly requestsPerSecond?: number | undefined;
+  /** What all machines with this key keep to together. */
+  readonly budget?: SharedBudget | undefined;
   /** Longest time for which the gate may be closed before waiting is given up, ms. */
   readonly maxWaitMs: number;
   readonly clock: Clock;
@@ -166,7 +176,7 @@ class Pace {
 
 /** Opens the gate; it holds no timer while nobody waits. */
 export function openGate(options: GateOptions): Gate {
-  const { clock, sleep } = options;
+  const { clock, sleep, budget } = options;
   const pace = new Pace(options.requestsPerSecond);
   const queue: Waiter[] = [];
   let allowed = Math.min(firstConcurrency, options.concurrency);
@@ -229,7 +239,10 @@ export function openGate(options: GateOptions): Gate {
         underWay -= 1;
         adapt(outcome, sentAt);
         if (outcome.kind === 'response') {
-          pace.responded(clock.now(), sentAt, underWay, outcome.status, outcome.headers);
+          const { status, headers } = outcome;
+          pace.responded(clock.now(), sentAt, underWay, status, headers);
+          const waitMs = status === 429 ? requestedWaitOf(headers, clock.now()) : undefined;
+          if (waitMs !== undefined) budget?.refused(waitMs);
         }
         pump();
       },
@@ -247,9 +260,17 @@ export function openGate(options: GateOptions): Gate {
     }
   }
 
+  /** Waits for a place among the requests of all machines. */
+  async function wait(signal: AbortSignal | undefined): Promise<void> {
+    const ms = (await budget?.next()) ?? 0;
+    if (ms > options.maxWaitMs) throw new ClosedForLong(ms);
+    if (ms > 0) await sleep(Math.ceil(ms), signal);
+  }
+
   return {
-    enter: (signal) => {
-      if (signal?.aborted) return Promise.reject(signal.reason as Error);
+    enter: async (signal) => {
+      if (budget !== undefined) await wait(signal);
+      if (signal?.aborted) throw signal.reason;
       return new Promise((resolve, reject) => {
         const onAbort = () => {
           queue.splice(queue.indexOf(waiter), 1);

@@ -74,7 +74,7 @@ async function pass(line: Line, message: Message, signal: AbortSignal | undefine
   } catch (error) {
     if (!(error instanceof ClosedForLong)) throw error;
     const seconds = Math.ceil(error.waitMs / secondMs);
-    throw new ServerFailed(`${nameOf(line, message)}: the server's rate limit is used up for ${seconds} s`, 429, {
+    throw new ServerFailed(`${nameOf(line, message)}: the limit of requests is used up for ${seconds} s`, 429, {
       waitMs: error.waitMs,
       advice: 'Try again after that; what was done so far is kept.',
     });

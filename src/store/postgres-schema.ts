@@ -44,7 +44,15 @@ const commonTables: readonly string[] = [
   transaction bigint NOT NULL,
   at timestamptz NOT NULL
 )`,
+  // Of each key at each server: when the next request of any machine may go, and until when the server refuses them.
+  `CREATE TABLE IF NOT EXISTS store_budgets (
+  name text COLLATE "C" PRIMARY KEY,
+  next_at timestamptz NOT NULL,
+  closed_until timestamptz NOT NULL
+)`,
 ];
+/** The last that was added: a store without it was made by an older program. */
+const newestTable = 'store_budgets';
 
 /** Marks of connections that are gone; one that is used has a newer one. */
 const keptCommitsMs = 7 * dayMs;
@@ -90,15 +98,19 @@ function sharedOf(kind: FileKind) {
   return kind.shared;
 }
 
+async function hasTable({ query, schema }: Pick<SharedDatabase, 'query' | 'schema'>, table: string): Promise<boolean> {
+  const [found] = await query<{ there: boolean }>(
+    `select to_regclass('${schema.replaceAll("'", "''")}.${table}') is not null as there`,
+  );
+  return found?.there === true;
+}
+
 /** The version of the kind that is there; 0 where nothing was ever made. Throws a FileError where it is newer than this program. */
 export async function sharedVersion(
   { query, name, schema }: Pick<SharedDatabase, 'query' | 'name' | 'schema'>,
   kind: FileKind,
 ): Promise<number> {
-  const [there] = await query<{ there: boolean }>(
-    `select to_regclass('${schema.replaceAll("'", "''")}.store_migrations') is not null as there`,
-  );
-  if (there?.there !== true) return 0;
+  if (!(await hasTable({ query, schema }, 'store_migrations'))) return 0;
   const [found] = await query<{ version: number | null }>(
     `select max(version) as version from ${schema}.store_migrations where kind = $1`,
     [kind.name],
@@ -145,7 +157,8 @@ export async function openShared(store: SharedStore, kind: FileKind, clock: Cloc
   const database = connectTo(store);
   try {
     await checkServer(database);
-    if ((await sharedVersion(database, kind)) < kind.migrations.length) await migrateShared(database, kind, clock);
+    const isOld = (await sharedVersion(database, kind)) < kind.migrations.length;
+    if (isOld || !(await hasTable(database, newestTable))) await migrateShared(database, kind, clock);
     await database.query(
       `delete from store_commits where at < clock_timestamp() - interval '${keptCommitsMs} milliseconds'`,
     );

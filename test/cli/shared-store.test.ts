@@ -44,6 +44,22 @@ async function sharedWorld(text = config) {
 }
 
 describe('with store.shared', () => {
+  test('one machine does not send what another has left no room for under api.requests_per_second', async () => {
+    const { machine, here, sandbox, environment } = await sharedWorld(config);
+    // What the machines share is made by the first that writes to it.
+    expect((await here(['schedule', '--once', 'sync'])).code).toBe(0);
+    const slow = { environment: { ...environment, ADMIN_MIRROR_API_REQUESTS_PER_SECOND: '0.001' } };
+    const there = machine();
+    expect((await here(['users', 'auth'], slow)).code).toBe(0);
+    const sent = sandbox.control.requests().total;
+    const refused = await there(['users', 'auth'], slow);
+    expect([refused.code, refused.stderr]).toEqual([
+      4,
+      expect.stringMatching(/limit of requests is used up for \d+ s/),
+    ]);
+    expect(sandbox.control.requests().total).toBe(sent);
+  });
+
   test('people, batches, approvals and jobs are on record in the database, for every machine', async () => {
     const world = await sharedWorld();
     const { here, machine, sandbox, folder, database } = world;

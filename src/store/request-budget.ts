@@ -1,0 +1,115 @@
+/**
+ * One limit for all machines that send requests with the same key: a row in the store that they share says when the next request
+ * may go. Section "Several workers" of docs/architecture.md.
+ */
+import type { Log } from '../model/log.ts';
+import { minuteMs, secondMs } from '../model/time.ts';
+import type { SharedDatabase } from './postgres.ts';
+
+export interface RequestBudget {
+  /** ms until the next request may go; 0 where nobody knows. */
+  next(): Promise<number>;
+  /** The server refused a request: nobody sends one within so many ms. */
+  refused(waitMs: number): void;
+  /** Ends what is under way. */
+  close(): Promise<void>;
+}
+
+export interface BudgetOptions {
+  readonly address: string;
+  /** Stands for the key, of which nothing can be read from it. */
+  readonly keyMark: string;
+  readonly requestsPerSecond: number | undefined;
+  readonly log: Log;
+  /** Time that passes for this process, ms. */
+  readonly elapsed?: () => number;
+}
+
+/** Permits are taken for so long at once, and what one look has shown holds for so long: few requests to the database. */
+const takenForMs = secondMs / 4;
+const knownForMs = secondMs;
+/** How long a process goes by its own count alone after the store failed it. */
+const awayMs = minuteMs;
+/** PostgreSQL's code for a table that is not there: nobody has written anything to the store yet. */
+const noTable = '42P01';
+
+/**
+ * The budget of one key at one server. Where the store is away, requests go by what this process knows alone. The caller closes
+ * it, and the database after it.
+ */
+export function openRequestBudget(
+  { query, schema }: Pick<SharedDatabase, 'query' | 'schema'>,
+  { address, keyMark, requestsPerSecond, log, elapsed = () => performance.now() }: BudgetOptions,
+): RequestBudget {
+  const name = `${keyMark} ${address}`;
+  const spacingMs = requestsPerSecond === undefined ? 0 : secondMs / requestsPerSecond;
+  const permits = spacingMs === 0 ? 0 : Math.max(1, Math.floor(takenForMs / spacingMs));
+  /** Of those that were taken: when the next one is due, and how many there are. */
+  let due = 0;
+  let left = 0;
+  let lookAgain = Number.NEGATIVE_INFINITY;
+  let awayUntil = Number.NEGATIVE_INFINITY;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  function away(error: unknown): void {
+    const isMissing = (error as { readonly code?: unknown }).code === noTable;
+    if (awayUntil === Number.NEGATIVE_INFINITY && !isMissing) {
+      log.warn({ err: error }, 'the limit of requests is kept by each machine alone, until the shared store is back');
+    }
+    awayUntil = elapsed() + awayMs;
+  }
+
+  /** Takes the next permits; evenly spaced, so whoever comes later, on whatever machine, gets the next place. */
+  async function take(): Promise<void> {
+    const [row] = await query<{ wait: number }>(
+      `insert into ${schema}.store_budgets as b (name, next_at, closed_until)
+         values ($1, clock_timestamp() + $2 * interval '1 millisecond', '-infinity')
+         on conflict (name) do update
+           set next_at = greatest(b.next_at, b.closed_until, clock_timestamp()) + $2 * interval '1 millisecond'
+         returning (extract(epoch from next_at - clock_timestamp()) * 1000)::float8 - $2 as wait`,
+      [name, permits * spacingMs],
+    );
+    due = elapsed() + Math.max(0, row?.wait ?? 0);
+    left = permits;
+    lookAgain = due + knownForMs;
+  }
+
+  /** One after the other: each takes a place of its own. */
+  async function place(): Promise<number> {
+    if (elapsed() < awayUntil) return 0;
+    try {
+      // Permits that were not used in their time are gone; others had theirs meanwhile.
+      if (elapsed() >= lookAgain || (permits > 0 && left === 0)) await take();
+      awayUntil = Number.NEGATIVE_INFINITY;
+    } catch (error) {
+      away(error);
+      return 0;
+    }
+    const wait = Math.max(0, due - elapsed());
+    left -= 1;
+    due += spacingMs;
+    return wait;
+  }
+
+  return {
+    next: () => {
+      const mine = turn.then(place);
+      turn = mine;
+      return mine;
+    },
+    refused: (waitMs) => {
+      if (elapsed() < awayUntil) return;
+      lookAgain = Number.NEGATIVE_INFINITY;
+      const told = query(
+        `insert into ${schema}.store_budgets as b (name, next_at, closed_until)
+           values ($1, clock_timestamp(), clock_timestamp() + $2 * interval '1 millisecond')
+           on conflict (name) do update set closed_until = greatest(b.closed_until, excluded.closed_until)`,
+        [name, waitMs],
+      );
+      turn = turn.then(() => told).catch(away);
+    },
+    close: async () => {
+      await turn;
+    },
+  };
+}

@@ -1,6 +1,7 @@
 /**
- * Measures what the project promises of its speed, each figure beside a floor of the same run, prints the table and
- * writes bench/results.md. `npm run bench`, or `npm run bench -- --users 200000` for less.
+ * Measures what the project promises of its speed, each figure beside a floor of the same run, prints each as it comes and
+ * writes bench/results.md. `npm run bench`; for less, `npm run bench:run -- --users 200000`, or some parts alone:
+ * `npm run bench:run -- --only first-sync,csv`, of which nothing is written.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
@@ -22,51 +23,69 @@ import { benchRequests, requestsWords } from './requests.ts';
 import { benchServers } from './servers.ts';
 import { benchSnapshot } from './snapshot.ts';
 import { benchStart } from './start.ts';
-import { markdownTable } from './table.ts';
+import { markdownTable, type Row } from './table.ts';
 
 const { values } = parseArgs({
-  options: { users: { type: 'string', default: '1000000' }, pairs: { type: 'string', default: '3' } },
+  options: {
+    users: { type: 'string', default: '1000000' },
+    pairs: { type: 'string', default: '3' },
+    only: { type: 'string', default: '' },
+  },
 });
 const users = Number(values.users);
 const pairs = Number(values.pairs);
+const only = values.only === '' ? [] : values.only.split(',');
+/** Those reports that an index cannot help. */
+const slowReports: string[] = [];
 const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-bench-'));
 try {
-  const start = benchStart();
-  const { rows, mirror } = await benchFirstSync(folder, users, Math.round(users / 5), pairs);
-  const reports = await benchReports(folder, users, pairs);
-  const table = markdownTable([
-    ...rows,
-    ...(await benchLargeRecords(folder)),
-    ...(await benchCursor(folder, users, pairs)),
-    ...(await benchNextSync(folder, users, pairs)),
-    ...(await benchCsv(folder, mirror, pairs)),
-    ...(await benchExportFormats(folder, mirror, pairs)),
-    ...(await benchCertify(folder, mirror, pairs)),
-    ...(await benchSnapshot(folder, users, pairs)),
-    ...(await benchPublish(folder, users, pairs)),
-    ...(await benchConsole(users)),
-    ...(await benchBulk(folder, mirror, users, pairs)),
-    ...(await benchServers()),
-    ...reports.rows,
-    ...start,
-    ...benchRankProbes(5),
-  ]);
-  const cost = await benchServerCost(
-    folder,
-    [10, 5, 2.5, 1.25].map((part) => Math.round(users / part)),
-  );
-  const requests = `## Requests\n\n${requestsWords}\n\n${await benchRequests(users, [15, 100, 1_000])}`;
-  const slow = `## Reports that take longer than a second, and why\n\n${reports.slow}`;
-  process.stdout.write(`${table}\n\n${slow}\n\n${cost}\n\n${requests}\n`);
-  const [cpu] = cpus();
-  const machine = `${cpus().length} × ${cpu?.model.trim() ?? 'unknown processor'}, Node ${process.versions.node}`;
-  const head = `# What was measured\n\n${machine}; medians of ${pairs} runs, ours and the floor in turn. Made by \`npm run bench\`.\n`;
-  const skipped =
-    '## Rows that the server skips by OFFSET in a first sync\n\nOurs grow with the users, one walk over everything with their square.';
-  writeFileSync(
-    new URL('results.md', import.meta.url),
-    `${head}\n${table}\n\n${slow}\n\n${skipped}\n\n${cost}\n\n${requests}\n`,
-  );
+  const mirror = join(folder, 'mirror.db');
+  /** In the order of the table; what reads the mirror comes after what makes it. */
+  const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
+    start: benchStart,
+    'first-sync': () => benchFirstSync(mirror, users, Math.round(users / 5), pairs),
+    reports: async () => {
+      const { rows, slow } = await benchReports(folder, users, pairs);
+      slowReports.push(slow);
+      return rows;
+    },
+    'large-records': () => benchLargeRecords(folder),
+    cursor: () => benchCursor(folder, users, pairs),
+    'next-sync': () => benchNextSync(folder, users, pairs),
+    csv: () => benchCsv(folder, mirror, pairs),
+    'export-formats': () => benchExportFormats(folder, mirror, pairs),
+    certify: () => benchCertify(folder, mirror, pairs),
+    snapshot: () => benchSnapshot(folder, users, pairs),
+    publish: () => benchPublish(folder, users, pairs),
+    console: () => benchConsole(users),
+    bulk: () => benchBulk(folder, mirror, users, pairs),
+    servers: () => benchServers(),
+    'rank-probes': () => benchRankProbes(5),
+  };
+  const rows: Row[] = [];
+  for (const [name, measureIt] of Object.entries(parts)) {
+    if (only.length > 0 && !only.includes(name)) continue;
+    const found = await measureIt();
+    rows.push(...found);
+    // As it comes: what is measured later may fail.
+    process.stdout.write(`${markdownTable(found)}\n\n`);
+  }
+  if (only.length === 0) await writeResults(rows);
 } finally {
   rmSync(folder, { recursive: true, force: true });
+}
+
+async function writeResults(rows: readonly Row[]): Promise<void> {
+  const sizes = [10, 5, 2.5, 1.25].map((part) => Math.round(users / part));
+  const [cpu] = cpus();
+  const machine = `${cpus().length} × ${cpu?.model.trim() ?? 'unknown processor'}, Node ${process.versions.node}`;
+  const sections = [
+    `# What was measured\n\n${machine}; medians of ${pairs} runs, ours and the floor in turn. Made by \`npm run bench\`.`,
+    markdownTable(rows),
+    `## Reports that take longer than a second, and why\n\n${slowReports.join('\n')}`,
+    `## Rows that the server skips by OFFSET in a first sync\n\nOurs grow with the users, one walk over everything with their square.`,
+    await benchServerCost(folder, sizes),
+    `## Requests\n\n${requestsWords}\n\n${await benchRequests(users, [15, 100, 1_000])}`,
+  ];
+  writeFileSync(new URL('results.md', import.meta.url), `${sections.join('\n\n')}\n`);
 }

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { codeSpansOf, documentNames, filesUnder, headingsOf, projectFolder, proseOf } from '../support/documents.ts';
@@ -41,4 +41,13 @@ describe.each(documentNames)('%s', (name) => {
     );
     expect(missing).toEqual([]);
   });
+});
+
+test('each claim of the README leads to what shows it, and each of these is a claim of the README', () => {
+  const linked = [...proseOf('README.md').matchAll(/\]\(docs\/proof\.md#([^)\s]+)\)/g)].map(([, anchor]) => anchor);
+  const text = readFileSync(join(projectFolder, 'docs/proof.md'), 'utf8');
+  const section = text.slice(text.indexOf('## The claims of the README'), text.indexOf('\n## The money'));
+  const claims = [...section.matchAll(/^### (.+)$/gm)].map(([, heading = '']) => anchorOf(heading));
+  expect(claims.length).toBeGreaterThan(5);
+  expect(new Set(linked)).toEqual(new Set(claims));
 });

@@ -26,11 +26,7 @@ export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, 
 }
 
 /** Connects at the first request. */
-function budgetIn(
-  store: SharedStore,
-  options: BudgetOptions,
-  releases: Releases,
-): SharedBudget {
+function budgetIn(store: SharedStore, options: BudgetOptions, releases: Releases): SharedBudget {
   const opening = async () => {
     const [{ connectTo }, { openRequestBudget }] = await Promise.all([
       import('../store/postgres.ts'),

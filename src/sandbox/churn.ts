@@ -77,16 +77,11 @@ const storm: Partial<Behaviour> = {
   write_commit_late: 0.01,
 };
 
+const presets: Readonly<Record<Chaos, Partial<Behaviour>>> = { calm: {}, rough, storm };
+
 /** Every switch as the preset has it. */
 export function behaviourOf(chaos: Chaos): Behaviour {
-  switch (chaos) {
-    case 'calm':
-      return defaultBehaviour;
-    case 'rough':
-      return { ...defaultBehaviour, ...rough };
-    case 'storm':
-      return { ...defaultBehaviour, ...storm };
-  }
+  return { ...defaultBehaviour, ...presets[chaos] };
 }
 
 export interface ChurnCounts {
@@ -97,7 +92,6 @@ export interface ChurnCounts {
   readonly backdated?: number;
 }
 
-/** A record at random, or undefined where there is none. */
 function anyRecord(state: SandboxState, resource: ResourceName): JsonRecord | undefined {
   const table = state.tables[resource];
   return table.from(1 + state.churn.below(table.lastId())) ?? table.from(1);

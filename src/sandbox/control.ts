@@ -10,9 +10,7 @@ import { type Behaviour, readBehaviour, switches } from './behaviour.ts';
 import { behaviourOf, type Chaos, chaosNames, type ChurnCounts, churnNow } from './churn.ts';
 import { insertRecord, removeRecord, updateRecord } from './editing.ts';
 import type { ScriptedFault } from './faults.ts';
-import type { LedgerEntry } from './records.ts';
 import type { Parent } from './related.ts';
-import type { RequestCounts } from './request-log.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 import type { ServerParts } from './server.ts';
 import type { SandboxState } from './state.ts';
@@ -23,42 +21,7 @@ export interface ClockReading {
   readonly frozen: boolean;
 }
 
-export interface SandboxControl {
-  behaviour(): Behaviour;
-  /** Sets some switches; the others stay. Throws UsageError for a name or value that is not known. */
-  setBehaviour(values: Partial<Behaviour>): Behaviour;
-  /** Sets every switch as the preset has it. */
-  setChaos(chaos: Chaos): Behaviour;
-  clock(): ClockReading;
-  /** Sets the time: ms since 1970, or ISO 8601. It runs on from there unless frozen. */
-  setClock(time: number | string, options?: { readonly frozen?: boolean }): ClockReading;
-  advanceClock(ms: number): ClockReading;
-  /** Every record in the order of ids, as the API serves it when nothing goes wrong. */
-  dump(resource: ResourceName): JsonRecord[];
-  count(resource: ResourceName): number;
-  get(resource: ResourceName, id: number): JsonRecord | undefined;
-  /** Adds a record; what is not given is generated. */
-  insert(resource: ResourceName, fields?: JsonRecord): JsonRecord;
-  /** Changes some fields, and `updated_at` with them. */
-  update(resource: ResourceName, id: number, fields: JsonRecord): JsonRecord;
-  /** Takes a record away without the API's rules; false where there is none. */
-  remove(resource: ResourceName, id: number): boolean;
-  /** Related records of a user or a package, oldest first. */
-  related(parent: Parent, id: number, kind: string): JsonRecord[];
-  /** Puts exactly these in the place of all of that kind. */
-  setRelated(parent: Parent, id: number, kind: string, records: readonly JsonRecord[]): void;
-  /** Changes so many records at random. */
-  churn(resource: ResourceName, counts: ChurnCounts): number;
-  /** Exact faults for the next requests that match. */
-  faultNext(faults: ScriptedFault | readonly ScriptedFault[]): void;
-  clearFaults(): void;
-  /** Makes the writes now that `commit_late` has put off; says how many. */
-  commitLate(): number;
-  /** Every write that was made through the API, in order. */
-  ledger(): LedgerEntry[];
-  requests(): RequestCounts;
-  clearRequests(): void;
-}
+export type SandboxControl = ReturnType<typeof createControl>;
 
 function readTime(time: number | string): number {
   if (typeof time === 'number' && Number.isFinite(time)) return time;
@@ -74,7 +37,7 @@ function readTime(time: number | string): number {
 }
 
 /** The control over a running sandbox. */
-export function createControl(parts: ServerParts): SandboxControl {
+export function createControl(parts: ServerParts) {
   const { state } = parts;
   const reading = (): ClockReading => ({ now: state.clock.now(), frozen: state.clock.frozen() });
   const parentOf = (parent: Parent, id: number): JsonRecord => {
@@ -84,41 +47,48 @@ export function createControl(parts: ServerParts): SandboxControl {
   };
   return {
     behaviour: () => state.behaviour,
-    setBehaviour(values) {
-      state.behaviour = { ...state.behaviour, ...readBehaviour(values) };
-      return state.behaviour;
-    },
-    setChaos(chaos) {
-      state.behaviour = behaviourOf(chaos);
-      return state.behaviour;
-    },
+    /** Sets some switches; the others stay. Throws UsageError for a name or value that is not known. */
+    setBehaviour: (values: Partial<Behaviour>): Behaviour =>
+      (state.behaviour = { ...state.behaviour, ...readBehaviour(values) }),
+    setChaos: (chaos: Chaos): Behaviour => (state.behaviour = behaviourOf(chaos)),
     clock: reading,
-    setClock(time, options = {}) {
-      state.clock.set(readTime(time), options.frozen ?? false);
+    /** Sets the time: ms since 1970, or ISO 8601. It runs on from there unless frozen. */
+    setClock: (time: number | string, { frozen = false }: { readonly frozen?: boolean } = {}): ClockReading => {
+      state.clock.set(readTime(time), frozen);
       return reading();
     },
-    advanceClock(ms) {
+    advanceClock: (ms: number): ClockReading => {
       state.clock.advance(ms);
       return reading();
     },
-    dump: (resource) => Array.from(state.tables[resource].everyBody(), fromJson),
-    count: (resource) => state.tables[resource].count(),
-    get: (resource, id) => state.tables[resource].get(id),
-    insert: (resource, fields = {}) => insertRecord(state, resource, fields),
-    update: (resource, id, fields) => updateRecord(state, resource, id, fields),
-    remove: (resource, id) => removeRecord(state, resource, id),
-    related: (parent, id, kind) => state.related.list(parent, parentOf(parent, id), kind),
-    setRelated(parent, id, kind, records) {
+    /** Every record in the order of ids, as the API serves it when nothing goes wrong. */
+    dump: (resource: ResourceName) => Array.from(state.tables[resource].everyBody(), fromJson),
+    count: (resource: ResourceName) => state.tables[resource].count(),
+    get: (resource: ResourceName, id: number) => state.tables[resource].get(id),
+    /** Adds a record; what is not given is generated. */
+    insert: (resource: ResourceName, fields: JsonRecord = {}) => insertRecord(state, resource, fields),
+    /** Changes some fields, and `updated_at` with them. */
+    update: (resource: ResourceName, id: number, fields: JsonRecord) => updateRecord(state, resource, id, fields),
+    /** Takes a record away without the API's rules; false where there is none. */
+    remove: (resource: ResourceName, id: number) => removeRecord(state, resource, id),
+    /** Related records of a user or a package, oldest first. */
+    related: (parent: Parent, id: number, kind: string) => state.related.list(parent, parentOf(parent, id), kind),
+    /** Puts exactly these in the place of all of that kind. */
+    setRelated: (parent: Parent, id: number, kind: string, records: readonly JsonRecord[]): void => {
       parentOf(parent, id);
       state.related.replace(parent, id, kind, records);
     },
-    churn: (resource, counts) => churnNow(state, resource, counts),
-    faultNext: (faults) => parts.faults.script(Array.isArray(faults) ? faults : [faults as ScriptedFault]),
-    clearFaults: () => parts.faults.clear(),
+    /** Changes so many records at random. */
+    churn: (resource: ResourceName, counts: ChurnCounts) => churnNow(state, resource, counts),
+    /** Exact faults for the next requests that match. */
+    faultNext: (faults: ScriptedFault | readonly ScriptedFault[]): void => parts.faults.script([faults].flat()),
+    clearFaults: (): void => parts.faults.clear(),
+    /** Makes the writes now that `commit_late` has put off; says how many. */
     commitLate: () => parts.late.now(),
+    /** Every write that was made through the API, in order. */
     ledger: () => state.ledger.entries(),
     requests: () => parts.log.counts(),
-    clearRequests: () => parts.log.clear(),
+    clearRequests: (): void => parts.log.clear(),
   };
 }
 

@@ -5,20 +5,12 @@ import { toJson } from './envelope.ts';
 import type { Response, SandboxState } from './state.ts';
 
 /** Faults that come instead of the operation. */
-const before = new Set<Fault>([
-  'error_500',
-  'error_502',
-  'error_503',
-  'too_many',
-  'html',
-  'reset_before',
-  'hang',
-  'redirect',
-]);
+const before = ['error_500', 'error_502', 'error_503', 'too_many', 'html', 'reset_before', 'hang', 'redirect'] as const;
+type FaultBefore = (typeof before)[number];
 
 /** True where the operation is not even begun. */
-export function comesBefore(fault: Fault): boolean {
-  return before.has(fault);
+export function comesBefore(fault: Fault): fault is FaultBefore {
+  return (before as readonly Fault[]).includes(fault);
 }
 
 /** `Retry-After` as the switch writes it, or no header at all. */
@@ -47,7 +39,6 @@ function reset(reply: FastifyReply): void {
   reply.raw.socket?.resetAndDestroy();
 }
 
-/** Begins a response of the full length and resets the connection half way. */
 function resetInTheMiddle(reply: FastifyReply, response: Response): void {
   const body = Buffer.from(response.body);
   reply.hijack();
@@ -80,27 +71,43 @@ function half(response: Response): Buffer {
 }
 
 /** Sends a fault that comes before the operation. */
-export function failBefore(state: SandboxState, reply: FastifyReply, fault: Fault): void {
+export function failBefore(state: SandboxState, reply: FastifyReply, fault: FaultBefore): void {
   const wait = retryAfter(state, state.behaviour.retry_after_seconds);
-  if (fault === 'error_500') return sendJson(reply, 500, toJson({ message: 'Server Error' }));
-  if (fault === 'error_502') return sendJson(reply, 502, toJson({ message: 'Bad Gateway' }));
-  if (fault === 'error_503') {
-    return sendJson(reply.headers(wait), 503, toJson({ message: 'Service Unavailable' }));
+  switch (fault) {
+    case 'error_500':
+      return sendJson(reply, 500, toJson({ message: 'Server Error' }));
+    case 'error_502':
+      return sendJson(reply, 502, toJson({ message: 'Bad Gateway' }));
+    case 'error_503':
+      return sendJson(reply.headers(wait), 503, toJson({ message: 'Service Unavailable' }));
+    case 'too_many':
+      return sendJson(reply.headers(wait), 429, toJson({ message: 'Too Many Attempts.' }));
+    case 'html':
+      return sendHtml(state, reply);
+    case 'redirect':
+      return void reply.code(302).header('location', state.behaviour.redirect_to).send('');
+    case 'reset_before':
+      return reset(reply);
+    case 'hang':
+      // The connection is closed with the sandbox, or by a client that has had enough.
+      return void reply.hijack();
   }
-  if (fault === 'too_many') return sendJson(reply.headers(wait), 429, toJson({ message: 'Too Many Attempts.' }));
-  if (fault === 'html') return sendHtml(state, reply);
-  if (fault === 'redirect') {
-    void reply.code(302).header('location', state.behaviour.redirect_to).send('');
-    return undefined;
-  }
-  if (fault === 'reset_before') return reset(reply);
-  // What is left never responds; the connection is closed with the sandbox, or by a client that has had enough.
-  reply.hijack();
-  return undefined;
 }
+
+/** Faults after a write that look like those before it. */
+const alike: Partial<Record<Fault, FaultBefore>> = {
+  commit_reset: 'reset_before',
+  commit_500: 'error_500',
+  commit_html: 'html',
+  commit_429: 'too_many',
+  commit_503: 'error_503',
+  commit_hang: 'hang',
+};
 
 /** Sends a fault that comes after the operation, in the place of its response. */
 export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault, response: Response): void {
+  const before = comesBefore(fault) ? fault : alike[fault];
+  if (before !== undefined) return failBefore(state, reply, before);
   switch (fault) {
     case 'reset_middle':
       return resetInTheMiddle(reply, response);
@@ -109,42 +116,14 @@ export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault
       return sendJson(reply, response.status, half(response));
     case 'empty_body':
     case 'commit_empty':
-      void reply.code(200).header('content-type', 'application/json').send('');
-      return undefined;
+      return void reply.code(200).header('content-type', 'application/json').send('');
     case 'oversized':
       return sendJson(reply, response.status, padded(response, state.behaviour.oversized_bytes));
-    case 'commit_reset':
-      return reset(reply);
-    case 'commit_500':
-      return sendJson(reply, 500, toJson({ message: 'Server Error' }));
-    case 'commit_html':
-      return sendHtml(state, reply);
-    case 'commit_429':
-      return failBefore(state, reply, 'too_many');
-    case 'commit_503':
-      return failBefore(state, reply, 'error_503');
-    case 'commit_refused':
-      return sendJson(
-        reply,
-        state.behaviour.refusal_status,
-        toJson({ success: false, errors: ['The request could not be completed.'] }),
-      );
-    case 'commit_hang':
-      reply.hijack();
-      return undefined;
-    case 'lost':
-    case 'commit_twice':
-    case 'commit_late':
-    case 'empty_list':
+    case 'commit_refused': {
+      const body = toJson({ success: false, errors: ['The request could not be completed.'] });
+      return sendJson(reply, state.behaviour.refusal_status, body);
+    }
+    default:
       return sendJson(reply, response.status, response.body);
-    case 'error_500':
-    case 'error_502':
-    case 'error_503':
-    case 'too_many':
-    case 'html':
-    case 'reset_before':
-    case 'hang':
-    case 'redirect':
-      return failBefore(state, reply, fault);
   }
 }

@@ -13,11 +13,6 @@ export function toJson(value: unknown): string {
   return JSON.stringify(value).replace(escaped, escape);
 }
 
-/** One text as a JSON string, quotes included. */
-export function toJsonText(text: string): string {
-  return toJson(text);
-}
-
 export function fromJson(text: string): JsonRecord {
   return JSON.parse(text) as JsonRecord;
 }

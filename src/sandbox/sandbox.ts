@@ -20,11 +20,9 @@ import { createServer, type ServerParts } from './server.ts';
 import type { SandboxState } from './state.ts';
 
 export type { Behaviour } from './behaviour.ts';
-export type { Chaos } from './churn.ts';
-export type { ChurnCounts } from './churn.ts';
+export type { Chaos, ChurnCounts } from './churn.ts';
 export type { ClockReading, SandboxControl } from './control.ts';
-export type { Fault } from './faults.ts';
-export type { ScriptedFault } from './faults.ts';
+export type { Fault, ScriptedFault } from './faults.ts';
 export type { LedgerEntry } from './records.ts';
 export type { LoggedRequest, RequestCounts } from './request-log.ts';
 

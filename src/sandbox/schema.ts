@@ -5,7 +5,7 @@
 import { rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
-import { type FieldType, type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
+import { type FieldType, type ResourceName, resourceNames, resourceOf, sqlTypeOf } from '../model/resources.ts';
 
 export type Db = Database.Database;
 
@@ -43,21 +43,8 @@ export function quoted(name: string): string {
   return `"${name}"`;
 }
 
-function affinity(type: FieldType): string {
-  switch (type) {
-    case 'integer':
-    case 'flag':
-      return 'INTEGER';
-    case 'number':
-      return 'NUMERIC';
-    case 'string':
-    case 'timestamp':
-    case 'any':
-    case 'object':
-    case 'strings':
-      return 'TEXT';
-  }
-}
+/** NUMERIC keeps a whole number whole, as the text that is served has it. */
+const affinity = (type: FieldType): string => (type === 'number' ? 'NUMERIC' : sqlTypeOf(type));
 
 function tableSql(name: ResourceName): string {
   const stored = storedColumns[name];

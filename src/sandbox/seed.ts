@@ -7,7 +7,7 @@ import { seedCoupon, seedEmail } from './seed-emails.ts';
 import { seedPackage, spreadTimes } from './seed-packages.ts';
 import { mailHosts, mix, people, Random, textHash } from './random.ts';
 import { createIndexes, type Db, writeMeta } from './schema.ts';
-import { type JsonRecord, toJson, toJsonText } from './envelope.ts';
+import { type JsonRecord, toJson } from './envelope.ts';
 
 interface Names {
   /** JSON strings of first and last names, and what they give a username. */
@@ -21,9 +21,9 @@ interface Names {
 /** A hundred slots, filled by each language's share, so that picking one is one look-up. */
 const slots: Names[] = people.flatMap((each) => {
   const names: Names = {
-    first: each.first.map(([written]) => toJsonText(written)),
+    first: each.first.map(([written]) => toJson(written)),
     firstPlain: each.first.map(([, plain]) => plain),
-    last: each.last.map(([written]) => toJsonText(written)),
+    last: each.last.map(([written]) => toJson(written)),
     lastPlain: each.last.map(([, plain]) => plain),
     language: each.language,
   };
@@ -51,13 +51,19 @@ function visibilityOf(draw: number): string {
   return draw < 0.96 ? 'offline' : 'hidden';
 }
 
+const usernames: readonly ((first: string, last: string) => string)[] = [
+  (first, last) => `${first}.${last}`,
+  (first, last) => `${first}${last}`,
+  (first, last) => `${first}_${last}`,
+  (first, last) => `${first.charAt(0)}${last}`,
+  (first, last) => `${last}${first.charAt(0)}`,
+  (first, last) => `${first}-${last}`,
+];
+
 /** Makes users of rising ids and creation times. One maker never gives a username twice. */
 class UserMaker {
-  readonly #seed: number;
+  readonly #plan: SeedPlan;
   readonly #calendar: Calendar;
-  readonly #now: number;
-  readonly #ties: number;
-  readonly #count: number;
   readonly #random = new Random(0);
   readonly #changes = new Random(0);
   /** How often each name has been taken; the next one of that name gets a number behind it. */
@@ -65,24 +71,14 @@ class UserMaker {
   #made = 0;
   #previous = 0;
 
-  constructor(options: { seed: number; calendar: Calendar; now: number; ties: number; count: number }) {
-    this.#seed = options.seed;
-    this.#calendar = options.calendar;
-    this.#now = options.now;
-    this.#ties = options.ties;
-    this.#count = options.count;
+  constructor(plan: SeedPlan, calendar: Calendar) {
+    this.#plan = plan;
+    this.#calendar = calendar;
   }
 
   #username(first: string, last: string): string {
     const random = this.#random;
-    const style = random.below(6);
-    let name: string;
-    if (style === 0) name = `${first}.${last}`;
-    else if (style === 1) name = `${first}${last}`;
-    else if (style === 2) name = `${first}_${last}`;
-    else if (style === 3) name = `${first.charAt(0)}${last}`;
-    else if (style === 4) name = `${last}${first.charAt(0)}`;
-    else name = `${first}-${last}`;
+    const name = random.pick(usernames)(first, last);
     const taken = this.#taken.get(name);
     if (taken === undefined) {
       this.#taken.set(name, 1);
@@ -94,7 +90,7 @@ class UserMaker {
   }
 
   #createdAt(position: number): number {
-    if (this.#previous > 0 && this.#random.chance(this.#ties)) return this.#previous;
+    if (this.#previous > 0 && this.#random.chance(this.#plan.ties)) return this.#previous;
     this.#previous = this.#calendar.at(position);
     return this.#previous;
   }
@@ -103,15 +99,17 @@ class UserMaker {
   #lastSeen(created: number): number {
     const draw = this.#random.fraction();
     if (draw < 0.004) return created - this.#random.below(3 * dayMs);
-    if (draw > 0.997) return this.#now + this.#random.below(20 * minuteMs);
-    return created + (this.#now - created) * (1 - (1 - draw) ** 3);
+    const { now } = this.#plan;
+    if (draw > 0.997) return now + this.#random.below(20 * minuteMs);
+    return created + (now - created) * (1 - (1 - draw) ** 3);
   }
 
   next(): SeedUser {
+    const { seed, now, users } = this.#plan;
     const id = this.#made + 1;
     const random = this.#random;
-    random.restart(mix(this.#seed ^ userStream, id));
-    const created = this.#createdAt((this.#made + random.fraction()) / this.#count);
+    random.restart(mix(seed ^ userStream, id));
+    const created = this.#createdAt((this.#made + random.fraction()) / users);
     this.#made = id;
     const names = slots[random.below(slots.length)] as Names;
     const first = random.below(names.first.length);
@@ -120,14 +118,14 @@ class UserMaker {
     const email = `${username}@${random.pick(mailHosts)}`;
     const seen = this.#lastSeen(created);
     const login = seen - random.below(2 * dayMs);
-    const updated = created + (this.#now - created) * random.fraction() ** 2;
+    const updated = created + (now - created) * random.fraction() ** 2;
     const createdAt = stamp(created);
     const avatar = random.chance(0.3) ? `"avatars\\/${(random.word() >>> 4).toString(36)}.png"` : 'null';
     const data = random.chance(0.15)
       ? `{"theme":"${random.chance(0.6) ? 'dark' : 'light'}","referrer":"${random.chance(0.5) ? 'search' : 'friend'}"}`
       : 'null';
     const verified = random.chance(0.12) ? 'null' : `"${stamp(created + random.below(6 * 60 * minuteMs))}"`;
-    const cents = balanceOf(seedChanges(this.#changes, this.#seed, id));
+    const cents = balanceOf(seedChanges(this.#changes, seed, id));
     const body =
       `{"id":${id},"username":"${username}","email":"${email}","first_name":${names.first[first] ?? '""'}` +
       `,"last_name":${names.last[last] ?? '""'},"status":"${statusOf(random.fraction())}","balance":${cents / 100}` +
@@ -173,10 +171,9 @@ async function inBatches(
 }
 
 async function seedUsers(db: Db, plan: SeedPlan, calendar: Calendar, signal: AbortSignal | undefined): Promise<void> {
-  const { seed, now, ties, users: count } = plan;
-  const maker = new UserMaker({ seed, now, ties, count, calendar });
+  const maker = new UserMaker(plan, calendar);
   const insert = db.prepare('INSERT INTO users (id, body, created_at, username, email) VALUES (?, ?, ?, ?, ?)');
-  await inBatches(db, count, signal, () => {
+  await inBatches(db, plan.users, signal, () => {
     const user = maker.next();
     insert.run(user.id, user.body, user.createdAt, user.username, user.email);
   });

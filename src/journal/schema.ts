@@ -211,5 +211,3 @@ BEGIN RAISE EXCEPTION 'a row that was not claimed cannot be sent'; END $$`,
   },
   damaged: 'Put back the last copy of it, and send nothing before you know what was sent since: nothing else knows.',
 };
-
-export const journalVersion = journalKind.migrations.length;

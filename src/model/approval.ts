@@ -81,11 +81,6 @@ export interface ApprovalTotals {
   readonly aloneToday: string;
 }
 
-/** How many people must approve; 0 where nobody has to. */
-export function approvalsNeeded(policy: ApprovalPolicy | undefined, totals: ApprovalTotals): number {
-  return policy === undefined || approvalReasons(policy, totals).length === 0 ? 0 : policy.approvers;
-}
-
 /** Why approval is needed, each reason in words; none where it is not. */
 export function approvalReasons(policy: ApprovalPolicy, { money, rows, aloneToday }: ApprovalTotals): string[] {
   const { alonePerDay } = policy;

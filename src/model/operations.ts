@@ -55,16 +55,10 @@ export type OperationName =
   | 'emails.list'
   | 'coupons.list';
 
-type ParameterOptions = { readonly required?: boolean; readonly values?: readonly string[]; readonly note?: string };
+type ParameterOptions = Partial<Pick<Parameter, 'required' | 'values' | 'note'>>;
 
 function parameter(name: string, type: ParameterType, options: ParameterOptions = {}): Parameter {
-  return {
-    name,
-    type,
-    required: options.required ?? false,
-    note: options.note ?? '',
-    ...(options.values === undefined ? {} : { values: options.values }),
-  };
+  return { name, type, required: false, note: '', ...options };
 }
 
 const required = { required: true } as const;
@@ -85,19 +79,8 @@ function operation(
   more: Partial<Pick<Operation, 'parameters' | 'relations' | 'paginated' | 'rules' | 'confirm'>> = {},
 ): Operation {
   const [resource, command] = name.split('.') as [ResourceName, string];
-  return {
-    name,
-    resource,
-    command,
-    method,
-    path,
-    summary,
-    parameters: more.parameters ?? [],
-    relations: more.relations ?? [],
-    paginated: more.paginated ?? false,
-    rules: more.rules ?? [],
-    confirm: more.confirm ?? false,
-  };
+  const none = { parameters: [], relations: [], paginated: false, rules: [], confirm: false };
+  return { name, resource, command, method, path, summary, ...none, ...more };
 }
 
 const list = { paginated: true } as const;

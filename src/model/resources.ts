@@ -325,21 +325,3 @@ export type SortDirection = (typeof sortDirections)[number];
 
 /** Records on a page when `paginate` is not given. */
 export const defaultPageSize = 15;
-
-/** Every field of the envelope that list operations return, and its type. */
-export const envelopeFields = [
-  { name: 'status', type: 'boolean', note: '' },
-  { name: 'current_page', type: 'integer', note: '' },
-  { name: 'data', type: 'array of records', note: 'the records of this page' },
-  { name: 'first_page_url', type: 'string (URL)', note: '' },
-  { name: 'from', type: 'integer', note: 'position of the first record of this page, counted from 1' },
-  { name: 'last_page', type: 'integer', note: '' },
-  { name: 'last_page_url', type: 'string (URL)', note: '' },
-  { name: 'links', type: 'array of objects', note: '`url` (string or null), `label` (string), `active` (boolean)' },
-  { name: 'next_page_url', type: 'string or null', note: 'null on the last page' },
-  { name: 'path', type: 'string (URL)', note: '' },
-  { name: 'per_page', type: 'integer', note: '' },
-  { name: 'prev_page_url', type: 'string or null', note: 'null on the first page' },
-  { name: 'to', type: 'integer', note: 'position of the last record of this page' },
-  { name: 'total', type: 'integer', note: 'records that match, over all pages' },
-] as const;

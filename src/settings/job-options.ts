@@ -5,15 +5,14 @@
 import type { JobKind } from '../model/job.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
 
-/** One option: what is accepted, the words for it, and the arguments that it becomes. */
+type Accepts = (value: unknown) => boolean;
+
 export interface JobOption {
   readonly accepts: Accepts;
   /** After "expected" in an error. */
   readonly expected: string;
-  readonly argumentsOf: (value: unknown) => readonly string[];
+  readonly argumentsOf: (value: unknown, flag: string) => readonly string[];
 }
-
-type Accepts = (value: unknown) => boolean;
 
 interface JobRule {
   /** The first words of the command line. */
@@ -25,9 +24,6 @@ interface JobRule {
   readonly exclusive: readonly (readonly string[])[];
 }
 
-const flagOf = (name: string) => `--${name.replaceAll('_', '-')}`;
-const listOf = (value: unknown) => [value].flat().map(String);
-
 export function isTextThat(accepts: (text: string) => boolean): Accepts {
   return (value) => typeof value === 'string' && accepts(value);
 }
@@ -37,99 +33,79 @@ export function isSwitch(value: unknown): boolean {
 }
 
 const isText = isTextThat((text) => text.trim() !== '');
-const isResource = isTextThat(isResourceName);
 
-/** One, or a list of at least one. */
 function isOneOrMore(accepts: Accepts): Accepts {
   return (value) => (Array.isArray(value) ? value.length > 0 && value.every(accepts) : accepts(value));
 }
 
-const plain = (accepts: Accepts, expected: string) => (name: string) =>
-  [name, { accepts, expected, argumentsOf: (value: unknown) => [flagOf(name), String(value)] }] as const;
-const words = plain(isText, 'text');
-const file = plain(isText, 'the path of a file');
-const count = plain((value) => Number.isSafeInteger(value) && Number(value) >= 1, 'a whole number from 1');
-const list = (name: string) =>
-  [
-    name,
-    {
-      accepts: isOneOrMore(isText),
-      expected: 'a name, or names in a list such as [id, email]',
-      argumentsOf: (value: unknown) => [flagOf(name), listOf(value).join(',')],
-    },
-  ] as const;
-const onOff = (name: string) =>
-  [
-    name,
-    {
-      accepts: isSwitch,
-      expected: 'true or false',
-      argumentsOf: (value: unknown) => (value === true ? [flagOf(name)] : []),
-    },
-  ] as const;
-/** An argument rather than a flag: it stands where it stands, without a name. */
-const bare = (name: string, accepts: Accepts, expected: string, before = '') =>
-  [name, { accepts, expected, argumentsOf: (value: unknown) => listOf(value).map((each) => before + each) }] as const;
+const listOf = (value: unknown) => [value].flat().map(String);
 
-const resources = bare(
-  'resources',
-  isOneOrMore(isResource),
+function option(accepts: Accepts, expected: string): JobOption {
+  return { accepts, expected, argumentsOf: (value, flag) => [flag, listOf(value).join(',')] };
+}
+
+const text = option(isText, 'text');
+const file = option(isText, 'the path of a file');
+const count = option((value) => Number.isSafeInteger(value) && Number(value) >= 1, 'a whole number from 1');
+const names = option(isOneOrMore(isText), 'a name, or names in a list such as [id, email]');
+const onOff: JobOption = {
+  accepts: isSwitch,
+  expected: 'true or false',
+  argumentsOf: (value, flag) => (value === true ? [flag] : []),
+};
+
+/** An argument rather than a flag. */
+function argument(accepts: Accepts, expected: string, before = ''): JobOption {
+  return { accepts, expected, argumentsOf: (value) => listOf(value).map((each) => before + each) };
+}
+
+const resources = argument(
+  isOneOrMore(isTextThat(isResourceName)),
   `names of resources, such as [${resourceNames.slice(0, 2).join(', ')}]`,
 );
 
-const files = [
-  file('output'),
-  words('format'),
-  onOff('gzip'),
-  onOff('zstd'),
-  onOff('raw'),
-  onOff('bom'),
-  onOff('meta'),
-  count('keep'),
-] as const;
+const files = {
+  output: file,
+  format: text,
+  gzip: onOff,
+  zstd: onOff,
+  raw: onOff,
+  bom: onOff,
+  meta: onOff,
+  keep: count,
+};
 
-/** A value that a spreadsheet's owner would write: text, a number, true or false. */
-function isParameter(value: unknown): boolean {
-  return ['string', 'number', 'boolean'].includes(typeof value);
-}
-
-const params: readonly [string, JobOption] = [
-  'params',
-  {
-    accepts: (value) =>
-      typeof value === 'object' &&
-      value !== null &&
-      !Array.isArray(value) &&
-      Object.entries(value).every(([name, each]) => name !== '' && isParameter(each)),
-    expected: 'parameters as "name: value"',
-    argumentsOf: (value) =>
-      Object.entries(value as Record<string, unknown>).flatMap(([name, each]) => [
-        '--param',
-        `${name}=${String(each)}`,
-      ]),
-  },
-];
+const params: JobOption = {
+  accepts: (value) =>
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    Object.entries(value).every(([name, each]) => name !== '' && ['string', 'number', 'boolean'].includes(typeof each)),
+  expected: 'parameters as "name: value"',
+  argumentsOf: (value) =>
+    Object.entries(value as Record<string, unknown>).flatMap(([name, each]) => ['--param', `${name}=${String(each)}`]),
+};
 
 /** Every kind of job. What its flags mean is the command's own affair: `admin-mirror help export`. */
 export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   sync: {
     command: ['sync'],
-    options: Object.fromEntries([resources, onOff('full'), onOff('quick'), count('max_requests')]),
+    options: { resources, full: onOff, quick: onOff, max_requests: count },
     needs: [],
     exclusive: [['full', 'quick']],
   },
   export: {
     command: ['export'],
-    options: Object.fromEntries([
-      bare('what', isText, 'the name of a table, a view or a report'),
-      words('sql'),
-      onOff('all'),
-      list('columns'),
-      words('where'),
-      words('order'),
-      words('as_of'),
+    options: {
+      what: argument(isText, 'the name of a table, a view or a report'),
+      sql: text,
+      all: onOff,
+      columns: names,
+      where: text,
+      order: text,
+      as_of: text,
       ...files,
-    ]),
+    },
     // What goes to standard output goes nowhere: nobody reads it there.
     needs: [['what', 'sql', 'all'], ['output']],
     exclusive: [
@@ -139,45 +115,30 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   },
   report: {
     command: ['export'],
-    options: Object.fromEntries([
-      bare('report', isText, 'the name of a saved report', 'report:'),
-      params,
-      file('chart'),
-      ...files,
-    ]),
+    options: { report: argument(isText, 'the name of a saved report', 'report:'), params, chart: file, ...files },
     needs: [['report'], ['output', 'chart']],
     exclusive: [
       ['output', 'chart'],
       ['gzip', 'zstd'],
     ],
   },
-  verify: {
-    command: ['verify'],
-    options: Object.fromEntries([resources, onOff('deep')]),
-    needs: [],
-    exclusive: [],
-  },
-  certify: {
-    command: ['certify'],
-    options: Object.fromEntries([resources, file('output'), count('keep')]),
-    needs: [],
-    exclusive: [],
-  },
+  verify: { command: ['verify'], options: { resources, deep: onOff }, needs: [], exclusive: [] },
+  certify: { command: ['certify'], options: { resources, output: file, keep: count }, needs: [], exclusive: [] },
   snapshot: {
     command: ['snapshot'],
-    options: Object.fromEntries([bare('file', isText, 'the path of a file'), onOff('anonymise'), onOff('check')]),
+    options: { file: argument(isText, 'the path of a file'), anonymise: onOff, check: onOff },
     needs: [['file']],
     exclusive: [],
   },
   backup: {
     command: ['backup'],
-    options: Object.fromEntries([bare('folder', isText, 'the path of a folder'), count('keep')]),
+    options: { folder: argument(isText, 'the path of a folder'), keep: count },
     needs: [],
     exclusive: [],
   },
   publish: {
     command: ['publish'],
-    options: Object.fromEntries([onOff('full'), onOff('check')]),
+    options: { full: onOff, check: onOff },
     needs: [],
     exclusive: [['full', 'check']],
   },

@@ -20,11 +20,6 @@ export interface WrittenJob {
   readonly entries: ReadonlyMap<string, Placed>;
 }
 
-interface ReadJobs {
-  readonly jobs: readonly Job[];
-  readonly problems: readonly UsageError[];
-}
-
 const isDuration = isTextThat((text) => parseDuration(text) !== undefined);
 const isName = isTextThat((text) => /^[A-Za-z0-9][\w.-]{0,63}$/.test(text));
 
@@ -45,7 +40,7 @@ const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
 };
 
 /** Reads the jobs; those with a problem are left out. Loads cron-parser where there is any. */
-export function readJobs(written: readonly WrittenJob[], profile?: string): ReadJobs {
+export function readJobs(written: readonly WrittenJob[], profile?: string) {
   const problems: UsageError[] = [];
   const read = written.flatMap((each, index) => {
     const job = readJob(each, `job ${index + 1}`, problems);
@@ -120,16 +115,12 @@ function ruleProblems(
   const missing = needs.filter((keys) => !keys.some(isGiven));
   const twice = exclusive.map((keys) => keys.filter(isGiven)).filter((keys) => keys.length > 1);
   const alone = values['require'] !== undefined && values['after'] === undefined;
+  const message = (problem: string): string => `${origin}: ${title} ${problem}`;
+  const advice = 'Name the job that must be complete, as in "after: sync".';
   return [
-    ...missing.map((keys) => new UsageError(`${origin}: ${title} needs ${keys.join(' or ')}`)),
-    ...twice.map((keys) => new UsageError(`${origin}: ${title} has ${keys.join(' and ')}: only one of them can be`)),
-    ...(alone
-      ? [
-          new UsageError(`${origin}: ${title} has require, but no after`, {
-            advice: 'Name the job that must be complete, as in "after: sync".',
-          }),
-        ]
-      : []),
+    ...missing.map((keys) => new UsageError(message(`needs ${keys.join(' or ')}`))),
+    ...twice.map((keys) => new UsageError(message(`has ${keys.join(' and ')}: only one of them can be`))),
+    ...(alone ? [new UsageError(message('has require, but no after'), { advice })] : []),
   ];
 }
 
@@ -149,7 +140,7 @@ interface JobValues {
 function jobOf(values: JobValues, { command, options }: (typeof jobRules)[JobKind]): Job {
   // In the order of the rules: what stands first there comes first on the command line.
   const reported = Object.entries(options).flatMap(([key, option]) =>
-    values[key] === undefined ? [] : option.argumentsOf(values[key]),
+    values[key] === undefined ? [] : option.argumentsOf(values[key], `--${key.replaceAll('_', '-')}`),
   );
   return Object.freeze({
     name: values.name,

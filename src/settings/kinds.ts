@@ -58,26 +58,7 @@ export function fromText(kind: SettingKind, text: string): unknown {
     case 'bound':
       return /^\d+(?:\.\d+)?$/.test(text.trim()) ? Number(text) : text.trim();
     case 'switch':
-      return (
-        { true: true, 1: true, yes: true, on: true, false: false, 0: false, no: false, off: false }[
-          text.trim().toLowerCase()
-        ] ?? text
-      );
-    case 'address':
-    case 'duration':
-    case 'wait':
-    case 'money':
-    case 'level':
-    case 'name':
-    case 'listen':
-    case 'hook':
-    case 'proxy':
-    case 'hosts':
-    case 'program':
-    case 'database':
-    case 'identifier':
-    case 'text':
-      return text.trim();
+      return switchWords[text.trim().toLowerCase()] ?? text;
     case 'includes':
       return text.trim() === 'none' ? 'none' : text.split(',').map((name) => name.trim());
     case 'secret':
@@ -86,9 +67,14 @@ export function fromText(kind: SettingKind, text: string): unknown {
     case 'brake':
       return text;
     default:
-      return kind satisfies never;
+      return text.trim();
   }
 }
+
+const switchWords: Readonly<Record<string, boolean>> = Object.fromEntries([
+  ...['true', '1', 'yes', 'on'].map((word) => [word, true]),
+  ...['false', '0', 'no', 'off'].map((word) => [word, false]),
+]);
 
 /** What a value becomes, or that it is refused. */
 type Reader<T> = (given: unknown) => T | typeof refused;

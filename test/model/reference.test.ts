@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { operations } from '../../src/model/operations.ts';
-import { apiReference } from '../../src/model/reference.ts';
+import { apiReference } from '../support/api-reference.ts';
 import { resourceNames, resourceOf } from '../../src/model/resources.ts';
 
 const file = fileURLToPath(new URL('../../docs/api.md', import.meta.url));

@@ -1,6 +1,7 @@
 import { assert, asyncProperty, boolean, constantFrom, integer, record } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { envelopeFields, type ResourceName, resourceNames, resourceOf } from '../../src/model/resources.ts';
+import { type ResourceName, resourceNames, resourceOf } from '../../src/model/resources.ts';
+import { envelopeFields } from '../support/api-reference.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { ids, page } from './call.ts';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { bytesText, parseBytes } from '../../src/model/bytes.ts';
+import { bytesText } from '../../src/model/bytes.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { freeSpace, requireSpace } from '../../src/store/files/disk-space.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -33,16 +33,4 @@ test.each([
   [4_000_000_000, '4.0 GB'],
 ])('%d bytes read as %s', (bytes, text) => {
   expect(bytesText(bytes)).toBe(text);
-});
-
-test.each([
-  ['500MB', 500e6],
-  ['512MiB', 512 * 1024 * 1024],
-  ['1.5 gb', 1.5e9],
-  ['16 KB', 16_000],
-  ['500', undefined],
-  ['MB', undefined],
-  ['-1GB', undefined],
-])('%s is %s bytes', (text, bytes) => {
-  expect(parseBytes(text)).toBe(bytes);
 });

@@ -1,16 +1,33 @@
 /** docs/api.md: the project's reference of the Administration API, made from the descriptors and nothing else. */
-import { type Operation, operations, type Parameter } from './operations.ts';
+import { type Operation, operations, type Parameter } from '../../src/model/operations.ts';
 import {
   datePresets,
   defaultPageSize,
-  envelopeFields,
   type Field,
   type FieldType,
   resourceNames,
   type Resource,
   resourceOf,
   sortDirections,
-} from './resources.ts';
+} from '../../src/model/resources.ts';
+
+/** Every field of the envelope that list operations return, and its type. */
+export const envelopeFields = [
+  { name: 'status', type: 'boolean', note: '' },
+  { name: 'current_page', type: 'integer', note: '' },
+  { name: 'data', type: 'array of records', note: 'the records of this page' },
+  { name: 'first_page_url', type: 'string (URL)', note: '' },
+  { name: 'from', type: 'integer', note: 'position of the first record of this page, counted from 1' },
+  { name: 'last_page', type: 'integer', note: '' },
+  { name: 'last_page_url', type: 'string (URL)', note: '' },
+  { name: 'links', type: 'array of objects', note: '`url` (string or null), `label` (string), `active` (boolean)' },
+  { name: 'next_page_url', type: 'string or null', note: 'null on the last page' },
+  { name: 'path', type: 'string (URL)', note: '' },
+  { name: 'per_page', type: 'integer', note: '' },
+  { name: 'prev_page_url', type: 'string or null', note: 'null on the first page' },
+  { name: 'to', type: 'integer', note: 'position of the last record of this page' },
+  { name: 'total', type: 'integer', note: 'records that match, over all pages' },
+] as const;
 
 const typeWords: Readonly<Record<FieldType, string>> = {
   integer: 'integer',

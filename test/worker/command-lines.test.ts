@@ -29,9 +29,9 @@ describe('the settings of jobs', () => {
     expect(commands.map(({ name }) => name)).toContain(jobRules[kind].command[0]);
   });
 
-  test.each(options)('of $kind: $name is a flag of its command', ({ kind, option }) => {
+  test.each(options)('of $kind: $name is a flag of its command', ({ kind, name, option }) => {
     const value = samples.find((each) => option.accepts(each));
-    const [flag] = option.argumentsOf(value);
+    const [flag] = option.argumentsOf(value, `--${name.replaceAll('_', '-')}`);
     const command = program.commands.find((each) => each.name() === jobRules[kind].command[0]);
     const isBare = flag?.startsWith('--') === false;
     const known = isBare ? command?.registeredArguments.map(() => flag) : command?.options.map(({ long }) => long);

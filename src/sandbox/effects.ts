@@ -108,22 +108,15 @@ const alike: Partial<Record<Fault, FaultBefore>> = {
 export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault, response: Response): void {
   const before = comesBefore(fault) ? fault : alike[fault];
   if (before !== undefined) return failBefore(state, reply, before);
-  switch (fault) {
-    case 'reset_middle':
-      return resetInTheMiddle(reply, response);
-    case 'truncated':
-    case 'commit_truncated':
-      return sendJson(reply, response.status, half(response));
-    case 'empty_body':
-    case 'commit_empty':
-      return void reply.code(200).header('content-type', 'application/json').send('');
-    case 'oversized':
-      return sendJson(reply, response.status, padded(response, state.behaviour.oversized_bytes));
-    case 'commit_refused': {
-      const body = toJson({ success: false, errors: ['The request could not be completed.'] });
-      return sendJson(reply, state.behaviour.refusal_status, body);
-    }
-    default:
-      return sendJson(reply, response.status, response.body);
+  if (fault === 'reset_middle') return resetInTheMiddle(reply, response);
+  if (fault === 'truncated' || fault === 'commit_truncated') return sendJson(reply, response.status, half(response));
+  if (fault === 'empty_body' || fault === 'commit_empty') return sendJson(reply, 200, '');
+  if (fault === 'oversized') {
+    return sendJson(reply, response.status, padded(response, state.behaviour.oversized_bytes));
   }
+  if (fault === 'commit_refused') {
+    const body = toJson({ success: false, errors: ['The request could not be completed.'] });
+    return sendJson(reply, state.behaviour.refusal_status, body);
+  }
+  return sendJson(reply, response.status, response.body);
 }

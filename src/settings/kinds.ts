@@ -52,23 +52,12 @@ export function expectedOf(key: SettingKey): string {
 
 /** Text from a flag, the environment or `.env` as the config file would give it: `8` a number, `true` a flag. */
 export function fromText(kind: SettingKind, text: string): unknown {
-  switch (kind) {
-    case 'count':
-    case 'rate':
-    case 'bound':
-      return /^\d+(?:\.\d+)?$/.test(text.trim()) ? Number(text) : text.trim();
-    case 'switch':
-      return switchWords[text.trim().toLowerCase()] ?? text;
-    case 'includes':
-      return text.trim() === 'none' ? 'none' : text.split(',').map((name) => name.trim());
-    case 'secret':
-    case 'path':
-    case 'fields':
-    case 'brake':
-      return text;
-    default:
-      return text.trim();
-  }
+  const plain = text.trim();
+  if (kind === 'count' || kind === 'rate' || kind === 'bound')
+    return /^\d+(?:\.\d+)?$/.test(plain) ? Number(plain) : plain;
+  if (kind === 'switch') return switchWords[plain.toLowerCase()] ?? text;
+  if (kind === 'includes') return plain === 'none' ? 'none' : text.split(',').map((name) => name.trim());
+  return ['secret', 'path', 'fields', 'brake'].includes(kind) ? text : plain;
 }
 
 const switchWords: Readonly<Record<string, boolean>> = Object.fromEntries([

@@ -1,13 +1,15 @@
-/**
- * Exports: rows of the mirror as a file of some format, all from one state of it, never held whole.
- */
+/** Exports: rows of the mirror as a file of some format, all from one state of it, never held whole. */
 import { Buffer } from 'node:buffer';
 import { pipeline } from 'node:stream/promises';
+import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { createGzip, createZstdCompress } from 'node:zlib';
 import { distinct } from './column-type.ts';
+import type { LineBatch } from './csv-lines.ts';
 import type { Compression, ExportFormat, TextFormat } from './formats.ts';
+import { jsonArray } from './jsonl.ts';
 import { type RowSource, sourceOf, type SourceRequest } from './source.ts';
+import { csvStyle, header, isJson, rowLines, type TextStyle } from './text-lines.ts';
 import type { ReadingStore } from '../store/reading-types.ts';
 
 /** What the writing of a file is given besides its rows. */
@@ -78,12 +80,12 @@ export async function* fileChunks(source: RowSource, form: FileForm, run: Export
   setFlagsFromString('--semi-space-growth-factor=1');
   switch (form.format) {
     case 'parquet': {
-      const { parquetChunks } = await import('./parquet/file.ts');
+      const { parquetChunks } = await import('./parquet.ts');
       yield* parquetChunks(source, { signal, onRows, onWarning });
       return;
     }
     case 'xlsx': {
-      const { xlsxChunks } = await import('./xlsx/file.ts');
+      const { xlsxChunks } = await import('./xlsx.ts');
       yield* xlsxChunks(source, { signal, onRows, onWarning });
       return;
     }
@@ -92,7 +94,7 @@ export async function* fileChunks(source: RowSource, form: FileForm, run: Export
     case 'json':
     case 'jsonl': {
       const lines = textChunks(source, { ...form, format: form.format }, run);
-      const text = form.format === 'json' ? (await import('./jsonl.ts')).jsonArray(lines) : lines;
+      const text = form.format === 'json' ? jsonArray(lines) : lines;
       if (form.compression === null) yield* text;
       else yield* compressed(text, form.compression);
     }
@@ -104,15 +106,50 @@ async function* textChunks(
   { format, raw, bom, compression }: FileForm & { readonly format: TextFormat },
   run: ExportRun,
 ): AsyncGenerator<Uint8Array> {
-  const { header } = await import('./text-lines.ts');
   const style = { format, raw };
   const { columns } = source;
-  const isRoomKept = run.writesAtOnce === true && compression === null;
-  if (format === 'json' || format === 'jsonl') distinct(columns);
+  if (isJson(style)) distinct(columns);
+  const bytesOf = textBytes(run.writesAtOnce === true && compression === null);
   yield Buffer.from(`${bom ? '\uFEFF' : ''}${header(style, columns)}`);
-  for await (const piece of source.pieces({ kind: 'text', style, isRoomKept })) {
-    run.onRows(piece.rows);
+  // As bytes before anybody waits: a text that is held meanwhile is garbage that stays long.
+  const piece = ({ text, rows }: LineBatch) => {
+    run.onRows(rows);
+    return bytesOf(text);
+  };
+  for await (const bytes of piecesOf(source, style, piece)) {
     run.signal.throwIfAborted();
-    yield piece.bytes;
+    yield bytes;
   }
+}
+
+async function* piecesOf(
+  source: RowSource,
+  style: TextStyle,
+  piece: (lines: LineBatch) => Uint8Array,
+): AsyncGenerator<Uint8Array> {
+  if (source.lines !== undefined && !isJson(style)) {
+    for (const lines of source.lines(csvStyle(style))) {
+      yield piece(lines);
+      await setImmediate();
+    }
+    return;
+  }
+  const write = rowLines(style, source.columns);
+  yield* source.pieces((rows) => piece({ text: write(rows), rows: rows.length }));
+}
+
+/** Room for the bytes of a batch, some 256,000 characters. */
+const roomBytes = 1024 * 1024;
+
+/**
+ * A function that makes bytes of text. Kept room is used again for each text: memory that is new each time comes back only
+ * when much of it is in use.
+ */
+function textBytes(isRoomKept: boolean): (text: string) => Uint8Array {
+  const room = isRoomKept ? Buffer.allocUnsafeSlow(roomBytes) : undefined;
+  return (text) => {
+    // A character takes three bytes at most; two that make up one take four.
+    if (room === undefined || 3 * text.length > room.length) return Buffer.from(text);
+    return room.subarray(0, room.write(text));
+  };
 }

@@ -1,16 +1,11 @@
-/**
- * Where rows come from: a table read by ranges, a selection of one, or a statement. Whatever it is, it gives its columns
- * and, as often as needed, all of its rows in order as pieces of a format.
- */
+/** Where the rows of a file come from: a table read by ranges, a selection of one, or a statement. */
 import { setImmediate } from 'node:timers/promises';
 import { UsageError } from '../model/errors.ts';
-import type { Relation, ResultColumn, Row, Rows, Snapshot } from '../store/reading-types.ts';
+import type { Relation, ResultColumn, Row, Snapshot } from '../store/reading-types.ts';
 import type { CsvStyle } from '../store/files/csv.ts';
 import { checkAsOf, isWhole, resolveSelection, type TableRequest } from './selection.ts';
 import { type ColumnType, declaredTypes } from './column-type.ts';
 import { csvTableLines, hasLines, type LineBatch } from './csv-lines.ts';
-import { type EncodedPiece, type Encoding, openEncoder, rowsOfPiece } from './encoding.ts';
-import { csvStyle, isJson, textBytes } from './text-lines.ts';
 import { readingPace, weightOfRows } from './reading-pace.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
 
@@ -23,8 +18,13 @@ export interface RowSource {
   readonly columns: readonly ResultColumn[];
   /** What each column is declared to hold; undefined of what a statement computes. */
   readonly types: readonly (ColumnType | undefined)[];
-  /** @param most rows that the piece whose first row is at that place may have; without it as the encoding likes */
-  readonly pieces: (encoding: Encoding, most?: (first: number) => number) => AsyncIterable<EncodedPiece>;
+  /**
+   * What is made of all rows in order, some at a time: rows that pass through a generator themselves are held until the next.
+   * @param most how many the next ones may be; without it as many as are worth a reading
+   */
+  readonly pieces: <T>(make: (rows: readonly Row[]) => T, most?: () => number) => AsyncGenerator<T>;
+  /** The same rows as lines of CSV, where these are quicker to be had. */
+  readonly lines?: ((style: CsvStyle) => Iterable<LineBatch>) | undefined;
 }
 
 /** Throws a UsageError for what the mirror does not know, or SQL that would do more than read. */
@@ -54,10 +54,8 @@ export function sourceOf(
   return typed(relation.name, rows, { relation: relation.name });
 }
 
-type SourceRows = Omit<Rows, 'batches'> & {
-  readonly batches: (wanted: () => number) => Iterable<Row[]> | AsyncIterable<Row[]>;
-  /** The same rows as lines of CSV, where these are quicker to be had. */
-  readonly lines?: (style: CsvStyle) => Iterable<LineBatch>;
+type SourceRows = Pick<RowSource, 'columns' | 'lines'> & {
+  readonly batches: (wanted: () => number) => Iterable<readonly Row[]> | AsyncIterable<readonly Row[]>;
 };
 
 /** Rows that come one after the other; without types as if all of them were computed. */
@@ -70,35 +68,15 @@ export function rowsSource(
     name,
     columns,
     types,
-    pieces: async function* pieces(encoding, most) {
-      if (lines !== undefined && encoding.kind === 'text' && !isJson(encoding.style)) {
-        const bytesOf = textBytes(encoding.isRoomKept);
-        for (const { text, rows } of lines(csvStyle(encoding.style))) {
-          yield { bytes: bytesOf(text), rows };
-          await setImmediate();
-        }
-        return;
-      }
-      const encoder = await openEncoder(encoding, columns);
-      const enough = rowsOfPiece(encoding) ?? 1;
+    lines,
+    pieces: async function* paced(make, most = () => Infinity) {
       const pace = readingPace();
-      let first = 0;
-      let held = 0;
-      // A piece of many rows ends where one of a range would, so that the bytes are the same.
-      const wanted = () => Math.min(pace.rows(), enough > 1 ? enough - held : Infinity, most?.(first) ?? Infinity);
-      for await (const batch of batches(wanted)) {
+      for await (const batch of batches(() => Math.min(pace.rows(), most()))) {
         pace.add({ weight: weightOfRows(batch), rows: batch.length });
-        encoder.add(batch, first);
-        first += batch.length;
-        held += batch.length;
-        if (held >= enough) {
-          yield encoder.take();
-          held = 0;
-        }
+        yield make(batch);
         // Signals are heard between two batches.
         await setImmediate();
       }
-      if (held > 0) yield encoder.take();
     },
   };
 }
@@ -136,6 +114,6 @@ function tableRows(snapshot: Snapshot, relation: Relation, names: readonly strin
         if (rows.length > 0) yield rows;
       }
     },
-    ...(hasLines(relation) ? { lines: (style: CsvStyle) => csvTableLines(snapshot, relation, names, style) } : {}),
+    lines: hasLines(relation) ? (style) => csvTableLines(snapshot, relation, names, style) : undefined,
   };
 }

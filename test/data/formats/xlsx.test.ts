@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { parse } from 'csv-parse/sync';
 import readWorkbook, { readSheet } from 'read-excel-file/node';
 import { describe, expect, test } from 'vitest';
-import { sheetName, xlsxChunks } from '../../../src/data/xlsx/file.ts';
+import { sheetName, xlsxChunks } from '../../../src/data/xlsx.ts';
 import { rowsSource } from '../../../src/data/source.ts';
 import { writeDurableFile } from '../../../src/store/files/durable-file.ts';
 import { openReadingStore } from '../../../src/store/reading.ts';

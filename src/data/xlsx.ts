@@ -6,14 +6,13 @@ import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
-import type { ColumnType } from '../column-type.ts';
-import type { RowEncoder } from '../encoding.ts';
-import type { FileRun } from '../export.ts';
-import type { RowSource } from '../source.ts';
-import { microseconds, wholeSeconds } from '../../model/api-time.ts';
-import { counted } from '../../model/counted.ts';
-import { plainText } from '../../store/files/csv.ts';
-import type { Cell, ResultColumn, Row } from '../../store/reading-types.ts';
+import type { ColumnType } from './column-type.ts';
+import type { FileRun } from './export.ts';
+import type { RowSource } from './source.ts';
+import { microseconds, wholeSeconds } from '../model/api-time.ts';
+import { counted } from '../model/counted.ts';
+import { plainText } from '../store/files/csv.ts';
+import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
 
 const declaration = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n';
 const mainNamespace = 'http://schemas.openxmlformats.org/spreadsheetml/2006/main';
@@ -57,30 +56,20 @@ const timeStyle = 1;
 const headingStyle = 2;
 
 /** Every part but the sheets, by its path; for so many sheets of that name. */
-function workbookParts(name: string, sheets: number): ReadonlyMap<string, string> {
+function workbookParts(name: string, sheets: number): Readonly<Record<string, string>> {
   const numbers = Array.from({ length: sheets }, (_, index) => index + 1);
   const listed = numbers.map(
     (number) => `<sheet name="${attribute(sheetName(name, number))}" sheetId="${number}" r:id="rId${number}"/>`,
   );
   const related = numbers.map((number) => relationship(`rId${number}`, 'worksheet', `worksheets/sheet${number}.xml`));
   const typed = numbers.map((number) => override(`/${sheetPath(number)}`, 'worksheet'));
-  const parts: readonly (readonly [path: string, xml: string])[] = [
-    [
-      'xl/workbook.xml',
-      `<workbook xmlns="${mainNamespace}" xmlns:r="${office}"><bookViews><workbookView/></bookViews><sheets>${listed.join('')}</sheets></workbook>`,
-    ],
-    [
-      'xl/_rels/workbook.xml.rels',
-      relationships([...related, relationship(`rId${sheets + 1}`, 'styles', 'styles.xml')]),
-    ],
-    ['_rels/.rels', relationships([relationship('rId1', 'officeDocument', 'xl/workbook.xml')])],
-    [
-      '[Content_Types].xml',
-      `<Types xmlns="${packaging}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/>${override('/xl/workbook.xml', 'sheet.main')}${typed.join('')}${override('/xl/styles.xml', 'styles')}</Types>`,
-    ],
-    ['xl/styles.xml', stylesPart],
-  ];
-  return new Map(parts.map(([path, xml]) => [path, `${declaration}${xml}`]));
+  return {
+    'xl/workbook.xml': `<workbook xmlns="${mainNamespace}" xmlns:r="${office}"><bookViews><workbookView/></bookViews><sheets>${listed.join('')}</sheets></workbook>`,
+    'xl/_rels/workbook.xml.rels': relationships([...related, relationship(`rId${sheets + 1}`, 'styles', 'styles.xml')]),
+    '_rels/.rels': relationships([relationship('rId1', 'officeDocument', 'xl/workbook.xml')]),
+    '[Content_Types].xml': `<Types xmlns="${packaging}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/>${override('/xl/workbook.xml', 'sheet.main')}${typed.join('')}${override('/xl/styles.xml', 'styles')}</Types>`,
+    'xl/styles.xml': stylesPart,
+  };
 }
 
 function attribute(text: string): string {
@@ -132,25 +121,31 @@ async function feed(
   sheetRows: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const { types } = source;
-  const pieces = source.pieces({ kind: 'xlsx', types, sheetRows }, (first) => sheetRows - (first % sheetRows));
-  const reading = pieces[Symbol.asyncIterator]();
+  const { columns, types } = source;
+  let read = 0;
   let cut = 0;
+  const xmlOf = rowWriter(source, () => void (cut += 1));
+  let widths: readonly number[] | undefined;
+  const make = (rows: readonly Row[]): Uint8Array => {
+    widths ??= widthsOf(columns, types, rows);
+    // After the heading.
+    const xml = xmlOf(rows, (read % sheetRows) + 2);
+    read += rows.length;
+    run.onRows(rows.length);
+    return Buffer.from(xml);
+  };
+  const pieces = source.pieces(make, () => sheetRows - (read % sheetRows));
   try {
-    let next = await reading.next();
-    const begin = sheetBegin(
-      source.columns,
-      next.done === true ? widthsOf(source.columns, types, []) : next.value.widths,
-    );
+    let next = await pieces.next();
+    const begin = sheetBegin(columns, widths ?? widthsOf(columns, types, []));
     async function* sheet(): AsyncGenerator<Uint8Array> {
       yield Buffer.from(begin);
-      for (let rows = 0; next.done !== true && rows < sheetRows; next = await reading.next()) {
-        const piece = next.value;
-        run.onRows(piece.rows);
+      while (next.done !== true) {
         run.signal.throwIfAborted();
-        rows += piece.rows;
-        cut += piece.cut ?? 0;
-        yield piece.bytes;
+        yield next.value;
+        const isFull = read % sheetRows === 0;
+        next = await pieces.next();
+        if (isFull) break;
       }
       yield Buffer.from(sheetEnd);
     }
@@ -162,25 +157,22 @@ async function feed(
       // The next begins where this one ended.
       await finished(xml, { signal });
     } while (next.done !== true);
-    for (const [path, text] of workbookParts(source.name, sheets)) addPart(zip, path, text);
+    for (const [path, xml] of Object.entries(workbookParts(source.name, sheets))) {
+      zip.addBuffer(Buffer.from(declaration + xml), path, options);
+    }
     zip.end();
   } finally {
-    await reading.return?.();
+    await pieces.return(undefined);
   }
-  if (cut > 0) {
-    const cells = counted(cut, 'cell');
-    run.onWarning(
-      `${cells} of ${source.name} held more than the ${longestText.toLocaleString('en')} characters that a sheet takes; what is over was cut off`,
-    );
-  }
-}
-
-function addPart(zip: ZipFile, path: string, text: string): void {
-  zip.addBuffer(Buffer.from(text), path, options);
+  if (cut === 0) return;
+  const most = longestText.toLocaleString('en');
+  run.onWarning(
+    `${counted(cut, 'cell')} of ${source.name} held more than the ${most} characters that a sheet takes; what is over was cut off`,
+  );
 }
 
 /** What stands before the rows: the heading stays in sight, and the columns are as wide as what is in them. */
-function sheetBegin(columns: readonly ResultColumn[], widths: readonly number[] = []): string {
+function sheetBegin(columns: readonly ResultColumn[], widths: readonly number[]): string {
   const cols = widths.map(
     (width, index) => `<col min="${index + 1}" max="${index + 1}" width="${width}" customWidth="1"/>`,
   );
@@ -309,43 +301,22 @@ function widthsOf(
   });
 }
 
-export function sheetEncoder(
-  types: readonly (ColumnType | undefined)[],
-  columns: readonly ResultColumn[],
-  sheetRows: number,
-): RowEncoder {
+/** A function that writes rows as XML, the first of them at that place of its sheet. */
+function rowWriter({ columns, types }: RowSource, onCut: () => void): (rows: readonly Row[], first: number) => string {
   const letters = columns.map((_, index) => columnLetters(index));
   // Text of a record is text; what is computed of it, or taken out of its JSON, may be a time.
   const mayBeTime = columns.map(({ table }, index) => types[index] === 'time' || table === null);
-  const encoder = new TextEncoder();
-  let text = '';
-  let rows = 0;
-  let cut = 0;
-  let widths: readonly number[] | undefined;
-  const onCut = () => void (cut += 1);
-
-  return {
-    add: (batch, first) => {
-      if (first === 0) widths = widthsOf(columns, types, batch);
-      // After the heading; no batch reaches over the end of a sheet.
-      let number = (first % sheetRows) + 2;
-      for (const row of batch) {
-        text += `<row r="${number}">`;
-        for (const [index, cell] of row.entries()) {
-          if (cell !== null) text += cellElement(`${letters[index]}${number}`, cell, mayBeTime[index] === true, onCut);
-        }
-        text += '</row>';
-        number += 1;
+  return (rows, first) => {
+    let text = '';
+    let number = first;
+    for (const row of rows) {
+      text += `<row r="${number}">`;
+      for (const [index, cell] of row.entries()) {
+        if (cell !== null) text += cellElement(`${letters[index]}${number}`, cell, mayBeTime[index] === true, onCut);
       }
-      rows += batch.length;
-    },
-    take: () => {
-      const piece = { bytes: encoder.encode(text), rows, cut, ...(widths === undefined ? {} : { widths }) };
-      text = '';
-      rows = 0;
-      cut = 0;
-      widths = undefined;
-      return piece;
-    },
+      text += '</row>';
+      number += 1;
+    }
+    return text;
   };
 }

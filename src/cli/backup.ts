@@ -6,7 +6,7 @@ import { UsageError } from '../model/errors.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { toCount } from './flag-values.ts';
-import { printJson, printLine, printNote } from './output.ts';
+import { printNote, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 import { type BackupReport, makeBackup } from '../data/backup.ts';
 import { openFilesToCopy } from '../data/open-copies.ts';
@@ -68,12 +68,11 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
       `the journal is in ${databaseText(shared)} and not in this backup: back that database up (pg_dump)`,
     );
   }
-  if (context.json()) printJson(context, report);
-  else for (const line of await linesOf(report)) printLine(context, line);
+  printResult(context, report, linesOf(report));
   if (error !== null) throw error;
 }
 
-async function linesOf({ folder, mirror, journal, removed, not_ours: others }: BackupReport): Promise<string[]> {
+function linesOf({ folder, mirror, journal, removed, not_ours: others }: BackupReport): string[] {
   const line = (name: string, file: BackupReport['mirror']): string =>
     `${name.padEnd(8)} ${file === null ? 'not backed up' : `${bytesText(file.bytes)}, checked`}`;
   const gone = removed.length === 0 ? [] : [`removed  ${removed.join(', ')}`];

@@ -25,84 +25,51 @@ export const groups = {
   about: 'Settings and help:',
 } as const;
 
-function row(group: CommandRow['group'], name: string, summary: string, load: CommandRow['load']): CommandRow {
-  return { name, group, summary, load };
+type Line = readonly [name: string, summary: string, load: CommandRow['load'], hidden?: true];
+
+function inGroup(group: CommandRow['group'], lines: readonly Line[]): CommandRow[] {
+  return lines.map(([name, summary, load, hidden = false]) => ({ name, group, summary, load, hidden }));
 }
 
 /** In the order of the help. */
 export const commands: readonly CommandRow[] = [
-  row(groups.mirror, 'sync', 'bring the mirror up to date', () => import('./sync.ts')),
-  row(groups.mirror, 'status', 'show how fresh the mirror is and what is wrong', () => import('./status.ts')),
-  row(groups.mirror, 'verify', 'compare the mirror with the server, and change neither', () => import('./verify.ts')),
-  row(
-    groups.mirror,
-    'certify',
-    'write a signed statement of what a complete mirror holds, or check one',
-    () => import('./certify.ts'),
-  ),
-  row(
-    groups.mirror,
-    'backup',
-    'copy mirror and journal to a folder named by the time, and check both',
-    () => import('./backup.ts'),
-  ),
-  row(
-    groups.mirror,
-    'publish',
-    'write the mirror into PostgreSQL, where many can read it',
-    () => import('./publish.ts'),
-  ),
-  row(
-    groups.mirror,
-    'store',
-    'move journal, accounts and jobs from files to a shared store, or back',
-    () => import('./store.ts'),
-  ),
-  row(groups.mirror, 'forget', 'erase one person from the mirror, and keep them out', () => import('./forget.ts')),
-  row(groups.mirror, 'schedule', 'run the jobs of the config file at their times', () => import('./schedule.ts')),
-  row(groups.mirror, 'serve', 'serve the console, for a browser', () => import('./serve.ts')),
-  row(
-    groups.query,
-    'export',
-    'write tables, views or a query as CSV, JSON lines, Parquet or Excel',
-    () => import('./export.ts'),
-  ),
-  row(groups.query, 'query', 'run one SQL statement that reads', () => import('./query.ts')),
-  row(groups.query, 'reports', 'list the saved reports, or explain one', () => import('./reports.ts')),
-  row(groups.query, 'changes', 'show who changed what between two times, field by field', () => import('./changes.ts')),
-  row(groups.query, 'schema', 'show what every table and column means', () => import('./schema.ts')),
-  row(
-    groups.query,
-    'snapshot',
-    'copy the mirror as it is now, with --anonymise for others to see',
-    () => import('./snapshot.ts'),
-  ),
-  row(groups.sandbox, 'sandbox', 'serve the API on this machine, with seed data', () => import('./sandbox.ts')),
-  { ...row(groups.sandbox, 'demo', 'show the main job against the sandbox', () => import('./demo.ts')), hidden: true },
-  row(groups.server, 'users', 'every operation on users, on the server itself', () => import('./resources.ts')),
-  row(groups.server, 'packages', 'list the packages of the server', () => import('./resources.ts')),
-  row(groups.server, 'emails', 'list the emails of the server', () => import('./resources.ts')),
-  row(groups.server, 'coupons', 'list the coupons of the server', () => import('./resources.ts')),
-  row(
-    groups.server,
-    'bulk',
-    'send many changes from a file, each once, with a record of each',
-    () => import('./bulk.ts'),
-  ),
-  row(
-    groups.server,
-    'audit',
-    'show who did what, and whether the record of it was altered',
-    () => import('./audit.ts'),
-  ),
-  row(groups.about, 'people', 'accounts of people: their roles and passwords', () => import('./people.ts')),
-  row(groups.about, 'init', 'ask for server and key, try them, and write the config file', () => import('./init.ts')),
-  row(
-    groups.about,
-    'doctor',
-    'check settings, key, server and files, and say what is wrong',
-    () => import('./doctor.ts'),
-  ),
-  row(groups.about, 'config', 'show every setting and where it came from', () => import('./config.ts')),
-  row(groups.about, 'completions', 'print the completion script of a shell', () => import('./completions.ts')),
+  ...inGroup(groups.mirror, [
+    ['sync', 'bring the mirror up to date', () => import('./sync.ts')],
+    ['status', 'show how fresh the mirror is and what is wrong', () => import('./status.ts')],
+    ['verify', 'compare the mirror with the server, and change neither', () => import('./verify.ts')],
+    ['certify', 'write a signed statement of what a complete mirror holds, or check one', () => import('./certify.ts')],
+    ['backup', 'copy mirror and journal to a folder named by the time, and check both', () => import('./backup.ts')],
+    ['publish', 'write the mirror into PostgreSQL, where many can read it', () => import('./publish.ts')],
+    ['store', 'move journal, accounts and jobs from files to a shared store, or back', () => import('./store.ts')],
+    ['forget', 'erase one person from the mirror, and keep them out', () => import('./forget.ts')],
+    ['schedule', 'run the jobs of the config file at their times', () => import('./schedule.ts')],
+    ['serve', 'serve the console, for a browser', () => import('./serve.ts')],
+  ]),
+  ...inGroup(groups.query, [
+    ['export', 'write tables, views or a query as CSV, JSON lines, Parquet or Excel', () => import('./export.ts')],
+    ['query', 'run one SQL statement that reads', () => import('./query.ts')],
+    ['reports', 'list the saved reports, or explain one', () => import('./reports.ts')],
+    ['changes', 'show who changed what between two times, field by field', () => import('./changes.ts')],
+    ['schema', 'show what every table and column means', () => import('./schema.ts')],
+    ['snapshot', 'copy the mirror as it is now, with --anonymise for others to see', () => import('./snapshot.ts')],
+  ]),
+  ...inGroup(groups.sandbox, [
+    ['sandbox', 'serve the API on this machine, with seed data', () => import('./sandbox.ts')],
+    ['demo', 'show the main job against the sandbox', () => import('./demo.ts'), true],
+  ]),
+  ...inGroup(groups.server, [
+    ['users', 'every operation on users, on the server itself', () => import('./resources.ts')],
+    ['packages', 'list the packages of the server', () => import('./resources.ts')],
+    ['emails', 'list the emails of the server', () => import('./resources.ts')],
+    ['coupons', 'list the coupons of the server', () => import('./resources.ts')],
+    ['bulk', 'send many changes from a file, each once, with a record of each', () => import('./bulk.ts')],
+    ['audit', 'show who did what, and whether the record of it was altered', () => import('./audit.ts')],
+  ]),
+  ...inGroup(groups.about, [
+    ['people', 'accounts of people: their roles and passwords', () => import('./people.ts')],
+    ['init', 'ask for server and key, try them, and write the config file', () => import('./init.ts')],
+    ['doctor', 'check settings, key, server and files, and say what is wrong', () => import('./doctor.ts')],
+    ['config', 'show every setting and where it came from', () => import('./config.ts')],
+    ['completions', 'print the completion script of a shell', () => import('./completions.ts')],
+  ]),
 ];

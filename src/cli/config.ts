@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { policyByName } from '../model/approval.ts';
 import { settingsFrom, type SettingsReading } from '../settings/settings.ts';
 import type { CliContext } from './context.ts';
-import { paint, printJson, printLine, printWarning } from './output.ts';
+import { alignedLines, paint, printResult, printWarning } from './output.ts';
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -11,8 +11,7 @@ export function define(program: Command, context: CliContext): void {
     .description('Show every setting, its value and where it came from. The key is shown by its last four characters.')
     .action(() => {
       const reading = context.reading();
-      if (context.json()) printJson(context, documentOf(reading));
-      else for (const line of linesOf(context, reading)) printLine(context, line);
+      printResult(context, documentOf(reading), linesOf(context, reading));
       for (const warning of reading.warnings) printWarning(context, warning);
       settingsFrom(reading);
     });
@@ -36,10 +35,7 @@ function linesOf(context: CliContext, { readings, approval }: SettingsReading): 
     const words = Object.entries(policyByName(policy)).map(([name, value]) => `${name} ${value}`);
     return [`bulk.approval.${subject}`, words.join(', '), origin] as const;
   });
-  const rows = [...settings, ...policies];
-  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
-  return rows.map(([key, value, origin]) => {
-    const shown = origin === 'default' || origin === 'not set' ? paint(context, 'dim', origin) : origin;
-    return `${key.padEnd(widths[0] ?? 0)}  ${value.padEnd(widths[1] ?? 0)}  ${shown}`;
-  });
+  const shown = (origin: string) =>
+    origin === 'default' || origin === 'not set' ? paint(context, 'dim', origin) : origin;
+  return alignedLines([...settings, ...policies].map(([key, value, origin]) => [key, value, shown(origin)]));
 }

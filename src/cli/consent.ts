@@ -7,15 +7,21 @@ import { InterruptedError, UsageError } from '../model/errors.ts';
 import { isSameTotal } from '../model/money.ts';
 import { harmless } from '../model/terminal-text.ts';
 
-export interface Terminal {
+interface Terminal {
   readonly input: NodeJS.ReadStream;
   readonly output: NodeJS.WriteStream;
   /** Aborted where the command is stopped, and where Ctrl+D ends the input. */
   readonly signal: AbortSignal;
 }
 
-/** Shows a prompt, whose words must be harmless (src/model/terminal-text.ts). A prompt alone does not end where its input does: the process would end without a word. */
-export async function onTerminal<T>(context: CliContext, prompt: (terminal: Terminal) => Promise<T>): Promise<T> {
+/**
+ * What is given at a prompt, whose words must be harmless (src/model/terminal-text.ts). A prompt alone does not end where its
+ * input does: the process would end without a word. Throws an InterruptedError where it is broken off.
+ */
+export async function onTerminal<T>(
+  context: CliContext,
+  prompt: (terminal: Terminal) => Promise<T>,
+): Promise<Exclude<T, symbol>> {
   const { stdin: input, signal } = context;
   const output = screenOf(context.stderr);
   const ended = new AbortController();
@@ -25,11 +31,11 @@ export async function onTerminal<T>(context: CliContext, prompt: (terminal: Term
   };
   emitKeypressEvents(input);
   input.on('keypress', onKey).once('end', end);
-  try {
-    return await prompt({ input, output, signal: AbortSignal.any([signal, ended.signal]) });
-  } finally {
-    input.off('keypress', onKey).off('end', end);
-  }
+  const prompted = prompt({ input, output, signal: AbortSignal.any([signal, ended.signal]) });
+  const given = await prompted.finally(() => input.off('keypress', onKey).off('end', end));
+  signal.throwIfAborted();
+  if (typeof given === 'symbol') throw new InterruptedError('SIGINT');
+  return given as Exclude<T, symbol>;
 }
 
 interface Question {
@@ -45,26 +51,21 @@ interface Question {
  */
 export async function promptForConsent(context: CliContext, question: Question, yes: boolean): Promise<void> {
   const { typed } = question;
+  if (yes) return noteProfile(context, question.doing);
   const doing = `${question.doing}${profileWords(context)}`;
-  if (yes) {
-    noteProfile(context, question.doing);
-    return;
-  }
   if (!context.stdin.isTTY || !context.stderr.isTTY) {
     throw new UsageError(`to ${doing} must be confirmed, and there is no terminal here`, {
       advice: 'Run it on a terminal, or add --yes.',
     });
   }
-  const { confirm, isCancel, text } = await import('@clack/prompts');
-  const typedText = await onTerminal<boolean | string | symbol>(context, (terminal) =>
+  const { confirm, text } = await import('@clack/prompts');
+  const given = await onTerminal<boolean | string | symbol>(context, (terminal) =>
     typed === undefined
       ? confirm({ ...terminal, message: harmless(`Shall I ${doing}?`), initialValue: false })
       : text({ ...terminal, message: harmless(`To ${doing}, type ${typed}`) }),
   );
-  context.signal.throwIfAborted();
-  if (isCancel(typedText)) throw new InterruptedError('SIGINT');
-  const yesSaid = typeof typedText === 'string' ? isSameTotal(typedText, typed ?? '') : typedText;
-  if (!yesSaid) throw new UsageError('it was not confirmed; nothing was done');
+  const isConfirmed = typeof given === 'string' ? isSameTotal(given, typed ?? '') : given;
+  if (!isConfirmed) throw new UsageError('it was not confirmed; nothing was done');
 }
 
 /** ` (profile staging)`; nothing where there are no profiles. */

@@ -11,8 +11,7 @@ import * as about from './doctor/local-checks.ts';
 import type { FileToCheck } from './doctor/local-checks.ts';
 import { checkNights } from './doctor/night-checks.ts';
 import { checkLists, checkServer } from './doctor/server-checks.ts';
-import { printJson, printLine } from './output.ts';
-import { pasteable } from './pasteable.ts';
+import { pasteable, printResult } from './output.ts';
 import { openReading } from '../data/open.ts';
 import { openJournalForReading } from '../journal/open.ts';
 import { openProbeRecord } from '../mirror/open.ts';
@@ -52,8 +51,8 @@ export function define(program: Command, context: CliContext): void {
     if (flags.all) return runForAll(context, flags, failureWords);
     const { checks, capabilities } = await examine(context, flags.probe ?? false);
     const profile = context.reading().rest.profile ?? null;
-    if (context.json()) printJson(context, { profile, ...documentOf(context, checks), capabilities });
-    else for (const line of linesOf(context, checks)) printLine(context, line);
+    const document = { profile, ...documentOf(context, checks), capabilities };
+    printResult(context, document, linesOf(context, checks));
     context.exit(checks.find((each) => each.state === 'fail')?.exitCode ?? 0);
   });
 }

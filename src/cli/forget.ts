@@ -5,8 +5,8 @@ import { systemClock } from '../model/time.ts';
 import type { TableCounts } from '../store/forget-types.ts';
 import { promptForConsent } from './consent.ts';
 import type { CliContext } from './context.ts';
-import { printJson, printLine, printNote } from './output.ts';
-import { findUser, type ForgetReceipt, forgetUser, undoForget, type UndoReceipt } from '../mirror/forget.ts';
+import { alignedLines, printNote, printResult } from './output.ts';
+import { findUser, type ForgetReceipt, forgetUser, undoForget } from '../mirror/forget.ts';
 import { openForget } from '../mirror/open.ts';
 import { withReleases } from '../model/releases.ts';
 
@@ -47,27 +47,22 @@ async function forget(context: CliContext, named: string, flags: Flags): Promise
     await promptForConsent(context, { doing: `forget user ${user}`, typed: String(user) }, flags.yes === true);
     return forgetUser(ports, user);
   });
-  if (context.json()) printJson(context, receipt);
-  else for (const line of receiptLines(receipt)) printLine(context, line);
+  printResult(context, receipt, receiptLines(receipt));
   printNote(context, 'Exports, snapshots and backups that were made before are as they were.');
-  const error = unfinished(receipt);
-  if (error !== undefined) throw error;
+  if (receipt.scrubbed) return;
+  const { user } = receipt;
+  throw new IncompleteError(`user ${user} is removed, but another process still reads what the mirror was before`, {
+    advice: `End exports and queries that are running, then run \`admin-mirror forget ${user}\` again.`,
+  });
 }
 
 async function undo(context: CliContext, named: string): Promise<void> {
   const receipt = await withReleases(async (releases) =>
     undoForget(await openForget(context.settings(), context.actor(), systemClock, releases), named),
   );
-  if (context.json()) printJson(context, receipt);
-  else for (const line of undoLines(receipt)) printLine(context, line);
-}
-
-/** What is left to be done; undefined where nothing is. */
-function unfinished({ user, scrubbed }: ForgetReceipt): IncompleteError | undefined {
-  if (scrubbed) return undefined;
-  return new IncompleteError(`user ${user} is removed, but another process still reads what the mirror was before`, {
-    advice: `End exports and queries that are running, then run \`admin-mirror forget ${user}\` again.`,
-  });
+  const { user, at, released } = receipt;
+  const line = `user ${user} may come back with the next sync (${at})`;
+  printResult(context, receipt, [line, ...countLines('no longer kept out', released)]);
 }
 
 function receiptLines({ user, at, removed, suppressed, journal, scrubbed }: ForgetReceipt): string[] {
@@ -81,13 +76,7 @@ function receiptLines({ user, at, removed, suppressed, journal, scrubbed }: Forg
   ];
 }
 
-function undoLines({ user, at, released }: UndoReceipt): string[] {
-  return [`user ${user} may come back with the next sync (${at})`, ...countLines('no longer kept out', released)];
-}
-
 function countLines(head: string, counts: TableCounts): string[] {
-  const rows = Object.entries(counts);
-  const width = Math.max(0, ...rows.map(([table]) => table.length));
-  const lines = rows.map(([table, count]) => `  ${table.padEnd(width)}  ${count}`);
-  return [`${head}:${rows.length === 0 ? ' nothing' : ''}`, ...lines];
+  const lines = alignedLines(Object.entries(counts).map(([table, count]) => [`  ${table}`, String(count)]));
+  return [`${head}:${lines.length === 0 ? ' nothing' : ''}`, ...lines];
 }

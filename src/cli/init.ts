@@ -5,8 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type CliContext, flagValues } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
-import { printJson, printLine, printNote, printWarning } from './output.ts';
-import { pasteable } from './pasteable.ts';
+import { pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
 import { keyFiles, openSigningKey } from '../journal/signing-key.ts';
 import { OperatorError, UsageError } from '../model/errors.ts';
 import { keyLines } from './bulk/receipt.ts';
@@ -131,8 +130,8 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
   await allowReplacing(target, input, flags, questions);
   const settings = await write(context, target, input);
   const keyId = settings === undefined ? null : signingKeyOf(context, settings);
-  if (context.json()) printJson(context, { ...reportOf(target, input, checks, true), receipt_key: keyId });
-  else for (const line of endLines(target, input)) printLine(context, line);
+  const report = { ...reportOf(target, input, checks, true), receipt_key: keyId };
+  printResult(context, report, endLines(target, input));
   const wanted = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
   if (!wanted) {
     // The address stands in the file now.

@@ -1,10 +1,13 @@
-/** What all commands print alike: JSON, lines, errors, colours. */
-import { stringifyExactly } from '../api/exact-json.ts';
+/** What all commands print alike: JSON, lines, errors, colours, and commands that can be pasted. */
 import { inspect } from 'node:util';
+import { stringifyExactly } from '../api/exact-json.ts';
 import { OperatorError } from '../model/errors.ts';
+import { quoted } from '../model/job.ts';
 import { harmless, styleMark } from '../model/terminal-text.ts';
+import { commandName } from '../model/version.ts';
+import { valueOf } from '../settings/settings.ts';
+import { commands } from './commands.ts';
 import type { CliContext } from './context.ts';
-import { pasteable } from './pasteable.ts';
 
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
@@ -17,6 +20,27 @@ export function printJson(context: CliContext, output: unknown): void {
 /** A line of the output, on standard output. */
 export function printLine(context: CliContext, line: string): void {
   context.stdout.write(`${line}\n`);
+}
+
+export function printLines(context: CliContext, lines: Iterable<string>): void {
+  for (const line of lines) printLine(context, line);
+}
+
+/** What a command has to say: the document under `--json`, else the lines. */
+export function printResult(context: CliContext, document: unknown, lines: Iterable<string>): void {
+  if (context.json()) printJson(context, document);
+  else printLines(context, lines);
+}
+
+/** The lines of a table without a heading, their cells one below the other. */
+export function alignedLines(rows: readonly (readonly string[])[]): string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
 }
 
 /** A line for the person who watches, on standard error; not under `--quiet`. */
@@ -58,4 +82,30 @@ export function bugText(error: unknown): string {
 /** A server as it is called in lists. */
 export function serverLabel(profile: string | null): string {
   return profile ?? '(no profile)';
+}
+
+/** The flags that say which settings, server and files a command is about. */
+const kept = ['config', 'profile', 'api.base_url', 'api.insecure_http', 'store.mirror', 'store.journal'] as const;
+
+const names = [...commands.map(({ name }) => name), 'help'].join('|');
+const mention = new RegExp(String.raw`(?:npx )?\badmin-mirror (?=(?:${names})\b)`, 'g');
+
+/** How a command begins that is to do as this one does. */
+function commandStart(context: Pick<CliContext, 'reading'>): string {
+  const reading = context.reading();
+  const flags = kept.flatMap((key) => {
+    const { setting, value, origin } = valueOf(reading, key);
+    const [flag, argument] = setting.flag?.split(' ') ?? [];
+    // A profile of a variable may not be there where the command is pasted.
+    const isNeeded = origin.startsWith('flag ') || (key === 'profile' && reading.rest.profile !== undefined);
+    if (flag === undefined || !isNeeded) return [];
+    return argument === undefined ? [flag] : [flag, quoted(String(value))];
+  });
+  return [commandName, ...flags].join(' ');
+}
+
+/** The text with each command in it, such as `admin-mirror sync`, as it can be pasted: with `npx` in a clone, and about the same files. */
+export function pasteable(context: Pick<CliContext, 'reading'>, text: string): string {
+  // Reading the settings takes a moment, and most lines name no command.
+  return text.search(mention) === -1 ? text : text.replaceAll(mention, () => `${commandStart(context)} `);
 }

@@ -1,6 +1,6 @@
 /** `people`: accounts, their roles and passwords. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { tableText } from '../data/text-table.ts';
+import { namedColumns, tableText } from '../data/text-table.ts';
 import { type Account, type Role, roles } from '../model/account.ts';
 import { actorText } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
@@ -12,7 +12,7 @@ import type { ListedAccount, People } from '../people/port.ts';
 import { accountName, osUserName } from '../people/rules.ts';
 import { addAccount, changePassword } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
-import { printJson, printLine, printNote } from './output.ts';
+import { printJson, printLines, printNote, printResult } from './output.ts';
 import { newPassword } from './sign-in.ts';
 
 interface AddFlags {
@@ -131,15 +131,11 @@ async function list(context: CliContext): Promise<void> {
     printNote(context, 'There are no accounts; `admin-mirror people add` makes one.');
     return;
   }
-  const columns = ['name', 'roles', 'state', 'os user', 'password', 'changed', 'by'];
   const room = context.stdout.isTTY ? context.stdout.columns : undefined;
-  for (const line of tableText(
-    columns.map((name) => ({ name, table: null, origin: null })),
-    accounts.map(rowOf),
-    room,
-  )) {
-    printLine(context, line);
-  }
+  printLines(
+    context,
+    tableText(namedColumns('name, roles, state, os user, password, changed, by'), accounts.map(rowOf), room),
+  );
 }
 
 function rowOf(account: ListedAccount): string[] {
@@ -186,8 +182,7 @@ function withPeople<T>(context: CliContext, work: (people: People) => Promise<T>
 }
 
 function print(context: CliContext, account: Account): void {
-  if (context.json()) printJson(context, documentOf(account));
-  else for (const line of linesOf(account)) printLine(context, line);
+  printResult(context, documentOf(account), linesOf(account));
 }
 
 function linesOf({ name, roles, state, osUsers, passwordAt }: Account): string[] {

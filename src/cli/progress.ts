@@ -1,10 +1,17 @@
-/** The parts that lines of progress are made of. */
+/** How work is watched: lines that are drawn over again on a terminal, log lines elsewhere. */
+import { clearScreenDown, cursorTo, moveCursor } from 'node:readline';
+import type { BulkEvent } from '../bulk/sending.ts';
+import type { SyncEvent } from '../mirror/progress.ts';
+import { counted, grouped } from '../model/counted.ts';
+import type { Log } from '../model/log.ts';
+import type { ResourceName } from '../model/resources.ts';
+import { harmless } from '../model/terminal-text.ts';
+import { type Clock, minuteMs, secondMs } from '../model/time.ts';
 import type { CliContext } from './context.ts';
 import { screenOf } from './sieve.ts';
-import { minuteMs, secondMs } from '../model/time.ts';
 
 /** `2:05`, or `1:02:03` from an hour on. */
-export function durationText(ms: number): string {
+function clockText(ms: number): string {
   const seconds = Math.round(ms / secondMs);
   const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
   const [hours = 0, minutes = 0, rest = 0] = parts;
@@ -15,30 +22,73 @@ export function durationText(ms: number): string {
 const barWidth = 24;
 
 /** A bar filled to that share, 0 to 1. */
-export function barOf(share: number): string {
+function barOf(share: number): string {
   const filled = Math.round(share * barWidth);
   return '█'.repeat(filled) + '░'.repeat(barWidth - filled);
+}
+
+/** Gives the function that writes lines over those it wrote before, which the last leaves; undefined where nobody watches. */
+function openDrawing(context: CliContext): ((lines: readonly string[], isLast?: true) => void) | undefined {
+  const screen = screenOf(context.stderr);
+  if (!screen.isTTY || context.quiet()) return undefined;
+  let height = 0;
+  return (lines, isLast) => {
+    cursorTo(screen, 0);
+    if (height > 1) moveCursor(screen, 0, 1 - height);
+    clearScreenDown(screen);
+    // A line that breaks would not be written over, but pushed up.
+    const shown = lines.map((line) => harmless(line).slice(0, Math.max(20, screen.columns - 1)));
+    screen.write(shown.join('\n') + (isLast === true ? '\n' : ''));
+    height = lines.length;
+  };
 }
 
 export interface Watch<Event> {
   readonly progress: (event: Event) => void;
   readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
   /** Ends the drawing, so that the result stands below it. */
-  close(): Promise<void>;
+  readonly close: () => void;
 }
 
-/** Often enough to see that it goes on, seldom enough not to fill a log. */
-export const logEveryMs = minuteMs / 6;
+/** Ten times a second is as much as an eye follows. */
+const drawEveryMs = secondMs / 10;
 
-/** Draws, and logs what is drawn. */
-export function drawnAndLogged<Event>(drawn: Watch<Event>, logged: Watch<Event>): Watch<Event> {
+/** Often enough to see that it goes on, seldom enough not to fill a log. */
+const logEveryMs = minuteMs / 6;
+
+interface Watched<Event> {
+  readonly take: (event: Event) => void;
+  /** As it stands. */
+  readonly lines: () => readonly string[];
+  /** After it was taken. */
+  readonly log: (event: Event) => void;
+}
+
+/** Draws where somebody watches; a log file gets its lines whatever is drawn. */
+function openWatch<Event extends { readonly kind: string }>(
+  context: CliContext,
+  log: Log,
+  clock: Clock,
+  watched: Watched<Event>,
+): Watch<Event> {
+  const draw = openDrawing(context);
+  const isLogged = draw === undefined || context.settings().log.file !== undefined;
+  let drawnAt: number | undefined;
   return {
     progress: (event) => {
-      drawn.progress(event);
-      logged.progress(event);
+      watched.take(event);
+      if (isLogged) watched.log(event);
+      const isFrequent = event.kind === 'row' || event.kind === 'page' || event.kind === 'window';
+      if (draw === undefined || (isFrequent && clock.now() - (drawnAt ?? 0) < drawEveryMs)) return;
+      drawnAt = clock.now();
+      draw(watched.lines());
     },
-    ended: logged.ended,
-    close: () => drawn.close(),
+    ended: (fields) => {
+      if (isLogged) log.info(fields, 'ended');
+    },
+    close: () => {
+      if (drawnAt !== undefined) draw?.(watched.lines(), true);
+    },
   };
 }
 
@@ -51,18 +101,157 @@ interface ShareWatch {
 
 /** @param title what is being done, as `copying` */
 export function openShareWatch(context: CliContext, title: string): ShareWatch {
-  const screen = screenOf(context.stderr);
-  if (!screen.isTTY || context.quiet()) return { progress: () => {}, close: () => {} };
+  const draw = openDrawing(context);
   let drawn = '';
   return {
     progress: (share) => {
       const line = `${title} ${barOf(share)} ${String(Math.floor(share * 100)).padStart(3)} %`;
-      if (line === drawn) return;
+      if (line !== drawn) draw?.([line]);
       drawn = line;
-      screen.write(`\r${line}`);
     },
-    close: () => {
-      if (drawn !== '') screen.write(`\r${' '.repeat(drawn.length)}\r`);
-    },
+    close: () => draw?.([]),
   };
+}
+
+/** What is known so far of a batch. */
+export interface BulkTally {
+  readonly rows: number;
+  readonly done: number;
+  readonly failed: number;
+  readonly startedAt: number;
+}
+
+export function tallied(tally: BulkTally, event: BulkEvent): BulkTally {
+  if (event.kind === 'begin') return { ...tally, rows: event.rows };
+  if (event.kind === 'wait') return tally;
+  return { ...tally, done: tally.done + 1, failed: tally.failed + (event.state === 'applied' ? 0 : 1) };
+}
+
+/** `████░░░░  340 of 1,000   12/s   0:55 left   2 not applied`. */
+export function bulkLine({ rows, done, failed, startedAt }: BulkTally, now: number): string {
+  const seconds = Math.max(0.001, (now - startedAt) / secondMs);
+  const rate = done / seconds;
+  const share = rows === 0 ? 1 : Math.min(1, done / rows);
+  const left = done === 0 || done >= rows ? '' : `   ${clockText(((rows - done) / rate) * secondMs)} left`;
+  const speed = rate >= 10 ? grouped(Math.round(rate)) : rate.toFixed(1);
+  const wrong = failed === 0 ? '' : `   ${grouped(failed)} not applied`;
+  return `${barOf(share)}  ${grouped(done)} of ${grouped(rows)}   ${speed}/s${left}${wrong}`;
+}
+
+export function openBulkWatch(context: CliContext, log: Log, clock: Clock): Watch<BulkEvent> {
+  let tally: BulkTally = { rows: 0, done: 0, failed: 0, startedAt: clock.now() };
+  let loggedAt = clock.now();
+  let waits = '';
+  return openWatch(context, log, clock, {
+    take: (event) => {
+      tally = tallied(tally, event);
+      waits = event.kind === 'wait' ? `   waiting ${clockText(event.ms)}: ${event.why}` : '';
+    },
+    lines: () => [`${bulkLine(tally, clock.now())}${waits}`],
+    log: (event) => {
+      if (event.kind === 'wait') log.warn({ ms: event.ms }, event.why);
+      if (event.kind !== 'row') return;
+      if (event.state !== 'applied') log.warn({ row: event.row, state: event.state }, 'row');
+      if (clock.now() - loggedAt < logEveryMs) return;
+      loggedAt = clock.now();
+      log.info({ done: tally.done, rows: tally.rows, failed: tally.failed }, 'progress');
+    },
+  });
+}
+
+/** What is known of one resource's progress. */
+interface Tally {
+  records: number;
+  expected: number;
+  /** Windows that a comparison has counted, and how many there are. */
+  windows: number;
+  ofWindows: number;
+  readonly startedAt: number;
+}
+
+/** `users     ████████░░░░  340,000 of 1,000,000   52,000/s   0:13 left`. */
+export function progressLine(resource: ResourceName, tally: Tally, now: number): string {
+  const { records, expected, windows, ofWindows, startedAt } = tally;
+  const rate = records / Math.max(0.001, (now - startedAt) / secondMs);
+  const name = resource.padEnd(9);
+  const speed = `${grouped(Math.round(rate))}/s`;
+  if (records === 0 && windows > 0) {
+    return `${name} ${barOf(windows / ofWindows)}  ${grouped(windows)} of ${counted(ofWindows, 'window')} counted`;
+  }
+  // Windows that are read twice, or overlap by a day, bring more records than were expected; how many more is not known.
+  if (records > expected) return `${name} ${barOf(1)}  ${grouped(records)} read   ${speed}`;
+  const share = expected === 0 ? 0 : records / expected;
+  const left = rate === 0 ? '' : `   ${clockText(((expected - records) / rate) * secondMs)} left`;
+  return `${name} ${barOf(share)}  ${grouped(records)} of ${grouped(expected)}   ${speed}${left}`;
+}
+
+/** `users     1,000,204 records read in 0:19`, pages that were read twice counted twice. */
+export function endLine(resource: ResourceName, { records, windows, startedAt }: Tally, now: number): string {
+  const took = now - startedAt;
+  const time = took < 10 * secondMs ? `${(took / secondMs).toFixed(1)} s` : clockText(took);
+  const done = [
+    ...(windows > 0 ? [`${counted(windows, 'window')} counted`] : []),
+    ...(windows === 0 || records > 0 ? [`${counted(records, 'record')} read`] : []),
+  ];
+  return `${resource.padEnd(9)} ${done.join(', ')} in ${time}`;
+}
+
+/** Where the console has begun the run, and shows its log as its progress. */
+export const followedMs = secondMs;
+
+export function openSyncWatch(
+  context: CliContext,
+  log: Log,
+  clock: Clock,
+  resources: readonly ResourceName[],
+  everyMs = logEveryMs,
+): Watch<SyncEvent> {
+  const tallies = new Map<ResourceName, Tally>();
+  const ends = new Map<ResourceName, string>();
+  const loggedAt = new Map<ResourceName, number>();
+
+  function tallyOf(resource: ResourceName): Tally {
+    const known = tallies.get(resource);
+    const tally = known ?? { records: 0, expected: 0, windows: 0, ofWindows: 0, startedAt: clock.now() };
+    tallies.set(resource, tally);
+    return tally;
+  }
+
+  return openWatch(context, log, clock, {
+    take: (event) => {
+      const { resource } = event;
+      const tally = tallyOf(resource);
+      if (event.kind === 'expected') tally.expected = event.records;
+      if (event.kind === 'page') tally.records += event.records;
+      if (event.kind === 'window') {
+        tally.windows += 1;
+        tally.ofWindows = event.of;
+      }
+      if (event.kind !== 'end') return;
+      const { problem } = event;
+      const done = problem === null ? `✓ ${endLine(resource, tally, clock.now())}` : `✗ ${resource}: ${problem}`;
+      ends.set(resource, done);
+    },
+    lines: () =>
+      resources.map((resource) => {
+        const tally = tallies.get(resource);
+        const line = tally === undefined ? resource : progressLine(resource, tally, clock.now());
+        return ends.get(resource) ?? `  ${line}`;
+      }),
+    log: (event) => {
+      const { resource } = event;
+      const { records, expected, windows, ofWindows, startedAt } = tallyOf(resource);
+      if (event.kind === 'notice') log.warn({ resource }, event.text);
+      else if (event.kind === 'end') {
+        log.info({ resource, status: event.status, problem: event.problem, records }, 'resource read');
+      } else if (event.kind === 'expected') log.info({ resource, records: event.records }, 'reading');
+      else {
+        const since = loggedAt.get(resource) ?? (everyMs === followedMs ? 0 : startedAt);
+        if (clock.now() - since < everyMs) return;
+        loggedAt.set(resource, clock.now());
+        const counts = ofWindows === 0 ? {} : { windows, of_windows: ofWindows };
+        log.info({ resource, records, expected, ...counts }, 'progress');
+      }
+    },
+  });
 }

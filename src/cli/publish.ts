@@ -12,7 +12,7 @@ import type { RestoreReport } from '../data/publish/restore.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
-import { printJson, printLine } from './output.ts';
+import { printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 
 interface Flags extends AllFlags {
@@ -61,10 +61,9 @@ async function run(context: CliContext, flags: Flags): Promise<void> {
     flags.restore === undefined ? (flags.check ? 'comparing' : 'publishing') : 'restoring',
   );
   const surroundings = { settings, log, clock: systemClock, signal: context.signal };
-  const print = (report: unknown, lines: () => readonly string[]) => {
+  const print = (report: unknown, lines: readonly string[]) => {
     watch.close();
-    if (context.json()) printJson(context, report);
-    else for (const line of lines()) printLine(context, line);
+    printResult(context, report, lines);
   };
   try {
     const publisher = openPublisher(surroundings, watch.progress);
@@ -72,14 +71,14 @@ async function run(context: CliContext, flags: Flags): Promise<void> {
     if (flags.restore !== undefined) {
       const file = flags.restore === true ? settings.store.mirror : resolve(context.folder, flags.restore);
       const report = await publisher.restore(file);
-      print(report, () => restoredLines(report));
+      print(report, restoredLines(report));
     } else if (flags.check) {
       const report = await publisher.check();
-      print(report, () => checkLines(report));
+      print(report, checkLines(report));
       if (!report.equal) context.exit(6);
     } else {
       const report = await publisher.publish({ whole: flags.full ?? false });
-      print(report, () => [`${report.schema}: ${words(report)}`]);
+      print(report, [`${report.schema}: ${words(report)}`]);
     }
   } finally {
     watch.close();

@@ -24,8 +24,7 @@ import { commandRunner } from '../worker/command.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { givenFlags } from './flag-values.ts';
-import { bugText, serverLabel } from './output.ts';
-import { pasteable } from './pasteable.ts';
+import { bugText, pasteable, serverLabel } from './output.ts';
 import { workAsMember } from './schedule-fleet.ts';
 
 function workerLog(log: Log): (event: WorkerEvent) => void {

@@ -1,9 +1,9 @@
 /** Passwords on the command line: typed without echo, or one line of standard input. Never a flag, never a variable. */
 import type { CliContext } from './context.ts';
-import { onTerminal, type Terminal } from './consent.ts';
+import { onTerminal } from './consent.ts';
 import { readInput } from './flag-values.ts';
 import type { Account } from '../model/account.ts';
-import { InterruptedError, UsageError } from '../model/errors.ts';
+import { UsageError } from '../model/errors.ts';
 import { harmless } from '../model/terminal-text.ts';
 import type { People } from '../people/port.ts';
 import { leastPassword, passwordProblem } from '../people/rules.ts';
@@ -38,7 +38,7 @@ export async function signIn(context: CliContext, people: People, as: string | u
 async function typedName(context: CliContext): Promise<string> {
   const { text } = await import('@clack/prompts');
   const validate = (given = '') => (given.trim() === '' ? 'Type its name.' : undefined);
-  return (await typed(context, (terminal) => text({ ...terminal, message: 'Your account', validate }))).trim();
+  return (await onTerminal(context, (terminal) => text({ ...terminal, message: 'Your account', validate }))).trim();
 }
 
 async function typedPassword(
@@ -54,18 +54,11 @@ async function typedPassword(
   const { password } = await import('@clack/prompts');
   const validate = (given = '') => problemOf(given);
   // Not even how long it is.
-  const given = await typed(context, (terminal) =>
+  const given = await onTerminal(context, (terminal) =>
     password({ ...terminal, message: harmless(message), mask: '', validate }),
   );
   keep(context, given);
   return given;
-}
-
-async function typed(context: CliContext, ask: (terminal: Terminal) => Promise<string | symbol>): Promise<string> {
-  const given = await onTerminal(context, ask);
-  context.signal.throwIfAborted();
-  if (typeof given === 'string') return given;
-  throw new InterruptedError('SIGINT');
 }
 
 /** @param what `the password of anna` */

@@ -1,10 +1,9 @@
 /** `snapshot`: a consistent copy of the mirror, while the worker writes. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import type { CopyContents } from '../data/copy.ts';
 import { grouped } from '../model/counted.ts';
 import type { CliContext } from './context.ts';
-import { printJson, printLine } from './output.ts';
+import { printResult } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 import { openShareWatch } from './progress.ts';
 import { openMirrorToCopy } from '../data/open-copies.ts';
@@ -52,17 +51,11 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
   const watch = openShareWatch(context, 'copying');
   const copyRun = { signal: context.signal, progress: watch.progress };
   const thoroughness = flags.check ? 'whole' : 'opened';
-  const contents = await makeSnapshot(mirror, path, { isAnonymous: anonymised, thoroughness }, copyRun).finally(
-    watch.close,
-  );
-  if (context.json()) printJson(context, { file: path, anonymised, ...contents });
-  else for (const line of await linesOf(file, anonymised, contents)) printLine(context, line);
-}
-
-async function linesOf(file: string, anonymised: boolean, contents: CopyContents): Promise<string[]> {
+  const making = makeSnapshot(mirror, path, { isAnonymous: anonymised, thoroughness }, copyRun);
+  const contents = await making.finally(watch.close);
   const rows = Object.entries(contents.resources).map(([name, each]) => `${grouped(each.rows)} ${name}`);
-  return [
+  printResult(context, { file: path, anonymised, ...contents }, [
     `${file}: ${bytesText(contents.bytes)}, ${rows.join(', ')}${anonymised ? ', anonymised' : ''}`,
     `fresh as of ${contents.fresh_as_of ?? 'no time: a resource was never read whole'}`,
-  ];
+  ]);
 }

@@ -3,8 +3,7 @@ import type { Command } from 'commander';
 import { stripVTControlCharacters } from 'node:util';
 import { capabilityWords } from './capability-words.ts';
 import type { CliContext } from './context.ts';
-import { paint, printJson, printLine, serverLabel } from './output.ts';
-import { pasteable } from './pasteable.ts';
+import { paint, pasteable, printJson, printLines, serverLabel } from './output.ts';
 import { width } from '../data/text-table.ts';
 import { openStatus } from '../mirror/open-status.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
@@ -95,7 +94,7 @@ export function define(program: Command, context: CliContext): void {
             ? [...head, `nothing is wrong: fresh as of ${freshText(status.fresh_as_of)}`]
             : [...head, ...wrong]
           : [...head, ...linesOf(status, wrong), ...workerLines(worker, freshText)];
-      for (const line of fitted(context, lines)) printLine(context, line);
+      printLines(context, fitted(context, lines));
     });
 }
 
@@ -122,7 +121,7 @@ async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
   });
   const good = states.filter(({ check }) => check === 0).length;
   const sum = `${counted(states.length, 'server')}: ${good} good, ${states.length - good} with problems`;
-  for (const line of fitted(context, [...lines, sum])) printLine(context, line);
+  printLines(context, fitted(context, [...lines, sum]));
 }
 
 function problemLines(context: CliContext, problems: readonly StatusProblem[]): string[] {

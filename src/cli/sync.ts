@@ -13,12 +13,12 @@ import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { toDuration } from './flag-values.ts';
-import { printJson, printLine, printWarning } from './output.ts';
+import { printResult, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
 import { recordLate } from '../bulk/settle.ts';
 import { openLog } from './logger.ts';
-import { openSyncWatch } from './sync-progress.ts';
+import { openSyncWatch } from './progress.ts';
 import { mayHaveJournal, openJournal } from '../journal/open.ts';
 import { openPlan, openSync, type RunPlan } from '../mirror/open.ts';
 import { withReleases } from '../model/releases.ts';
@@ -90,15 +90,14 @@ export async function sync(context: CliContext, resources: readonly ResourceName
   const log = await openLog(context, () => ({ run }));
   const request = { ...requestOf(context, resources, flags), run, actor: { ...context.actor(), account } };
   const { report, error } = await withReleases(async (releases) => {
-    const watch = releases.add(await openSyncWatch(context, log, systemClock, resources));
+    const watch = releases.add(openSyncWatch(context, log, systemClock, resources));
     const surroundings = { settings, log, clock: systemClock, signal: context.signal };
     const end = await openSync(surroundings, releases)(request, watch.progress);
     const { status, requests, retries } = end.report;
     watch.ended({ status, requests, retries });
     return end;
   });
-  if (context.json()) printJson(context, report);
-  else for (const line of reportLines(report)) printLine(context, line);
+  printResult(context, report, reportLines(report));
   await noteLate(context);
   if (error !== null) throw error;
 }
@@ -135,27 +134,24 @@ function requestOf(context: CliContext, resources: readonly ResourceName[], flag
 async function plan(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const request = requestOf(context, resources, flags);
   const planned = await withReleases((releases) => openPlan(context.settings(), request, releases, flags.fresh));
-  if (context.json()) {
-    printJson(context, planned);
-    return;
-  }
-  for (const [resource, steps] of Object.entries(planned.resources)) {
-    for (const { reason, windows, requests } of steps) {
+  printResult(context, planned, planLines(planned, request.requestsPerRun));
+}
+
+function planLines({ resources, requests: all, fresh }: RunPlan, budget: number): string[] {
+  const steps = Object.entries(resources).flatMap(([resource, steps]) =>
+    steps.map(({ reason, windows, requests }) => {
       const cost = requests === null ? 'as many requests as it takes' : counted(requests, 'request');
       const what = windows === null ? '' : `${counted(windows, 'window')}, `;
-      printLine(context, `${resource.padEnd(9)} ${reason}: ${what}${cost}`);
-    }
-  }
-  printLine(context, `${counted(planned.requests, 'request')} known of; nothing was sent`);
-  if (planned.fresh !== undefined) {
-    for (const line of priceLines(planned.fresh, request.requestsPerRun)) printLine(context, line);
-  }
+      return `${resource.padEnd(9)} ${reason}: ${what}${cost}`;
+    }),
+  );
+  const price = fresh === undefined ? [] : priceLines(fresh, budget);
+  return [...steps, `${counted(all, 'request')} known of; nothing was sent`, ...price];
 }
 
 /** What it costs to keep every row as young as that, and how it is set. */
-function priceLines(price: RunPlan['fresh'], budget: number): string[] {
-  if (price === null || price === undefined)
-    return ['what freshness costs is known once a sync has measured the lists'];
+function priceLines(price: NonNullable<RunPlan['fresh']> | null, budget: number): string[] {
+  if (price === null) return ['what freshness costs is known once a sync has measured the lists'];
   const { within_seconds: seconds, requests_a_minute: speed, minutes_a_run: minutes, runs_a_day: runs } = price;
   const within = durationText(seconds * secondMs);
   const time = minutes === null ? 'for a time that is not known yet' : `for about ${counted(minutes, 'minute')}`;

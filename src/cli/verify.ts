@@ -10,9 +10,9 @@ import type { DifferingCount } from '../mirror/verify-counts.ts';
 import type { ResourceVerdict } from '../mirror/verify-resource.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
-import { paint, printJson, printLine } from './output.ts';
+import { paint, printResult } from './output.ts';
 import { openLog } from './logger.ts';
-import { followedMs, openSyncWatch } from './sync-progress.ts';
+import { followedMs, openSyncWatch } from './progress.ts';
 import { withReleases } from '../model/releases.ts';
 import { openVerify } from '../mirror/open.ts';
 
@@ -53,15 +53,14 @@ async function verify(context: CliContext, resources: readonly ResourceName[], f
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {
     const watch = releases.add(
-      await openSyncWatch(context, log, systemClock, resources, given === undefined ? undefined : followedMs),
+      openSyncWatch(context, log, systemClock, resources, given === undefined ? undefined : followedMs),
     );
     const surroundings = { settings, log, clock: systemClock, signal: context.signal };
     const end = await openVerify(surroundings, releases)(request, watch.progress);
     watch.ended({ status: end.report.status, requests: end.report.requests });
     return end;
   });
-  if (context.json()) printJson(context, report);
-  else for (const line of linesOf(context, report)) printLine(context, line);
+  printResult(context, report, linesOf(context, report));
   if (error !== null) throw error;
   if (report.status === 'different') context.exit(6);
 }

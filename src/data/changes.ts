@@ -4,18 +4,10 @@ import { setImmediate } from 'node:timers/promises';
 import type { QueryFormat } from './formats.ts';
 import { jsonCell, mayHoldJson } from './jsonl.ts';
 import { header, type Lines, resultLines } from './text-lines.ts';
-import { tableText } from './text-table.ts';
+import { namedColumns, tableText } from './text-table.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import type {
-  Cell,
-  ChangeSpan,
-  ReadingStore,
-  RecordChange,
-  ResultColumn,
-  Row,
-  Snapshot,
-} from '../store/reading-types.ts';
+import type { Cell, ChangeSpan, ReadingStore, RecordChange, Row, Snapshot } from '../store/reading-types.ts';
 
 /** A value before or after a change, for a table and for a JSON document. */
 interface ReportedValue {
@@ -267,9 +259,7 @@ function* joined(pieces: Iterable<string>): Generator<string> {
   yield held.join('');
 }
 
-const columns: readonly ResultColumn[] = ['at', 'resource', 'id', 'who', 'change', 'field', 'old', 'new'].map(
-  (name) => ({ name, table: null, origin: null }),
-);
+const columns = namedColumns('at, resource, id, who, change, field, old, new');
 
 /** A row for each field that changed; one alone for a record that came or went. */
 function* rowsOf(changes: Iterable<ReportedChange>): Generator<Row> {

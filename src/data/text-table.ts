@@ -49,6 +49,11 @@ export function padStart(text: string, columns: number): string {
   return ' '.repeat(Math.max(0, columns - width(text))) + text;
 }
 
+/** Columns that are of no table, named in one text: `time, who, what`. */
+export function namedColumns(names: string): ResultColumn[] {
+  return names.split(', ').map((name) => ({ name, table: null, origin: null }));
+}
+
 /** What is left of a column where many share a narrow terminal: enough to see that its values differ. */
 const narrowest = 10;
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type BulkTally, bulkLine, tallied } from '../../src/cli/bulk/progress.ts';
+import { type BulkTally, bulkLine, tallied } from '../../src/cli/progress.ts';
 
 const startedAt = Date.parse('2026-03-11T10:00:00Z');
 const begun: BulkTally = { rows: 0, done: 0, failed: 0, startedAt };

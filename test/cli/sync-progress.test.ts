@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { endLine, progressLine } from '../../src/cli/sync-progress.ts';
+import { endLine, progressLine } from '../../src/cli/progress.ts';
 
 const startedAt = Date.parse('2026-03-11T10:00:00Z');
 

@@ -20,7 +20,7 @@ import { onTerminal } from '../consent.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
-import { InterruptedError, UsageError } from '../../model/errors.ts';
+import { UsageError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 
 /**
@@ -33,7 +33,7 @@ async function promptMark(
   unasked: boolean,
 ): Promise<DecimalMark> {
   if (unasked || !context.stdin.isTTY || !context.stderr.isTTY) return null;
-  const { confirm, isCancel, select } = await import('@clack/prompts');
+  const { confirm, select } = await import('@clack/prompts');
   const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
   const [only, another] = readings;
   const response = await onTerminal<DecimalMark | boolean | symbol>(context, (terminal) =>
@@ -53,8 +53,6 @@ async function promptMark(
           ],
         }),
   );
-  context.signal.throwIfAborted();
-  if (isCancel(response)) throw new InterruptedError('SIGINT');
   const mark = response === true ? only?.mark : response;
   if (typeof mark === 'string') return mark;
   throw new UsageError('the amounts of the file cannot be read; nothing was planned', {

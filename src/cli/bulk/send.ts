@@ -15,7 +15,7 @@ import { checkApprovedOrSubmit } from '../../bulk/approval.ts';
 import { batchOf, checkServer, type Consent } from '../../bulk/claim.ts';
 import { type BatchReport, consentQuestion, reportOf } from '../../bulk/report.ts';
 import { checkSendable, endError, reconcileBatch, reportSent, sendBatch } from '../../bulk/send-batch.ts';
-import { openBulkWatch } from './progress.ts';
+import { openBulkWatch } from '../progress.ts';
 import { reportLines } from './words.ts';
 import { withReleases } from '../../model/releases.ts';
 
@@ -192,7 +192,7 @@ export async function sendWatched(
         ? await reconcileBatch(sending, batch, action, options)
         : await sendBatch(sending, batch, action, options, consent));
   } finally {
-    await watch.close();
+    watch.close();
     signal.removeEventListener('abort', drain);
   }
   const report = await reportSent(journal, batch, stop);

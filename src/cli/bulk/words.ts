@@ -1,7 +1,7 @@
 /** A batch in words: what a person reads where a script reads `--json`. */
 import { type BatchRecord, type BatchReport, countWords, totalWords, type TypeTotal } from '../../bulk/report.ts';
 import { parameterWords, reviewRow, type ReviewRow } from '../../bulk/review.ts';
-import { asyncTableText } from '../../data/text-table.ts';
+import { asyncTableText, namedColumns } from '../../data/text-table.ts';
 import type { ApprovalState, Intent } from '../../journal/port.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
 import { counted } from '../../model/counted.ts';
@@ -175,15 +175,14 @@ function cut(lines: readonly string[]): string[] {
   return more > 0 ? [...lines.slice(0, mostLines), `          … and ${number.format(more)} more`] : [...lines];
 }
 
-const rowColumns = ['row', 'user', 'username', 'email', 'what', 'before', 'after', 'state', 'note'];
+const rowColumns = namedColumns('row, user, username, email, what, before, after, state, note');
 
 /**
  * Rows as a table, planned or sent.
  * @param room columns of the terminal; undefined where nothing is to be cut
  */
 export function rowLines(rows: AsyncIterable<Intent>, room?: number): AsyncGenerator<string> {
-  const columns = rowColumns.map((name) => ({ name, table: null, origin: null }));
-  return asyncTableText(columns, cellsOf(rows), room);
+  return asyncTableText(rowColumns, cellsOf(rows), room);
 }
 
 async function* cellsOf(rows: AsyncIterable<Intent>): AsyncGenerator<Row> {

@@ -1,8 +1,7 @@
 /** One thing that the doctor looked at. */
 import { type ExitCode, OperatorError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
-import { paint } from '../output.ts';
-import { pasteable } from '../pasteable.ts';
+import { paint, pasteable } from '../output.ts';
 
 export interface Check {
   readonly name: string;

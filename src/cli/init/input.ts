@@ -3,8 +3,8 @@ import { closeSync, existsSync, fchmodSync, fsyncSync, openSync, rmSync, writeSy
 import { dirname, resolve } from 'node:path';
 import type { CliContext } from '../context.ts';
 import { readInput } from '../flag-values.ts';
-import { onTerminal, type Terminal } from '../consent.ts';
-import { FileError, InterruptedError, OperatorError, UsageError } from '../../model/errors.ts';
+import { onTerminal } from '../consent.ts';
+import { FileError, OperatorError, UsageError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { makeFolder } from '../../model/folder.ts';
 import { readRegularFile } from '../../model/read-file.ts';
@@ -15,34 +15,23 @@ import { profileVariable } from '../../settings/profiles.ts';
 import { typedKey } from '../../settings/server.ts';
 import { credentialsWord } from '../../settings/settings.ts';
 
-export interface Questions {
-  address(initial: string | undefined, insecureHttp: boolean): Promise<string>;
-  keySource(initial: KeySource['kind']): Promise<KeySource['kind']>;
-  /** A line of text that may not be empty. */
-  words(message: string, initial: string): Promise<string>;
-  /** Not shown while it is typed. */
-  key(message: string): Promise<Secret>;
-  yes(message: string, initial: boolean): Promise<boolean>;
-}
+export type Questions = Awaited<ReturnType<typeof openQuestions>>;
 
-export async function openQuestions(context: CliContext): Promise<Questions> {
-  const { confirm, isCancel, password, select, text } = await import('@clack/prompts');
-  async function prompted<T>(prompt: (terminal: Terminal) => Promise<T>): Promise<Exclude<T, symbol>> {
-    const given = await onTerminal(context, prompt);
-    context.signal.throwIfAborted();
-    if (isCancel(given)) throw new InterruptedError('SIGINT');
-    return given as Exclude<T, symbol>;
-  }
+export async function openQuestions(context: CliContext) {
+  const { confirm, password, select, text } = await import('@clack/prompts');
   return {
-    address: async (initial, insecureHttp) => {
+    address: async (initial: string | undefined, insecureHttp: boolean): Promise<string> => {
       const message = 'Where is the server? Its address, without /api/v1';
       const validate = (given = '') => problemOf(() => checkedAddress(given, insecureHttp));
       const start =
         initial === undefined ? { placeholder: 'https://panel.example.com' } : { initialValue: harmless(initial) };
-      return checkedAddress(await prompted((on) => text({ ...on, message, validate, ...start })), insecureHttp);
+      return checkedAddress(
+        await onTerminal(context, (on) => text({ ...on, message, validate, ...start })),
+        insecureHttp,
+      );
     },
-    keySource: (initial) =>
-      prompted((on) =>
+    keySource: (initial: KeySource['kind']) =>
+      onTerminal(context, (on) =>
         select<KeySource['kind']>({
           ...on,
           message: 'Where shall the key come from?',
@@ -54,8 +43,9 @@ export async function openQuestions(context: CliContext): Promise<Questions> {
           ],
         }),
       ),
-    words: (message, initial) =>
-      prompted((on) =>
+    /** A line of text that may not be empty. */
+    words: (message: string, initial: string) =>
+      onTerminal(context, (on) =>
         text({
           ...on,
           message,
@@ -63,11 +53,13 @@ export async function openQuestions(context: CliContext): Promise<Questions> {
           validate: (given = '') => (given.trim() === '' ? 'Something must stand here.' : undefined),
         }),
       ),
-    key: async (message) => {
+    /** Not shown while it is typed. */
+    key: async (message: string): Promise<Secret> => {
       const validate = (given = '') => problemOf(() => typedKey(given));
-      return typedKey(await prompted((on) => password({ ...on, message, validate })));
+      return typedKey(await onTerminal(context, (on) => password({ ...on, message, validate })));
     },
-    yes: (message, initial) => prompted((on) => confirm({ ...on, message, initialValue: initial })),
+    yes: (message: string, initial: boolean) =>
+      onTerminal(context, (on) => confirm({ ...on, message, initialValue: initial })),
   };
 }
 

@@ -128,7 +128,7 @@ interface Row {
   twice: boolean;
   before: Seen;
 }
-interface Journal {
+export interface Journal {
   rows: Row[];
   batches: { state: 'planned' | 'applying' | 'stopped'; again: boolean; behind: boolean; owner: number }[];
 }
@@ -236,7 +236,9 @@ function remembered<T>(work: (...key: readonly (string | number)[]) => T): (...k
 }
 
 /** The world as a model. */
-export function modelOf(world: World): Model<State> {
+export function modelOf(
+  world: World,
+): Model<State> & { readonly viewOf: (journal: Journal, mine: number) => ClaimView } {
   const { rows, shows = 'all', without = [] } = world;
   const on = (guard: Guard): boolean => !without.includes(guard);
   const places = rows.map((_, row) => row);
@@ -296,7 +298,7 @@ export function modelOf(world: World): Model<State> {
     seenBefore: now.before === '' ? null : observation(row, now.before),
   });
 
-  /** What `src/journal/claim-view.ts` reads of the journal. */
+  /** What `src/journal/claim-view.ts` reads of the journal; `view.test.ts` compares the two. */
   function viewOf({ rows: all, batches }: Journal, mine: number): ClaimView {
     const view = (row: number): ClaimedRow => ({
       row,
@@ -1073,7 +1075,7 @@ export function modelOf(world: World): Model<State> {
     permitted: payments.map(() => 1),
     wrong: null,
   };
-  return { name: world.name, initial, moves, key, broken, isAtRest };
+  return { name: world.name, initial, moves, key, broken, isAtRest, viewOf };
 }
 
 function copyOf(state: State): State {

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { type BalanceParameters, judgeBalance, observationOf } from '../../src/bulk/actions/balance-judge.ts';
+import type { Judgement } from '../../src/bulk/action.ts';
+import {
+  type BalanceObservation,
+  type BalanceParameters,
+  judgeBalance,
+  observationOf,
+} from '../../src/bulk/actions/balance-judge.ts';
 import type { AnswerKind } from '../../src/journal/port.ts';
 
 const token = 'am:abcdefghijkl';
@@ -8,6 +14,8 @@ interface Transaction {
   readonly amount?: unknown;
   readonly result?: string;
   readonly description?: string | null;
+  readonly created_at?: string;
+  readonly note?: string;
 }
 
 const ours: Transaction = { amount: 5, result: '+', description: `Credit ${token}` };
@@ -17,36 +25,51 @@ const others: Transaction = { amount: 5, result: '+', description: 'Credit am:zz
 const upper: Transaction = { ...ours, description: `CREDIT ${token.toUpperCase()}` };
 const about: Transaction = { ...ours, description: `Correction of ${token}, made twice` };
 const team: Transaction = { ...ours, description: 'Team:blue bonus' };
+const same: Transaction = { amount: 105, result: '=', description: 'Credit' };
 const outside: Transaction = { amount: 2, result: '-', description: 'Renewal' };
 
 interface Now {
   readonly balance: unknown;
-  readonly transactions?: readonly Transaction[];
+  /** Null where the server shows none. */
+  readonly transactions?: readonly Transaction[] | null;
 }
 
 interface More {
   readonly type?: BalanceParameters['type'];
   readonly amount?: string;
   readonly hidden?: boolean;
+  readonly before?: Now;
+}
+
+function parametersOf(type: BalanceParameters['type'], amount: string): BalanceParameters {
+  return { type, amount, description: 'Credit', expected_balance: null };
+}
+
+/** The user as it is seen; null where there is none. */
+function seen(now: Now | null, parameters = parametersOf('add', '5.00')): BalanceObservation {
+  if (now === null) return observationOf(null, parameters, token);
+  const { balance, transactions = [] } = now;
+  const related =
+    transactions === null ? {} : { balance_transactions: transactions.map((each, id) => ({ id, ...each })) };
+  return observationOf({ id: 7, balance, ...related }, parameters, token);
 }
 
 /** What is judged: the row adds 5 to 100 unless told; `before` is as it was just before it was sent. */
-function judged(now: Now, answer: AnswerKind | null, more: More = {}): string {
-  const { type = 'add', amount = '5.00', hidden = false } = more;
-  const parameters = { type, amount, description: 'Credit', expected_balance: null };
-  const sight = (balance: unknown, transactions: readonly Transaction[]) =>
-    observationOf({ id: 7, balance, ...(hidden ? {} : { balance_transactions: transactions }) }, parameters, token);
-  const judgement = judgeBalance(
-    { user: 7, parameters, token },
-    sight(100, []),
-    sight(now.balance, now.transactions ?? []),
-    answer,
-  );
+function judgementOf(now: Now | null, answer: AnswerKind | null, more: More = {}): Judgement {
+  const { type = 'add', amount = '5.00', hidden = false, before = { balance: 100 } } = more;
+  const parameters = parametersOf(type, amount);
+  const look = (each: Now | null) =>
+    seen(each === null || !hidden ? each : { ...each, transactions: null }, parameters);
+  return judgeBalance({ user: 7, parameters, token }, look(before), look(now), answer);
+}
+
+function judged(...given: Parameters<typeof judgementOf>): string {
+  const judgement = judgementOf(...given);
   const { kind } = judgement;
   return kind === 'applied' || kind === 'absent' ? `${kind} by ${judgement.evidence}` : kind;
 }
 
-type Case = readonly [what: string, answer: AnswerKind | null, now: Now, judgement: string, more?: More];
+type Case = readonly [what: string, answer: AnswerKind | null, now: Now | null, judgement: string, more?: More];
 
 const cases: readonly Case[] = [
   ['the token is there', 'accepted', { balance: 105, transactions: [ours] }, 'applied by token'],
@@ -116,6 +139,103 @@ const cases: readonly Case[] = [
   ],
   ['set to what it was', 'accepted', { balance: 100 }, 'applied by balance', { type: 'set', amount: '100.00' }],
   ['a balance that cannot be read', 'lost', { balance: 'much' }, 'unclear'],
+  ['a balance that could not be read before', 'lost', { balance: 105 }, 'unclear', { before: { balance: 'much' } }],
+  ['the user is gone', 'lost', null, 'unclear'],
+  ['the user is gone, and nothing is known of an answer', null, null, 'unclear'],
+  ['the user is gone', 'refused', null, 'absent by answer'],
+  ['removed, and hidden', 'accepted', { balance: 95 }, 'applied by balance', { type: 'remove', hidden: true }],
+  ['hidden now, and shown before', 'lost', { balance: 100, transactions: null }, 'unclear'],
+  [
+    'shown now, and hidden before',
+    'lost',
+    { balance: 100 },
+    'unclear',
+    { before: { balance: 100, transactions: null } },
+  ],
+  [
+    'one more of those like it than before',
+    'accepted',
+    { balance: 105, transactions: [bare, bare] },
+    'applied by record',
+    { before: { balance: 100, transactions: [bare] } },
+  ],
+  [
+    'the balance fits, beside two like it without a token',
+    'accepted',
+    { balance: 105, transactions: [same, same] },
+    'unclear',
+    { type: 'set', amount: '105.00' },
+  ],
+  [
+    'others account for the change, but one of them does not show its amount',
+    'lost',
+    { balance: 98, transactions: [{ ...outside, amount: undefined }] },
+    'unclear',
+  ],
+  [
+    'others account for the change, but one of them does not show its direction',
+    'lost',
+    { balance: 98, transactions: [{ amount: 2, description: 'Renewal' }] },
+    'unclear',
+  ],
+  [
+    'others account for the change, but one before did not show its amount',
+    'lost',
+    { balance: 98, transactions: [] },
+    'unclear',
+    { before: { balance: 100, transactions: [{ ...outside, amount: undefined }, outside] } },
+  ],
+  [
+    'others account for the change, but the balance was set beside them',
+    'lost',
+    { balance: 98, transactions: [outside, { ...outside, result: '=', amount: 98 }] },
+    'unclear',
+  ],
+  [
+    'the balance was set to the amount of the change',
+    'lost',
+    { balance: 98, transactions: [{ ...outside, result: '=' }] },
+    'unclear',
+  ],
+  [
+    'others account for the change, of what was set before',
+    'lost',
+    { balance: 98, transactions: [{ ...outside, result: '=' }, outside] },
+    'absent by token',
+    { before: { balance: 100, transactions: [{ ...outside, result: '=' }] } },
+  ],
+  [
+    'the token is there, and no amount',
+    'lost',
+    { balance: 105, transactions: [{ result: '+', description: token }] },
+    'applied by token',
+  ],
+  [
+    'the token is there, and no direction',
+    'lost',
+    { balance: 105, transactions: [{ amount: 5, description: token }] },
+    'applied by token',
+  ],
+  [
+    'the token is there, and the amount with a sign',
+    'lost',
+    { balance: 95, transactions: [{ amount: -5, result: 'remove', description: token }] },
+    'applied by token',
+    { type: 'remove' },
+  ],
+  [
+    'the token is there, and the other sign of what was set',
+    'lost',
+    { balance: 5, transactions: [{ amount: 5, result: '=', description: token }] },
+    'unclear',
+    { type: 'set', amount: '-5.00' },
+  ],
+  [
+    'like it, with a text that ends with a part of another token',
+    'accepted',
+    { balance: 105, transactions: [{ ...bare, description: 'Credit am:zz', note: 'by hand' }] },
+    'applied by balance',
+  ],
 ];
 
 describe('what is seen of a user says', () => {
@@ -142,6 +262,61 @@ describe('what is seen of a user says', () => {
     },
   );
 
+  test.each([
+    ['before', { balance: 'much' }, { balance: 105, transactions: [ours] }],
+    ['now', { balance: 100 }, { balance: 'much', transactions: [ours] }],
+  ])('nothing against a change that is there, where the balance cannot be read %s', (_, before, now) => {
+    expect(judgementOf(now, 'accepted', { before })).toMatchObject({ kind: 'applied', contradiction: null });
+  });
+
+  test.each<readonly [string, Now | null, More?]>([
+    ['the balance is 100.00, as it was before; no transaction of it is shown', { balance: 100 }],
+    ['the balance is 100.00, as it was before; the server shows no transactions', { balance: 100 }, { hidden: true }],
+    [
+      'the balance went from 100.00 to 105.00, as it would by this row; 1 new transaction like it without its token',
+      { balance: 105, transactions: [bare] },
+    ],
+    [
+      'the balance went from 100.00 to 103.00; 2 new transactions like it without its token',
+      { balance: 103, transactions: [bare, bare] },
+    ],
+    ['the user is not there any more', null],
+    ['the balance cannot be read', { balance: 'much' }],
+    [
+      `the transaction with ${token} has another amount or direction`,
+      { balance: 106, transactions: [{ ...ours, amount: 6 }] },
+    ],
+    [`the transaction with ${token} is there`, { balance: 105, transactions: [ours] }],
+  ])('%s', (note, now, more) => {
+    expect(judgementOf(now, 'lost', more).note).toBe(note);
+  });
+
+  test('which transactions are the row, are like it, or are of other rows that do the same', () => {
+    const transactions = [
+      { ...ours, id: 31 },
+      { ...ours, id: 32, amount: 6 },
+      { ...others, created_at: '2026-03-11T10:00:00Z' },
+      { ...others, amount: 6 },
+      bare,
+      same,
+    ];
+    const { found, balance, ...rest } = seen({ balance: 5, transactions });
+    expect(rest).toEqual({
+      email: null,
+      username: null,
+      shown: true,
+      hits: 2,
+      agreeing: 1,
+      alike: 1,
+      sets: 1,
+      sum: '27.00',
+      others: [{ token: 'am:zzzzzzzzzzzz', at: '2026-03-11T10:00:00Z' }],
+      recordId: '31',
+    });
+    expect(seen({ balance: 5, transactions: [bare] })).toMatchObject({ others: [], recordId: null });
+    expect([found, balance, seen(null).found, seen(null).balance]).toEqual([true, '5.00', false, null]);
+  });
+
   test('how to take back what was made too often', () => {
     const parameters = { type: 'remove', amount: '2.50', description: null, expected_balance: null } as const;
     const twice = [1, 2, 3].map(() => ({ amount: 2.5, result: '-', description: token }));
@@ -151,6 +326,14 @@ describe('what is seen of a user says', () => {
       kind: 'over_applied',
       note: expect.stringContaining('made 3 times') as string,
       reversal: expect.stringMatching(/update-balance 7 --type add --amount 5\.00 /) as string,
+    });
+    const again = { balance: 110, transactions: [ours, ours] };
+    expect(judgementOf(again, 'accepted')).toMatchObject({
+      reversal: expect.stringMatching(/update-balance 7 --type remove --amount 5\.00 /) as string,
+    });
+    expect(judgementOf(again, 'accepted', { type: 'set', amount: '110.00' })).toMatchObject({
+      kind: 'over_applied',
+      reversal: 'none is needed: the balance was set to the same amount each time',
     });
   });
 });

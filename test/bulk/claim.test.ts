@@ -1,7 +1,22 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { checkNotRepeated } from '../../src/bulk/claim.ts';
-import { timestampOf } from '../../src/model/time.ts';
-import type { SentRow } from '../../src/journal/port.ts';
+import {
+  batchOf,
+  checkFile,
+  checkNotRepeated,
+  checkServer,
+  decideClaim,
+  doneBefore,
+  repeatLines,
+  termsOf,
+} from '../../src/bulk/claim.ts';
+import type { Batch, ClaimView, ClaimedRow, SentRow } from '../../src/journal/port.ts';
+import { OperatorError } from '../../src/model/errors.ts';
+import { type Money, noCaps } from '../../src/model/money.ts';
+import { dayMs, timestampOf } from '../../src/model/time.ts';
+import { newBatch, newJournal } from '../support/journal.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const at = (minute: number) => timestampOf(Date.UTC(2026, 2, 11, 10, minute));
 
@@ -31,5 +46,212 @@ describe('a row that is claimed', () => {
 
   test('is refused for what was claimed since, also where something older was sent last', () => {
     expect(() => check(5, [sent('since', 6, 7), sent('known', 1, 9)])).toThrow(/1 row was sent before/);
+  });
+});
+
+const fingerprint = 'balance user:7 add 5.00';
+const planned: ClaimedRow = {
+  row: 2,
+  user: 7,
+  fingerprint,
+  plannedBefore: '0.00',
+  plannedAfter: '5.00',
+  claimedAt: null,
+};
+const clear: ClaimView = {
+  rows: [planned],
+  repeats: [],
+  like: [],
+  claimedToday: [],
+  behind: undefined,
+  overApplied: undefined,
+};
+const batch = { batch: 'two', state: 'planned', fileHash: 'f2', undoOf: null, againReason: null } as const;
+const consent = { caps: noCaps, again: { reason: null }, approved: 'by typing 5.00' };
+const again = { ...consent, again: { reason: 'it is meant' } };
+const batchNamed = (fields: object) => ({ ...newBatch(), ...fields }) as unknown as Batch;
+
+/** What is thrown, for a person: what was wrong, and what to do. */
+function refusal(work: () => unknown): string {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof OperatorError) return [error.exitCode, error.message, error.advice ?? ''].join(' | ');
+    throw error;
+  }
+  return 'none';
+}
+
+describe('a claim', () => {
+  test('puts on record how it was consented to, and why it goes again', () => {
+    expect(decideClaim(clear, batch, consent)).toEqual([{ kind: 'consented', note: 'by typing 5.00' }]);
+    expect(decideClaim(clear, batch, again)).toEqual([
+      { kind: 'again', note: 'it is meant' },
+      { kind: 'consented', note: 'by typing 5.00' },
+    ]);
+    expect(decideClaim(clear, { ...batch, state: 'stopped' }, { ...consent, approved: null })).toEqual([]);
+  });
+
+  test('goes by the reason that was given for the plan, until it was sent from', () => {
+    const seen = { ...clear, repeats: [sent('one', 1, 2)] };
+    const meant = { ...batch, againReason: 'planned so' };
+    expect(decideClaim(seen, meant, consent)).toContainEqual({ kind: 'again', note: 'planned so' });
+    expect(decideClaim(seen, meant, again)).toContainEqual({ kind: 'again', note: 'it is meant' });
+    const later = () => decideClaim(seen, { ...meant, state: 'stopped' }, { ...consent, approved: null });
+    expect(refusal(later)).toMatch(/1 row was sent before/);
+  });
+
+  test('is refused to whoever approves it a second time', () => {
+    for (const state of ['applying', 'stopped', 'done'] as const) {
+      expect(refusal(() => decideClaim(clear, { ...batch, state }, consent))).toMatch(/batch two was approved before/);
+    }
+  });
+
+  test('is refused while the journal is behind the server, or a row was made twice, whatever the reason given', () => {
+    const behind = { ...clear, behind: batchNamed({ batch: 'one', behind: 'row 2 stands there' }) };
+    expect(refusal(() => decideClaim(behind, batch, again))).toMatch(
+      /^8 \| .* older than the server: row 2 stands there/,
+    );
+    const twice = { ...clear, overApplied: { batch: 'one', row: 4 } };
+    expect(refusal(() => decideClaim(twice, batch, again))).toMatch(/^8 \| row 4 of batch one was made more than once/);
+  });
+
+  test('keeps to the bounds, but for what takes rows back', () => {
+    const bounded = { ...consent, caps: { ...noCaps, maxDay: '9.00' as Money } };
+    const seen = { ...clear, claimedToday: [planned] };
+    expect(refusal(() => decideClaim(seen, batch, bounded))).toMatch(/bulk.max_day allows \(9.00\); nothing was sent/);
+    expect(refusal(() => decideClaim(seen, { ...batch, undoOf: 'one' }, bounded))).toBe('none');
+  });
+
+  test('that takes rows back is refused only for what was found on the server, and not with a reason', () => {
+    const back = { ...batch, undoOf: 'one' };
+    const seen = { ...clear, repeats: [sent('three', 1, 2)], like: [batchNamed({})] };
+    expect(refusal(() => decideClaim(seen, back, consent))).toBe('none');
+    const found = { ...clear, repeats: [{ ...sent('three', 1, 2), found: true }] };
+    expect(refusal(() => decideClaim(found, back, consent))).toMatch(/1 row was sent before/);
+    expect(refusal(() => decideClaim(found, back, again))).toBe('none');
+  });
+
+  test('is refused for a file or rows that were sent, and not for rows that somebody has consented to', () => {
+    const other = { batch: 'one', createdAt: at(1), appliedAt: null, fileHash: 'f1' };
+    const refused = (like: object, fileHash: string | null = 'f2', rows = [planned]) =>
+      refusal(() => decideClaim({ ...clear, rows, like: [batchNamed(like)] }, { ...batch, fileHash }, consent));
+    expect(refused(other)).toMatch(/the same rows were sent before, on 2026-03-11 10:01 as batch one/);
+    expect(refused({ ...other, appliedAt: at(5) })).toMatch(/sent before, on 2026-03-11 10:05/);
+    expect(refused({ ...other, fileHash: 'f2' })).toMatch(/\| this file was sent before/);
+    expect(refused({ ...other, fileHash: null }, null)).toMatch(/\| the same rows were sent before/);
+    const claimed = { ...planned, claimedAt: at(9) };
+    expect(refused(other, 'f2', [claimed])).toBe('none');
+    expect(refused(other, 'f2', [claimed, planned])).toMatch(/sent before/);
+  });
+});
+
+describe('rows that were sent before', () => {
+  const lineOf = (fields: Partial<SentRow>, row: Partial<ClaimedRow> = {}) =>
+    repeatLines({ rows: [{ ...planned, ...row }], repeats: [{ ...sent('one', 1, 2), ...fields }] });
+
+  test('are named with what became of them, by the last of several', () => {
+    const where = 'on 2026-03-11 10:02, row 2 of batch one';
+    expect(lineOf({})).toEqual([`row 2: the same for user 7 was applied ${where}`]);
+    expect(lineOf({}, { user: null })).toEqual([`row 2: the same for the new user was applied ${where}`]);
+    expect(lineOf({ state: 'unknown' })).toEqual([`row 2: the same for user 7 may have been made ${where}`]);
+    expect(lineOf({ batch: null, row: null, state: 'done' })).toEqual([
+      'row 2: the same for user 7 was applied on 2026-03-11 10:02, by hand',
+    ]);
+    const both = { rows: [planned], repeats: [sent('one', 1, 2), sent('three', 1, 7)] };
+    expect(repeatLines(both)[0]).toMatch(/10:07, row 2 of batch three/);
+    expect(lineOf({ fingerprint: 'another' })).toEqual([]);
+    expect(lineOf({}, { fingerprint: null })).toEqual([]);
+  });
+
+  test('are named twenty at the most, and counted', () => {
+    const rows = Array.from({ length: 22 }, (_, index) => ({ ...planned, row: index + 2 }));
+    const words = (count: number) =>
+      refusal(() =>
+        decideClaim({ ...clear, rows: rows.slice(0, count), repeats: [sent('one', 1, 2)] }, batch, consent),
+      );
+    expect(words(22)).toMatch(/^2 \| 22 rows were sent before; nothing was sent now \| row 2: /);
+    expect(words(22).split('\n')).toHaveLength(22);
+    expect(words(22)).toMatch(/row 21: .*\nand 2 more\nTake these rows out/);
+    expect(words(20).split('\n')).toHaveLength(21);
+    expect(words(20)).not.toMatch(/more\n/);
+  });
+
+  test('are looked for since the time that the settings say, and the day back from now', () => {
+    const now = Date.UTC(2026, 2, 11);
+    expect(termsOf({ againWithinMs: 5 * dayMs }, { now: () => now })).toEqual({
+      repeatsSince: '2026-03-06T00:00:00.000000Z',
+      daySince: '2026-03-10T00:00:00.000000Z',
+    });
+  });
+
+  test('stand beside a write by hand that does the same, with the last of them', async () => {
+    const found = (repeats: readonly SentRow[]) =>
+      doneBefore(
+        { claimView: () => Promise.resolve({ ...clear, repeats }) },
+        fingerprint,
+        { againWithinMs: dayMs },
+        { now: () => 0 },
+      );
+    expect(await found([])).toBeNull();
+    expect(await found([sent('one', 1, 2), sent('three', 3, 4)])).toBe(
+      'the same was applied on 2026-03-11 10:04, row 2 of batch three',
+    );
+  });
+});
+
+describe('a batch goes out only', () => {
+  test('from the file that it was planned from; one that is gone changes nothing', () => {
+    const folder = temporaryFolder();
+    const path = `${folder}/credit.csv`;
+    const of = (fields: Partial<Batch>) => batchNamed({ file: 'credit.csv', fileHash: 'f1', ...fields });
+    const check = (fields: Partial<Batch>, from: string | null = path) => refusal(() => checkFile(of(fields), from));
+    expect(check({})).toBe('none');
+    writeFileSync(path, 'user_id,amount');
+    expect(check({})).toMatch(/^2 \| credit.csv has changed since the batch was planned from it; nothing was sent/);
+    expect(check({ fileHash: createHash('sha256').update('user_id,amount').digest('hex') })).toBe('none');
+    for (const fields of [{ file: null }, { fileHash: null }]) expect(check(fields)).toBe('none');
+    expect(check({}, null)).toBe('none');
+    mkdirSync(`${folder}/folder`);
+    expect(check({}, `${folder}/folder`)).not.toBe('none');
+  });
+
+  test('to the server, and with the key of the user, that it was planned for', async () => {
+    const owned = (id: number | null) => ({
+      address: 'http://127.0.0.1:1',
+      keyMark: 'abcd',
+      auth: () => Promise.resolve({ body: id === null ? {} : { id } }) as never,
+    });
+    const signal = new AbortController().signal;
+    const check = async (server: Partial<Batch['server']>, client: Partial<ReturnType<typeof owned>> = {}) => {
+      const found = batchNamed({ server: { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1', ...server } });
+      return checkServer(found, { ...owned(1), ...client }, signal).then(
+        () => 'none',
+        (error: OperatorError) => error.message,
+      );
+    };
+    expect(await check({})).toBe('none');
+    // Another key of the same user is as good.
+    expect(await check({ keyMark: 'other' })).toBe('none');
+    expect(await check({ owner: '2' })).toMatch(/with the key of another user; nothing was sent/);
+    expect(await check({ address: 'http://127.0.0.1:2' })).toMatch(/was planned for http:\/\/127.0.0.1:2, and this is/);
+    // Where nobody can say whose a key is, it must be the same one.
+    expect(await check({ owner: null })).toBe('none');
+    expect(await check({ owner: null, keyMark: 'other' })).toMatch(/key of another user/);
+    expect(await check({}, owned(null))).toBe('none');
+    expect(await check({ keyMark: 'other' }, owned(null))).toMatch(/key of another user/);
+  });
+
+  test('by a name that there is', async () => {
+    const { journal } = await newJournal();
+    const missing = (name: string) =>
+      batchOf(journal, name).then(
+        () => 'none',
+        (error: OperatorError) => `${error.message} | ${error.advice}`,
+      );
+    expect(await missing('two')).toBe('there is no batch two | Nothing was planned yet.');
+    await journal.addBatch(newBatch(), []);
+    expect(await missing('two')).toMatch(/\| The newest is one;/);
+    expect((await batchOf(journal, 'one')).batch).toBe('one');
   });
 });

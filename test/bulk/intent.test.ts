@@ -2,14 +2,64 @@ import { describe, expect, test } from 'vitest';
 import {
   checkStep,
   countNameOf,
+  countNames,
   countsOf,
   intentStates,
   isOpen,
   mayFollow,
   resultFileOf,
+  stateAfterResponse,
 } from '../../src/bulk/intent.ts';
+import type { IntentState } from '../../src/journal/port.ts';
 
 describe('the states of a row', () => {
+  test('lead to these and no others', () => {
+    const table = Object.fromEntries(
+      intentStates.map((from) => [from, intentStates.filter((to) => mayFollow(from, to))]),
+    );
+    expect(table).toEqual({
+      planned: ['sending', 'unknown', 'applied', 'needs_human', 'blocked', 'skipped'],
+      sending: ['planned', 'acknowledged', 'unknown'],
+      acknowledged: ['rejected', 'unknown', 'applied', 'not_applied', 'needs_human'],
+      rejected: ['planned', 'applied', 'needs_human'],
+      unknown: ['planned', 'rejected', 'applied', 'not_applied', 'needs_human'],
+      applied: ['needs_human'],
+      not_applied: ['planned', 'applied', 'needs_human'],
+      needs_human: ['planned', 'rejected', 'applied', 'not_applied'],
+      blocked: ['planned', 'skipped'],
+      skipped: [],
+      invalid: [],
+    });
+    const refused = (from: IntentState) => intentStates.filter((to) => !mayFollow(from, to));
+    for (const from of intentStates) {
+      for (const to of refused(from)) expect(() => checkStep(from, to)).toThrow(`cannot go from ${from} to ${to}`);
+      for (const to of table[from] ?? []) expect(() => checkStep(from, to)).not.toThrow();
+    }
+  });
+
+  test('after a response are open, whatever it said', () => {
+    expect((['accepted', 'refused', 'lost'] as const).map(stateAfterResponse)).toEqual([
+      'acknowledged',
+      'unknown',
+      'unknown',
+    ]);
+  });
+
+  test('are counted by what they come to for whoever reads the result', () => {
+    const each = Object.fromEntries(intentStates.map((state, at) => [state, 2 ** at]));
+    const bits = (counted: number) => intentStates.filter((_, at) => (counted & (2 ** at)) !== 0);
+    expect(Object.entries(countsOf(each)).map(([name, count]) => [name, bits(count)])).toEqual([
+      ['planned', ['planned']],
+      ['applied', ['applied']],
+      ['rejected', ['rejected', 'not_applied']],
+      ['unknown', ['sending', 'acknowledged', 'unknown', 'needs_human']],
+      ['blocked', ['blocked']],
+      ['skipped', ['skipped']],
+      ['invalid', ['invalid']],
+    ]);
+    expect(countsOf({})).toEqual(Object.fromEntries(countNames.map((name) => [name, 0])));
+  });
+
   test('lead to a request only by way of planned, so that nothing is sent again but by a step back', () => {
     expect(intentStates.filter((state) => mayFollow(state, 'sending'))).toEqual(['planned']);
   });

@@ -1,7 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { Judgement } from '../../src/bulk/action.ts';
 import { intentStates, isOpen, mayFollow } from '../../src/bulk/intent.ts';
-import { agree, type Circumstances, laterVerdictOf, verdictOf, watchedStates } from '../../src/bulk/verdict.ts';
+import {
+  agree,
+  type Circumstances,
+  laterVerdictOf,
+  verdictOf,
+  wantsSecondLook,
+  watchedStates,
+} from '../../src/bulk/verdict.ts';
 
 const applied: Judgement = { kind: 'applied', evidence: 'token', after: '5.00', note: '' };
 const byBalance: Judgement = { kind: 'applied', evidence: 'balance', after: '5.00', note: '' };
@@ -42,12 +49,83 @@ describe('a row', () => {
   test('was looked at twice with the same result only where the kind and the balance are the same', () => {
     expect(agree(absent, { ...absent })).toBe(true);
     expect(agree(absent, { ...absent, after: '1.00' })).toBe(false);
-    expect(agree(absent, unclear)).toBe(false);
+    expect(agree(absent, { ...unclear, after: absent.after })).toBe(false);
   });
 
   test('is applied only with evidence', () => {
     expect(verdictOf(applied, early).evidence).toBe('token');
     expect(verdictOf(byBalance, early).evidence).toBe('balance');
+  });
+});
+
+describe('the verdict of a row', () => {
+  const seen = 'it is there';
+  const none = { evidence: null, discrepancy: null };
+
+  test('that was made says how that is known, and what contradicts it', () => {
+    const made = { ...applied, note: seen };
+    expect(verdictOf(made, early)).toEqual({ to: 'applied', evidence: 'token', note: seen, discrepancy: null });
+    const contradicted = { ...made, contradiction: 'it was cut off' };
+    const words = `${seen}, but it was cut off`;
+    const verdict = { to: 'applied', evidence: 'token', note: words, discrepancy: 'balance' };
+    expect(verdictOf(contradicted, early)).toEqual(verdict);
+    // Of a row that nobody waits for, the balance has had time to change.
+    expect(laterVerdictOf(contradicted, 'not_applied')).toEqual({ ...verdict, discrepancy: null });
+  });
+
+  test('that was made twice says how to take it back, now and later', () => {
+    const verdict = {
+      to: 'needs_human',
+      evidence: 'token',
+      note: 'over-applied: made 2 times. Reversal: remove 5',
+      discrepancy: 'over_applied',
+    };
+    const judgement = { ...twice, note: 'made 2 times', reversal: 'remove 5' };
+    expect(verdictOf(judgement, early)).toEqual(verdict);
+    for (const state of watchedStates) expect(laterVerdictOf(judgement, state)).toEqual(verdict);
+  });
+
+  test('that was not made names its evidence, and one that is open has none', () => {
+    const nothing = { ...absent, note: 'nothing is there' };
+    expect(verdictOf(nothing, final)).toEqual({
+      to: 'not_applied',
+      evidence: 'token',
+      note: 'two looks agree: nothing is there',
+      discrepancy: null,
+    });
+    expect(verdictOf(nothing, { ...early, response: 'refused', agreed: true })).toEqual({
+      to: 'rejected',
+      evidence: 'token',
+      note: 'nothing is there',
+      discrepancy: null,
+    });
+    expect(verdictOf(nothing, early)).toEqual({ ...none, to: 'unknown', note: 'nothing is there' });
+    expect(verdictOf({ ...unclear, note: seen }, final)).toEqual({ ...none, to: 'needs_human', note: seen });
+  });
+
+  test('of a later look is new only where the row is proven to be made', () => {
+    const byRecord: Judgement = { ...applied, evidence: 'record' };
+    const later = (judgement: Judgement) => watchedStates.filter((state) => laterVerdictOf(judgement, state) !== null);
+    expect(later(applied)).toEqual(['planned', 'rejected', 'not_applied']);
+    expect(later(byRecord)).toEqual(['planned']);
+    expect([...later(byBalance), ...later(absent), ...later(unclear)]).toEqual([]);
+  });
+
+  test('wants a second look where that could end it', () => {
+    const lost = { state: 'unknown', response: 'lost', waited: true } as const;
+    const soon = { ...lost, waited: false };
+    expect([absent, unclear, applied, twice].map((each) => wantsSecondLook(each, lost))).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
+    expect([absent, unclear].map((each) => wantsSecondLook(each, soon))).toEqual([false, false]);
+    // The server said no: there is nothing to wait for.
+    const refused = { ...soon, response: 'refused' } as const;
+    expect([absent, unclear, applied].map((each) => wantsSecondLook(each, refused))).toEqual([true, false, false]);
+    const person = { state: 'needs_human', response: 'refused', waited: true } as const;
+    expect([absent, unclear].map((each) => wantsSecondLook(each, person))).toEqual([false, false]);
   });
 });
 

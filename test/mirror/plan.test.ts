@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { Day, Timestamp } from '../../src/model/time.ts';
-import { planSteps, type PlanInput } from '../../src/mirror/plan.ts';
+import { type Day, dayMs, type Timestamp } from '../../src/model/time.ts';
+import { graceMs, heldIn, pagesOf, planSteps, type PlanInput, wholeResources } from '../../src/mirror/plan.ts';
 import type { Window } from '../../src/store/mirror-types.ts';
 
 const seal = '2026-11-19';
@@ -19,7 +19,9 @@ function window(from: string, to: string, more: Partial<Window> = {}): Window {
   };
 }
 
-const sealedStale = window('2026-01-01', '2026-02-01', { freshAsOf: '2026-11-01T00:00:00.000000Z' as Timestamp });
+const at = (day: string) => `${day}T00:00:00.000000Z` as Timestamp;
+
+const sealedStale = window('2026-01-01', '2026-02-01', { freshAsOf: at('2026-11-01') });
 const sealedFresh = window('2026-02-01', '2026-03-01');
 const unfinished = window('2026-03-01', '2026-04-01', { state: 'walking' });
 const unsettled = window('2026-04-01', '2026-05-01', { state: 'unsettled' });
@@ -79,4 +81,73 @@ describe('a run reads', () => {
       ['2026-02-01', 'requested'],
     ]);
   });
+
+  test('no window that only borders on the range requested', () => {
+    const day = { from: '2026-02-01' as Day, to: '2026-03-01' as Day };
+    expect(plan({ only: day })).toEqual([['2026-02-01', 'requested']]);
+  });
+
+  test('a window whose rows are not as they were read, before it is what was requested', () => {
+    const altered = new Set(['2026-02-01' as Day]);
+    expect(plan({ mode: 'quick', altered })).toContainEqual(['2026-02-01', 'rows are not as they were read']);
+    expect(plan({ mode: 'full', altered })).toContainEqual(['2026-02-01', 'rows are not as they were read']);
+  });
+
+  test('each window of a run that is full or whole for that reason', () => {
+    expect(new Set(plan({ mode: 'full' }).map(([, reason]) => reason))).toEqual(
+      new Set(['requested', 'left unfinished', 'never read']),
+    );
+    expect(plan({ whole: true })).toContainEqual(['2026-01-01', 'read whole in each run']);
+  });
+
+  test('what was left unfinished whatever the mode, and an unsettled window in its turn where its records cannot be read', () => {
+    const searched = {
+      windows: windows.map((each) => (each === unsettled ? { ...each, freshAsOf: null } : each)),
+      searchedAt: ({ from }: Window) => (from === '2026-04-01' ? at('2026-11-05') : undefined),
+    };
+    expect(plan({ mode: 'quick', ...searched })).not.toContainEqual(['2026-04-01', expect.anything()]);
+    expect(plan({ budget: 4, ...searched })).toEqual([
+      ...duties.filter(([from]) => from !== '2026-04-01'),
+      ['2026-01-01', 'least recently read'],
+      ['2026-04-01', 'least recently read'],
+    ]);
+    const walking = { searchedAt: () => at('2026-11-05') };
+    expect(plan({ mode: 'quick', ...walking })).toContainEqual(['2026-03-01', 'left unfinished']);
+  });
+
+  test('first the old window that was never read whole, and then by when each was', () => {
+    const never = window('2026-06-01', '2026-07-01', { freshAsOf: null });
+    expect(plan({ windows: [sealedFresh, sealedStale, never] }).map(([from]) => from)).toEqual([
+      '2026-06-01',
+      '2026-01-01',
+      '2026-02-01',
+    ]);
+  });
+
+  test('nothing that was read whole since the time given, at that time included', () => {
+    const since = (readSince: Timestamp) => plan({ mode: 'full', readSince }).map(([from]) => from);
+    expect(since(at('2026-11-10'))).toEqual(['2026-01-01', '2026-03-01', '2026-04-01', '2026-05-01'].sort());
+    expect(since(at('2026-11-11'))).toHaveLength(windows.length);
+    const never = window('2026-06-01', '2026-07-01', { freshAsOf: null });
+    expect(plan({ windows: [never], mode: 'full', readSince: at('2026-11-10') })).toHaveLength(1);
+  });
+
+  test('an old window for at least one page, also where it holds nothing', () => {
+    const empty = [1, 2, 3].map((day) => window(`2026-01-0${day}`, `2026-01-0${day + 1}`, { serverTotal: 0 }));
+    expect(plan({ windows: empty, budget: 2 })).toHaveLength(2);
+    expect([0, 1, 1_000, 1_001].map((records) => pagesOf(records, 1_000))).toEqual([1, 1, 1, 2]);
+  });
+});
+
+test('the rows held are given window by window', () => {
+  const store = { accountedCount: (_: string, days?: { readonly from: Day }) => (days?.from === '2026-01-01' ? 7 : 0) };
+  expect(heldIn(store, 'users', [sealedStale, sealedFresh])).toEqual([
+    { from: '2026-01-01', to: '2026-02-01', rows: 7 },
+    { from: '2026-02-01', to: '2026-03-01', rows: 0 },
+  ]);
+});
+
+test('records are expected for two days after the end of a window, and small resources are read whole', () => {
+  expect(graceMs).toBe(2 * dayMs);
+  expect([...wholeResources]).toEqual(['packages', 'coupons']);
 });

@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'vitest';
+import { batchCapProblem, rowCapProblem } from '../../src/bulk/caps.ts';
+import { type Caps, type Money, noCaps, type PlannedChange } from '../../src/model/money.ts';
+
+const caps = (fields: Readonly<Partial<Record<keyof Caps, string | number>>>): Caps =>
+  ({ ...noCaps, ...fields }) as Caps;
+
+/** A row that changes a balance of 100 by that much. */
+const by = (amount: number): PlannedChange => ({ plannedBefore: '100.00', plannedAfter: String(100 + amount) });
+/** A row that moves no money. */
+const words: PlannedChange = { plannedBefore: 'a title', plannedAfter: 'another' };
+
+describe('a row', () => {
+  test.each([
+    ['12.50', '12.50', null],
+    ['-12.50', '12.50', null],
+    ['12.51', '12.50', 'the balance would change by 12.51, more than bulk.max_row allows (12.50)'],
+    ['-12.51', '12.50', 'the balance would change by -12.51, more than bulk.max_row allows (12.50)'],
+    ['1000000', undefined, null],
+  ])('that changes a balance by %s under a bound of %s', (change, maxRow, problem) => {
+    expect(rowCapProblem(change, { maxRow: maxRow as Money | undefined })).toBe(problem);
+  });
+});
+
+describe('a batch', () => {
+  const cases: readonly (readonly [
+    what: string,
+    rows: readonly PlannedChange[],
+    others: readonly PlannedChange[],
+    bounds: Caps,
+    problem: string | null,
+  ])[] = [
+    ['goes without bounds, however much it moves', [by(1e6)], [by(1e6)], noCaps, null],
+    ['goes with as many rows as the bound', [by(1), words], [by(1)], caps({ maxRows: 2 }), null],
+    [
+      'stays with one row more',
+      [by(1), words, words],
+      [],
+      caps({ maxRows: 2 }),
+      'there are 3 rows, more than bulk.max_rows allows (2)',
+    ],
+    [
+      'stays for one row that is too much, however small the others',
+      [by(1), by(-6), words],
+      [],
+      caps({ maxRow: '5' }),
+      'the balance would change by -6.00, more than bulk.max_row allows (5)',
+    ],
+    ['goes with just the total, up and down alike', [by(5), by(-5), words], [], caps({ maxTotal: '10' }), null],
+    [
+      'stays for a cent above the total, whatever the signs',
+      [by(5), by(-5.01)],
+      [],
+      caps({ maxTotal: '10' }),
+      'the rows move 10.01 in all, more than bulk.max_total allows (10)',
+    ],
+    ['goes where what was moved within the day leaves room', [by(5)], [by(-5), words], caps({ maxDay: '10' }), null],
+    [
+      'stays where others have moved too much within the day',
+      [by(5)],
+      [by(-5.01)],
+      caps({ maxDay: '10' }),
+      'the rows move 5.00, and other batches have moved 5.01 within the last 24 hours: ' +
+        'together more than bulk.max_day allows (10)',
+    ],
+    ['that moves nothing goes, however much others have moved', [words, by(0)], [by(50)], caps({ maxDay: '10' }), null],
+    [
+      'is not held by what others moved, where no bound is on the day',
+      [by(5)],
+      [by(50)],
+      caps({ maxTotal: '10' }),
+      null,
+    ],
+  ];
+  test.each(cases)('%s', (_, rows, others, bounds, problem) => {
+    expect(batchCapProblem(rows, others, bounds)).toBe(problem);
+  });
+});

@@ -1,0 +1,184 @@
+/** What the mirror remembers of the journal by which money was sent, and when another one is refused for it. */
+import { expect, onTestFinished, test } from 'vitest';
+import {
+  acceptJournal,
+  checkJournal,
+  type JournalMemory,
+  memoryProblem,
+  newestUnknownSend,
+  openJournalMemory,
+  refreshMemory,
+  rememberJournal,
+  rememberShared,
+} from '../../src/bulk/journal-memory.ts';
+import type { Journal } from '../../src/journal/port.ts';
+import { type Timestamp, timestampOf } from '../../src/model/time.ts';
+import { openMirrorFile } from '../../src/store/open.ts';
+import { newBatch, newIntent, newJournal } from '../support/journal.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const clock = { now: () => sandboxNow };
+const at = timestampOf(sandboxNow);
+const sent = { journal: 'ours', step: 7, hash: 'h7', batch: 'one', at: '2026-03-11T10:20:30.000000Z' as Timestamp };
+const ours = { id: 'ours', gap: null, lacks: false };
+
+function memoryOf(file = `${temporaryFolder()}/mirror.db`): JournalMemory {
+  openMirrorFile(file, clock).close();
+  const memory = openJournalMemory(file, clock);
+  onTestFinished(() => memory.close());
+  return memory;
+}
+
+/** A journal with some steps: of a batch, and of each further name. */
+async function journalWith(...batches: readonly string[]): Promise<Journal> {
+  const { journal } = await newJournal();
+  for (const batch of batches) await journal.addBatch(newBatch({ batch, hash: batch }), [newIntent(2, 7)]);
+  return journal;
+}
+
+test.each([
+  ['nothing was ever sent', null, ours, null],
+  ['it has the step that is remembered', sent, ours, null],
+  [
+    'steps are missing',
+    null,
+    { ...ours, gap: 4 },
+    'steps of this journal are missing: step 4 does not follow the one before it',
+  ],
+  [
+    'it lacks the step',
+    sent,
+    { ...ours, lacks: true },
+    'this journal is older than the mirror: it lacks step 7, by which batch one was sent on 2026-03-11T10:20',
+  ],
+  [
+    'it lacks the step of a change by hand',
+    { ...sent, batch: null },
+    { ...ours, lacks: true },
+    'this journal is older than the mirror: it lacks step 7, by which a change by hand was sent on 2026-03-11T10:20',
+  ],
+  [
+    'it lacks the step that it was seen to have',
+    { ...sent, seen: true as const },
+    { ...ours, lacks: true },
+    'this journal is older than the mirror: it lacks step 7, which it had on 2026-03-11T10:20',
+  ],
+  [
+    'another one is known',
+    sent,
+    { ...ours, id: 'other', lacks: true },
+    'this mirror knows another journal, by which batch one was sent on 2026-03-11T10:20',
+  ],
+  [
+    'another one was seen',
+    { ...sent, seen: true as const },
+    { ...ours, id: 'other', lacks: true },
+    'this mirror knows another journal, which was in use on 2026-03-11T10:20',
+  ],
+])('whether a journal may send where %s', (_, known, journal, problem) => {
+  expect(memoryProblem(known, journal)).toBe(problem);
+});
+
+test('a journal is known by its newest step from each request on', async () => {
+  const [journal, memory] = [await journalWith('one'), memoryOf()];
+  const ports = { journal, memory, clock };
+  expect(memory.recall()).toBeNull();
+  expect(await newestUnknownSend(ports)).toBeNull();
+  await rememberJournal(ports, 'one');
+  const head = await journal.head();
+  expect(memory.recall()).toEqual({ journal: journal.id, batch: 'one', at, ...head });
+  await journal.setBatchState('one', 'stopped');
+  await rememberJournal(ports, null);
+  expect(memory.recall()).toEqual({ journal: journal.id, batch: null, at, ...(await journal.head()) });
+  await checkJournal(ports);
+  expect(await newestUnknownSend(ports)).toBeNull();
+});
+
+test('a journal without a step, and one beside no mirror, are not remembered', async () => {
+  const { journal } = await newJournal();
+  const memory = memoryOf();
+  const empty: Journal = { ...journal, head: () => Promise.resolve(undefined) };
+  await rememberJournal({ journal: empty, memory, clock }, 'one');
+  expect(memory.recall()).toBeNull();
+  for (const work of [
+    rememberJournal({ journal, memory: null, clock }, 'one'),
+    refreshMemory({ journal, memory: null, clock }),
+    checkJournal({ journal, memory: null }),
+  ]) {
+    await expect(work).resolves.toBeUndefined();
+  }
+});
+
+test('another journal is refused, and steps that sent nothing are remembered of the known one alone', async () => {
+  const [journal, other, memory] = [await journalWith('one'), await journalWith('one'), memoryOf()];
+  await refreshMemory({ journal, memory, clock });
+  expect(memory.recall()).toBeNull();
+  await rememberJournal({ journal, memory, clock: { now: () => sandboxNow - 1_000 } }, 'one');
+  const known = memory.recall();
+  await refreshMemory({ journal: other, memory, clock });
+  expect(memory.recall()).toEqual(known);
+  for (const work of [
+    checkJournal({ journal: other, memory }),
+    rememberJournal({ journal: other, memory, clock }, 'two'),
+  ]) {
+    await expect(work).rejects.toThrow(
+      /this mirror knows another journal, by which batch one was sent on .*; nothing was sent/,
+    );
+  }
+  expect(await newestUnknownSend({ journal: other, memory })).toBe(known?.at);
+  await journal.setBatchState('one', 'stopped');
+  await refreshMemory({ journal, memory, clock });
+  // When something was sent last stays.
+  expect(memory.recall()).toEqual({ ...known, ...(await journal.head()) });
+});
+
+test('a person takes another journal for the right one, and from then on it is known', async () => {
+  const [journal, other, memory] = [await journalWith('one'), await journalWith('two'), memoryOf()];
+  const notes = async () => (await Array.fromAsync(other.audit({}))).map(({ kind, note }) => `${kind} ${note}`);
+  // Where nothing speaks against it, there is nothing to accept.
+  await acceptJournal({ journal, memory, clock }, 'why not');
+  expect(memory.recall()).toBeNull();
+  await rememberJournal({ journal, memory, clock: { now: () => sandboxNow - 1_000 } }, 'one');
+  await acceptJournal({ journal: other, memory, clock }, 'the old one is gone');
+  expect(await notes()).toContainEqual(expect.stringContaining('the old one is gone'));
+  expect(memory.recall()).toEqual({ journal: other.id, batch: 'one', at, ...(await other.head()) });
+  await checkJournal({ journal: other, memory });
+  await expect(checkJournal({ journal, memory })).rejects.toThrow(/knows another journal/);
+});
+
+test('of a journal that several machines share, the newest step is kept, and no older one', async () => {
+  const memory = memoryOf();
+  const has = (found: boolean) => () => Promise.resolve(found);
+  const head = { journal: 'ours', step: 3, hash: 'h3' };
+  await rememberShared(memory, head, has(true), clock);
+  expect(memory.recall()).toEqual({ ...head, batch: null, at, seen: true });
+  const later = { now: () => sandboxNow + 60_000 };
+  // Seen again, it was there later; what was sent keeps its time.
+  await rememberShared(memory, { ...head, step: 4, hash: 'h4' }, has(true), later);
+  expect(memory.recall()).toEqual({
+    journal: 'ours',
+    step: 4,
+    hash: 'h4',
+    batch: null,
+    at: timestampOf(later.now()),
+    seen: true,
+  });
+  const known = memory.recall();
+  await rememberShared(memory, { ...head, step: 3 }, has(true), later);
+  await rememberShared(memory, { journal: 'other', step: 9, hash: 'h9' }, has(true), later);
+  await rememberShared(memory, { ...head, step: 9, hash: 'x9' }, has(false), later);
+  expect(memory.recall()).toEqual(known);
+  expect(memory.remember(sent, known)).toBe(true);
+  await rememberShared(memory, { ...head, step: 8, hash: 'h8' }, has(true), later);
+  expect(memory.recall()).toEqual({ ...sent, step: 8, hash: 'h8' });
+});
+
+test('what another process has remembered meanwhile is not written over', () => {
+  const memory = memoryOf();
+  expect(memory.remember(sent, null)).toBe(true);
+  expect(memory.remember({ ...sent, step: 8, hash: 'h8' }, null)).toBe(false);
+  expect(memory.recall()).toEqual(sent);
+  expect(memory.remember({ ...sent, step: 8, hash: 'h8' }, sent)).toBe(true);
+  expect(memory.recall()?.step).toBe(8);
+});

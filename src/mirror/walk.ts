@@ -263,7 +263,7 @@ async function walkOnce(ports: WalkPorts, most: number, before?: End): Promise<V
       const last = await lastShown(ports.read, page, most, before?.isSure === false);
       const shown = (last.page - 1) * page.perPage + entriesOn(last).length;
       if (shown > most) return { kind: 'large', total: shown };
-      const pass = new Pass(ports, startedAt, { past: total - shown, isSure });
+      const pass = new Pass(ports, startedAt, { past: last.total - shown, isSure });
       pass.keep(last);
       return walkBack(pass, last.page, page.perPage);
     }

@@ -15,9 +15,9 @@ export function isOpen(window: DayRange, seal: Day): boolean {
 
 /** The windows of a mirror that has none: history and the open end, cut at further days where the caller needs it. */
 export function firstWindows(cuts: readonly Day[]): NewWindow[] {
-  const days = [eraStart, ...cuts.filter((day) => day > eraStart && day < eraEnd), eraEnd].sort();
-  const distinct = days.filter((day, index) => day !== days[index - 1]);
-  return distinct.slice(1).map((to, index) => ({ from: distinct[index] ?? eraStart, to }));
+  const within = cuts.filter((day) => day > eraStart && day < eraEnd);
+  const days = [...new Set([eraStart, ...within, eraEnd])].sort();
+  return days.slice(1).map((to, index) => ({ from: days[index] ?? eraStart, to }));
 }
 
 /** Days between which all records lie, as far as is known. */

@@ -1,6 +1,6 @@
 import { assert, integer, option, property, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { eraEnd, eraStart, everything, outsideEra, owns } from '../../src/model/era.ts';
+import { eraEnd, eraStart, everything, outsideEra, outsideStart, owns } from '../../src/model/era.ts';
 import { addDays, type Day, type Timestamp } from '../../src/model/time.ts';
 import { firstWindows, isOpen, mergeWindows, sealDay, splitDay, splitWindow } from '../../src/mirror/windows.ts';
 import type { Window } from '../../src/store/mirror-types.ts';
@@ -33,8 +33,9 @@ describe('the seal', () => {
   });
 });
 
-test('the first windows cover all of time without a gap, cut at every given day once', () => {
-  expect(firstWindows([day('2026-11-19'), day('2026-10-01'), day('2026-11-19'), eraStart])).toEqual([
+test('the first windows cover all of time without a gap, cut at every given day of the era once', () => {
+  const cuts = [day('2026-11-19'), day('2026-10-01'), day('2026-11-19'), eraStart, outsideStart, eraEnd];
+  expect(firstWindows([...cuts, day('9999-01-01')])).toEqual([
     { from: eraStart, to: '2026-10-01' },
     { from: '2026-10-01', to: '2026-11-19' },
     { from: '2026-11-19', to: eraEnd },
@@ -52,6 +53,12 @@ describe('the day to cut at', () => {
     expect(splitDay({ from: eraStart, to: eraEnd }, extent)).toBe('2026-01-05');
     expect(splitDay({ from: day('2026-01-05'), to: eraEnd }, extent)).toBe('2026-01-06');
     expect(splitDay({ from: day('2026-01-05'), to: day('2026-01-06') }, extent)).toBeUndefined();
+  });
+
+  test('halves the window where all records lie beside it, just before or just behind', () => {
+    const january = { from: day('2026-01-01'), to: day('2026-02-01') };
+    expect(splitDay(january, { oldest: day('2026-02-01'), newest: null })).toBe('2026-01-16');
+    expect(splitDay(january, { oldest: null, newest: day('2025-12-31') })).toBe('2026-01-16');
   });
 
   test('is none for a window that is not one of days', () => {
@@ -80,6 +87,9 @@ test('a cut window keeps its days and its count', () => {
     { from: '2026-01-01', to: '2026-01-16', serverTotal: 30 },
     { from: '2026-01-16', to: '2026-02-01', serverTotal: 70 },
   ]);
+  const [, rest] = splitWindow({ ...whole, serverTotal: null }, day('2026-01-16'), 30);
+  expect(rest.serverTotal).toBeNull();
+  expect(splitWindow({ ...whole, serverTotal: 20 }, day('2026-01-16'), 30)[1].serverTotal).toBe(0);
 });
 
 describe('merging', () => {
@@ -94,6 +104,20 @@ describe('merging', () => {
         20,
       ),
     ).toMatchObject([{ from: '2026-01-01', to: '2026-03-01', serverTotal: 20, freshAsOf: older, state: 'settled' }]);
+    expect(
+      mergeWindows(
+        [window('2026-01-01', '2026-02-01', { freshAsOf: older }), window('2026-02-01', '2026-03-01')],
+        seal,
+        20,
+      ),
+    ).toMatchObject([{ freshAsOf: older }]);
+  });
+
+  test('counts once what each total is too large by, and not as records', () => {
+    const two = [window('2026-01-01', '2026-02-01'), window('2026-02-01', '2026-03-01')];
+    // Each total of ten counts three that no page shows: fourteen records, which one range counts as seventeen.
+    expect(mergeWindows(two, seal, 14, 3)).toMatchObject([{ serverTotal: 17 }]);
+    expect(mergeWindows(two, seal, 13, 3)).toHaveLength(2);
   });
 
   test.each([

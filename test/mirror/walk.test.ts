@@ -248,7 +248,10 @@ describe('what cannot be kept', () => {
       return made.page === 1 ? { parts: [half(5), half(0)] } : {};
     };
     const kept: number[] = [];
-    const record = (page: MirrorPage) => ({ unusable: 0 * kept.push(page.ids.length), twins: [] });
+    const record = (page: MirrorPage) => {
+      kept.push(page.ids.length);
+      return { unusable: 0, twins: [] };
+    };
     const { verdict } = await walked({ ids: ids(25), change, ports: { record } });
     expect([verdict, kept]).toEqual([settled(ids(25)), [5, 10, 5, 5]]);
   });

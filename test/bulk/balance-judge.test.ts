@@ -269,7 +269,7 @@ describe('what is seen of a user says', () => {
     expect(judgementOf(now, 'accepted', { before })).toMatchObject({ kind: 'applied', contradiction: null });
   });
 
-  test.each<readonly [string, Now | null, More?]>([
+  const notes: readonly (readonly [note: string, now: Now | null, more?: More])[] = [
     ['the balance is 100.00, as it was before; no transaction of it is shown', { balance: 100 }],
     ['the balance is 100.00, as it was before; the server shows no transactions', { balance: 100 }, { hidden: true }],
     [
@@ -287,7 +287,8 @@ describe('what is seen of a user says', () => {
       { balance: 106, transactions: [{ ...ours, amount: 6 }] },
     ],
     [`the transaction with ${token} is there`, { balance: 105, transactions: [ours] }],
-  ])('%s', (note, now, more) => {
+  ];
+  test.each(notes.map(([note, now, more]) => ({ note, now, more })))('$note', ({ note, now, more }) => {
     expect(judgementOf(now, 'lost', more).note).toBe(note);
   });
 

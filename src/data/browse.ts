@@ -6,7 +6,7 @@
 import { serialize } from 'node:v8';
 import { UsageError } from '../model/errors.ts';
 import { relationTables } from '../model/relations.ts';
-import type { Cell, ReadingStore, Relation, ResultColumn, Row, Selection, Snapshot } from '../store/reading-types.ts';
+import type { Cell, Relation, ResultColumn, Row, Selection, Snapshot } from '../store/reading-types.ts';
 import { quoteName } from '../store/schema.ts';
 import { dictionary } from './dictionary.ts';
 import { isPersonal, maskedText } from './personal.ts';
@@ -444,14 +444,6 @@ export function isQuickPart(snapshot: Snapshot, job: BrowseJob, isMasked: boolea
 }
 
 /** The part as bytes that another process reads. */
-export async function* browseChunks(
-  store: ReadingStore,
-  job: BrowseJob & { readonly isMasked?: boolean },
-): AsyncGenerator<Uint8Array> {
-  const snapshot = store.snapshot();
-  try {
-    yield serialize(partOf(snapshot, job, job.isMasked === true));
-  } finally {
-    snapshot.release();
-  }
+export function browseBytes(snapshot: Snapshot, job: BrowseJob & { readonly isMasked?: boolean }): Uint8Array {
+  return serialize(partOf(snapshot, job, job.isMasked === true));
 }

@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Database } from 'better-sqlite3';
-import { moduleBeside } from '../model/module.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Settings } from '../settings/settings.ts';
 import { certifiedIn } from '../store/certified.ts';
@@ -53,15 +52,11 @@ export function openLooking(settings: Settings, releases: Releases): SharedReadi
  * of a statement. It opens the file that it is given, and there throws a FileError where there is none to read.
  */
 export function openReadingProcess(releases: Releases): ReadingProcess {
-  return releases.add(startReading());
-}
-
-function startReading(): ReadingProcess {
-  return new ReadingProcess(moduleBeside('../store/reading', import.meta.url));
+  return releases.add(new ReadingProcess());
 }
 
 /** The mirror, for many who read at once in a process that lives on; there need be none yet. */
 export function openReaders(settings: Settings, releases: Releases): Readers {
   const file = settings.store.mirror;
-  return releases.add(new Readers(file, openSharedReading(file), startReading));
+  return releases.add(new Readers(file, openSharedReading(file)));
 }

@@ -1,7 +1,7 @@
 /** The result of a statement or of a saved report as a picture: SVG, or text for a terminal. */
 import { Buffer } from 'node:buffer';
 import { UsageError } from '../model/errors.ts';
-import type { ReadingStore, Row, Rows, Snapshot } from '../store/reading-types.ts';
+import type { Row, Snapshot } from '../store/reading-types.ts';
 import { chartOf, type ChartRequest, guessChart, mostRows, tooManyRows } from './chart/chart.ts';
 import type { TerminalRoom } from './chart/terminal.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
@@ -11,36 +11,23 @@ export interface ChartJob {
   readonly to: 'svg' | TerminalRoom;
 }
 
-/** The picture, in one piece. Throws a UsageError for SQL that fails, and for a result that cannot be drawn. */
-export async function* chartChunks(
-  store: ReadingStore,
+/** The picture. Throws a UsageError for SQL that fails, and for a result that cannot be drawn. */
+export async function chartBytes(
+  snapshot: Snapshot,
   { what, to }: ChartJob,
   onWarning: (warning: string) => void,
-): AsyncGenerator<Uint8Array> {
-  const snapshot = store.snapshot();
-  try {
-    const declared = 'report' in what ? declaredChart(what) : undefined;
-    const { columns, batches } = resultOf(snapshot, what, onWarning);
-    const rows: Row[] = [];
-    for (const batch of batches(() => 1_000)) {
-      rows.push(...batch);
-      if (rows.length > mostRows.line) throw tooManyRows(declared?.kind ?? 'line');
-    }
-    const drawn = chartOf(columns, rows, declared ?? guessChart(columns, rows));
-    if (to === 'svg') {
-      const { chartSvg } = await import('./chart/svg.ts');
-      yield Buffer.from(chartSvg(drawn));
-    } else {
-      const { chartText } = await import('./chart/terminal.ts');
-      yield Buffer.from(`${[...chartText(drawn, to)].join('\n')}\n`);
-    }
-  } finally {
-    snapshot.release();
+): Promise<Uint8Array> {
+  const declared = 'report' in what ? declaredChart(what) : undefined;
+  const { columns, batches } = 'report' in what ? reportRows(snapshot, what, onWarning) : snapshot.query(what.sql);
+  const rows: Row[] = [];
+  for (const batch of batches(() => 1_000)) {
+    rows.push(...batch);
+    if (rows.length > mostRows.line) throw tooManyRows(declared?.kind ?? 'line');
   }
-}
-
-function resultOf(snapshot: Snapshot, what: ChartJob['what'], onWarning: (warning: string) => void): Rows {
-  return 'report' in what ? reportRows(snapshot, what, onWarning) : snapshot.query(what.sql);
+  const drawn = chartOf(columns, rows, declared ?? guessChart(columns, rows));
+  if (to === 'svg') return Buffer.from((await import('./chart/svg.ts')).chartSvg(drawn));
+  const { chartText } = await import('./chart/terminal.ts');
+  return Buffer.from(`${[...chartText(drawn, to)].join('\n')}\n`);
 }
 
 /** What the report's own header says is to be drawn of it. */

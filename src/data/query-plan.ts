@@ -1,6 +1,6 @@
 /** How SQLite would run a statement: its own plan as a tree, with a word where that costs. Runs nothing. */
 import { Buffer } from 'node:buffer';
-import type { ReadingStore, Row } from '../store/reading-types.ts';
+import type { Row, Snapshot } from '../store/reading-types.ts';
 
 export type PlanFormat = 'text' | 'json';
 
@@ -25,18 +25,13 @@ export interface QueryPlan {
   readonly read_whole: readonly string[];
 }
 
-/** The plan, in one piece. Throws a UsageError for SQL that SQLite refuses or that would do more than read. */
-export async function* planChunks(store: ReadingStore, sql: string, format: PlanFormat): AsyncGenerator<Uint8Array> {
-  const snapshot = store.snapshot();
-  try {
-    // An EXPLAIN of the operator's own must not be explained once more.
-    const statement = sql.replace(/^\s*EXPLAIN\s+(?:QUERY\s+PLAN\s+)?/i, '');
-    const result = snapshot.query(`EXPLAIN QUERY PLAN ${statement}`);
-    const plan = planOf([...result.batches(() => 1_000)].flat().map(stepOf));
-    yield Buffer.from(format === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : planText(plan));
-  } finally {
-    snapshot.release();
-  }
+/** The plan as it is printed. Throws a UsageError for SQL that SQLite refuses or that would do more than read. */
+export function planText(snapshot: Snapshot, sql: string, format: PlanFormat): Uint8Array {
+  // An EXPLAIN of the operator's own must not be explained once more.
+  const statement = sql.replace(/^\s*EXPLAIN\s+(?:QUERY\s+PLAN\s+)?/i, '');
+  const result = snapshot.query(`EXPLAIN QUERY PLAN ${statement}`);
+  const plan = planOf([...result.batches(() => 1_000)].flat().map(stepOf));
+  return Buffer.from(format === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : wordsOf(plan));
 }
 
 function stepOf([id, parent, , detail]: Row): Step {
@@ -77,7 +72,7 @@ function noteOn(detail: string): string | null {
   return notes.find(([pattern]) => pattern.test(detail))?.[1] ?? null;
 }
 
-function planText({ steps, read_whole }: QueryPlan): string {
+function wordsOf({ steps, read_whole }: QueryPlan): string {
   const end = read_whole.length === 0 ? 'No table is read whole.' : `Every row is read of: ${read_whole.join(', ')}.`;
   return `${treeOf(steps, '')}\n${end}\n`;
 }

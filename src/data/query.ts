@@ -1,7 +1,6 @@
 /** Queries: one statement of the operator's that reads, its rows as a table, CSV, TSV, JSON or JSON lines. */
 import { Buffer } from 'node:buffer';
-import { setImmediate } from 'node:timers/promises';
-import type { ReadingStore, Row, Rows } from '../store/reading-types.ts';
+import type { Row, Rows, Snapshot } from '../store/reading-types.ts';
 import { header, resultLines } from './text-lines.ts';
 import type { QueryFormat, TextFormat } from './formats.ts';
 import { jsonArray } from './jsonl.ts';
@@ -21,32 +20,19 @@ export interface QueryRequest {
 
 /** What the query prints, in pieces. Throws a UsageError for SQL that fails or would do more than read. */
 export async function* queryChunks(
-  store: ReadingStore,
+  snapshot: Snapshot,
   { sql, format, room }: QueryRequest,
-  signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const snapshot = store.snapshot();
-  try {
-    const chunks = chunksOf(snapshot.query(sql), format, room);
-    for await (const chunk of format === 'json' ? jsonArray(chunks) : chunks) {
-      signal.throwIfAborted();
-      yield chunk;
-    }
-  } finally {
-    snapshot.release();
-  }
+  const result = snapshot.query(sql);
+  const chunks = bytesOf(format === 'table' ? tables(result, room) : lines(result, format));
+  yield* format === 'json' ? jsonArray(chunks) : chunks;
 }
 
-async function* chunksOf(result: Rows, format: QueryFormat, room: number | undefined): AsyncGenerator<Uint8Array> {
-  const texts = format === 'table' ? tables(result, room) : lines(result, format);
-  for await (const text of texts) {
-    yield Buffer.from(text);
-    // SQLite works on this thread: signals are heard between two batches.
-    await setImmediate();
-  }
+async function* bytesOf(texts: Iterable<string>): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text);
 }
 
-async function* lines({ columns, batches }: Rows, format: TextFormat): AsyncGenerator<string> {
+function* lines({ columns, batches }: Rows, format: TextFormat): Generator<string> {
   const style = { format, raw: false };
   const write = resultLines(style, columns);
   yield header(style, columns);

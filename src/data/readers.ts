@@ -4,15 +4,17 @@
  */
 import { deserialize } from 'node:v8';
 import { setTimeout } from 'node:timers/promises';
+import pLimit from 'p-limit';
 import { secondMs, minuteMs } from '../model/time.ts';
 import type { SharedReading, Snapshot } from '../store/reading-types.ts';
 import { type BrowseParts, isQuickPart, type JobOf, partOf } from './browse.ts';
 import { maskedSnapshot } from './personal.ts';
-import type { ReadingJob } from './reading-job.ts';
-import type { ReadingProcess, ReadingRun } from './reading-process.ts';
-import { Statements } from './statements.ts';
+import type { ReadingJob } from './reading-child.ts';
+import { ReadingProcess, type ReadingRun } from './reading-process.ts';
 
 const readerLimits = {
+  /** Each process reads as fast as a processor and a disk allow: more at once only make all of them slower. */
+  atOnce: 3,
   /** For what somebody waits for. */
   timeoutMs: 20 * secondMs,
   /** How long a count is good for. */
@@ -28,17 +30,17 @@ interface Kept {
 }
 
 export class Readers {
+  readonly #file: string;
   readonly #shared: SharedReading;
   readonly #kept = new Map<string, Kept>();
-  readonly #statements: Statements;
+  readonly #statements = pLimit(readerLimits.atOnce);
   /** Apart from the others: whoever takes a file slowly keeps nobody from looking. */
-  readonly #downloads: Statements;
+  readonly #downloads = pLimit(readerLimits.atOnce);
   readonly #closing = new AbortController();
 
-  constructor(file: string, shared: SharedReading, start: () => ReadingProcess) {
+  constructor(file: string, shared: SharedReading) {
+    this.#file = file;
     this.#shared = shared;
-    this.#statements = new Statements(file, start);
-    this.#downloads = new Statements(file, start);
   }
 
   /** Reads one state of the mirror, here: for what is quick. Throws a FileError where there is no mirror. */
@@ -101,7 +103,20 @@ export class Readers {
   /** The bytes of the job's result, from a process of its own. Waits while too many are at work. */
   async *chunks(job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {
     const signal = AbortSignal.any([run.signal, this.#closing.signal]);
-    yield* (job.kind === 'export' ? this.#downloads : this.#statements).chunks(job, { ...run, signal });
+    const limit = job.kind === 'export' ? this.#downloads : this.#statements;
+    const done = Promise.withResolvers<void>();
+    try {
+      await new Promise<void>((begin) => {
+        void limit(() => {
+          begin();
+          return done.promise;
+        });
+      });
+      signal.throwIfAborted();
+      yield* new ReadingProcess().chunks(this.#file, job, { ...run, signal });
+    } finally {
+      done.resolve();
+    }
   }
 
   /** Ends what is still at work. */

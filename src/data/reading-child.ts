@@ -1,14 +1,63 @@
-/** The process that reads the mirror for a command. */
-import type { ReadingModule } from '../store/reading-types.ts';
-import { serveJob } from './job-child.ts';
-import { jobChunks, type ReadingTask } from './reading-job.ts';
+/** The process that reads the mirror for a command: one job. It ends with it, so nothing is closed here, nor stopped. */
+import { openReadingStore } from '../store/reading.ts';
+import type { BrowseJob } from './browse.ts';
+import type { ExportRequest } from './export.ts';
+import { type JobNews, serveJob } from './job-child.ts';
+import { maskedStore } from './personal.ts';
+import type { PreviewJob } from './preview.ts';
+import type { ChartJob } from './query-chart.ts';
+import { queryChunks, type QueryRequest } from './query.ts';
+import type { PlanFormat } from './query-plan.ts';
 
-const [, , storeModule = ''] = process.argv;
+export type ReadingJob = (
+  | { readonly kind: 'query'; readonly request: QueryRequest }
+  | { readonly kind: 'plan'; readonly sql: string; readonly format: PlanFormat }
+  | ({ readonly kind: 'chart' } & ChartJob)
+  | ({ readonly kind: 'preview' } & PreviewJob)
+  | { readonly kind: 'export'; readonly request: ExportRequest }
+  | ({ readonly kind: 'browse' } & BrowseJob)
+) & {
+  /** Without what is about people. */
+  readonly isMasked?: boolean;
+};
 
-// Loaded while the command is still reading its settings.
-const loaded = Promise.all([import(storeModule), import('./query.ts')]);
+/** What the process is sent, once. */
+export interface ReadingTask {
+  readonly file: string;
+  readonly job: ReadingJob;
+}
 
-serveJob(async function* (task, emit) {
-  const [store] = (await loaded) as [ReadingModule, unknown];
-  yield* jobChunks(store, task as ReadingTask, emit);
-});
+/** The bytes of the result. Throws what the job throws. */
+async function* chunksOf({ file, job }: ReadingTask, emit: (news: JobNews) => void): AsyncGenerator<Uint8Array> {
+  const opened = openReadingStore(file);
+  const store = job.isMasked === true ? maskedStore(opened) : opened;
+  const onWarning = (text: string): void => emit({ kind: 'warning', text });
+  switch (job.kind) {
+    case 'query':
+      return yield* queryChunks(store.snapshot(), job.request);
+    case 'plan': {
+      const { planText } = await import('./query-plan.ts');
+      return yield planText(store.snapshot(), job.sql, job.format);
+    }
+    case 'chart': {
+      const { chartBytes } = await import('./query-chart.ts');
+      return yield await chartBytes(store.snapshot(), job, onWarning);
+    }
+    case 'preview': {
+      const { previewBytes } = await import('./preview.ts');
+      return yield previewBytes(store.snapshot(), job, onWarning);
+    }
+    case 'export': {
+      const { exportChunks } = await import('./export.ts');
+      const { signal } = new AbortController();
+      const onRows = (rows: number): void => emit({ kind: 'rows', rows });
+      return yield* exportChunks(store, job.request, { signal, onRows, onWarning });
+    }
+    case 'browse': {
+      const { browseBytes } = await import('./browse.ts');
+      return yield browseBytes(store.snapshot(), job);
+    }
+  }
+}
+
+serveJob((task, emit) => chunksOf(task as ReadingTask, emit));

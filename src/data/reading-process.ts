@@ -12,7 +12,7 @@ import { moduleBeside } from '../model/module.ts';
 import { durationText } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
 import type { JobNews } from './job-child.ts';
-import type { ReadingJob, ReadingTask } from './reading-job.ts';
+import type { ReadingJob, ReadingTask } from './reading-child.ts';
 
 /** The longest that a timer can wait, in ms. */
 const longestMs = 2 ** 31 - 1;
@@ -89,9 +89,9 @@ export class JobProcess<Task extends object> {
    * @param entry the address of its module
    * @param lost what is thrown where it ended before its result was whole, and how it did
    */
-  constructor(entry: string, args: readonly string[], lost: (how: string) => Error) {
+  constructor(entry: string, lost: (how: string) => Error) {
     this.#lost = lost;
-    const child = spawn(process.execPath, [fileURLToPath(entry), ...args], {
+    const child = spawn(process.execPath, [fileURLToPath(entry)], {
       stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
       // Values of parameters may be whole numbers beyond what JSON holds.
       serialization: 'advanced',
@@ -167,9 +167,8 @@ export class JobProcess<Task extends object> {
 
 /** The process that reads the mirror. */
 export class ReadingProcess extends JobProcess<ReadingTask> {
-  /** @param module what opens the store there: a ReadingModule */
-  constructor(module: string) {
-    super(moduleBeside('./reading-child', import.meta.url), [module], lostProcess);
+  constructor() {
+    super(moduleBeside('./reading-child', import.meta.url), lostProcess);
   }
 
   chunks(file: string, job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {

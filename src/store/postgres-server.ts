@@ -1,6 +1,6 @@
-/** What every connection to a PostgreSQL of ours has in common: how it is made, and what the server must be. */
+/** What every connection to a PostgreSQL of ours has in common: how it is made, what the server must be, and what its errors mean. */
 import { hash } from 'node:crypto';
-import type { ClientConfig } from 'pg';
+import { type ClientConfig, DatabaseError } from 'pg';
 import type { DatabaseAccess } from '../model/database-address.ts';
 
 export function connectionOf({ address, password, ca }: DatabaseAccess): ClientConfig {
@@ -57,4 +57,85 @@ export async function serverBehind(
   if (encoding !== 'UTF8') throw refuse(`its encoding is ${encoding}`, 'Make a database with the encoding UTF8.');
   if (standby) throw refuse('it is a standby, which only reads', `Name the primary server in ${setting}.`);
   return found;
+}
+
+/** Settings that name the server, and where its password is. */
+interface ServerSettings {
+  readonly url: string;
+  readonly password: string;
+}
+
+interface Trouble {
+  readonly reason: string;
+  readonly advice: string;
+  /** In the words of the system, the driver or PostgreSQL. */
+  readonly message: string;
+  /** The server was not reached at all, or went. */
+  readonly isAway: boolean;
+}
+
+/** By the codes of the system, of the driver and of PostgreSQL, or how these begin: what is wrong, and what to do. */
+const reasons: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
+  ECONNREFUSED: ['nothing listens there', 'Start PostgreSQL, or correct {url}.'],
+  ENOENT: ['there is no socket', 'Start PostgreSQL, or correct {url}.'],
+  ENOTFOUND: ['no machine has that name', 'Correct {url}.'],
+  EAI_AGAIN: ['the name could not be looked up', 'Check the network.'],
+  ETIMEDOUT: ['it does not answer', 'Check the network and the server.'],
+  EHOSTUNREACH: ['there is no way to that machine', 'Check the network.'],
+  ENETUNREACH: ['there is no way to that network', 'Check the network.'],
+  ECONNRESET: ['the connection was cut', 'Run the command again.'],
+  EPIPE: ['the connection was cut', 'Run the command again.'],
+  '08': ['the connection was cut', 'Run the command again.'],
+  '28P01': ['the password is wrong', 'Correct {password}.'],
+  '28000': ['the server does not let this user in', 'Correct the user in {url}, or pg_hba.conf there.'],
+  '3D000': ['there is no such database', 'Make it there (CREATE DATABASE), or correct {url}.'],
+  '42501': [
+    'permission is denied',
+    'Let the user make a schema (GRANT CREATE ON DATABASE … TO …), or own the one there.',
+  ],
+  '53100': ['its disk is full', 'Make room there; what was committed is unharmed.'],
+  '53200': ['it is out of memory', 'Look at the server.'],
+  '53300': ['it has too many connections', 'Raise max_connections there, or close others.'],
+  '55P03': ['another process is writing to it', 'Try again when the other process has ended.'],
+  '55000': ['it is not ready for that', 'Look at what the server says, and at who works on it.'],
+  '57014': ['a statement took too long', 'Look at what else the server does, and run the command again.'],
+  '57P': ['it is starting or being shut down', 'Run the command again once it is up.'],
+  '25P03': ['this process paused within a step, which was undone', 'Run the command again.'],
+  '25006': ['it only reads', 'Name the primary server in {url}.'],
+  '58030': ['its disk reported an error', 'Check the disk there.'],
+  XX001: ['its data are damaged', 'Put back a backup; send nothing before you know what was sent since.'],
+};
+
+/** What the driver says without a code. */
+const words: readonly (readonly [pattern: RegExp, code: string])[] = [
+  [/timeout exceeded when trying to connect|timeout expired/i, 'ETIMEDOUT'],
+  [/connection terminated|connection ended|connection error|not queryable/i, 'ECONNRESET'],
+];
+
+/** The error as one about the server; undefined of any other. */
+export function troubleIn(error: unknown, { url, password }: ServerSettings): Trouble | undefined {
+  const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
+  const message = first instanceof Error ? first.message : String(first);
+  const code = codeOf(first);
+  const known = reasons[code] ?? reasons[code.slice(0, 2)] ?? reasons[code.slice(0, 3)];
+  if (known !== undefined) {
+    const advice = known[1].replace('{url}', url).replace('{password}', password);
+    return { reason: `${known[0]} (${code})`, advice, message, isAway: /^(?:E|08|57P|53300)/.test(code) };
+  }
+  if (/SSL|certificate|self-signed|ERR_TLS|UNABLE_TO_/i.test(`${code} ${message}`)) {
+    const advice = `Trust its certificate by network.ca_file. In a network of your own, ${url} may end in ?sslmode=disable.`;
+    return { reason: `no encrypted connection: ${message}`, advice, message, isAway: false };
+  }
+  if (!(first instanceof DatabaseError) && /SASL|password must be a string/.test(message)) {
+    return { reason: 'a password is needed', advice: `Name its file in ${password}.`, message, isAway: false };
+  }
+  return undefined;
+}
+
+/** Of the system, the driver or PostgreSQL; empty of what has none. */
+export function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return '';
+  if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
+  if ('code' in error && typeof error.code === 'string') return error.code;
+  return words.find(([pattern]) => pattern.test(error.message))?.[1] ?? '';
 }

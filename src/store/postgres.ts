@@ -22,7 +22,7 @@ import { type SharedStore, sharedName } from '../model/database-address.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { secondMs } from '../model/time.ts';
 import { storable } from '../model/storable.ts';
-import { connectionOf, lastRows, lockKey, serverBehind } from './postgres-server.ts';
+import { codeOf, connectionOf, lastRows, lockKey, serverBehind, troubleIn } from './postgres-server.ts';
 
 export interface SharedDatabase {
   /** `the shared store postgresql://mirror@db:5432/mirror`, for messages. */
@@ -65,24 +65,28 @@ export function connectTo(store: SharedStore): SharedDatabase {
   const name = sharedName(store.address);
   const schema = `"${store.schema.replaceAll('"', '""')}"`;
   const pool = poolFor(store, schema);
-  const explain = (error: unknown): unknown => explained(error, name);
   const lock = `select pg_advisory_xact_lock(${lockKey(store.schema)})`;
-  const query = async <Row>(text: string, values?: readonly unknown[]): Promise<Row[]> => {
+  const explaining = async <T>(doing: () => Promise<T>): Promise<T> => {
     try {
+      return await doing();
+    } catch (error) {
+      throw explained(error, name);
+    }
+  };
+  /** One that failed may be within a transaction, or gone: its connection ends, and the server undoes what was not committed. */
+  const withClient = <T>(doing: (query: SharedDatabase['query']) => Promise<T>): Promise<T> =>
+    explaining(async () => {
       const client = await pool.connect();
       let isDone = false;
       try {
-        const rows = lastRows<Row>(await (values === undefined ? client.query(text) : client.query(text, [...values])));
+        const result = await doing(async (text, values = []) => lastRows(await client.query(text, [...values])));
         isDone = true;
-        return rows;
+        return result;
       } finally {
-        // One that failed may be within a transaction, or gone.
         client.release(!isDone);
       }
-    } catch (error) {
-      throw explain(error);
-    }
-  };
+    });
+  const query: SharedDatabase['query'] = (text, values) => withClient((run) => run(text, values));
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= pool.leave());
   return {
@@ -90,41 +94,24 @@ export function connectTo(store: SharedStore): SharedDatabase {
     schema,
     leaseMs: store.leaseMs,
     query,
-    whole: async (doing) => {
-      let client;
-      try {
-        client = await pool.connect();
-      } catch (error) {
-        throw explain(error);
-      }
-      const run = async <Row>(text: string, values?: readonly unknown[]): Promise<Row[]> =>
-        lastRows<Row>(await (values === undefined ? client.query(text) : client.query(text, [...values])));
-      let isBroken = true;
-      try {
+    whole: (doing) =>
+      withClient(async (run) => {
         await run(`begin; ${lock}`);
         const result = await doing(run);
         await run('commit');
-        isBroken = false;
         return result;
-      } catch (error) {
-        throw explain(error);
-      } finally {
-        // What is not committed is undone by the end of the connection.
-        client.release(isBroken);
-      }
-    },
-    patiently: async (text) => {
-      const { stream: _withPatience, options: _limits, ...config } = poolConfig(store);
-      const client = new Client(config);
-      try {
-        await client.connect();
-        await client.query(text);
-      } catch (error) {
-        throw explain(error);
-      } finally {
-        await client.end();
-      }
-    },
+      }),
+    patiently: (text) =>
+      explaining(async () => {
+        const { stream: _withPatience, options: _limits, ...config } = poolConfig(store);
+        const client = new Client(config);
+        try {
+          await client.connect();
+          await client.query(text);
+        } finally {
+          await client.end();
+        }
+      }),
     dialect: {
       createAdapter: () => new PostgresAdapter(),
       createDriver: () =>
@@ -330,7 +317,7 @@ class SharedConnection implements DatabaseConnection {
       // Several statements go without values only.
       const client = this.#there();
       const stored = values.map((value) => (typeof value === 'string' ? storable(value) : value));
-      const result = await (values.length === 0 ? client.query(text) : client.query(text, stored));
+      const result = await client.query(text, stored);
       const { command, rowCount, rows } = result as { command?: string; rowCount?: number | null; rows?: Row[] };
       const isChange = command === 'INSERT' || command === 'UPDATE' || command === 'DELETE';
       return { rows: rows ?? [], ...(isChange && { numAffectedRows: BigInt(rowCount ?? 0) }) };
@@ -406,7 +393,7 @@ const unsafeCommits = `current_setting('synchronous_commit') in ('off', 'local',
 /** Throws a FileError where what is committed there may be lost, or comes back as another text. */
 export async function checkServer({ query, name }: SharedDatabase): Promise<void> {
   const refuse = (why: string, advice: string) => new FileError(`${name} cannot be used: ${why}`, { advice });
-  const { commit, fsync } = await serverBehind(query, 'store.shared', refuse);
+  const { commit, fsync } = await serverBehind(query, named.url, refuse);
   if (['off', 'local', 'remote_write'].includes(commit)) {
     throw refuse(
       `its synchronous_commit is ${commit}, so that a payment on record could be forgotten`,
@@ -418,81 +405,20 @@ export async function checkServer({ query, name }: SharedDatabase): Promise<void
   }
 }
 
-/** Codes of the system, of the driver and of PostgreSQL: what is wrong, and what to do. */
-const reasons: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
-  ECONNREFUSED: ['nothing listens there', 'Start PostgreSQL, or correct store.shared.'],
-  ENOENT: ['there is no socket', 'Start PostgreSQL, or correct store.shared.'],
-  ENOTFOUND: ['no machine has that name', 'Correct store.shared.'],
-  EAI_AGAIN: ['the name could not be looked up', 'Check the network.'],
-  ETIMEDOUT: ['it does not answer', 'Check the network and the server.'],
-  EHOSTUNREACH: ['there is no way to that machine', 'Check the network.'],
-  ENETUNREACH: ['there is no way to that network', 'Check the network.'],
-  ECONNRESET: ['the connection was cut', 'Run the command again.'],
-  EPIPE: ['the connection was cut', 'Run the command again.'],
-  '28P01': ['the password is wrong', 'Correct store.shared_password_file or ADMIN_MIRROR_STORE_SHARED_PASSWORD.'],
-  '28000': ['the server does not let this user in', 'Correct the user in store.shared, or pg_hba.conf there.'],
-  '3D000': ['there is no such database', 'Make it there (CREATE DATABASE), or correct store.shared.'],
-  '42501': ['permission is denied', 'Let the user make a schema: GRANT CREATE ON DATABASE … TO ….'],
-  '53100': ['its disk is full', 'Make room there; what was committed is unharmed.'],
-  '53200': ['it is out of memory', 'Look at the server.'],
-  '53300': ['it has too many connections', 'Raise max_connections there, or close others.'],
-  '55P03': ['another process is writing to it', 'Try again when the other process has ended.'],
-  '55000': ['it is not ready for that', 'Look at what the server says, and at who works on it.'],
-  '57014': ['a statement took too long', 'Look at what else the server does, and run the command again.'],
-  '25P03': ['this process paused within a step, which was undone', 'Run the command again.'],
-  '25006': ['it only reads', 'Name the primary server in store.shared.'],
-  '58030': ['its disk reported an error', 'Check the disk there.'],
-  XX001: ['its data are damaged', 'Put back a backup; send nothing before you know what was sent since.'],
-};
-
-/** Whole classes: the connection failed, the server is starting or ending. */
-const classes: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
-  '08': ['the connection was cut', 'Run the command again.'],
-  '57P': ['it is starting or being shut down', 'Run the command again once it is up.'],
-};
-
-const lostCodes = new Set([
-  'ECONNREFUSED',
-  'ETIMEDOUT',
-  'ECONNRESET',
-  'EPIPE',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EAI_AGAIN',
-]);
-
-/** What the driver says without a code. */
-const words: readonly (readonly [pattern: RegExp, code: string])[] = [
-  [/timeout exceeded when trying to connect|timeout expired/i, 'ETIMEDOUT'],
-  [/connection terminated|client has encountered a connection error|not queryable/i, 'ECONNRESET'],
-];
-
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return '';
-  if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
-  if ('code' in error && typeof error.code === 'string') return error.code;
-  return words.find(([pattern]) => pattern.test(error.message))?.[1] ?? '';
-}
+const named = {
+  url: 'store.shared',
+  password: 'store.shared_password_file or ADMIN_MIRROR_STORE_SHARED_PASSWORD',
+} as const;
 
 /** The error as one that names the server and says what to do, where it is about the server. */
 function explained(error: unknown, name: string): unknown {
   if (error instanceof OperatorError) return error;
-  const code = codeOf(error);
-  const known = reasons[code] ?? classes[code.slice(0, 2)] ?? classes[code.slice(0, 3)];
-  const text = error instanceof Error ? error.message : String(error);
-  const options = (advice: string) => ({ advice, cause: error });
-  if (known !== undefined) return new FileError(`${name}: ${known[0]} (${code})`, options(known[1]));
-  if (/SSL|certificate|self-signed|ERR_TLS|UNABLE_TO_/i.test(`${code} ${text}`)) {
-    return new FileError(
-      `${name}: no encrypted connection: ${text}`,
-      options('Trust its certificate by network.ca_file. In a network of your own, store.shared may have ?sslmode=.'),
-    );
-  }
-  if (!(error instanceof DatabaseError) && /SASL|password must be a string/.test(text)) {
-    return new FileError(`${name}: a password is needed`, options('Name its file in store.shared_password_file.'));
-  }
-  return error;
+  const trouble = troubleIn(error, named);
+  if (trouble === undefined) return error;
+  return new FileError(`${name}: ${trouble.reason}`, { advice: trouble.advice, cause: error });
 }
+
+const lostCodes = new Set('ECONNREFUSED ETIMEDOUT ECONNRESET EPIPE EHOSTUNREACH ENETUNREACH EAI_AGAIN'.split(' '));
 
 /** The connection went, or there was none, so that nobody knows what became of the last statement. */
 function isLost(error: unknown): boolean {

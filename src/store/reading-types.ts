@@ -181,8 +181,3 @@ export interface SharedReading {
   readonly read: <T>(work: (snapshot: Snapshot) => T) => T;
   readonly close: () => void;
 }
-
-/** How another process opens the same store: `import(module)`, and there `openReadingStore(file)`. */
-export interface ReadingModule {
-  readonly openReadingStore: (file: string) => ReadingStore;
-}

@@ -152,7 +152,7 @@ export class Planning {
   async *#aside(job: PlanJob, signal: AbortSignal): AsyncGenerator<PlanPart> {
     signal.throwIfAborted();
     const { settings, clock, log } = this.#surroundings;
-    const child = new JobProcess<PlanTask>(moduleBeside('./planning-child', import.meta.url), [], lostProcess);
+    const child = new JobProcess<PlanTask>(moduleBeside('./planning-child', import.meta.url), lostProcess);
     const task = { job, settings: passedSettings(settings), aheadMs: clock.now() - Date.now() };
     yield* partsIn(child.result(task, { signal, log }));
   }

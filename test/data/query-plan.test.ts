@@ -1,15 +1,17 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { planChunks, type PlanFormat, type QueryPlan } from '../../src/data/query-plan.ts';
+import { planText, type PlanFormat, type QueryPlan } from '../../src/data/query-plan.ts';
 import { openReadingStore } from '../../src/store/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 
 async function plan(sql: string, format: PlanFormat = 'text'): Promise<string> {
   const store = openReadingStore(mirrorFile((database) => insertRows(database, 'users', madeUpUsers(3))));
-  onTestFinished(() => store.close());
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of planChunks(store, sql, format)) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
+  const snapshot = store.snapshot();
+  onTestFinished(() => {
+    snapshot.release();
+    store.close();
+  });
+  return Buffer.from(planText(snapshot, sql, format)).toString();
 }
 
 describe('the plan of a query', () => {

@@ -4,9 +4,8 @@ import { platform } from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { ReadingProcess, type ReadingRun } from '../../src/data/reading-process.ts';
-import type { ReadingJob } from '../../src/data/reading-job.ts';
+import type { ReadingJob } from '../../src/data/reading-child.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
-import { moduleBeside } from '../../src/model/module.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { finished, startCli } from '../support/cli.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
@@ -20,7 +19,7 @@ const silent = `${n} SELECT count(*) FROM n`;
 const reading = `${n} SELECT count(*) FROM n, users`;
 
 function startReading(): ReadingProcess {
-  const reading = new ReadingProcess(moduleBeside('../../src/store/reading', import.meta.url));
+  const reading = new ReadingProcess();
   onTestFinished(() => reading.close());
   return reading;
 }

@@ -5,7 +5,7 @@ import { from as copyFrom } from 'pg-copy-streams';
 import { type DatabaseAccess, databaseText } from '../../model/database-address.ts';
 import { LockHeldError, OperatorError, UnreachableError, UsageError } from '../../model/errors.ts';
 import { minuteMs, secondMs } from '../../model/time.ts';
-import { connectionOf, lastRows, lockKey, serverBehind } from '../../store/postgres-server.ts';
+import { connectionOf, lastRows, lockKey, serverBehind, troubleIn } from '../../store/postgres-server.ts';
 import { quoteName } from '../../store/schema.ts';
 
 /** Where to publish. */
@@ -71,8 +71,8 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
   }
   signal.addEventListener('abort', stop, { once: true });
 
-  const query: Database['query'] = (text, values) =>
-    guarded(async () => lastRows(await (values === undefined ? client.query(text) : client.query(text, [...values]))));
+  const query: Database['query'] = (text, values = []) =>
+    guarded(async () => lastRows(await client.query(text, [...values])));
   const enclosed = async <T>(doing: () => Promise<T>, [begin, end, undo]: readonly [string, string, string]) => {
     await query(begin);
     try {
@@ -128,7 +128,7 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
 
 async function prepare({ query, name }: Database, schema: string): Promise<void> {
   const refuse = (why: string, advice: string) => new UsageError(`cannot use ${name}: ${why}`, { advice });
-  const { version } = await serverBehind(query, 'publish.url', refuse);
+  const { version } = await serverBehind(query, named.url, refuse);
   const settings = {
     // Of a client that is gone without a word, or stopped: its lock and its transaction shall not outlive it for hours.
     tcp_keepalives_idle: 15,
@@ -164,49 +164,18 @@ export function isRefusedValue(error: unknown): boolean {
   return cause instanceof DatabaseError && /^(?:22|54000)/.test(cause.code ?? '');
 }
 
-const connection = [
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOENT',
-];
+const named = { url: 'publish.url', password: 'publish.password_file' } as const;
 
 /** The error as one for the operator, where it is about the server. */
 function explained(error: unknown, name: string): unknown {
-  if (error instanceof OperatorError || !(error instanceof Error)) return error;
-  const first = error instanceof AggregateError && error.errors[0] instanceof Error ? error.errors[0] : error;
-  const code = 'code' in first && typeof first.code === 'string' ? first.code : '';
-  const lost = /timeout expired|connection terminated|connection ended|connection error|not queryable/i.test(
-    first.message,
-  );
-  if (connection.includes(code) || lost || /^(?:08|57P|53300)/.test(code)) {
-    return new UnreachableError(`cannot reach ${name}: ${first.message}`, {
-      advice: 'Check that PostgreSQL runs, and publish.url. The next `admin-mirror publish` continues.',
-      cause: error,
-    });
+  if (error instanceof OperatorError) return error;
+  const trouble = troubleIn(error, named);
+  if (trouble === undefined) return error;
+  if (!trouble.isAway) {
+    return new UsageError(`cannot use ${name}: ${trouble.message}`, { advice: trouble.advice, cause: error });
   }
-  const setting = adviceOn(code, first.message);
-  if (setting === undefined) return error;
-  return new UsageError(`cannot use ${name}: ${first.message}`, { advice: setting, cause: error });
-}
-
-function adviceOn(code: string, message: string): string | undefined {
-  if (code.startsWith('28')) return 'Correct the user in publish.url, or its password in publish.password_file.';
-  if (code === '3D000') return 'Make the database there (CREATE DATABASE), or correct publish.url.';
-  if (code === '42501') {
-    return 'Let the user of publish.url make a schema (GRANT CREATE ON DATABASE …), or own the one that is there.';
-  }
-  if (code.startsWith('53')) return 'Make room there, and run it again: it continues.';
-  if (code === '25006') return 'Name the primary server in publish.url.';
-  if (/SASL|password must be a string/.test(message))
-    return 'Name the file with the password in publish.password_file.';
-  if (/SSL|certificate|self-signed|ERR_TLS|UNABLE_TO_/i.test(`${code} ${message}`)) {
-    return 'Trust its certificate with network.ca_file. In a network of your own, publish.url may end in ?sslmode=disable.';
-  }
-  return undefined;
+  return new UnreachableError(`cannot reach ${name}: ${trouble.message}`, {
+    advice: 'Check that PostgreSQL runs, and publish.url. The next `admin-mirror publish` continues.',
+    cause: error,
+  });
 }

@@ -3,7 +3,7 @@ import { contentTypes, type ExportFormat, exportFormats } from '../../data/forma
 import { inventory, type InventoryTable } from '../../data/inventory.ts';
 import { openReports } from '../../data/open.ts';
 import type { Preview } from '../../data/preview.ts';
-import type { ReadingJob } from '../../data/reading-job.ts';
+import type { ReadingJob } from '../../data/reading-child.ts';
 import { type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
 import { assumptionsWith, boundValues, type ReportRequest } from '../../data/reports/run.ts';
 import { counted, grouped } from '../../model/counted.ts';

@@ -54,24 +54,28 @@ interface AllReport {
 }
 
 describe('a sync of all servers', () => {
-  test('is one of each; one that fails spoils no other, two with one key wait for each other, and the worst code is the end', async () => {
-    const { code, stdout, stderr } = await run('sync', '--all', '--json');
-    const { status, profiles } = JSON.parse(stdout) as AllReport;
-    const ends = new Map(profiles.map((each) => [each.profile, each]));
-    expect([code, status]).toEqual([4, 'partial']);
-    expect([...ends.keys()]).toEqual(['east', 'east-again', 'lost', 'west']);
-    expect(ends.get('east')).toMatchObject({ exit_code: 0, report: { resources: { users: { live: 9 } } } });
-    expect(ends.get('west')).toMatchObject({ exit_code: 0, report: { resources: { users: { live: 5 } } } });
-    expect(ends.get('lost')).toMatchObject({ exit_code: 4, problem: expect.stringContaining('127.0.0.1') as string });
-    for (const name of ['east', 'east-again', 'west'])
-      expect(existsSync(join(folder, 'data', name, 'mirror.db'))).toBe(true);
-    const [one, other] = [ends.get('east')?.report, ends.get('east-again')?.report].sort((a, b) =>
-      (a?.started_at ?? '').localeCompare(b?.started_at ?? ''),
-    );
-    expect(Date.parse(other?.started_at ?? '')).toBeGreaterThanOrEqual(Date.parse(one?.finished_at ?? ''));
-    // Their logs are one, and each line says of whom it is.
-    expect(stderr).toMatch(/"profile":"west".*"msg":"ended"/);
-  });
+  test(
+    'is one of each; one that fails spoils no other, two with one key wait for each other, and the worst code is the end',
+    { tags: 'full' },
+    async () => {
+      const { code, stdout, stderr } = await run('sync', '--all', '--json');
+      const { status, profiles } = JSON.parse(stdout) as AllReport;
+      const ends = new Map(profiles.map((each) => [each.profile, each]));
+      expect([code, status]).toEqual([4, 'partial']);
+      expect([...ends.keys()]).toEqual(['east', 'east-again', 'lost', 'west']);
+      expect(ends.get('east')).toMatchObject({ exit_code: 0, report: { resources: { users: { live: 9 } } } });
+      expect(ends.get('west')).toMatchObject({ exit_code: 0, report: { resources: { users: { live: 5 } } } });
+      expect(ends.get('lost')).toMatchObject({ exit_code: 4, problem: expect.stringContaining('127.0.0.1') as string });
+      for (const name of ['east', 'east-again', 'west'])
+        expect(existsSync(join(folder, 'data', name, 'mirror.db'))).toBe(true);
+      const [one, other] = [ends.get('east')?.report, ends.get('east-again')?.report].sort((a, b) =>
+        (a?.started_at ?? '').localeCompare(b?.started_at ?? ''),
+      );
+      expect(Date.parse(other?.started_at ?? '')).toBeGreaterThanOrEqual(Date.parse(one?.finished_at ?? ''));
+      // Their logs are one, and each line says of whom it is.
+      expect(stderr).toMatch(/"profile":"west".*"msg":"ended"/);
+    },
+  );
 
   test('stops in order: those that run end as interrupted, the others do not begin', { tags: ['full'] }, async () => {
     second.control.setBehaviour({ latency: 60_000 });

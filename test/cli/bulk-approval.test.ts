@@ -87,7 +87,7 @@ describe('a batch under a policy', () => {
     expect([late.code, made(world.sandbox)]).toEqual([2, 2]);
   });
 
-  test('is denied with a reason, which ends an approval', async () => {
+  test('is denied with a reason, which ends an approval', { tags: 'full' }, async () => {
     const world = await worldUnder(always, ['bert', 'carla']);
     const batch = (await world.bulk(['run', 'balance', creditFile(world, 1).name, '--yes', '--json'])).report().batch;
     await approve(world, batch);
@@ -145,37 +145,41 @@ describe('a change by hand', () => {
 });
 
 describe('what one person sends alone in a day', () => {
-  test('is summed over batches and writes by hand; what another person approved does not count', async () => {
-    const world = await worldUnder('    balance: { alone_per_day: 20 }\n');
-    const run = (count: number, amount: string) =>
-      world.bulk([
-        'run',
-        'balance',
-        creditFile(world, count, amount, `c${count}-${amount}.csv`).name,
-        '--yes',
-        '--json',
+  test(
+    'is summed over batches and writes by hand; what another person approved does not count',
+    { tags: 'full' },
+    async () => {
+      const world = await worldUnder('    balance: { alone_per_day: 20 }\n');
+      const run = (count: number, amount: string) =>
+        world.bulk([
+          'run',
+          'balance',
+          creditFile(world, count, amount, `c${count}-${amount}.csv`).name,
+          '--yes',
+          '--json',
+        ]);
+      expect((await run(2, '5')).code).toBe(0);
+      const [user = 0] = creditFile(world, 1).users;
+      const byHand = (amount: string) =>
+        world.command(['users', 'update-balance', String(user), '--type', 'add', '--amount', amount, '--yes']);
+      expect((await byHand('6')).code).toBe(0);
+      expect((await byHand('4.01')).code).toBe(2);
+      const third = await run(3, '2');
+      expect([third.code, third.stderr]).toEqual([
+        2,
+        expect.stringContaining('one person would have sent 22 in all alone'),
       ]);
-    expect((await run(2, '5')).code).toBe(0);
-    const [user = 0] = creditFile(world, 1).users;
-    const byHand = (amount: string) =>
-      world.command(['users', 'update-balance', String(user), '--type', 'add', '--amount', amount, '--yes']);
-    expect((await byHand('6')).code).toBe(0);
-    expect((await byHand('4.01')).code).toBe(2);
-    const third = await run(3, '2');
-    expect([third.code, third.stderr]).toEqual([
-      2,
-      expect.stringContaining('one person would have sent 22 in all alone'),
-    ]);
-    await approve(world, third.report().batch);
-    const sent = await world.bulk(['apply', third.report().batch, '--approve', third.report().hash]);
-    expect(sent.code).toBe(0);
-    expect((await byHand('4')).code).toBe(0);
-    expect(made(world.sandbox)).toBe(2 + 1 + 3 + 1);
-  });
+      await approve(world, third.report().batch);
+      const sent = await world.bulk(['apply', third.report().batch, '--approve', third.report().hash]);
+      expect(sent.code).toBe(0);
+      expect((await byHand('4')).code).toBe(0);
+      expect(made(world.sandbox)).toBe(2 + 1 + 3 + 1);
+    },
+  );
 });
 
 describe('rows that the brake of the mirror holds', () => {
-  test('go once another person has approved just these', async () => {
+  test('go once another person has approved just these', { tags: 'full' }, async () => {
     const world = await worldUnder('    deletions: { rows: 60 }\n', ['bert'], 120);
     const { sandbox, bulk, command } = world;
     const sync = async () => {

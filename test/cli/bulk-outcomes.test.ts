@@ -241,7 +241,7 @@ test('the undo of a batch is not refused because another one like it was undone'
 });
 
 describe('the disk', () => {
-  test('that is full in mid-run ends with 8 or 5 and the report, and resume ends right', async () => {
+  test('that is full in mid-run ends with 8 or 5 and the report, and resume ends right', { tags: 'full' }, async () => {
     const world = await bulkWorld();
     const { sandbox, bulk, folder, environment } = world;
     const { name } = creditFile(world, 40);

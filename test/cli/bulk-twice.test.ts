@@ -26,7 +26,7 @@ async function planned(world: BulkWorld, file: string): Promise<BatchReport> {
 }
 
 describe('two terminals', () => {
-  test('at the prompt over one file pay once: the second to consent is refused with 2', async () => {
+  test('at the prompt over one file pay once: the second to consent is refused with 2', { tags: 'full' }, async () => {
     const world = await bulkWorld();
     const { name } = creditFile(world, 2);
     const args = ['run', 'balance', name];

@@ -84,17 +84,21 @@ describe('A certificate', () => {
     );
   });
 
-  test('is not written of a mirror that is not complete, but of those resources that are', async () => {
-    const { folder, file, sandbox, run, certify } = await certified();
-    sandbox.control.faultNext({ fault: 'error_500', times: 10_000, match: { path: '/api/v1/emails' } });
-    await sync(sandbox, file, { ...pages, mode: 'full' });
-    const { code, stderr } = await run('certify', '-o', 'none.json');
-    expect([code, existsSync(`${folder}/none.json`)]).toEqual([5, false]);
-    expect(stderr).toMatch(/no certificate was written, because the mirror is not complete: emails: /);
-    expect(stderr).toContain('certify users packages coupons');
-    const some = await certify('some.json', 'users', 'packages');
-    expect(Object.keys(some.certificate.resources)).toEqual(['packages', 'users']);
-  });
+  test(
+    'is not written of a mirror that is not complete, but of those resources that are',
+    { tags: 'full' },
+    async () => {
+      const { folder, file, sandbox, run, certify } = await certified();
+      sandbox.control.faultNext({ fault: 'error_500', times: 10_000, match: { path: '/api/v1/emails' } });
+      await sync(sandbox, file, { ...pages, mode: 'full' });
+      const { code, stderr } = await run('certify', '-o', 'none.json');
+      expect([code, existsSync(`${folder}/none.json`)]).toEqual([5, false]);
+      expect(stderr).toMatch(/no certificate was written, because the mirror is not complete: emails: /);
+      expect(stderr).toContain('certify users packages coupons');
+      const some = await certify('some.json', 'users', 'packages');
+      expect(Object.keys(some.certificate.resources)).toEqual(['packages', 'users']);
+    },
+  );
 
   test.each([
     ['was changed', `UPDATE users SET balance = balance + 1 WHERE id = 5`, /rows of .* are not as they were read/],
@@ -289,36 +293,40 @@ describe('What is altered', () => {
 });
 
 describe('Two certificates', () => {
-  test('name the days on which two nights differ, though windows were joined and cut between them', async () => {
-    const { sandbox, file, night, certify, run, first } = await certified();
-    const users = sandbox.control.dump('users');
-    const [one = {}, two = {}, three = {}] = [users[3], users[50], users[90]];
-    sandbox.control.update('users', Number(one['id']), { first_name: 'Another' });
-    sandbox.control.remove('users', Number(two['id']));
-    sandbox.control.insert('users', { created_at: three['created_at'] as never });
-    sandbox.control.advanceClock(10 * dayMs);
-    // Other windows: larger ones, which are joined.
-    expect((await sync(sandbox, file, { ...pages, windowPages: 40, mode: 'full' })).report.status).toBe('complete');
-    const second = await certify('second.json');
-    expect(second.certificate.resources.users?.windows).toBeLessThan(first.certificate.resources.users?.windows ?? 0);
-    const { code, report } = await run('certify', '--compare', 'second.json', 'first.json');
-    const { status, windows } = report as unknown as {
-      status: string;
-      windows: { resource: string; days: { day: string }[] }[];
-    };
-    expect([code, status]).toEqual([0, 'different']);
-    const dayOf = (user: typeof one) => String(user['created_at']).slice(0, 10);
-    const found = windows
-      .filter(({ resource }) => resource === 'users')
-      .flatMap(({ days }) => days.map(({ day }) => day));
-    expect(found).toEqual([...new Set([one, two, three].map(dayOf))].sort());
-    await night();
-    await certify('third.json');
-    expect((await run('certify', '--compare', 'second.json', 'third.json')).report).toMatchObject({
-      status: 'same',
-      windows: [],
-    });
-  });
+  test(
+    'name the days on which two nights differ, though windows were joined and cut between them',
+    { tags: 'full' },
+    async () => {
+      const { sandbox, file, night, certify, run, first } = await certified();
+      const users = sandbox.control.dump('users');
+      const [one = {}, two = {}, three = {}] = [users[3], users[50], users[90]];
+      sandbox.control.update('users', Number(one['id']), { first_name: 'Another' });
+      sandbox.control.remove('users', Number(two['id']));
+      sandbox.control.insert('users', { created_at: three['created_at'] as never });
+      sandbox.control.advanceClock(10 * dayMs);
+      // Other windows: larger ones, which are joined.
+      expect((await sync(sandbox, file, { ...pages, windowPages: 40, mode: 'full' })).report.status).toBe('complete');
+      const second = await certify('second.json');
+      expect(second.certificate.resources.users?.windows).toBeLessThan(first.certificate.resources.users?.windows ?? 0);
+      const { code, report } = await run('certify', '--compare', 'second.json', 'first.json');
+      const { status, windows } = report as unknown as {
+        status: string;
+        windows: { resource: string; days: { day: string }[] }[];
+      };
+      expect([code, status]).toEqual([0, 'different']);
+      const dayOf = (user: typeof one) => String(user['created_at']).slice(0, 10);
+      const found = windows
+        .filter(({ resource }) => resource === 'users')
+        .flatMap(({ days }) => days.map(({ day }) => day));
+      expect(found).toEqual([...new Set([one, two, three].map(dayOf))].sort());
+      await night();
+      await certify('third.json');
+      expect((await run('certify', '--compare', 'second.json', 'third.json')).report).toMatchObject({
+        status: 'same',
+        windows: [],
+      });
+    },
+  );
 
   test('are not compared where one was changed, or only one was named', { tags: 'full' }, async () => {
     const { folder, run, first } = await certified();
@@ -366,40 +374,49 @@ describe('The salt', () => {
     },
   );
 
-  test('goes when a person is forgotten, so that no certificate of before confirms a guess', async () => {
-    const { run, check, certify, night, first } = await certified();
-    expect((await run('forget', '5', '--yes')).code).toBe(0);
-    expect((await check('first.json')).code).toBe(5);
-    await night();
-    const second = await certify('second.json');
-    expect(second.certificate.resources.users).toMatchObject({ rows: 119, kept_out: 1, server_total: 120 });
-    expect(second.certificate.salt_id).not.toBe(first.certificate.salt_id);
-    const { code, stderr } = await run('certify', '--compare', 'first.json', 'second.json');
-    expect([code, stderr]).toEqual([5, expect.stringMatching(/different salts/)]);
-  });
+  test(
+    'goes when a person is forgotten, so that no certificate of before confirms a guess',
+    { tags: 'full' },
+    async () => {
+      const { run, check, certify, night, first } = await certified();
+      expect((await run('forget', '5', '--yes')).code).toBe(0);
+      expect((await check('first.json')).code).toBe(5);
+      await night();
+      const second = await certify('second.json');
+      expect(second.certificate.resources.users).toMatchObject({ rows: 119, kept_out: 1, server_total: 120 });
+      expect(second.certificate.salt_id).not.toBe(first.certificate.salt_id);
+      const { code, stderr } = await run('certify', '--compare', 'first.json', 'second.json');
+      expect([code, stderr]).toEqual([5, expect.stringMatching(/different salts/)]);
+    },
+  );
 });
 
 describe('An export', () => {
-  test('carries the root of the certificate of just this state, until a run begins or somebody is forgotten', async () => {
-    const { folder, run, certify, night, first } = await certified();
-    const exported = async () => {
-      expect((await run('export', '--all', '-o', 'set')).code).toBe(0);
-      return (JSON.parse(readFileSync(`${folder}/set/manifest.json`, 'utf8')) as { certificate: unknown }).certificate;
-    };
-    const single = async () =>
-      (await run('export', 'users', '-o', 'users.csv')).report as unknown as { certificate: unknown };
-    const { root, written_at: at } = first.certificate;
-    const carried = { root, written_at: at, resources: ['users', 'packages', 'emails', 'coupons'] };
-    expect(await exported()).toEqual(carried);
-    expect((await single()).certificate).toEqual(carried);
-    await night();
-    expect(await exported()).toBeNull();
-    expect((await single()).certificate).toBeNull();
-    const { certificate } = await certify('second.json');
-    expect(await exported()).toMatchObject({ root: certificate.root });
-    expect((await run('forget', '5', '--yes')).code).toBe(0);
-    expect(await exported()).toBeNull();
-  });
+  test(
+    'carries the root of the certificate of just this state, until a run begins or somebody is forgotten',
+    { tags: 'full' },
+    async () => {
+      const { folder, run, certify, night, first } = await certified();
+      const exported = async () => {
+        expect((await run('export', '--all', '-o', 'set')).code).toBe(0);
+        return (JSON.parse(readFileSync(`${folder}/set/manifest.json`, 'utf8')) as { certificate: unknown })
+          .certificate;
+      };
+      const single = async () =>
+        (await run('export', 'users', '-o', 'users.csv')).report as unknown as { certificate: unknown };
+      const { root, written_at: at } = first.certificate;
+      const carried = { root, written_at: at, resources: ['users', 'packages', 'emails', 'coupons'] };
+      expect(await exported()).toEqual(carried);
+      expect((await single()).certificate).toEqual(carried);
+      await night();
+      expect(await exported()).toBeNull();
+      expect((await single()).certificate).toBeNull();
+      const { certificate } = await certify('second.json');
+      expect(await exported()).toMatchObject({ root: certificate.root });
+      expect((await run('forget', '5', '--yes')).code).toBe(0);
+      expect(await exported()).toBeNull();
+    },
+  );
 });
 
 /** The document as a certificate is written, with a signature that fits, by the private key. */

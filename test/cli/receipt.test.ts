@@ -185,7 +185,7 @@ describe('A receipt', () => {
     expect((JSON.parse(document) as Receipt).rows[1]?.parameters).toMatchObject({ description: hostile });
   });
 
-  test('names what a person decided about a row, and settles with it', async () => {
+  test('names what a person decided about a row, and settles with it', { tags: 'full' }, async () => {
     const { folder, bulk, batch, receipt, check } = await sentBatch();
     const before = await receipt('before.json');
     const told = ['--not-applied', '--reason', 'seen in the panel'];
@@ -388,7 +388,7 @@ describe('Beside its journal a receipt', () => {
     expect(batch).toBe(document.receipt.batch);
   });
 
-  test('that is an older copy shows that the head is not in its chain', async () => {
+  test('that is an older copy shows that the head is not in its chain', { tags: 'full' }, async () => {
     const { folder, bulk, file, receipt, check, users } = await sentBatch();
     const journal = join(folder, 'data/journal.db');
     copyFileSync(journal, join(folder, 'older.db'));
@@ -403,7 +403,7 @@ describe('Beside its journal a receipt', () => {
     expect(await check(before)).toMatchObject({ code: 0 });
   });
 
-  test('of another machine is not compared with this one', async () => {
+  test('of another machine is not compared with this one', { tags: 'full' }, async () => {
     const [one, two] = [await sentBatch(), await sentBatch()];
     const {
       code,
@@ -414,18 +414,22 @@ describe('Beside its journal a receipt', () => {
     expect([code, status, journal, why]).toEqual([0, 'genuine', null, 'the journal here is another one']);
   });
 
-  test('that is written after a person was forgotten shows what is left, and one of before still agrees', async () => {
-    const { command, users, receipt, check } = await sentBatch();
-    const before = await receipt('before.json');
-    expect((await command(['sync', 'users', '--quiet'])).code).toBe(0);
-    const forgotten = await command(['forget', String(users[0]), '--yes']);
-    expect([forgotten.code, forgotten.stdout]).toEqual([0, expect.stringContaining('was forgotten')]);
-    const { rows } = read(await receipt('after.json'));
-    expect(rows[0]).toMatchObject({ user: users[0], state: 'applied', before: '10.00', after: '15.25' });
-    expect(JSON.stringify(rows[0]?.parameters)).not.toContain('Credit');
-    expect(await check('after.json')).toMatchObject({ code: 0, problems: [] });
-    expect(await check(before)).toMatchObject({ code: 0, journal: { changed_since: 1 } });
-  });
+  test(
+    'that is written after a person was forgotten shows what is left, and one of before still agrees',
+    { tags: 'full' },
+    async () => {
+      const { command, users, receipt, check } = await sentBatch();
+      const before = await receipt('before.json');
+      expect((await command(['sync', 'users', '--quiet'])).code).toBe(0);
+      const forgotten = await command(['forget', String(users[0]), '--yes']);
+      expect([forgotten.code, forgotten.stdout]).toEqual([0, expect.stringContaining('was forgotten')]);
+      const { rows } = read(await receipt('after.json'));
+      expect(rows[0]).toMatchObject({ user: users[0], state: 'applied', before: '10.00', after: '15.25' });
+      expect(JSON.stringify(rows[0]?.parameters)).not.toContain('Credit');
+      expect(await check('after.json')).toMatchObject({ code: 0, problems: [] });
+      expect(await check(before)).toMatchObject({ code: 0, journal: { changed_since: 1 } });
+    },
+  );
 });
 
 describe('bulk receipt', () => {

@@ -132,7 +132,7 @@ describe('verify', () => {
     expect(noKey.code).toBe(2);
   });
 
-  test('that is stopped says what it has found by then, and ends with 130', async () => {
+  test('that is stopped says what it has found by then, and ends with 130', { tags: 'full' }, async () => {
     const { sandbox, folder } = await mirrored();
     sandbox.control.clearRequests();
     sandbox.control.setBehaviour({ latency: 300 });

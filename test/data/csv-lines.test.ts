@@ -1,3 +1,4 @@
+// @module-tag full
 import { Buffer } from 'node:buffer';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { exportChunks, type FileForm } from '../../src/data/export.ts';

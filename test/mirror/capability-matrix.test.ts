@@ -1,3 +1,4 @@
+// @module-tag full
 /**
  * A server may follow any of the rules that the API's reference leaves open, in any combination, and may change them
  * between two runs. A wrong idea of them may cost requests, never records.

@@ -1,3 +1,4 @@
+// @module-tag full
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { recordDifferences } from '../../src/mirror/open.ts';

@@ -131,7 +131,7 @@ describe('a person who is forgotten', () => {
     expect(rowsOf(file, `SELECT first_name FROM users WHERE id = ${helper}`)).toEqual([{ first_name: 'Changed' }]);
   });
 
-  test('is counted for as long as the server has the person, and no longer', async () => {
+  test('is counted for as long as the server has the person, and no longer', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     await forget(file);
     const tried = { includes, mode: 'quick' } as const;
@@ -145,7 +145,7 @@ describe('a person who is forgotten', () => {
     expect(textsIn(file)).toEqual([]);
   });
 
-  test('takes emails along that come later, or that become the person’s', async () => {
+  test('takes emails along that come later, or that become the person’s', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     await forget(file);
     sandbox.control.insert('emails', { user_id: person, subject: 'zq-mail-by-user' });
@@ -159,7 +159,7 @@ describe('a person who is forgotten', () => {
     expect(textsIn(file)).toEqual([]);
   });
 
-  test('comes back whole with the sync after the undo', async () => {
+  test('comes back whole with the sync after the undo', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     const { suppressed } = await forget(file);
     await sync(sandbox, file, { includes });

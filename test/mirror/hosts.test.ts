@@ -1,3 +1,4 @@
+// @module-tag full
 /** Hosts that are not as the reference has it: what stands in front of them, and pages that they cannot make. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';

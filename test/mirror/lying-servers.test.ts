@@ -1,3 +1,4 @@
+// @module-tag full
 /**
  * Servers that say what is not so: lists that are empty for a while, totals that count what no page shows. Nothing is
  * removed that they still have, and no run sends more than it may.

@@ -1,3 +1,4 @@
+// @module-tag full
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';

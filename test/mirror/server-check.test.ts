@@ -273,7 +273,7 @@ describe('a key of somebody else', () => {
   });
 });
 
-describe('a server that was restored from an old backup', () => {
+describe('a server that was restored from an old backup', { tags: 'full' }, () => {
   test('is refused, and accepted when that is meant', async () => {
     const { sandbox, data, file, folder } = await mirrored();
     copyFileSync(data, `${folder}/backup.db`);
@@ -291,7 +291,7 @@ describe('a server that was restored from an old backup', () => {
     expectMirrored(restored, file);
   });
 
-  test('is refused, too, where it has given the ids to new records since', async () => {
+  test('is refused, too, where it has given the ids to new records since', { tags: 'full' }, async () => {
     const { sandbox, data, file, folder } = await mirrored();
     copyFileSync(data, `${folder}/backup.db`);
     for (let count = 0; count < 12; count += 1) sandbox.control.insert('emails');

@@ -441,7 +441,7 @@ describe('what cannot be compared', () => {
     expect(report.resources.users?.problem).toMatch(/outside of/);
   });
 
-  test('is no reason to keep what was found before a stop to oneself', async () => {
+  test('is no reason to keep what was found before a stop to oneself', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.update('users', 1, { language: 'xx' });
     const stop = new AbortController();

@@ -1,3 +1,4 @@
+// @module-tag full
 /**
  * The property of the change cursor: whatever a server does while it is read, somebody who follows the mirror by its cursor,
  * in batches of any size, and who stops anywhere, ends with the same rows, and gets none twice.
@@ -11,14 +12,13 @@ import { openForgetStore } from '../../src/mirror/store/forget-store.ts';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { consumerOf } from '../support/consumer.ts';
 import { sync, type SyncTry } from '../support/mirror.ts';
-import { isFull } from '../support/part.ts';
 import { rowsOf } from '../support/relations.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';
 import { randomFrom, ServerHistory, StepClock } from './server-history.ts';
 
 const { PROPERTY_RUNS, PROPERTY_SEED } = process.env;
-const runs = Number(PROPERTY_RUNS ?? (isFull ? 12 : 4));
+const runs = Number(PROPERTY_RUNS ?? 12);
 const drawing = PROPERTY_SEED === undefined && PROPERTY_RUNS !== undefined ? {} : { seed: Number(PROPERTY_SEED ?? 1) };
 
 const night = record({

@@ -112,20 +112,24 @@ describe('a rehearsal', () => {
     }
   });
 
-  test('that is killed leaves nothing that others can read, and the next one clears it away', async () => {
-    const { folder, db, argv } = stage();
-    const temporary = temporaryFolder();
-    const leftovers = () => readdirSync(dirname(db)).filter((name) => name.includes('rehearsal'));
-    const child = startCli(argv, { folder, environment: { TMPDIR: temporary } });
-    while (leftovers().length === 0 && child.exitCode === null) await setTimeout(5);
-    child.kill('SIGKILL');
-    await once(child, 'close');
-    const [left = ''] = leftovers();
-    expect(statSync(join(dirname(db), left)).mode & 0o777).toBe(0o700);
-    expect(readdirSync(temporary)).toEqual([]);
-    expect(await invoke(argv, { folder })).toMatchObject({ code: 0 });
-    expect(leftovers()).toEqual([]);
-  });
+  test(
+    'that is killed leaves nothing that others can read, and the next one clears it away',
+    { tags: 'full' },
+    async () => {
+      const { folder, db, argv } = stage();
+      const temporary = temporaryFolder();
+      const leftovers = () => readdirSync(dirname(db)).filter((name) => name.includes('rehearsal'));
+      const child = startCli(argv, { folder, environment: { TMPDIR: temporary } });
+      while (leftovers().length === 0 && child.exitCode === null) await setTimeout(5);
+      child.kill('SIGKILL');
+      await once(child, 'close');
+      const [left = ''] = leftovers();
+      expect(statSync(join(dirname(db), left)).mode & 0o777).toBe(0o700);
+      expect(readdirSync(temporary)).toEqual([]);
+      expect(await invoke(argv, { folder })).toMatchObject({ code: 0 });
+      expect(leftovers()).toEqual([]);
+    },
+  );
 });
 
 describe('settings', () => {

@@ -24,7 +24,7 @@ function filledMirror(users: number): string {
   });
 }
 
-test('a copy made while rows move in pairs is each time a state that there was', async () => {
+test('a copy made while rows move in pairs is each time a state that there was', { tags: 'full' }, async () => {
   const users = 5_000;
   const copies = isFull ? 12 : 4;
   const file = filledMirror(users);

@@ -31,22 +31,26 @@ async function served(args: readonly string[] = [], folder = temporaryFolder()) 
 }
 
 describe('serve', () => {
-  test('prints where it is and how the first account is made, and ends with 0 on SIGTERM, with 130 on Ctrl+C', async () => {
-    const { folder } = await mirroredFolder();
-    for (const [signal, code] of [
-      ['SIGTERM', 0],
-      ['SIGINT', 130],
-    ] as const) {
-      const { url, first_account: first, child, end } = await served([], folder);
-      expect(first?.startsWith(`${url}/first/`)).toBe(true);
-      expect(await (await fetch(String(first))).text()).toContain('The first account');
-      // A request whose end never comes does not keep it.
-      const open = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {});
-      open.write('POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n');
-      child.kill(signal);
-      expect(await end).toMatchObject({ code, stderr: '' });
-    }
-  });
+  test(
+    'prints where it is and how the first account is made, and ends with 0 on SIGTERM, with 130 on Ctrl+C',
+    { tags: 'full' },
+    async () => {
+      const { folder } = await mirroredFolder();
+      for (const [signal, code] of [
+        ['SIGTERM', 0],
+        ['SIGINT', 130],
+      ] as const) {
+        const { url, first_account: first, child, end } = await served([], folder);
+        expect(first?.startsWith(`${url}/first/`)).toBe(true);
+        expect(await (await fetch(String(first))).text()).toContain('The first account');
+        // A request whose end never comes does not keep it.
+        const open = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {});
+        open.write('POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n');
+        child.kill(signal);
+        expect(await end).toMatchObject({ code, stderr: '' });
+      }
+    },
+  );
 
   test('ends with 2 where something else listens there, and where passwords would cross a network in the clear', async () => {
     const other = createServer().listen(0, '127.0.0.1');

@@ -24,7 +24,7 @@ describe('sums of money', () => {
     expect(dimes.reduce((total, each) => total + each, 0)).not.toBe(123.3);
   });
 
-  test('of 100,000 awkward amounts are those of decimal arithmetic, to the cent', () => {
+  test('of 100,000 awkward amounts are those of decimal arithmetic, to the cent', { tags: 'full' }, () => {
     const cents = (index: number) => ((index * 7_919 + (index % 13) * 104_729) % 2_000_003) - 700_000;
     const amounts = Array.from({ length: 100_000 }, (_, index) => cents(index) / 100);
     const total = amounts.reduce((sum, _, index) => sum + BigInt(cents(index)), 0n);

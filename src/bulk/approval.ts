@@ -3,34 +3,14 @@
  * journal itself sees to it that nothing goes out without. Section "Approval" of docs/architecture.md.
  */
 import { approvalMissing, checkOpen } from '../journal/approval.ts';
-import type { Approval, ApprovalState, Batch, Journal } from '../journal/port.ts';
+import type { Approval, Batch, GivenApproval, Journal } from '../journal/port.ts';
 import type { Account } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
-import type { Timestamp } from '../model/time.ts';
 
 /** As `--json` prints it; the shape is part of the contract with scripts. */
-export interface ApprovalReport {
-  readonly state: ApprovalState;
-  /** How many people must approve, and how many still. */
-  readonly needed: number;
-  readonly missing: number;
-  readonly reasons: readonly string[];
-  /** What is approved: the plan, and whatever makes it more than was planned. */
-  readonly hash: string;
-  readonly submitted: { readonly by: Actor; readonly at: Timestamp; readonly note: string | null } | null;
-  readonly approvals: readonly {
-    readonly by: Actor;
-    readonly at: Timestamp;
-    readonly until: Timestamp;
-    /** Why it does not count; null where it does. */
-    readonly problem: string | null;
-  }[];
-  readonly denied: { readonly by: Actor; readonly at: Timestamp; readonly reason: string | null } | null;
-  /** Accounts that can approve it now. */
-  readonly approvers: readonly string[];
-  /** Until when it is approved, or waits. */
-  readonly until: Timestamp | null;
+export interface ApprovalReport extends Omit<Approval, 'given'> {
+  readonly approvals: readonly Omit<GivenApproval, 'step'>[];
 }
 
 /** What is needed, who is waited for, who approved or denied, until when; null where no policy is about the batch. */

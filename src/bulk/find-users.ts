@@ -12,7 +12,7 @@ import {
   type Found,
   isAmbiguous,
   knownUser,
-  listSize,
+  pagesOfList,
   type LiveOptions,
   userById,
   userByKey,
@@ -81,7 +81,7 @@ export async function findUsers(
     if (key !== undefined) users.set(text, await ofKey(key, mirrored.get(text), live));
   };
   if (keys.size > mostConfirmations) {
-    const { pages } = await listSize(live);
+    const pages = await pagesOfList(live);
     if (pages <= Math.max(strangers.length, mostConfirmations)) {
       const listed = await inList(keys, pages, live);
       for (const [text, user] of listed) users.set(text, user);
@@ -111,20 +111,14 @@ export async function findTaken(
   return { users: usersOfMirror(directory, mirrored, live.userFields), unconfirmed: keys.size - mirrored.size };
 }
 
-const columnOf: Readonly<Record<KeyColumn, 'id' | 'email' | 'username'>> = {
-  user_id: 'id',
-  email: 'email',
-  username: 'username',
-};
-
 /** Ids by `keyText`. A key that fits two rows of the mirror is as unknown as one that fits none: the server decides. */
 function inMirror(directory: UserDirectory, keys: ReadonlyMap<string, UserKey>): Map<string, number> {
   const found = new Map<string, number>();
   const twice = new Set<string>();
-  for (const column of Object.keys(columnOf) as KeyColumn[]) {
+  for (const column of keyColumns) {
     const values = [...keys.values()].filter((key) => key.column === column).map(({ value }) => value);
     if (values.length === 0) continue;
-    for (const record of directory.find(columnOf[column], values, [])) {
+    for (const record of directory.find(column === 'user_id' ? 'id' : column, values, [])) {
       const user = knownUser(record, []);
       if (user === undefined) continue;
       const text = textOf(user, column);

@@ -102,10 +102,9 @@ export async function eachLive<T>(
   }
 }
 
-/** How many users there are, and on how many pages; as the server counts. */
-export async function listSize(options: LiveOptions): Promise<{ readonly pages: number }> {
-  const { lastPage } = await pageOfUsers(options, new Reach(), 1);
-  return { pages: lastPage };
+/** On how many pages the users are, as the server counts. */
+export async function pagesOfList(options: LiveOptions): Promise<number> {
+  return (await pageOfUsers(options, new Reach(), 1)).lastPage;
 }
 
 const order = [

@@ -202,15 +202,8 @@ async function usersOf(
     // A row that names a state to find, or sets one, is not sent where the mirror was behind.
     if (parameters['type'] === 'set' || hasExpectation(parameters)) urgent.add(text);
   }
-  const { client, concurrency, pageSize, signal } = ports;
-  const found = await findUsers(keys, urgent, ports.directory, {
-    client,
-    userFields: [...action.userFields, ...notedFields],
-    concurrency,
-    pageSize,
-    signal,
-  });
-  return { ...found, shared };
+  const live = { ...ports, userFields: [...action.userFields, ...notedFields] };
+  return { ...(await findUsers(keys, urgent, ports.directory, live)), shared };
 }
 
 /** Users who stand in the way of new ones. */
@@ -220,8 +213,7 @@ async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): P
     if (problems.length > 0) continue;
     for (const key of action.newKeys?.(parameters) ?? []) keys.set(keyText(key), key);
   }
-  const { client, concurrency, pageSize, signal, directory } = ports;
-  return findTaken(keys, directory, { client, userFields: action.userFields, concurrency, pageSize, signal });
+  return findTaken(keys, ports.directory, { ...ports, userFields: action.userFields });
 }
 
 function hasExpectation(parameters: ReadRow['parameters']): boolean {

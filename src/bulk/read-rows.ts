@@ -61,7 +61,8 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   const keyColumn = keyColumns.find((name) => keys.some((key) => key.name === name) && index.has(name));
   // What stands in a column that is not read is no reason to refuse a row.
   const unread = new Set([...unknown, ...sheet.columns.filter((name) => name.startsWith('_'))]);
-  const cellProblems = byRow(sheet.problems.filter(({ column }) => column === null || !unread.has(column)));
+  const unreadApart = sheet.problems.filter(({ column }) => column === null || !unread.has(column));
+  const cellProblems = Map.groupBy(unreadApart, ({ row }) => row);
   const hidden = sheet.columns.map(namesPassword);
   const rows = mapRows(sheet.rows, (row): ReadRow => {
     const reader = new RowReader(row, index, options);
@@ -113,16 +114,6 @@ function questionProblem({ columns }: Sheet, { row, column, text, count, reading
   const amounts = counted(count, 'amount is', 'amounts are');
   const problem = `${amounts} written with separators, and nothing says what they are: give ${ways.join(', or ')}; or write plain numbers, as 1234.56`;
   return { row, column: columns[column] ?? null, problem };
-}
-
-function byRow(problems: readonly SheetProblem[]): ReadonlyMap<number, readonly SheetProblem[]> {
-  const rows = new Map<number, SheetProblem[]>();
-  for (const problem of problems) {
-    const there = rows.get(problem.row);
-    if (there === undefined) rows.set(problem.row, [problem]);
-    else there.push(problem);
-  }
-  return rows;
 }
 
 /** A cell's own error is reported once: by the sheet, which knows most of it, and not again by who read the cell. */

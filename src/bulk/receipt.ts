@@ -62,28 +62,10 @@ export interface ReceiptHead
   readonly steps: readonly JournalStep[];
 }
 
-/** As far as it is still known of a person who was forgotten. */
-export interface ReceiptRow {
-  readonly row: number;
-  readonly user: number | null;
-  readonly state: Intent['state'];
-  readonly parameters: Intent['parameters'];
-  readonly planned_before: string | null;
-  readonly planned_after: string | null;
-  /** As seen on the server. */
-  readonly before: string | null;
-  readonly after: string | null;
-  readonly claimed_at: Timestamp | null;
-  readonly sent_at: Timestamp | null;
-  readonly http_status: number | null;
-  readonly evidence: Intent['evidence'];
-  readonly record_id: string | null;
-  readonly token: string | null;
-  readonly discrepancy: Intent['discrepancy'];
-  readonly problem: string | null;
-}
+export type ReceiptRow = ReturnType<typeof receiptRow>;
 
-export function receiptRow(intent: Intent): ReceiptRow {
+/** As far as it is still known of a person who was forgotten. */
+export function receiptRow(intent: Intent) {
   const { row, user, state, parameters, before, after, evidence, token, discrepancy, problem } = intent;
   return {
     row,

@@ -215,8 +215,7 @@ class Look {
   }
 
   #page(number: number) {
-    const { client, pageSize, signal } = this.#ports;
-    return pageOfUsers({ client, pageSize, signal }, this.#reach, number, ['balance_transactions']);
+    return pageOfUsers(this.#ports, this.#reach, number, ['balance_transactions']);
   }
 
   #announce(requests: number): void {

@@ -1,10 +1,7 @@
 /** A batch as `--json` prints it; the shape is part of the contract with scripts. */
 import { Big } from 'big.js';
-import type { Head } from '../journal/chain.ts';
 import type { Batch, BatchState, Intent, Journal, JournalProblem, RowChange } from '../journal/port.ts';
-import type { Actor } from '../model/actor.ts';
 import { counted } from '../model/counted.ts';
-import type { Timestamp } from '../model/time.ts';
 import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
 import { type ApprovalReport, approvalOf } from './approval.ts';
@@ -63,9 +60,7 @@ export async function reportOf(journal: ReportJournal, batch: Batch): Promise<Ba
   };
 }
 
-async function totalsOf(
-  rows: AsyncIterable<RowChange>,
-): Promise<Pick<BatchReport, 'gross' | 'users' | 'applied_net' | 'applied_gross' | 'applied_users' | 'discrepancies'>> {
+async function totalsOf(rows: AsyncIterable<RowChange>) {
   const zero = new Big(0);
   let [gross, appliedNet, appliedGross, discrepancies] = [zero, zero, zero, 0];
   const [users, appliedUsers] = [new Set<string | null>(), new Set<string | null>()];
@@ -95,26 +90,10 @@ export function outcomeOf(row: Omit<RowChange, 'subject'>): Big | null {
   return (isOff ? changeBetween(row.before, row.after) : null) ?? changeOf(row);
 }
 
-/** Where a batch came from and when, as documents for others say it. */
-export interface BatchFacts {
-  readonly file: { readonly name: string; readonly bytes: number | null; readonly sha256: string | null } | null;
-  readonly server: string;
-  readonly undo_of: string | null;
-  readonly created_at: Timestamp;
-  readonly applied_at: Timestamp | null;
-  readonly finished_at: Timestamp | null;
-}
+export type BatchFacts = ReturnType<typeof factsOf>;
 
-export function factsOf({
-  file,
-  fileBytes,
-  fileHash,
-  server,
-  undoOf,
-  createdAt,
-  appliedAt,
-  finishedAt,
-}: Batch): BatchFacts {
+/** Where a batch came from and when, as documents for others say it. */
+export function factsOf({ file, fileBytes, fileHash, server, undoOf, createdAt, appliedAt, finishedAt }: Batch) {
   return {
     file: file === null ? null : { name: file, bytes: fileBytes, sha256: fileHash },
     server: server.address,
@@ -125,30 +104,19 @@ export function factsOf({
   };
 }
 
-/** Who had a hand in a batch, and how far the journal had come when that was said. */
-export interface BatchRecord {
-  readonly planned_by: readonly Actor[];
-  readonly submitted_by: readonly Actor[];
-  readonly approved_by: readonly Actor[];
-  readonly sent_by: readonly Actor[];
-  /** The newest step of the journal's chain: whoever keeps it can show later that no step up to it was changed. */
-  readonly head: Head | null;
-}
+export type BatchRecord = Awaited<ReturnType<typeof recordOf>>;
 
-export async function recordOf(journal: Pick<Journal, 'people' | 'head'>, { batch }: Batch): Promise<BatchRecord> {
+/** Who had a hand in a batch, and how far the journal had come when that was said. */
+export async function recordOf(journal: Pick<Journal, 'people' | 'head'>, { batch }: Batch) {
   const { planned, submitted, approved, sent } = await journal.people(batch);
   return {
     planned_by: planned,
     submitted_by: submitted,
     approved_by: approved,
     sent_by: sent,
+    /** The newest step of the journal's chain: whoever keeps it can show later that no step up to it was changed. */
     head: (await journal.head()) ?? null,
   };
-}
-
-/** What a person types to approve money: where some is added and some taken, the net alone says little. */
-function typedTotal({ net, gross, users }: Pick<BatchReport, 'net' | 'gross' | 'users'>): string {
-  return new Big(net).abs().eq(gross) ? net : `${net} / ${gross} / ${users}`;
 }
 
 /** What somebody types to send the batch, and what that does, in words: `send 2 rows with a net total of 5.50 to https://…`. */
@@ -161,7 +129,8 @@ export async function consentQuestion(
   const report = await reportOf(journal, batch);
   const { net, gross, users, counts } = report;
   const left = counts.invalid === 0 ? '' : ` (${counts.invalid} invalid are left out)`;
-  const total = typedTotal(report);
+  // Where some is added and some taken, the net alone says little.
+  const total = new Big(net).abs().eq(gross) ? net : `${net} / ${gross} / ${users}`;
   const typed = action.typed === 'net' ? total : String(counts.planned);
   const both =
     total === net

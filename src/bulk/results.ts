@@ -71,13 +71,21 @@ export async function writeResults(
     throw explainFileError(error, 'make the folder', folder) ?? error;
   }
   const names = (format: string): string[] => resultFiles.map((name) => `${name}.${format}`);
-  const fresh = (file: string) => freshHash(journal, batch, file, writer);
+  // What would be written now: a run that was cut off has left files without a manifest.
+  const fresh = async (file: string): Promise<string | undefined> => {
+    const name = resultFiles.find((each) => `${each}.${writer.format}` === file);
+    return name && (await fileNow(journal, batch, name, writer)).sha256;
+  };
   if (!force) await refuseChanged(folder, [...names(writer.format), manifestName], fresh);
   const others = tableFormats.filter((format) => format !== writer.format).flatMap(names);
   const outdated = await unchangedFiles(folder, others);
   const files: WrittenFile[] = [];
   // One after the other: each reads the journal as it stands.
-  for (const name of resultFiles) files.push(await writeFile(journal, batch, name, { folder, writer, signal }));
+  for (const name of resultFiles) {
+    const { chunks, written } = rowsFile(journal, batch, name, writer);
+    await writeDurableFile(join(folder, `${name}.${writer.format}`), chunks, signal);
+    files.push(written());
+  }
   const manifest = await manifestOf({ journal, clock }, batch, files);
   await writeDurableFile(join(folder, manifestName), once(sealedManifest(manifest)), signal);
   for (const name of outdated) await rm(join(folder, name), { force: true });
@@ -123,45 +131,26 @@ async function* once(text: string): AsyncGenerator<Uint8Array> {
   yield Buffer.from(text);
 }
 
-async function writeFile(
-  journal: Journal,
-  batch: Batch,
-  name: ResultFile,
-  { folder, writer, signal }: { readonly folder: string; readonly writer: TableWriter; readonly signal: AbortSignal },
-): Promise<WrittenFile> {
+/** The bytes of one file of rows, and what they came to once they were taken. */
+function rowsFile(journal: Journal, batch: Batch, name: ResultFile, writer: TableWriter) {
   const digest = createHash('sha256');
-  let rows = 0;
+  let [rows, bytes] = [0, 0];
   async function* chunks(): AsyncGenerator<Uint8Array> {
-    for await (const bytes of writer.chunks(tableOf(journal, batch, name, () => void (rows += 1)))) {
-      digest.update(bytes);
-      yield bytes;
+    for await (const chunk of writer.chunks(tableOf(journal, batch, name, () => void (rows += 1)))) {
+      digest.update(chunk);
+      bytes += chunk.length;
+      yield chunk;
     }
   }
   const file = `${name}.${writer.format}`;
-  const bytes = await writeDurableFile(join(folder, file), chunks(), signal);
-  return { name: file, rows, bytes, sha256: digest.digest('hex') };
+  return { chunks: chunks(), written: (): WrittenFile => ({ name: file, rows, bytes, sha256: digest.digest('hex') }) };
 }
 
 /** The file as it would be written now. */
 async function fileNow(journal: Journal, batch: Batch, name: ResultFile, writer: TableWriter): Promise<WrittenFile> {
-  const digest = createHash('sha256');
-  let [rows, bytes] = [0, 0];
-  for await (const chunk of writer.chunks(tableOf(journal, batch, name, () => void (rows += 1)))) {
-    digest.update(chunk);
-    bytes += chunk.length;
-  }
-  return { name: `${name}.${writer.format}`, rows, bytes, sha256: digest.digest('hex') };
-}
-
-/** Of a file of rows as it would be written now; undefined for any other file. */
-async function freshHash(
-  journal: Journal,
-  batch: Batch,
-  file: string,
-  writer: TableWriter,
-): Promise<string | undefined> {
-  const name = resultFiles.find((each) => `${each}.${writer.format}` === file);
-  return name === undefined ? undefined : (await fileNow(journal, batch, name, writer)).sha256;
+  const { chunks, written } = rowsFile(journal, batch, name, writer);
+  for await (const chunk of chunks) void chunk;
+  return written();
 }
 
 /** @param onRow called for each row as it is read */
@@ -195,11 +184,7 @@ function sealedManifest(manifest: object): string {
   return jsonText({ ...manifest, seal: sha256(jsonText(manifest)) });
 }
 
-/**
- * Throws a UsageError where one of the files is there and is not what the manifest in the folder says, or not what it
- * said when it was written.
- * @param freshHash of what would be written under that name now: a run that was cut off has left files without a manifest
- */
+/** Throws a UsageError where one of the files is there and is not what the manifest says, nor what would be written now. */
 async function refuseChanged(
   folder: string,
   names: readonly string[],

@@ -144,19 +144,12 @@ async function withLock(journal: Journal, { batch }: Batch, work: () => Promise<
   try {
     return await work();
   } finally {
-    await release(journal, batch);
-  }
-}
-
-async function release(journal: Journal, batch: string): Promise<void> {
-  try {
-    await journal.releaseLock(batch);
-  } catch (error) {
     // The lock of a process that ended gives way: that it could not be given up must not hide what was sent.
-    if (!(error instanceof OperatorError)) throw error;
+    await journal.releaseLock(batch).catch((error: unknown) => {
+      if (!(error instanceof OperatorError)) throw error;
+    });
   }
 }
-
 /** What was sent before is settled before more goes out. Gives the error that ended it early, or null. */
 async function settleBefore(sending: Sending): Promise<OperatorError | null> {
   const { journal, batch } = sending;
@@ -374,23 +367,19 @@ export function endError(
   });
 }
 
-/** Rows side by side, except those of one user, which go one after the other in the order in which they came. */
-interface KeyedQueue {
-  /** Begins the work as soon as there is room for it; resolves when the next one may be given. */
-  give(subject: string, work: () => Promise<void>): Promise<void>;
-  /** Resolves when all is done; throws what a work threw first. */
-  end(): Promise<void>;
-}
-
-/** @param concurrency works under way at once */
-function openKeyedQueue(concurrency: number): KeyedQueue {
+/**
+ * Works side by side, except those of one subject, which go one after the other in the order in which they came.
+ * @param concurrency works under way at once
+ */
+function openKeyedQueue(concurrency: number) {
   const limit = pLimit(concurrency);
   const last = new Map<string, Promise<void>>();
   const underWay = new Set<Promise<void>>();
   let failure: { readonly error: unknown } | undefined;
 
   return {
-    give: async (subject, work) => {
+    /** Begins the work as soon as there is room for it; resolves when the next one may be given. */
+    give: async (subject: string, work: () => Promise<void>): Promise<void> => {
       const before = last.get(subject);
       const run = limit(async () => {
         // It was begun earlier, so that it has its place and waits for nobody behind it.
@@ -408,7 +397,8 @@ function openKeyedQueue(concurrency: number): KeyedQueue {
       underWay.add(run);
       while (underWay.size >= concurrency) await Promise.race(underWay);
     },
-    end: async () => {
+    /** Resolves when all is done; throws what a work threw first. */
+    end: async (): Promise<void> => {
       await Promise.all(underWay);
       if (failure !== undefined) throw failure.error;
     },

@@ -9,8 +9,10 @@ import { quoteName } from '../store/schema.ts';
 /** Keys that one statement looks for. */
 const batch = 5_000;
 
+export type UserDirectory = ReturnType<typeof openUserDirectory>;
+
 /** Opens an existing mirror to find users in it. Throws `FileError` where there is none. The caller closes it. */
-export function openUserDirectory(file: string): UserDirectory {
+export function openUserDirectory(file: string) {
   const database = openMirrorForReading(file);
   // KiB; users are read once, in the order in which they lie there.
   database.pragma('cache_size = -2000');
@@ -28,12 +30,19 @@ export function openUserDirectory(file: string): UserDirectory {
     return [...new Set(wanted)].map(quoteName).join(', ');
   };
   return {
+    /** Every row was seen on the server at or after this time; null where that is not known. */
     freshAsOf: (freshAsOf ?? null) as Timestamp | null,
-    reader: (fields) => {
+    /** Gives users one by one, by their ids: rows with `id`, `username`, `email`, `balance` and the fields given. */
+    reader: (fields: readonly string[]): ((id: number) => ServedRecord | undefined) => {
       const statement = database.prepare<[number], ServedRecord>(`SELECT ${columnsOf(fields)} FROM users WHERE id = ?`);
       return (id) => statement.get(id);
     },
-    *find(column, values, fields) {
+    /** The users with one of these values in the column, addresses and names without regard to case. */
+    *find(
+      column: 'id' | 'email' | 'username',
+      values: readonly string[],
+      fields: readonly string[],
+    ): Generator<ServedRecord> {
       const columns = columnsOf(fields);
       // There is no index on addresses and names: one pass over the table finds any number of them.
       const sql =
@@ -46,29 +55,10 @@ export function openUserDirectory(file: string): UserDirectory {
         yield* statement.all(JSON.stringify(values.slice(at, at + batch)));
       }
     },
-    ids: () => database.prepare<[], number>('SELECT id FROM users').pluck().all(),
-    transactions: (user) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),
-    close: () => void database.close(),
+    /** Of all users. */
+    ids: (): number[] => database.prepare<[], number>('SELECT id FROM users').pluck().all(),
+    /** The user's balance transactions; undefined where the mirror has none of anybody. */
+    transactions: (user: number) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),
+    close: (): void => void database.close(),
   };
-}
-
-export interface UserDirectory {
-  /** Every row was seen on the server at or after this time; null where that is not known. */
-  readonly freshAsOf: Timestamp | null;
-  /**
-   * The users with one of these values in the column, addresses and names without regard to case: rows with `id`,
-   * `username`, `email`, `balance` and the fields given.
-   */
-  find(
-    column: 'id' | 'email' | 'username',
-    values: readonly string[],
-    fields: readonly string[],
-  ): Iterable<ServedRecord>;
-  /** Gives users one by one, by their ids, with the same columns. */
-  reader(fields: readonly string[]): (id: number) => ServedRecord | undefined;
-  /** Of all users. */
-  ids(): number[];
-  /** The user's balance transactions; undefined where the mirror has none of anybody. */
-  transactions(user: number): readonly ServedRecord[] | undefined;
-  close(): void;
 }

@@ -290,15 +290,7 @@ export interface SentRow {
 }
 
 /** A row that a claim would let go out. */
-export interface ClaimedRow {
-  readonly row: number;
-  readonly user: number | null;
-  readonly fingerprint: string | null;
-  readonly plannedBefore: string | null;
-  readonly plannedAfter: string | null;
-  /** Null where nobody has consented to the row yet. */
-  readonly claimedAt: Timestamp | null;
-}
+export type ClaimedRow = Pick<Intent, 'row' | 'user' | 'fingerprint' | 'plannedBefore' | 'plannedAfter' | 'claimedAt'>;
 
 /** What a claim is decided on, read in its transaction. */
 export interface ClaimView {

@@ -16,14 +16,14 @@ export function columnLetters(at: number): string {
 }
 
 /** A cell as few characters of JSON: nearly all are the text that stands in the file. */
-type PackedCell = string | readonly [text: string, raw: string, kind: CellKind];
+export type PackedCell = string | readonly [text: string, raw: string, kind: CellKind];
 
-function packedCell({ text, raw, kind }: SheetCell): PackedCell {
+export function packedCell({ text, raw, kind }: SheetCell): PackedCell {
   const isPlain = text === raw && kind === (text === '' ? 'empty' : 'text');
   return isPlain ? text : [text, raw, kind];
 }
 
-function cellOf(cell: PackedCell): SheetCell {
+export function cellOf(cell: PackedCell): SheetCell {
   if (cell === '') return emptyCell;
   if (typeof cell === 'string') return { text: cell, raw: cell, kind: 'text' };
   const [text, raw, kind] = cell;

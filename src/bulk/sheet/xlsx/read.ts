@@ -3,9 +3,8 @@ import { Buffer } from 'node:buffer';
 import type { UsageError } from '../../../model/errors.ts';
 import { errorOf } from '../../../model/failure.ts';
 import { Budget, refusal, threadLimits } from '../limits.ts';
-import { headersOf, type SheetContent, SheetRows } from '../rows.ts';
-import { type Batch, rowsOfBatch } from './batch.ts';
-import type { FromThread, ThreadTask } from './thread.ts';
+import { cellOf, headersOf, type SheetContent, SheetRows } from '../rows.ts';
+import type { FromThread, ThreadRow, ThreadTask } from './thread.ts';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { moduleBeside } from '../../../model/module.ts';
 
@@ -20,8 +19,9 @@ class Rows {
     this.#budget = new Budget(file);
   }
 
-  add(batch: Batch): void {
-    for (const { row, cells } of rowsOfBatch(batch)) {
+  add(rows: readonly ThreadRow[]): void {
+    for (const [row, packed] of rows) {
+      const cells = packed.map(cellOf);
       if (this.rows === undefined) {
         if (row !== 1) {
           throw refusal(
@@ -67,7 +67,7 @@ export async function readXlsx(
   const read = new Promise<SheetContent>((resolve, reject) => {
     thread.on('message', (message: FromThread) => {
       try {
-        if (message.kind === 'rows') content.add(message.batch);
+        if (message.kind === 'rows') content.add(JSON.parse(message.rows) as ThreadRow[]);
         else if (message.kind === 'failed') reject(errorOf(message.failure));
         else if (content.rows === undefined)
           throw refusal(file, `its sheet "${message.sheet}" is empty`, 'Name another with --sheet.');

@@ -6,7 +6,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Person, TableCounts } from '../store/forget-types.ts';
 import { mentionsOf, takenOut } from '../store/mentions.ts';
 import { newestSeal, newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
-import type { JournalTables } from './tables.ts';
+import { type JournalTables, rowsOf } from './tables.ts';
 
 /** Words of the API that tell nobody's name; numbers and tokens do not either. */
 const plainValue = /^(?:-?\d+(?:\.\d+)?|true|false|add|remove|set|success|warning|danger|am:[a-z2-7]{12})$/;
@@ -84,7 +84,8 @@ export async function takeOutPerson(
   const counts: Record<string, number> = {};
   for (const { table, key, texts } of tables) {
     const hasUser = table === 'journal_intents' || table === 'journal_writes';
-    for await (const row of rowsOf(connection, table, key, hasUser ? [...texts, 'user'] : texts)) {
+    const columns = sql.join([...key, ...texts, ...(hasUser ? ['user'] : [])].map((name) => sql.ref(name)));
+    for await (const row of rowsOf<Row>(connection, table, key, { columns })) {
       const isOwn = hasUser && row['user'] === person.id;
       const changed = texts.flatMap((name) => {
         const old = row[name];
@@ -161,25 +162,4 @@ async function isAsLeft(connection: Kysely<JournalTables>, table: Table, row: Ro
     batch === null ? (data as { readonly write: number } | { readonly step: number }) : { batch, row: number };
   const first = table === 'journal_steps' ? row['note_digest'] : row['digest'];
   return ((await newestSeal(connection, subject)) ?? first) === digestOf(table, String(row['salt']), row);
-}
-
-/** Rows that are held at once. */
-const chunk = 1_000;
-
-async function* rowsOf(
-  connection: Kysely<JournalTables>,
-  table: string,
-  key: readonly string[],
-  columns: readonly string[],
-): AsyncGenerator<Row> {
-  const keys = sql.join(key.map((name) => sql.ref(name)));
-  const names = sql.join(columns.map((name) => sql.ref(name)));
-  for (let last: Row | undefined; ;) {
-    const after = last === undefined ? sql`` : sql`where (${keys}) > (${sql.join(key.map((name) => last?.[name]))})`;
-    const select = sql<Row>`select ${keys}, ${names} from ${sql.table(table)} ${after} order by ${keys} limit ${sql.lit(chunk)}`;
-    const { rows } = await select.execute(connection);
-    yield* rows;
-    if (rows.length < chunk) return;
-    last = rows.at(-1);
-  }
 }

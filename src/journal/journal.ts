@@ -208,6 +208,9 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
 
   const acting = (): Acting => ({ rules, now: now(), actor, stepOf });
 
+  const chunkAfter = (batch: string, row: number) =>
+    db.selectFrom('journal_intents').where('batch', '=', batch).where('row', '>', row).orderBy('row').limit(chunk);
+
   return {
     id,
     by: (other) => journalOf(open, other),
@@ -308,37 +311,26 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
 
     intents: (batch, states, first) =>
       inChunks(async (after) => {
-        let rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
-        if (states !== undefined) rows = rows.where('state', 'in', states);
-        return (await rows.where('row', '>', after).orderBy('row').limit(chunk).execute()).map(intentOf);
+        const rows = chunkAfter(batch, after).select(intentColumns);
+        return (await (states === undefined ? rows : rows.where('state', 'in', states)).execute()).map(intentOf);
       }, first),
     notedIntents: (batch) =>
       inChunks(async (after) => {
-        const rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
-        const noted = rows.where('notes', 'is not', null).where('row', '>', after).orderBy('row').limit(chunk);
-        return (await noted.execute()).map(intentOf);
+        const rows = chunkAfter(batch, after).select(intentColumns).where('notes', 'is not', null);
+        return (await rows.execute()).map(intentOf);
       }),
     changes: (batch) =>
       inChunks((after) =>
-        db
-          .selectFrom('journal_intents')
+        chunkAfter(batch, after)
           .select(['row', 'state', 'subject', 'before', 'after', 'discrepancy'])
           .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
-          .where('batch', '=', batch)
           .where('state', '<>', 'invalid')
-          .where('row', '>', after)
-          .orderBy('row')
-          .limit(chunk)
           .execute(),
       ),
     parameters: (batch) =>
       inChunks(async (after) => {
-        const rows = db.selectFrom('journal_intents').select(['row', 'parameters']).where('batch', '=', batch);
-        const found = await rows.where('row', '>', after).orderBy('row').limit(chunk).execute();
-        return found.map(({ row, parameters: text }) => ({
-          row,
-          parameters: text === null ? null : (JSON.parse(text) as Intent['parameters']),
-        }));
+        const found = await chunkAfter(batch, after).select(['row', 'parameters']).execute();
+        return found.map(({ row, parameters }) => ({ row, parameters: parametersIn(parameters) }));
       }),
     intent: async (batch, row) => {
       const rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
@@ -536,10 +528,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         .orderBy('i.row')
         .limit(limit)
         .execute();
-      return rows.map(({ parameters, ...row }) => ({
-        ...row,
-        parameters: parameters === null ? null : (JSON.parse(parameters) as Intent['parameters']),
-      }));
+      return rows.map(({ parameters, ...row }) => ({ ...row, parameters: parametersIn(parameters) }));
     },
     viewed: (user, what) =>
       step(async (connection) => {
@@ -767,28 +756,6 @@ function stateColumns(
   };
 }
 
-/** What a plan knows of a row, with the type of each column. */
-const plannedColumns = [
-  ['batch', 'text'],
-  ['row', 'bigint'],
-  ['state', 'text'],
-  ['subject', 'text'],
-  ['user', 'bigint'],
-  ['key', 'text'],
-  ['token', 'text'],
-  ['fingerprint', 'text'],
-  ['parameters', 'text'],
-  ['cells', 'text'],
-  ['planned_email', 'text'],
-  ['planned_username', 'text'],
-  ['planned_before', 'text'],
-  ['planned_after', 'text'],
-  ['problem', 'text'],
-  ['notes', 'text'],
-  ['undo_of', 'text'],
-  ['undo_of_row', 'bigint'],
-] as const;
-
 /** Each in the order of the first such step. */
 async function peopleOf(connection: Connection, batch: string): Promise<BatchPeople> {
   const steps = connection.selectFrom('journal_steps').where('batch', '=', batch);
@@ -810,13 +777,11 @@ async function peopleOf(connection: Connection, batch: string): Promise<BatchPeo
   };
 }
 
-type PlannedColumn = (typeof plannedColumns)[number][0];
+function parametersIn(json: string | null): Intent['parameters'] {
+  return json === null ? null : (JSON.parse(json) as Intent['parameters']);
+}
 
-function plannedRow(
-  batch: string,
-  undoOf: string | null,
-  each: NewIntent,
-): Record<PlannedColumn, string | number | null> {
+function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
   const text = (value: string | null): string | null => (value === null ? null : storable(value));
   return {
     batch,
@@ -840,6 +805,8 @@ function plannedRow(
   };
 }
 
+const wholeNumbers: ReadonlySet<string> = new Set(['row', 'user', 'undo_of_row']);
+
 /** Gives what the chain says of all of them. */
 async function insertIntents(
   connection: Connection,
@@ -848,9 +815,6 @@ async function insertIntents(
   intents: Iterable<NewIntent> | AsyncIterable<NewIntent>,
   onRow: (intent: NewIntent) => void,
 ): Promise<{ readonly rows: number; readonly seal: string }> {
-  const columns = [...plannedColumns, ['salt', 'text'], ['digest', 'text']] as const;
-  const names = sql.join(columns.map(([name]) => sql.ref(name)));
-  const values = sql.join(columns.map(([, type], at) => sql`cast(value ->> ${sql.lit(at)} as ${sql.raw(type)})`));
   const seals: (readonly [row: number, digest: string])[] = [];
   const store = async (chunkOf: readonly NewIntent[]): Promise<void> => {
     const salts = newSalts(chunkOf.length);
@@ -859,10 +823,17 @@ async function insertIntents(
       const salt = salts[at] ?? newSalt();
       const digest = sealOf(salt, { ...row, attempts: 0 });
       seals.push([each.row, digest]);
-      return [...plannedColumns.map(([name]) => row[name]), salt, digest];
+      return { ...row, salt, digest };
     });
-    const json = members(JSON.stringify(rows));
-    await sql`insert into journal_intents (${names}) select ${values} from ${json} as each`.execute(connection);
+    const names = Object.keys(rows[0] ?? {});
+    const columns = sql.join(names.map((name) => sql.ref(name)));
+    const values = sql.join(
+      names.map(
+        (name, at) => sql`cast(value ->> ${sql.lit(at)} as ${sql.raw(wholeNumbers.has(name) ? 'bigint' : 'text')})`,
+      ),
+    );
+    const json = members(JSON.stringify(rows.map((each) => Object.values(each))));
+    await sql`insert into journal_intents (${columns}) select ${values} from ${json} as each`.execute(connection);
   };
   // Rows go as JSON, a thousand at once: binding each of their values takes longer than storing them.
   let waiting: NewIntent[] = [];

@@ -1,5 +1,5 @@
 /** The journal's tables as Kysely sees them: the same in every database that it may be in. */
-import type { Generated, Kysely } from 'kysely';
+import { type Generated, type Kysely, type QueryExecutorProvider, type RawBuilder, sql } from 'kysely';
 import type { Account, AccountState, SignInMethod } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
@@ -256,4 +256,35 @@ export function accountOf(row: JournalTables['people_accounts']): Account {
     changedAt: row.changed_at,
     changedBy: JSON.parse(row.changed_by) as Actor,
   };
+}
+
+/** Rows that are held at once. */
+const chunk = 1_000;
+
+interface Part {
+  readonly columns?: RawBuilder<unknown>;
+  readonly where?: RawBuilder<unknown>;
+}
+
+/** The rows of a table in the order of its key, a thousand at a time, so that its size does not matter. */
+export async function* chunksOf<R extends object>(
+  db: QueryExecutorProvider,
+  table: string,
+  key: readonly (string & keyof R)[],
+  { columns = sql`*`, where = sql`1 = 1` }: Part = {},
+): AsyncGenerator<readonly R[], undefined> {
+  const keys = sql.join(key.map((name) => sql.ref(name)));
+  for (let after = sql``; ;) {
+    const { rows } = await sql<R>`select ${columns} from ${sql.table(table)} where ${where} ${after}
+      order by ${keys} limit ${sql.lit(chunk)}`.execute(db);
+    if (rows.length > 0) yield rows;
+    const last = rows.at(-1);
+    if (rows.length < chunk || last === undefined) return;
+    after = sql`and (${keys}) > (${sql.join(key.map((name) => last[name]))})`;
+  }
+}
+
+/** The same, one by one. */
+export async function* rowsOf<R extends object>(...from: Parameters<typeof chunksOf<R>>): AsyncGenerator<R, undefined> {
+  for await (const rows of chunksOf<R>(...from)) yield* rows;
 }

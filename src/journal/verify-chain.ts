@@ -3,11 +3,11 @@
  * row and write stands in the tables as the newest step about it left it. All of it is read in pieces, so that its size does
  * not matter. Section "The chain" of docs/architecture.md.
  */
-import type { Kysely } from 'kysely';
+import { type Kysely, type Selectable, sql } from 'kysely';
 import { genesisOf, type Head, hashOf, identityOf, saltedDigest, sealOf } from './chain.ts';
 import { type ClaimRun, RowsSeal } from './rows-seal.ts';
 import type { IntentState } from './port.ts';
-import type { JournalTables } from './tables.ts';
+import { type JournalTables, rowsOf } from './tables.ts';
 
 export interface ChainReport {
   readonly status: 'whole' | 'broken';
@@ -22,8 +22,8 @@ export interface ChainReport {
 
 type Connection = Kysely<JournalTables>;
 type Step = JournalTables['journal_steps'];
+type IntentRow = Selectable<JournalTables['journal_intents']>;
 
-const chunk = 1_000;
 const mostProblems = 100;
 
 /** What the steps say of a batch. */
@@ -62,7 +62,7 @@ export async function verifyChain(connection: Connection, wanted?: string): Prom
     step,
     problems,
   });
-  for await (const step of stepsOf(connection)) {
+  for await (const step of rowsOf<Step>(connection, 'journal_steps', ['step'])) {
     const problem = stepProblem(step, head?.hash ?? genesis, forgotten.get(step.step));
     if (problem !== null) {
       const before = head === null ? 'It is the first one that is there' : `The last sound one is step ${head.step}`;
@@ -121,16 +121,6 @@ function membersOf(data: string): Readonly<Record<string, unknown>> {
   }
 }
 
-async function* stepsOf(connection: Connection): AsyncGenerator<Step> {
-  const steps = connection.selectFrom('journal_steps').selectAll().orderBy('step').limit(chunk);
-  for (let last: number | undefined; ;) {
-    const rows: readonly Step[] = await (last === undefined ? steps : steps.where('step', '>', last)).execute();
-    yield* rows;
-    if (rows.length < chunk) return;
-    last = rows.at(-1)?.step;
-  }
-}
-
 /** Keeps what the step says of a batch or a write. */
 function note({ batches, writes, accounts }: Records, { step, at, batch, row, kind, data, digest }: Step): void {
   if (batch === null) {
@@ -175,17 +165,13 @@ async function* differences(connection: Connection, { batches, writes, accounts 
 
 async function* writeDifferences(connection: Connection, writes: ReadonlyMap<number, string>): AsyncGenerator<string> {
   const left = new Set(writes.keys());
-  const all = connection.selectFrom('journal_writes').selectAll().orderBy('write').limit(chunk);
-  for (let last = -1; ;) {
-    const rows = await all.where('write', '>', last).execute();
-    for (const row of rows) {
-      left.delete(row.write);
-      const digest = writes.get(row.write);
-      if (digest === undefined) yield `write ${row.write} by hand was inserted: no step tells of it`;
-      else if (digest !== sealOf(row.salt, row)) yield `write ${row.write} by hand was altered`;
-    }
-    if (rows.length < chunk) break;
-    last = rows.at(-1)?.write ?? last;
+  for await (const row of rowsOf<Selectable<JournalTables['journal_writes']>>(connection, 'journal_writes', [
+    'write',
+  ])) {
+    left.delete(row.write);
+    const digest = writes.get(row.write);
+    if (digest === undefined) yield `write ${row.write} by hand was inserted: no step tells of it`;
+    else if (digest !== sealOf(row.salt, row)) yield `write ${row.write} by hand was altered`;
   }
   for (const write of left) yield `write ${write} by hand was removed`;
 }
@@ -210,58 +196,26 @@ type RowStep = Pick<Step, 'step' | 'kind' | 'data' | 'digest'> & { readonly row:
 /** Rows and their steps side by side, each in the order of the rows. */
 async function* rowDifferences(connection: Connection, batch: string, known: BatchChain): AsyncGenerator<string> {
   const seal = new RowsSeal();
-  const steps = rowStepsOf(connection, batch)[Symbol.asyncIterator]();
+  const own = sql`batch = ${batch}`;
+  const columns = sql.join(['step', 'row', 'kind', 'data', 'digest'].map((name) => sql.ref(name)));
+  const ofRows = { columns, where: sql`${own} and ${sql.ref('row')} is not null` };
+  const steps = rowsOf<RowStep>(connection, 'journal_steps', ['row', 'step'], ofRows);
   let next = await steps.next();
-  const all = connection
-    .selectFrom('journal_intents')
-    .selectAll()
-    .where('batch', '=', batch)
-    .orderBy('row')
-    .limit(chunk);
-  for (let last = -1; ;) {
-    const rows = await all.where('row', '>', last).execute();
-    for (const row of rows) {
-      const own: RowStep[] = [];
-      for (; next.done !== true && next.value.row <= row.row; next = await steps.next()) {
-        if (next.value.row === row.row) own.push(next.value);
-      }
-      seal.add(row.row, row.digest);
-      const digest = own.findLast((each) => each.digest !== null)?.digest ?? row.digest;
-      if (digest !== sealOf(row.salt, row)) yield `row ${row.row} of batch ${batch} was altered`;
-      else if (row.claimed_at !== claimedAt(row, own, known))
-        yield `the consent to row ${row.row} of batch ${batch} was altered`;
+  for await (const row of rowsOf<IntentRow>(connection, 'journal_intents', ['row'], { where: own })) {
+    const about: RowStep[] = [];
+    for (; next.done !== true && next.value.row <= row.row; next = await steps.next()) {
+      if (next.value.row === row.row) about.push(next.value);
     }
-    if (rows.length < chunk) break;
-    last = rows.at(-1)?.row ?? last;
+    seal.add(row.row, row.digest);
+    const digest = about.findLast((each) => each.digest !== null)?.digest ?? row.digest;
+    if (digest !== sealOf(row.salt, row)) yield `row ${row.row} of batch ${batch} was altered`;
+    else if (row.claimed_at !== claimedAt(row, about, known))
+      yield `the consent to row ${row.row} of batch ${batch} was altered`;
   }
   const whole = seal.end();
   if (whole.seal === known.seal) return;
   const count = whole.rows === known.rows ? '' : `: there are ${whole.rows} of ${known.rows}`;
   yield `the rows of batch ${batch} are not those that were added${count}`;
-}
-
-async function* rowStepsOf(connection: Connection, batch: string): AsyncGenerator<RowStep> {
-  const steps = connection
-    .selectFrom('journal_steps')
-    .select(['step', 'row', 'kind', 'data', 'digest'])
-    .where('batch', '=', batch)
-    .where('row', 'is not', null)
-    .orderBy('row')
-    .orderBy('step')
-    .limit(chunk);
-  for (let last: RowStep | undefined; ;) {
-    const after = last;
-    const rows = (await (
-      after === undefined
-        ? steps
-        : steps.where((eb) =>
-            eb.or([eb('row', '>', after.row), eb.and([eb('row', '=', after.row), eb('step', '>', after.step)])]),
-          )
-    ).execute()) as RowStep[];
-    yield* rows;
-    if (rows.length < chunk) return;
-    last = rows.at(-1);
-  }
 }
 
 /**

@@ -17,7 +17,8 @@ import {
   type Timestamp,
   timestampOf,
 } from '../model/time.ts';
-import type { Alert, AlertBook, Channel, Message, Problem, WorkerStore } from './store/port.ts';
+import type { Alert, AlertBook, Channel, Message, Problem } from './store/port.ts';
+import type { WorkerStore } from './store/store.ts';
 
 /** Gives why it could not be delivered, without secrets; null where it was. Never rejects. */
 type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<string | null>;

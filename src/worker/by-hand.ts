@@ -7,7 +7,8 @@ import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import type { Clock } from '../model/time.ts';
 import { type CommandRunner, type LogLine, outcomeOf } from './command.ts';
-import type { JobRunEnd, WorkerStore } from './store/port.ts';
+import type { JobRunEnd } from './store/port.ts';
+import type { WorkerStore } from './store/store.ts';
 
 /** What can be started, by the name of the console, with the words of the command line. */
 const startable = {

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { type Kysely, sql } from 'kysely';
 import { appendStep, type Head, headOf, identityOf } from '../journal/chain.ts';
 import { movedTo } from '../journal/journal.ts';
-import type { JournalTables } from '../journal/tables.ts';
+import { chunksOf, type JournalTables } from '../journal/tables.ts';
 import { verifyChain } from '../journal/verify-chain.ts';
 import type { Actor } from '../model/actor.ts';
 import { FileError, LockHeldError, UsageError } from '../model/errors.ts';
@@ -69,7 +69,6 @@ const workerTables: readonly Table[] = [
 
 /** SQLite binds so many values at once, and some more. */
 const mostValues = 10_000;
-const chunk = 500;
 
 /** Throws an OperatorError where it may not be, or cannot be done; then the source is in use as before, or says how to go on. */
 export async function moveStore(source: StoreSide, target: StoreSide, actor: Actor, clock: Clock): Promise<MoveReport> {
@@ -199,7 +198,7 @@ async function copyAll(source: StoreSide, target: StoreSide, id: string): Promis
 
 async function copyTables(from: Database, target: StoreSide, to: Database, tables: readonly Table[]): Promise<void> {
   for (const table of tables) {
-    for await (const rows of chunksOf(from, table)) {
+    for await (const rows of chunksOf<Record<string, unknown>>(from, table.name, table.key)) {
       const atOnce = Math.max(1, Math.floor(mostValues / Math.max(1, Object.keys(rows[0] ?? {}).length)));
       for (let at = 0; at < rows.length; at += atOnce) {
         await to
@@ -251,25 +250,11 @@ async function compare(source: StoreSide, target: StoreSide, id: string): Promis
 async function digestOf(db: Database, table: Table): Promise<{ readonly rows: number; readonly hash: string }> {
   const hash = createHash('sha256');
   let count = 0;
-  for await (const rows of chunksOf(db, table)) {
+  for await (const rows of chunksOf<Record<string, unknown>>(db, table.name, table.key)) {
     count += rows.length;
     for (const row of rows) {
       hash.update(JSON.stringify(Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1))));
     }
   }
   return { rows: count, hash: hash.digest('hex') };
-}
-
-async function* chunksOf(db: Database, { name, key }: Table): AsyncGenerator<Record<string, unknown>[]> {
-  const keys = sql.join(key.map((each) => sql.ref(each)));
-  for (let last: Record<string, unknown> | undefined; ;) {
-    const after = last === undefined ? sql`` : sql`where (${keys}) > (${sql.join(key.map((each) => last?.[each]))})`;
-    const select = sql<
-      Record<string, unknown>
-    >`select * from ${sql.table(name)} ${after} order by ${keys} limit ${sql.lit(chunk)}`;
-    const { rows } = await select.execute(db);
-    if (rows.length > 0) yield rows;
-    if (rows.length < chunk) return;
-    last = rows.at(-1);
-  }
 }

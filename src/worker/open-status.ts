@@ -54,9 +54,9 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
 
 /** What is on record of the jobs. A shared store that is away does not hide the mirror. */
 async function recordOf(settings: Settings, clock: Clock, releases: Releases) {
+  const newest = new Map<string, JobRun | undefined>();
   try {
     const store = await openWorkerStoreToLook(settings, clock, releases);
-    const newest = new Map<string, JobRun | undefined>();
     for (const { name } of settings.jobs) newest.set(name, (await store?.runs(1, name))?.[0]);
     return {
       worker: (await store?.scheduler()) ?? null,
@@ -68,16 +68,8 @@ async function recordOf(settings: Settings, clock: Clock, releases: Releases) {
     };
   } catch (error) {
     if (settings.store.shared === undefined || !(error instanceof FileError)) throw error;
-    const { message, advice = '' } = error;
-    const problem = { problem: message, next: advice };
-    return {
-      worker: null,
-      progress: undefined,
-      newest: new Map<string, JobRun | undefined>(),
-      alerts: [],
-      fleet: [],
-      problem,
-    };
+    const problem = { problem: error.message, next: error.advice ?? '' };
+    return { worker: null, progress: undefined, newest, alerts: [], fleet: [], problem };
   }
 }
 

@@ -7,7 +7,7 @@ import type { Settings } from '../settings/settings.ts';
 import { sharedStoreOf } from '../settings/shared.ts';
 import type { FleetPlace } from './fleet.ts';
 import { type HealthStore, openHealthStore } from './store/health.ts';
-import type { WorkerStore } from './store/port.ts';
+import type { WorkerStore } from './store/store.ts';
 
 /** `data/mirror.db` → `data/mirror.worker.db`. */
 export function workerFileOf(mirror: string): string {

@@ -11,7 +11,8 @@ import { type Metrics, openMetrics } from './metrics.ts';
 import { type Freshness, freshnessOf, problemsOf } from './problems.ts';
 import type { Sleep } from './sleep.ts';
 import type { HealthStore, JournalHealth, Look, MirrorHealth } from './store/health.ts';
-import type { AlertBook, Problem, WorkerStore } from './store/port.ts';
+import type { AlertBook, Problem } from './store/port.ts';
+import type { WorkerStore } from './store/store.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
 
 /** What may change while it watches. */

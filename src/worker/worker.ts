@@ -4,7 +4,8 @@ import { commandText, type Job } from '../model/job.ts';
 import { runId } from '../model/run-id.ts';
 import { type Clock, durationText, secondMs } from '../model/time.ts';
 import { type CommandEnd, outcomeOf } from './command.ts';
-import type { JobRun, JobRunEnd, NewJobRun, WorkerStore } from './store/port.ts';
+import type { JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
+import type { WorkerStore } from './store/store.ts';
 import { type Decision, decide, type JobState, nextTime, occurrencesOf, type ScheduledJob } from './decide.ts';
 import type { Sleep } from './sleep.ts';
 

@@ -3,7 +3,7 @@ import { onTestFinished } from 'vitest';
 import { minuteMs, type Clock } from '../../src/model/time.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
 import type { Job } from '../../src/model/job.ts';
-import type { WorkerStore } from '../../src/worker/store/port.ts';
+import type { WorkerStore } from '../../src/worker/store/store.ts';
 import type { CommandEnd } from '../../src/worker/command.ts';
 import { Worker, type WorkerEvent } from '../../src/worker/worker.ts';
 import { virtualTime } from '../api/support/virtual-time.ts';

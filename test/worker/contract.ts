@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { LockHeldError } from '../../src/model/errors.ts';
 import { minuteMs, timestampOf } from '../../src/model/time.ts';
-import type { Alert, JobRunEnd, Message, NewJobRun, WorkerStore } from '../../src/worker/store/port.ts';
+import type { Alert, JobRunEnd, Message, NewJobRun } from '../../src/worker/store/port.ts';
+import type { WorkerStore } from '../../src/worker/store/store.ts';
 import { jobOf } from '../support/jobs.ts';
 
 /** A store that nothing was ever written to, at 10:00. The test that opened it need not close it. */

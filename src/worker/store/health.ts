@@ -79,24 +79,15 @@ export function openHealthStore(
   shared?: () => Promise<JournalLooks>,
 ): HealthStore {
   const ofMirror = lookAt(mirrorKind, mirror, mirrorHealth);
-  if (shared !== undefined) {
-    let looks: Promise<JournalLooks> | undefined;
-    return {
-      mirror: async () => ofMirror.look(),
-      journal: async () => (await (looks ??= shared())).look(),
-      close: async () => {
-        ofMirror.close();
-        await (await looks)?.close();
-      },
-    };
-  }
   const ofJournal = lookAt(journalKind, journal, (database) => journalHealth(database, clock));
+  let ofShared: Promise<JournalLooks> | undefined;
   return {
     mirror: async () => ofMirror.look(),
-    journal: async () => ofJournal.look(),
+    journal: async () => (shared === undefined ? ofJournal.look() : (await (ofShared ??= shared())).look()),
     close: async () => {
       ofMirror.close();
       ofJournal.close();
+      await (await ofShared)?.close();
     },
   };
 }
@@ -216,18 +207,27 @@ function journalHealth(database: Database, clock: Clock): () => JournalHealth {
   const head = database.prepare<[], Head>('SELECT step, hash FROM journal_steps ORDER BY step DESC LIMIT 1');
   const locks = batchLocks(database, clock);
   return () => {
-    const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
-    for (const { state, count } of states.all()) batches[state] = count;
-    const open = new Map<string, OpenBatch & { rows: Record<OpenState, number> }>();
-    for (const { batch, state, count } of rows.all()) {
-      const known = open.get(batch) ?? {
-        batch,
-        rows: { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 },
-        isInHand: locks.owner(batch) !== undefined,
-      };
-      known.rows[state] = count;
-      open.set(batch, known);
-    }
-    return { batches, open: [...open.values()], head: head.get() ?? null };
+    const isInHand = (batch: string): boolean => locks.owner(batch) !== undefined;
+    const found = rows.all().map((each) => ({ ...each, isInHand: isInHand(each.batch) }));
+    return healthOf(states.all(), found, head.get());
   };
+}
+
+/** What was counted in a journal, whatever holds it. */
+export function healthOf(
+  states: readonly { readonly state: BatchState; readonly count: number }[],
+  rows: readonly (Pick<OpenBatch, 'batch' | 'isInHand'> & { readonly state: OpenState; readonly count: number })[],
+  head: Head | undefined,
+): JournalHealth {
+  const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
+  for (const { state, count } of states) batches[state] = count;
+  const open = Array.from(
+    Map.groupBy(rows, ({ batch }) => batch),
+    ([batch, own]): OpenBatch => {
+      const counts = Object.fromEntries(own.map(({ state, count }) => [state, count]));
+      const none = { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 };
+      return { batch, rows: { ...none, ...counts }, isInHand: own.some((each) => each.isInHand) };
+    },
+  );
+  return { batches, open, head: head ?? null };
 }

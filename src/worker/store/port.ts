@@ -1,11 +1,6 @@
-/**
- * What the worker keeps from one start to the next: how far each job's times are dealt with, what became of them, and which
- * alerts are open. Every method that changes something is one durable step: it is on the disk when its promise is kept, or
- * has not happened. All of them throw a FileError where the store cannot be read or written.
- */
+/** What the worker keeps from one start to the next: runs of jobs, and alerts. */
 import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
-import type { LockOwner } from '../../store/lock.ts';
 
 /** How a run ended, or why there was none. */
 export type RunOutcome =
@@ -143,50 +138,4 @@ export interface FleetMember {
   readonly state: 'works' | 'waits' | 'gone';
   /** Of its machine, compared with what is published. */
   readonly mirror: 'current' | 'behind' | 'absent';
-}
-
-export interface WorkerStore {
-  /**
-   * Makes this process the one scheduler of the mirror. Throws LockHeldError naming another. The signal is aborted where it can
-   * no longer be sure to stay that: what it runs must end then.
-   */
-  acquireScheduler(run: string): Promise<AbortSignal>;
-  releaseScheduler(): Promise<void>;
-  /** The living scheduler. */
-  scheduler(): Promise<LockOwner | undefined>;
-
-  /**
-   * Takes note of the jobs: of a new one, or one whose times are others now, only what comes from now on counts. What is
-   * no job any more is forgotten, its runs are not.
-   */
-  adoptJobs(
-    jobs: readonly { readonly name: string; readonly cron: string; readonly timezone: string }[],
-  ): Promise<void>;
-  /** By job. */
-  progress(): Promise<ReadonlyMap<string, JobProgress>>;
-  /** Occurrences up to then are dealt with; it may lie before what was set earlier. */
-  setHandled(job: string, until: number): Promise<void>;
-
-  /** Records the run as begun and its occurrence as dealt with. Throws LockHeldError while another run of the job goes on. */
-  beginRun(run: NewJobRun): Promise<void>;
-  /** Records its end; gives the run as it now is on record. */
-  endRun(run: string, end: JobRunEnd): Promise<JobRun>;
-  /** Records that an occurrence came to nothing, and as dealt with. */
-  recordSkip(
-    occurrence: Omit<NewJobRun, 'cause' | 'attempt' | 'actor'> & { readonly occurrence: number },
-    end: JobRunEnd,
-  ): Promise<void>;
-  /** To be called by the scheduler at its start: what one before it, or a process by hand, left running becomes `killed`; gives it. */
-  endLeftRuns(): Promise<JobRun[]>;
-  /** Newest first; of one job, or of all. */
-  runs(limit: number, job?: string): Promise<JobRun[]>;
-  run(run: string): Promise<JobRun | undefined>;
-
-  /** The workers of a store that several machines share; none of a file. */
-  fleet(): Promise<FleetMember[]>;
-
-  alerts(): Promise<AlertBook>;
-  /** Puts the book in the place of what is on record. */
-  saveAlerts(book: AlertBook): Promise<void>;
-  close(): Promise<void>;
 }

@@ -7,16 +7,15 @@ import { openSharedBackendIfMade } from '../../journal/postgres.ts';
 import type { JournalTables } from '../../journal/tables.ts';
 import { OperatorError } from '../../model/errors.ts';
 import type { StoreLocks } from '../../store/lock.ts';
-import type { JournalHealth, JournalLooks, OpenBatch, OpenState } from './health.ts';
+import { healthOf, type JournalHealth, type JournalLooks, type OpenState } from './health.ts';
 import type { SharedStore } from '../../model/database-address.ts';
 import type { Clock } from '../../model/time.ts';
 import { openLeases } from '../../store/lease.ts';
 import type { SharedDatabase } from '../../store/postgres.ts';
 import { openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
 import { fleetIn } from './fleet.ts';
-import type { WorkerStore } from './port.ts';
 import { workerKind } from './sqlite.ts';
-import { openWorkerStoreOver, workerLockWords } from './store.ts';
+import { openWorkerStoreOver, workerLockWords, type WorkerStore } from './store.ts';
 
 /** Opens the worker's store there, and makes it where there is none. Throws a FileError. The caller closes it. */
 export async function openSharedWorkerStore(store: SharedStore, clock: Clock): Promise<WorkerStore> {
@@ -71,7 +70,7 @@ export function sharedJournalLooks(store: SharedStore, clock: Clock): JournalLoo
         db ??= new Kysely<JournalTables>({ dialect: backend.dialect });
         const { locks } = backend;
         const moment = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
-        return { found: await moment.execute((each) => healthOf(each, locks)) };
+        return { found: await moment.execute((each) => counted(each, locks)) };
       } catch (error) {
         await close();
         if (error instanceof OperatorError) return { problem: error.message };
@@ -82,25 +81,18 @@ export function sharedJournalLooks(store: SharedStore, clock: Clock): JournalLoo
   };
 }
 
-async function healthOf(db: Kysely<JournalTables>, locks: StoreLocks): Promise<JournalHealth> {
-  const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
-  const counted = db.selectFrom('journal_batches').select((eb) => ['state', eb.fn.countAll<number>().as('count')]);
-  for (const { state, count } of await counted.groupBy('state').execute()) batches[state] = count;
-  const open = new Map<string, OpenBatch & { rows: Record<OpenState, number> }>();
+async function counted(db: Kysely<JournalTables>, locks: StoreLocks): Promise<JournalHealth> {
+  const batches = db.selectFrom('journal_batches').select((eb) => ['state', eb.fn.countAll<number>().as('count')]);
   const rows = db
     .selectFrom('journal_intents')
     .select((eb) => ['batch', 'state', eb.fn.countAll<number>().as('count')])
     .where(isOpen)
     .groupBy(['batch', 'state'])
     .orderBy('batch');
-  for (const { batch, state, count } of await rows.execute()) {
-    const known = open.get(batch) ?? {
-      batch,
-      rows: { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 },
-      isInHand: (await locks.owner(db, batch)) !== undefined,
-    };
-    known.rows[state as OpenState] = count;
-    open.set(batch, known);
+  const found = [];
+  for (const each of await rows.execute()) {
+    const isInHand = (await locks.owner(db, each.batch)) !== undefined;
+    found.push({ ...each, state: each.state as OpenState, isInHand });
   }
-  return { batches, open: [...open.values()], head: (await headOf(db)) ?? null };
+  return healthOf(await batches.groupBy('state').execute(), found, await headOf(db));
 }

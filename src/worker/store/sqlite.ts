@@ -6,8 +6,7 @@ import { type Clock, systemClock } from '../../model/time.ts';
 import { type FileKind, openForReading, openForWriting } from '../../store/file-kind.ts';
 import { sqliteDialect } from '../../store/kysely-sqlite.ts';
 import { kernelLocks, lockColumns, locksIn, storeLocks } from '../../store/lock.ts';
-import type { WorkerStore } from './port.ts';
-import { openWorkerStoreOver, type WorkerBackend, workerLockWords } from './store.ts';
+import { openWorkerStoreOver, type WorkerBackend, workerLockWords, type WorkerStore } from './store.ts';
 
 const firstSchema: readonly string[] = [
   `CREATE TABLE worker_jobs (

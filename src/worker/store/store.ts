@@ -2,17 +2,18 @@
 import { type Dialect, type Generated, Kysely, type Selectable } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../model/time.ts';
-import type { LockWords, StoreLocks } from '../../store/lock.ts';
+import type { LockOwner, LockWords, StoreLocks } from '../../store/lock.ts';
 import type {
   Alert,
+  AlertBook,
   FleetMember,
+  JobProgress,
   JobRun,
   JobRunEnd,
   Message,
   NewJobRun,
   RunCause,
   RunOutcome,
-  WorkerStore,
 } from './port.ts';
 
 /** What a database that holds a worker's store does in its own way. Its tables are there, in the newest version. */
@@ -78,8 +79,14 @@ export const workerLockWords: LockWords = {
   what: (name) => (name === schedulerLock ? 'the schedule' : name),
 };
 
-/** The store that the backend leads to. The caller closes it, which closes the database. */
-export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): WorkerStore {
+export type WorkerStore = ReturnType<typeof openWorkerStoreOver>;
+
+/**
+ * The store that the backend leads to: how far each job's times are dealt with, what became of them, and which alerts are open.
+ * Every method that changes something is one durable step: it is on the disk when its promise is kept, or has not happened.
+ * All of them throw a FileError where the store cannot be read or written. The caller closes it, which closes the database.
+ */
+export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
   const db: Connection = new Kysely<WorkerTables>({ dialect: backend.dialect });
   const { locks } = backend;
   const now = (): Timestamp => timestampOf(clock.now());
@@ -104,19 +111,30 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
     });
 
   return {
-    acquireScheduler: async (run) => {
+    /**
+     * Makes this process the one scheduler of the mirror. Throws LockHeldError naming another. The signal is aborted where it
+     * can no longer be sure to stay that: what it runs must end then.
+     */
+    acquireScheduler: async (run: string): Promise<AbortSignal> => {
       await whole((connection) => locks.acquire(connection, schedulerLock, run, 'schedule'));
       scheduler = run;
       return locks.lost(schedulerLock);
     },
-    releaseScheduler: async () => {
+    releaseScheduler: async (): Promise<void> => {
       const run = scheduler;
       if (run !== undefined) await whole((connection) => locks.release(connection, schedulerLock, run));
       scheduler = undefined;
     },
-    scheduler: () => explained(() => locks.owner(db, schedulerLock)),
+    /** The living scheduler. */
+    scheduler: (): Promise<LockOwner | undefined> => explained(() => locks.owner(db, schedulerLock)),
 
-    adoptJobs: (wanted) =>
+    /**
+     * Takes note of the jobs: of a new one, or one whose times are others now, only what comes from now on counts. What is
+     * no job any more is forgotten, its runs are not.
+     */
+    adoptJobs: (
+      wanted: readonly { readonly name: string; readonly cron: string; readonly timezone: string }[],
+    ): Promise<void> =>
       step(async (connection) => {
         const at = now();
         const known = await connection.selectFrom('worker_jobs').selectAll().execute();
@@ -135,7 +153,8 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
             .execute();
         }
       }),
-    progress: () =>
+    /** By job. */
+    progress: (): Promise<ReadonlyMap<string, JobProgress>> =>
       explained(async () => {
         const rows = await db
           .selectFrom('worker_jobs')
@@ -162,13 +181,15 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
           }),
         );
       }),
-    setHandled: (job, until) =>
+    /** Occurrences up to then are dealt with; it may lie before what was set earlier. */
+    setHandled: (job: string, until: number): Promise<void> =>
       step(async (connection) => {
         const jobs = connection.updateTable('worker_jobs').set({ handled_until: timestampOf(until) });
         await jobs.where('job', '=', job).execute();
       }),
 
-    beginRun: async (run) => {
+    /** Records the run as begun and its occurrence as dealt with. Throws LockHeldError while another run of the job goes on. */
+    beginRun: async (run: NewJobRun): Promise<void> => {
       const command = run.cause === 'by_hand' ? 'schedule --once' : 'schedule';
       try {
         // A step of its own: where the next one is undone, this process must still know what it has locked.
@@ -184,19 +205,24 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
         throw error;
       }
     },
-    endRun: (run, end) =>
+    endRun: (run: string, end: JobRunEnd): Promise<JobRun> =>
       step(async (connection) => {
         const ended = await endRow(connection, run, end, now());
         await locks.release(connection, jobLock(ended.job), run);
         return ended;
       }),
-    recordSkip: (occurrence, end) =>
+    /** Records that an occurrence came to nothing, and as dealt with. */
+    recordSkip: (
+      occurrence: Omit<NewJobRun, 'cause' | 'attempt' | 'actor'> & { readonly occurrence: number },
+      end: JobRunEnd,
+    ): Promise<void> =>
       step(async (connection) => {
         const at = now();
         await beginRow(connection, { ...occurrence, cause: 'scheduled', attempt: 1 }, at);
         await endRow(connection, occurrence.run, end, at);
       }),
-    endLeftRuns: () =>
+    /** At the start of a scheduler: what one before it, or a process by hand, left running becomes `killed`; gives it. */
+    endLeftRuns: (): Promise<JobRun[]> =>
       step(async (connection) => {
         const end = {
           outcome: 'killed',
@@ -215,20 +241,22 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
         }
         return left;
       }),
-    runs: (limit, job) =>
+    /** Newest first; of one job, or of all. */
+    runs: (limit: number, job?: string): Promise<JobRun[]> =>
       explained(async () => {
         const all = db.selectFrom('worker_runs').selectAll().orderBy('number', 'desc').limit(limit);
         return (await (job === undefined ? all : all.where('job', '=', job)).execute()).map(runOf);
       }),
-    run: (run) =>
+    run: (run: string): Promise<JobRun | undefined> =>
       explained(async () => {
         const row = await db.selectFrom('worker_runs').selectAll().where('run', '=', run).executeTakeFirst();
         return row === undefined ? undefined : runOf(row);
       }),
 
-    fleet: async () => (await backend.fleet?.()) ?? [],
+    /** The workers of a store that several machines share; none of a file. */
+    fleet: async (): Promise<FleetMember[]> => (await backend.fleet?.()) ?? [],
 
-    alerts: () =>
+    alerts: (): Promise<AlertBook> =>
       explained(async () => ({
         alerts: (await db.selectFrom('worker_alerts').selectAll().orderBy('since').orderBy('problem').execute()).map(
           ({ exit_code, told_at, ...alert }) => ({ ...alert, exitCode: exit_code, sentAt: told_at ?? alert.since }),
@@ -238,7 +266,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
         ),
       })),
     // There are never many: they are written whole.
-    saveAlerts: ({ alerts, messages }) =>
+    saveAlerts: ({ alerts, messages }: AlertBook): Promise<void> =>
       whole(async (connection) => {
         await connection.deleteFrom('worker_alerts').execute();
         await connection.deleteFrom('worker_messages').execute();
@@ -253,7 +281,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock): Worke
             .execute();
         }
       }),
-    close: async () => {
+    close: async (): Promise<void> => {
       await locks.close();
       await db.destroy();
       // Where nothing was done over it, Kysely has nothing to close.

@@ -204,47 +204,34 @@ export const defaultBehaviour = Object.fromEntries(
   Object.entries(switches).map(([name, each]) => [name, each.default]),
 ) as unknown as Behaviour;
 
-function readNumber(name: string, value: unknown, kind: SwitchKind): number {
+const flags = new Map<unknown, boolean>([
+  ...[true, 'true', '1', 'on'].map((value) => [value, true] as const),
+  ...[false, 'false', '0', 'off'].map((value) => [value, false] as const),
+]);
+
+function readValue(name: string, { kind, values }: Switch, value: unknown): string | number | boolean {
+  const wrong = (why: string, advice?: string): UsageError =>
+    new UsageError(`the sandbox's switch ${name} was set to ${JSON.stringify(value)}${why}`, { advice });
+  if (kind === 'text' || kind === 'choice') {
+    if (typeof value === 'string' && (kind === 'text' || values.includes(value))) return value;
+    throw kind === 'text' ? wrong(', which is not text') : wrong('', `It takes: ${values.join(', ')}.`);
+  }
+  if (kind === 'flag') {
+    const flag = flags.get(value);
+    if (flag === undefined) throw wrong(', which is not true or false');
+    return flag;
+  }
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
-  const problem = (what: string): UsageError =>
-    new UsageError(`the sandbox's switch ${name} was set to ${JSON.stringify(value)}, which is not ${what}`);
-  if (typeof number !== 'number' || !Number.isFinite(number)) throw problem('a number');
+  if (typeof number !== 'number' || !Number.isFinite(number)) throw wrong(', which is not a number');
+  const isWhole = Number.isInteger(number);
   if (kind === 'minutes') {
-    if (!Number.isInteger(number) || Math.abs(number) > 14 * 60) throw problem('whole minutes from -840 to 840');
+    if (!isWhole || Math.abs(number) > 14 * 60) throw wrong(', which is not whole minutes from -840 to 840');
     return number;
   }
-  if (kind === 'probability' && (number < 0 || number > 1)) throw problem('between 0 and 1');
-  if (kind === 'count' && !Number.isInteger(number)) throw problem('a whole number');
-  if (number < 0) throw problem('0 or more');
+  if (kind === 'probability' && (number < 0 || number > 1)) throw wrong(', which is not between 0 and 1');
+  if (kind === 'count' && !isWhole) throw wrong(', which is not a whole number');
+  if (number < 0) throw wrong(', which is not 0 or more');
   return number;
-}
-
-function readValue(name: string, each: Switch, value: unknown): string | number | boolean {
-  switch (each.kind) {
-    case 'probability':
-    case 'count':
-    case 'amount':
-    case 'minutes':
-      return readNumber(name, value, each.kind);
-    case 'flag': {
-      if (typeof value === 'boolean') return value;
-      if (value === 'true' || value === '1' || value === 'on') return true;
-      if (value === 'false' || value === '0' || value === 'off') return false;
-      throw new UsageError(
-        `the sandbox's switch ${name} was set to ${JSON.stringify(value)}, which is not true or false`,
-      );
-    }
-    case 'choice': {
-      if (typeof value === 'string' && each.values.includes(value)) return value;
-      throw new UsageError(`the sandbox's switch ${name} was set to ${JSON.stringify(value)}`, {
-        advice: `It takes: ${each.values.join(', ')}.`,
-      });
-    }
-    case 'text': {
-      if (typeof value === 'string') return value;
-      throw new UsageError(`the sandbox's switch ${name} was set to ${JSON.stringify(value)}, which is not text`);
-    }
-  }
 }
 
 /**

@@ -146,10 +146,7 @@ export interface ScriptedFault {
   };
 }
 
-interface Pending {
-  readonly fault: Fault;
-  readonly method: HttpMethod | undefined;
-  readonly path: string | RegExp | undefined;
+interface Pending extends ScriptedFault {
   left: number;
 }
 
@@ -170,7 +167,7 @@ function checked(fault: ScriptedFault): Pending {
     const name = String(fault.fault);
     throw new UsageError(`the sandbox knows no fault called "${name}"`, { advice: suggestion(name, known) });
   }
-  return { fault: fault.fault, method: fault.match?.method, path: fault.match?.path, left: fault.times ?? 1 };
+  return { ...fault, left: fault.times ?? 1 };
 }
 
 export class Faults {
@@ -196,11 +193,9 @@ export class Faults {
 
   #scripted(method: HttpMethod, url: string): Fault | null {
     const text = decoded(url);
-    const found = this.#pending.find(
-      (each) =>
-        (each.method === undefined || each.method === method) &&
-        (each.path === undefined || (typeof each.path === 'string' ? text.includes(each.path) : each.path.test(text))),
-    );
+    const found = this.#pending.find(({ match: { method: wanted = method, path = '' } = {} }) => {
+      return wanted === method && (typeof path === 'string' ? text.includes(path) : path.test(text));
+    });
     if (found === undefined) return null;
     found.left -= 1;
     if (found.left <= 0) this.#pending = this.#pending.filter((each) => each !== found);

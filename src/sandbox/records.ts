@@ -16,14 +16,7 @@ export interface LedgerEntry {
   readonly effect: JsonRecord;
 }
 
-interface Row {
-  readonly id: number;
-  readonly at: string;
-  readonly operation: OperationName;
-  readonly user_id: number | null;
-  readonly body: string;
-  readonly effect: string;
-}
+type Row = Omit<LedgerEntry, 'body' | 'effect'> & { readonly body: string; readonly effect: string };
 
 export class Ledger {
   readonly #db: Db;

@@ -222,14 +222,10 @@ function checkMaintenance(state: SandboxState): void {
   throw new Refusal(503, { message: 'Service Unavailable' }, headers);
 }
 
-function bodyOf(request: FastifyRequest): JsonRecord {
-  const { body } = request;
-  return typeof body === 'object' && body !== null && !Array.isArray(body) ? (body as JsonRecord) : {};
-}
-
-function requested(request: FastifyRequest): OperationRequest {
-  const { user } = request.params as { user?: string };
-  return { user: user ?? '', query: request.query as Query, body: bodyOf(request) };
+function requested({ body, params, query }: FastifyRequest): OperationRequest {
+  const { user = '' } = params as { user?: string };
+  const isObject = typeof body === 'object' && body !== null && !Array.isArray(body);
+  return { user, query: query as Query, body: isObject ? (body as JsonRecord) : {} };
 }
 
 /** Does the operation in one transaction: a refusal half way leaves nothing behind. */
@@ -272,15 +268,14 @@ function serve(
 ): void {
   const { state } = parts;
   if (host.sendKept(state, request, reply)) return undefined;
-  const isList = operation.paginated;
-  const fault = parts.faults.next(operation.method, request.url, isList, state.behaviour);
+  const fault = parts.faults.next(operation.method, request.url, operation.paginated, state.behaviour);
   if (fault !== null) parts.log.failed(entry, fault);
   if (fault !== null && comesBefore(fault)) return failBefore(state, reply, fault);
   checkMaintenance(state);
   authenticate(state, request);
   reply.headers(parts.rate.take(state));
   checkPermission(state, operation);
-  if (isList) parts.churn.beforeList(state, operation.resource);
+  if (operation.paginated) parts.churn.beforeList(state, operation.resource);
   const wanted = requested(request);
   if (fault === 'commit_late') {
     parts.late.add(() => void perform(parts, operation, wanted), state.behaviour.late_commit_ms);

@@ -41,7 +41,6 @@ export interface Preview {
 
 /** What was seen of a user, or of the place where a new one would be, in plain JSON: it is kept in the journal. */
 export interface Observation {
-  /** False where there is no such user. */
   readonly found: boolean;
   /** As they are on the server; null where they are missing. The key by which a row named its user must still fit. */
   readonly email: string | null;
@@ -75,7 +74,6 @@ export type Judgement =
 
 /** Tokens of this program that stand beside the user. */
 export interface Marks {
-  /** The row's own. */
   readonly own: boolean;
   /** Others, of writes that did what the row does; `at` is when, as the server says it, or null. */
   readonly others: readonly { readonly token: string; readonly at: string | null }[];
@@ -91,7 +89,6 @@ export interface WriteRequest {
   readonly body: string;
 }
 
-/** Whom a row is about. */
 export interface Target<P extends Parameters = Parameters> {
   /** Null where the row makes a new user. */
   readonly user: number | null;
@@ -99,7 +96,6 @@ export interface Target<P extends Parameters = Parameters> {
   readonly token: string;
 }
 
-/** The part of the client that looking needs. */
 export type LookingClient = Pick<Client, 'getUser' | 'list' | 'redact'>;
 
 export interface Action<P extends Parameters = Parameters, S extends Observation = Observation> {

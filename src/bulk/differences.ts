@@ -10,7 +10,6 @@ import { isOpen } from './intent.ts';
 import { moneyText } from '../model/money.ts';
 import { mayHaveLost } from './token.ts';
 
-/** A row of a batch of balances, as the journal has it. */
 export interface KnownRow {
   readonly batch: string;
   readonly row: number;

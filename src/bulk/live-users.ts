@@ -26,7 +26,6 @@ export interface LiveOptions {
   readonly signal: AbortSignal;
 }
 
-/** The user of that id. */
 export async function userById(options: LiveOptions, id: number): Promise<Found> {
   try {
     const record = recordIn((await options.client.getUser(id, [], options.signal)).body);

@@ -54,14 +54,12 @@ export function openPlanPorts<J extends Pick<Journal, 'claimView'>>(
   };
 }
 
-/** The mirror, to find users in; null where there is none. */
 export function openDirectory(settings: Settings, releases: Releases): UserDirectory | null {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;
   return releases.add(openUserDirectory(mirror));
 }
 
-/** What the mirror remembers of the journal; null where there is no mirror. */
 export function openJournalMemory(settings: Settings, clock: Clock, releases: Releases): JournalMemory | null {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;

@@ -38,7 +38,6 @@ export interface PlannedRow {
 
 export interface RowsPlan {
   readonly rows: Rows<PlannedRow>;
-  /** Those that are valid, as they are claimed. */
   readonly claimed: readonly ClaimedRow[];
   readonly problems: readonly SheetProblem[];
   /** The first of them, and how many there are. */
@@ -175,7 +174,6 @@ function wordsOf({ column, problem }: SheetProblem): string {
   return column === null ? problem : `${column}: ${problem}`;
 }
 
-/** Fields of users that notes are made of. */
 export const notedFields = ['status', 'email_verified_at'] as const;
 
 /** How many rows are called the largest, at most. */

@@ -35,7 +35,6 @@ export interface PlanPorts extends PreparePorts {
 interface PreparePorts {
   readonly journal: Pick<Journal, 'claimView'>;
   readonly client: LiveClient & LookingClient;
-  /** Null where there is no mirror. */
   readonly directory: UserDirectory | null;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -206,7 +205,6 @@ async function usersOf(
   return { ...(await findUsers(keys, urgent, ports.directory, live)), shared };
 }
 
-/** Users who stand in the way of new ones. */
 async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): Promise<FoundUsers> {
   const keys = new Map<string, UserKey>();
   for (const { problems, parameters } of read.rows) {

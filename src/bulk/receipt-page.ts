@@ -42,7 +42,6 @@ const styleTag = html.raw`${`<style>${style}</style>`}`;
 // Nothing is loaded, whatever the page is opened with; the data block is no script that could run.
 const policy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`;
 
-/** The page up to its rows. */
 export function pageHead(head: ReceiptHead): string {
   const { batch, action, file, state, rows, counts, steps, outcomes, head: chain, problems } = head;
   const title = `Receipt for batch ${batch}`;
@@ -108,7 +107,6 @@ export function pageHead(head: ReceiptHead): string {
   return `${String(markup)}\n`;
 }
 
-/** What is not done yet. */
 function openWords({ state, counts }: ReceiptHead): string {
   const open = (['planned', 'blocked', 'unknown'] as const).filter((name) => counts[name] > 0);
   return `This batch is not done (${state}): ${open.map((name) => `${counts[name]} ${name}`).join(', ')}. What became of these rows was not known when this was written.`;

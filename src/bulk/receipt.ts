@@ -48,9 +48,7 @@ export interface ReceiptHead
     BatchRecord {
   readonly receipt: typeof receiptKind;
   readonly written_at: Timestamp;
-  /** The id of the journal. */
   readonly journal: string;
-  /** The id of the key that it is signed with. */
   readonly key_id: string;
   /** What was approved. */
   readonly plan_hash: string;

@@ -34,7 +34,6 @@ import type { UserDirectory } from './user-directory.ts';
 export interface ReconcilePorts {
   readonly journal: Journal;
   readonly client: LiveClient & LookingClient;
-  /** Null where there is no mirror. */
   readonly directory: Pick<UserDirectory, 'ids'> | null;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -46,7 +45,6 @@ export interface ReconcilePorts {
 }
 
 export interface Question {
-  /** Null for all batches. */
   readonly batch: string | null;
   readonly span: Span;
   /** As the span was asked for: by it, a run that was stopped is known again. */
@@ -59,7 +57,6 @@ export interface Reconciliation {
   /** Of this run. */
   readonly requests: number;
   readonly users: number;
-  /** Rows that were compared. */
   readonly rows: number;
   readonly findings: readonly Finding[];
   /** Why not all was compared. Empty where all was. */
@@ -292,7 +289,6 @@ class Look {
   }
 }
 
-/** What one step has shown. */
 interface Step {
   /** The page of the list to be read next. */
   readonly next: number;

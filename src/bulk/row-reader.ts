@@ -30,7 +30,6 @@ export class RowReader {
     this.#index = index;
   }
 
-  /** The cell of that column; an empty one where the sheet has no such column. */
   cell(column: string): SheetCell {
     const at = this.#index.get(column);
     return (at === undefined ? undefined : this.#cells[at]) ?? empty;
@@ -60,7 +59,6 @@ export class RowReader {
     }
   }
 
-  /** The text of a cell that must not be empty. */
   required(column: string): string {
     if (this.isEmpty(column)) this.problem(column, 'the cell is empty, and a value is needed');
     return this.text(column) ?? '';
@@ -103,7 +101,6 @@ export class RowReader {
 export const keyColumns = ['user_id', 'email', 'username'] as const;
 export type KeyColumn = (typeof keyColumns)[number];
 
-/** The columns that name a user, as the header is checked for them. */
 export const keyRules: readonly ColumnRule[] = keyColumns.map((name) => ({ name, required: true, oneOf: 'key' }));
 
 export interface UserKey {
@@ -142,7 +139,6 @@ export function keyFits(
 /** By the API's names, `address[city]` among them. */
 type Fields = Readonly<Record<string, string | boolean>>;
 
-/** The operation's parameters as the columns of a sheet. */
 export function columnsFor(operation: OperationName): ColumnRule[] {
   return operationOf(operation).parameters.map(({ name, required }) => ({ name, required }));
 }

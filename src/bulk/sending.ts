@@ -41,7 +41,6 @@ export interface Sending extends SendingPorts {
   readonly options: SendingOptions;
 }
 
-/** How one row ended: the state that it is in now, and whether the batch must stop. */
 export interface RowEnd {
   readonly state: IntentState;
   readonly stop: OperatorError | null;

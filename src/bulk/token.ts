@@ -23,7 +23,6 @@ export function newToken(): string {
   return text;
 }
 
-/** The text with the token at its end. */
 export function withToken(text: string | null, token: string): string {
   return text === null || text === '' ? token : `${text} ${token}`;
 }

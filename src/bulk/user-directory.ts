@@ -55,7 +55,6 @@ export function openUserDirectory(file: string) {
         yield* statement.all(JSON.stringify(values.slice(at, at + batch)));
       }
     },
-    /** Of all users. */
     ids: (): number[] => database.prepare<[], number>('SELECT id FROM users').pluck().all(),
     /** The user's balance transactions; undefined where the mirror has none of anybody. */
     transactions: (user: number) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),

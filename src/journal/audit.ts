@@ -5,7 +5,6 @@ import type { Timestamp } from '../model/time.ts';
 import type { JournalTables } from './tables.ts';
 
 export interface AuditFilter {
-  /** From this time on. */
   readonly since?: Timestamp;
   /** Up to this time, which is not part of it. */
   readonly until?: Timestamp;
@@ -39,7 +38,6 @@ type Connection = Kysely<JournalTables>;
 
 const chunk = 1_000;
 
-/** In the order of the steps. */
 export async function* auditEntries(connection: Connection, filter: AuditFilter): AsyncGenerator<AuditEntry> {
   for (let last = 0; ;) {
     const steps = await stepsAfter(connection, last, filter);
@@ -86,7 +84,6 @@ function stepsAfter(connection: Connection, last: number, { since, until, batch,
 type FoundStep = Awaited<ReturnType<typeof stepsAfter>>[number];
 type Write = Pick<JournalTables['journal_writes'], 'user' | 'operation' | 'state' | 'body'>;
 
-/** The writes by hand that the steps are about. */
 async function writesOf(connection: Connection, steps: readonly FoundStep[]): Promise<ReadonlyMap<number, Write>> {
   const numbers = steps.flatMap(({ batch, data }) => (batch === null ? (memberOf(data, 'write') ?? []) : []));
   const named = numbers.filter((each) => typeof each === 'number');

@@ -12,7 +12,6 @@ import { storable } from '../model/storable.ts';
 import type { Timestamp } from '../model/time.ts';
 import { accountOf, type JournalTables } from './tables.ts';
 
-/** A value as JSON has it. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
 /** The newest step: what is known of the journal once it is known elsewhere. */
@@ -38,7 +37,6 @@ export interface NewStep {
 }
 
 type StepRow = JournalTables['journal_steps'];
-/** What of a step is hashed. */
 type Hashed = Pick<
   StepRow,
   'at' | 'actor' | 'batch' | 'row' | 'kind' | 'data' | 'digest' | 'note_digest' | 'previous'

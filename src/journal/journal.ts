@@ -73,7 +73,6 @@ export interface JournalBackend {
   readonly name: string;
   /** Whether the database is the one that was opened, as far as its id does not show it. */
   readonly isInPlace: () => boolean;
-  /** The locks of batches. */
   readonly locks: StoreLocks;
   /** Leaves no byte of what was taken out. */
   readonly scrub: () => Promise<void>;
@@ -90,7 +89,6 @@ const longestAnswer = 16_384;
 const chunk = 1_000;
 
 const takesBack = sql<SqlBool>`state not in ('rejected', 'not_applied', 'skipped', 'invalid')`;
-/** An open journal, whoever acts. */
 interface OpenJournal {
   readonly backend: JournalBackend;
   readonly db: Connection;
@@ -887,7 +885,6 @@ function plainFields(fields: IntentFields): Readonly<Record<string, string | num
   );
 }
 
-/** The columns of what changes with a step. */
 function changed({ seenBefore, answer, ...fields }: IntentFields) {
   const plain = (Object.keys(fields) as (keyof typeof fields)[]).map((name) => [fieldColumns[name], fields[name]]);
   return {

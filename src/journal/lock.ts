@@ -8,7 +8,6 @@ export const batchLockWords: LockWords = {
   what: (batch) => `batch ${batch}`,
 };
 
-/** The locks of the journal file, by batch. */
 export function batchLocks(database: Database, clock: Clock): Locks {
   return locksIn(database, { table: 'journal_locks', key: 'batch', ...batchLockWords }, clock);
 }

@@ -57,7 +57,6 @@ export interface JournalProblem {
   readonly problem: string;
 }
 
-/** The server that a batch was planned for. */
 export interface PlannedServer {
   readonly address: string;
   readonly keyMark: string;
@@ -179,7 +178,6 @@ export interface NewIntent {
   /** The user as the plan found it; null where there is none, or nothing was shown. */
   readonly plannedEmail: string | null;
   readonly plannedUsername: string | null;
-  /** The action's parameters; null of an invalid row. */
   readonly parameters: Readonly<Record<string, unknown>> | null;
   /** The cells of the file, in the order of the batch's columns. */
   readonly cells: readonly string[];
@@ -240,7 +238,6 @@ export interface AdoptedRow {
   readonly fields: IntentFields;
 }
 
-/** One step of one row. */
 export interface Move {
   readonly batch: string;
   readonly row: number;
@@ -251,7 +248,6 @@ export interface Move {
   readonly note?: string;
 }
 
-/** A step as it was recorded. */
 export interface JournalStep {
   readonly step: number;
   readonly at: Timestamp;
@@ -262,7 +258,6 @@ export interface JournalStep {
   readonly note: string | null;
 }
 
-/** Who had a hand in a batch. */
 export interface BatchPeople {
   readonly planned: readonly Actor[];
   readonly submitted: readonly Actor[];
@@ -289,7 +284,6 @@ export interface SentRow {
   readonly found: boolean;
 }
 
-/** A row that a claim would let go out. */
 export type ClaimedRow = Pick<Intent, 'row' | 'user' | 'fingerprint' | 'plannedBefore' | 'plannedAfter' | 'claimedAt'>;
 
 /** What a claim is decided on, read in its transaction. */
@@ -362,7 +356,6 @@ interface OpenRow {
   readonly state: IntentState;
 }
 
-/** A row as the page of its user shows it. */
 export interface UserRow extends Pick<
   Intent,
   'batch' | 'row' | 'state' | 'parameters' | 'before' | 'after' | 'sentAt'
@@ -421,7 +414,6 @@ export interface Journal extends ForgetJournal {
   parameters(batch: string): AsyncIterable<Pick<Intent, 'parameters'>>;
   intent(batch: string, row: number): Promise<Intent | undefined>;
   counts(batch: string): Promise<Readonly<Partial<Record<IntentState, number>>>>;
-  /** The open row of that subject, in whatever batch. */
   openRow(subject: string): Promise<OpenRow | undefined>;
 
   /**
@@ -438,7 +430,6 @@ export interface Journal extends ForgetJournal {
     rows: readonly ClaimedRow[],
     terms: ClaimTerms,
   ): Promise<ClaimView>;
-  /** The planned and blocked rows of the batch. */
   claimable(batch: string): Promise<ClaimedRow[]>;
   /**
    * The one way to a send: in one transaction over the whole journal, `decide` looks at what there is, and the planned and
@@ -499,7 +490,6 @@ export interface Journal extends ForgetJournal {
    */
   acquireLock(batch: string): Promise<void>;
   releaseLock(batch: string): Promise<void>;
-  /** The living owner. */
   lockOwner(batch: string): Promise<LockOwner | undefined>;
   /** How long the lock of the batch surely stays this process's, ms; Infinity in a file, where the kernel keeps it. */
   lockRemainingMs(batch: string): number;

@@ -129,7 +129,6 @@ const claims: readonly string[] = [
 /** What of a row deserved a look when it was planned. */
 const notes: readonly string[] = ['ALTER TABLE journal_intents ADD COLUMN notes TEXT'];
 
-/** Accounts of people. */
 const people: readonly string[] = [
   `CREATE TABLE people_accounts (
   name TEXT PRIMARY KEY,
@@ -180,7 +179,6 @@ const rowsByUser: readonly string[] = [
   'CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL',
 ];
 
-/** What a journal file is. */
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"

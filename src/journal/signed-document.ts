@@ -200,7 +200,6 @@ function jsonIn<T>(
   throw new NoDocument(`${issue?.path.join('.') ?? 'it'} is not what stands in a ${kind}`);
 }
 
-/** The signature in a line that is written so around it. */
 export function signatureIn(line: string, kind: string, written: (signature: string) => string): string {
   const signature = /[0-9a-f]{128}/.exec(line)?.[0] ?? '';
   if (signature === '' || written(signature) !== line) throw new NoDocument(`this is no signature of a ${kind}`);

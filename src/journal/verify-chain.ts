@@ -41,7 +41,6 @@ interface BatchChain {
 
 interface Records {
   readonly batches: Map<string, BatchChain>;
-  /** Newest seal of each write by hand. */
   readonly writes: Map<number, string>;
   /** Newest seal of each account. */
   readonly accounts: Map<string, string>;
@@ -89,7 +88,6 @@ export async function verifyChain(connection: Connection, wanted?: string): Prom
     : { status: 'whole', steps: count, head, step: null, problems: [] };
 }
 
-/** What is wrong with the step where it stands; null where nothing is. */
 function stepProblem(step: Step, previous: string, forgotten: string | undefined): string | null {
   if (hashOf(step) !== step.hash) return 'was altered: it does not have the hash that stands in it';
   if (step.previous !== previous) return 'does not follow the one before it: a step was removed, inserted or moved';
@@ -190,7 +188,6 @@ async function* accountDifferences(
   for (const name of left) yield `account ${name} was removed`;
 }
 
-/** What of a step of a row is needed to say how the row must stand. */
 type RowStep = Pick<Step, 'step' | 'kind' | 'data' | 'digest'> & { readonly row: number };
 
 /** Rows and their steps side by side, each in the order of the rows. */

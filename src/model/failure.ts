@@ -9,7 +9,6 @@ export interface Failure {
   readonly operator: { readonly exitCode: ExitCode; readonly advice: string | undefined } | null;
 }
 
-/** An error for the operator that was thrown in another thread. */
 class RelayedError extends OperatorError {
   override readonly name: string;
   override readonly exitCode: ExitCode;

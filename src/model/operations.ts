@@ -67,7 +67,6 @@ const required = { required: true } as const;
 export const balanceChangeTypes = ['add', 'remove', 'set'] as const;
 export type BalanceChangeType = (typeof balanceChangeTypes)[number];
 
-/** How a notification is shown. */
 export const notificationTypes = ['success', 'warning', 'danger'] as const;
 export type NotificationType = (typeof notificationTypes)[number];
 
@@ -168,7 +167,6 @@ export const operations: readonly Operation[] = [
 
 const byName = new Map(operations.map((each) => [each.name, each]));
 
-/** The operation of that name. */
 export function operationOf(name: OperationName): Operation {
   const found = byName.get(name);
   if (found === undefined) throw new Error(`no operation is called ${name}`);

@@ -15,7 +15,6 @@ export interface SchemaDrift {
   readonly detail: string;
 }
 
-/** The rows of some records. */
 export interface RecordRows {
   /** A JSON array with an array of cells for each record, in UTF-8; the store's own business beyond that. */
   readonly json: Uint8Array;
@@ -35,14 +34,12 @@ export interface KeptOut {
   readonly emails: readonly number[];
 }
 
-/** A record that is kept out, and for which user. */
 export interface KeptOutRecord {
   readonly id: number;
   readonly user: number;
   readonly createdAt: unknown;
 }
 
-/** A related record as a row. */
 export interface RelatedRow {
   /** What distinguishes the row from the parent's others: the record's id, else `#` and its place in the list. */
   readonly key: string;

@@ -19,7 +19,6 @@ export class UnfitFile extends Error {
   }
 }
 
-/** A file as it was when it was read. */
 export interface ReadFile {
   readonly bytes: Buffer;
   readonly mode: number;

@@ -45,12 +45,10 @@ export function keyOf(id: bigint): RecordKey {
   return Number.isSafeInteger(Number(id)) ? Number(id) : id;
 }
 
-/** The keys as a JSON array. */
 export function keysJson(keys: readonly RecordKey[]): string {
   return `[${keys.join(',')}]`;
 }
 
-/** The keys of a JSON array that `keysJson` has made. */
 export function keysIn(json: string): RecordKey[] {
   if (!/\d{16}/.test(json)) return JSON.parse(json) as number[];
   return json

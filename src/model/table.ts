@@ -13,7 +13,6 @@ export interface Table {
 export const tableFormats = ['csv', 'xlsx'] as const;
 export type TableFormat = (typeof tableFormats)[number];
 
-/** The bytes of a table. */
 export interface TableWriter {
   /** The ending of its files, too. */
   readonly format: TableFormat;

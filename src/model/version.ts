@@ -10,7 +10,6 @@ export const commandFile = fileURLToPath(new URL('src/admin-mirror.js', root));
 /** In a clone the command stands in no PATH. */
 export const commandName = root.pathname.includes('/node_modules/') ? 'admin-mirror' : 'npx admin-mirror';
 
-/** The version in package.json. */
 export function version(): string {
   return (JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string }).version;
 }

@@ -35,7 +35,6 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/** The time zone of this machine. */
 export function ownTimeZone(): string {
   return new Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

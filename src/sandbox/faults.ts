@@ -76,7 +76,6 @@ export function changesFields(behaviour: Behaviour): boolean {
 /** Ids of that size no double holds apart. */
 const largeIds = 2n ** 53n;
 
-/** The record's text with the id as `large_ids` has it. */
 export function withLargeId(text: string): string {
   return text.replace(/"id":(\d+)/, (_, id: string) => `"id":${BigInt(id) + largeIds}`);
 }
@@ -99,7 +98,6 @@ function money(value: number): string {
   return Number.isInteger(value * 100) ? value.toFixed(2) : String(value);
 }
 
-/** The record with the faults that its draws bring. */
 export function withFieldFaults(
   resource: Resource,
   record: JsonRecord,

@@ -198,7 +198,6 @@ function filterConditions(resource: Resource, filter: unknown, behaviour: Behavi
   return conditions;
 }
 
-/** A parsed query string. */
 export type Query = Readonly<Record<string, unknown>>;
 
 function wholeNumber(value: unknown): number | undefined {
@@ -304,7 +303,6 @@ function totalOf(state: SandboxState, resource: Resource, where: string, values:
   return total;
 }
 
-/** The resource whose records the list shows, which `lists_of` may make another one. */
 function shownIn(requested: Resource, { lists_of: lists }: Behaviour): Resource {
   const [, other = ''] =
     wordsOf(lists)
@@ -313,7 +311,6 @@ function shownIn(requested: Resource, { lists_of: lists }: Behaviour): Resource 
   return isResourceName(other) ? resourceOf(other) : requested;
 }
 
-/** The record's text under the id that `same_ids` gives it. */
 function underSameId(text: string, { name }: Resource, { same_ids: same }: Behaviour): string {
   if (same === '') return text;
   const pairs = wordsOf(same).map((each) => each.split(':'));

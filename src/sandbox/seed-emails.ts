@@ -132,7 +132,6 @@ const templates: readonly Template[] = [
   },
 ];
 
-/** The HTML around the text of a message. */
 export function htmlMessage(text: string): string {
   return (
     '<!DOCTYPE html><html><body style="font-family:sans-serif;color:#1f2937"><div style="max-width:560px;margin:auto">' +

@@ -134,7 +134,6 @@ function keyOwner(state: SandboxState): JsonRecord {
   return owner;
 }
 
-/** Does the operation and gives its response. Throws Refusal where it may not be done. */
 function responseOperation(state: SandboxState, name: OperationName, request: OperationRequest): Response {
   const found = (): JsonRecord => userOf(state, request.user);
   const done = (body: string, status = 200): Response => ({ status, body });
@@ -173,7 +172,6 @@ function responseOperation(state: SandboxState, name: OperationName, request: Op
   }
 }
 
-/** What the server works with beside the state. */
 export interface ServerParts {
   readonly state: SandboxState;
   readonly faults: Faults;

@@ -45,7 +45,6 @@ function isNumeric(value: unknown): boolean {
   return typeof value === 'string' && /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/.test(value.trim());
 }
 
-/** What is wrong with a value that is there, or undefined. */
 function problemOf(parameter: Parameter, label: string, value: unknown): string | undefined {
   switch (parameter.type) {
     case 'string':
@@ -96,18 +95,15 @@ function problemsOf(operation: Operation, body: JsonRecord): Problems {
   return problems;
 }
 
-/** Throws the 422 where there is any problem. */
 function refuseProblems(problems: Problems): void {
   if (Object.keys(problems).length > 0) throw invalid(problems);
 }
 
-/** The value as text, or undefined where it is blank. */
 function textOf(body: JsonRecord, name: string): string | undefined {
   const value = valueOf(body, name);
   return typeof value === 'string' && !isBlank(value) ? value : undefined;
 }
 
-/** The value of a boolean parameter; false where it is not given. */
 function yesOf(body: JsonRecord, name: string): boolean {
   const value = body[name];
   return value === true || value === 1 || value === '1' || value === 'true';

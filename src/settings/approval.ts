@@ -22,7 +22,6 @@ export interface WrittenPolicy {
   readonly entries: ReadonlyMap<string, Placed>;
 }
 
-/** A policy that is in force. */
 export interface PlacedPolicy {
   readonly subject: ApprovalSubject;
   readonly origin: string;
@@ -133,7 +132,6 @@ function readPolicy(
   });
 }
 
-/** The policies by what they are about. */
 export function policiesOf(placed: readonly PlacedPolicy[]): ApprovalPolicies {
   return Object.freeze(Object.fromEntries(placed.map(({ subject, policy }) => [subject, policy])));
 }

@@ -5,7 +5,6 @@ interface ServerToWrite {
   /** undefined: the common settings. */
   readonly profile: string | undefined;
   readonly baseUrl: string;
-  /** null: the key does not come from a file. */
   readonly keyFile: string | null;
   readonly insecureHttp: boolean;
 }

@@ -19,7 +19,6 @@ export interface FileValue {
   readonly origin: string;
 }
 
-/** What stands in the file itself, or in one of its profiles. */
 interface FileSettings {
   readonly values: readonly FileValue[];
   /** As they stand there, unchecked; undefined where none are named. */

@@ -191,7 +191,6 @@ function includesOf(key: SettingKey): readonly string[] {
   return section === 'resources' && isResourceName(name) ? (resourceOf(name).includes ?? []) : [];
 }
 
-/** The names that a setting accepts, where it takes names. */
 export function namesOf(key: SettingKey): readonly string[] {
   return settingOf(key).kind === 'fields' ? fieldNames : includesOf(key);
 }

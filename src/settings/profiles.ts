@@ -23,7 +23,6 @@ export function profileVariable(key: ServerKey, profile: string): string {
   return `${settingOf(key).env}_${variableEnd(profile)}`;
 }
 
-/** Every variable that sets something for one of the profiles. */
 export function profileVariables(profiles: readonly FileProfile[]): string[] {
   return profiles.flatMap(({ name }) => serverKeys.map((key) => profileVariable(key, name)));
 }
@@ -78,7 +77,6 @@ export function isPerProfile(value: unknown): value is string {
   return typeof value === 'string' && value.includes(nameMark);
 }
 
-/** The value as it is for the profile. */
 export function forProfile(value: string, profile: string): string {
   return value.replaceAll(nameMark, profile);
 }
@@ -122,7 +120,6 @@ interface ProfileFiles {
   readonly files: readonly { readonly what: string; readonly path: string; readonly isOfJob: boolean }[];
 }
 
-/** The files that a profile has, by the config file and its variables. */
 export function filesOf(
   profile: FileProfile,
   common: (key: OwnPath) => string | null,
@@ -189,7 +186,6 @@ function serverWords(profile: string | null): string {
   return profile === null ? 'the server outside of the profiles' : `the profile ${profile}`;
 }
 
-/** The path with links followed, as far as it exists. */
 function realPath(path: string): string {
   if (existsSync(path)) return realpathSync(path);
   const folder = dirname(path);

@@ -278,7 +278,6 @@ function logFileProblem({ log, api }: Settings): UsageError | undefined {
   });
 }
 
-/** One setting's value and origin. */
 export function valueOf(reading: SettingsReading, key: SettingKey): SettingReading {
   const found = reading.readings.find((each) => each.setting.key === key);
   if (found === undefined) throw new Error(`no setting is called ${key}`);

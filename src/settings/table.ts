@@ -201,7 +201,6 @@ export type SettingKey = (typeof settingTable)[number]['key'];
 /** The rows with their types widened, for code that treats all alike. */
 export const allSettings: readonly (Setting & { readonly key: SettingKey })[] = settingTable;
 
-/** The row of one key. */
 export function settingOf(key: SettingKey): Setting {
   const found = allSettings.find((each) => each.key === key);
   if (found === undefined) throw new Error(`no setting is called ${key}`);

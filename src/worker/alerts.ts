@@ -241,7 +241,6 @@ function isDue({ sentAt }: Alert, now: number): boolean {
   return Math.abs(now - (parseInstant(sentAt) ?? 0)) >= reminderMs;
 }
 
-/** The open alerts after the steps. */
 export function alertsAfter(open: readonly Alert[], steps: readonly AlertStep[]): readonly Alert[] {
   const after = new Map(open.map((alert) => [alert.problem, alert]));
   for (const { kind, alert } of steps) {
@@ -254,7 +253,6 @@ export function alertsAfter(open: readonly Alert[], steps: readonly AlertStep[])
 /** Where an alert comes from. */
 interface Sender {
   readonly host: string;
-  /** The profile of the settings; null where there are none. */
   readonly profile: string | null;
   readonly version: string;
   /** Makes commands in a text such that they can be pasted there. */

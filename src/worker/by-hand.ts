@@ -52,7 +52,6 @@ interface ByHandPorts {
 interface Started {
   readonly stop: AbortController;
   readonly ended: Promise<void>;
-  /** Who stopped it; null as long as nobody has. */
   stoppedBy: Actor | null;
   /** The last line of its log of each kind about each resource. */
   readonly lines: Map<string, LogLine>;

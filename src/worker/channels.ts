@@ -97,7 +97,6 @@ async function statusOf(
 
 const commandLimitMs = minuteMs;
 
-/** What is logged of its output. */
 const longestOutput = 4_096;
 
 interface CommandPorts {

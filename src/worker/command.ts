@@ -74,7 +74,6 @@ function endGroup({ pid }: ChildProcess): void {
   }
 }
 
-/** How a command ended. */
 export interface CommandEnd {
   /** null where a signal ended it. */
   readonly exitCode: number | null;
@@ -111,7 +110,6 @@ interface CommandPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
   readonly log: Log;
 }
 
-/** For whom a command is run. */
 interface CommandUse {
   /** Of the environment, besides what this process has. */
   readonly variables: Readonly<Record<string, string>>;
@@ -121,7 +119,6 @@ interface CommandUse {
   readonly onLine?: (line: LogLine) => void;
 }
 
-/** A line of the command's own log. */
 export interface LogLine {
   readonly message: string;
   readonly fields: Readonly<Record<string, unknown>>;

@@ -26,7 +26,6 @@ interface HealthServer {
   close(): Promise<void>;
 }
 
-/** A page of JSON. */
 export function jsonResponse(isGood: boolean, body: unknown): Response {
   return { status: isGood ? 200 : 503, type: 'application/json; charset=utf-8', body: `${JSON.stringify(body)}\n` };
 }

@@ -193,7 +193,6 @@ function journalGauges(gauge: MakeGauge): (journal: Look<JournalHealth>) => void
   };
 }
 
-/** The report of a sync, by what only that has. */
 function syncReportOf({ report }: JobRun): RunReport | undefined {
   const isSync = typeof report === 'object' && report !== null && 'answers' in report && 'retries' in report;
   return isSync ? (report as RunReport) : undefined;

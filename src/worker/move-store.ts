@@ -25,7 +25,6 @@ export interface StoreSide {
   readonly journal: Database;
   /** The same one where the tables of the worker are beside those of the journal; undefined where there are none. */
   readonly worker: Database | undefined;
-  /** Who has a lock there. */
   readonly owners: () => Promise<LockOwner[]>;
   /** Lets the numbers that the database gives go on after those that are there. */
   readonly continueNumbers: (connection: Database, table: string, column: string) => Promise<void>;
@@ -39,7 +38,6 @@ interface MoveReport {
   /** The newest step, the same in both. */
   readonly head: Head;
   readonly steps: number;
-  /** Rows, by table. */
   readonly rows: Readonly<Record<string, number>>;
 }
 

@@ -39,7 +39,6 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
     ),
     freshness: freshnessOf(await health.mirror(), { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs }),
     alerts: record.alerts.map(({ problem, kind, since, text, next }) => ({ problem, kind, since, text, next })),
-    /** Batches with rows whose outcome is open. */
     open_batches: (journal !== null && 'found' in journal ? journal.found.open : []).map(
       ({ batch, rows, isInHand }) => ({
         batch,

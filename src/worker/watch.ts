@@ -115,7 +115,6 @@ export class Watch {
     return this.#metrics.set({ mirror, journal, view, freshness, alerts: this.#alerts.open() });
   }
 
-  /** To be called with each event of the worker. */
   onEvent(event: WorkerEvent): void {
     this.#metrics.onEvent(event);
     if (event.kind === 'started') this.#hasStarted = true;
@@ -134,7 +133,6 @@ export class Watch {
     this.#wake.abort();
   }
 
-  /** Looks at once. */
   async look(): Promise<void> {
     // Files may have changed since the last request.
     this.#lastLook = undefined;

@@ -22,7 +22,6 @@ export type RunCommand = (
 interface RunPorts {
   readonly runCommand: RunCommand;
   readonly sleep: Sleep;
-  /** Aborted when the worker stops. */
   readonly signal: AbortSignal;
   /** Begins it when its turn comes, where it shares the machine or a limit of requests; at once where it is left out. */
   readonly inTurn?: InTurn;

@@ -222,7 +222,6 @@ function marksOf({ hits, marks }: Pick<ListObservation, 'hits' | 'marks'>): Mark
   return { own: hits.length > 0, others: marks };
 }
 
-/** Sorts the records of a list. */
 function sortedOut(
   records: readonly ApiRecord[],
   token: string,

@@ -19,7 +19,6 @@ type FieldName = (typeof fieldNames)[number];
 /** Null: the field is empty, or missing. */
 type Values = Readonly<Partial<Record<FieldName, string | null>>>;
 
-/** The new values, and what an undo expects to find. */
 interface UpdateParameters {
   readonly [name: string]: unknown;
   readonly expected: Values | null;

@@ -63,7 +63,6 @@ export function relatedIn(record: ApiRecord | null, relation: Relation): readonl
   return Array.isArray(list) ? list.filter(isRecord) : undefined;
 }
 
-/** A field that is text; null of whatever else it is. */
 export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
 /** Every text of the record, however deep it stands: which of them keeps what a write said is not documented. */
@@ -80,7 +79,6 @@ export function nameOf(record: ApiRecord): string {
     : stringifyExactly(record);
 }
 
-/** What every observation of a user tells. */
 export function observationOfUser(record: ApiRecord | null): Observation {
   if (record === null) return { found: false, email: null, username: null };
   return { found: true, email: textOf(record['email']), username: textOf(record['username']) };

@@ -18,7 +18,6 @@ export const limits = {
   rows: 1_048_576,
   columns: 16_384,
   cellCharacters: 32_767,
-  /** Of all cells together. */
   cells: 8_000_000,
   /** Each is kept until the sheet is read, whether a cell has it or not. */
   sharedTexts: 3_000_000,

@@ -28,7 +28,6 @@ export interface SheetCell {
 export interface SheetRow {
   /** As spreadsheet programs count them: the header is row 1, blank rows count, and a cell with line breaks is one row. */
   readonly row: number;
-  /** One for each column of the sheet. */
   readonly cells: readonly SheetCell[];
 }
 

@@ -60,7 +60,6 @@ export interface HealthStore {
   close(): Promise<void>;
 }
 
-/** Looks at the journal of a shared store. */
 export interface JournalLooks {
   look(): Promise<Look<JournalHealth>>;
   close(): Promise<void>;

@@ -47,7 +47,6 @@ export interface NewJobRun {
 export interface JobRunEnd {
   readonly outcome: RunOutcome;
   readonly exitCode: number | null;
-  /** What it reported as wrong. */
   readonly problem: string | null;
   /** Its report under --json; null where there was none. */
   readonly report: unknown;
@@ -93,7 +92,6 @@ export interface Problem {
   /** What to do next, a command in backquotes in it; null where nothing is to be done. */
   readonly next: string | null;
   readonly job: string | null;
-  /** The run that showed it. */
   readonly run: string | null;
   readonly outcome: string | null;
   readonly exitCode: number | null;

@@ -80,7 +80,6 @@ const openAlertsSchema: readonly string[] = [
 /** Who began a run by hand in the console, as JSON. */
 const actorsSchema: readonly string[] = ['ALTER TABLE worker_runs ADD COLUMN actor TEXT'];
 
-/** What a worker's file is. */
 export const workerKind: FileKind = {
   name: "worker's file",
   // "awrk"

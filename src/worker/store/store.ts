@@ -125,7 +125,6 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
       if (run !== undefined) await whole((connection) => locks.release(connection, schedulerLock, run));
       scheduler = undefined;
     },
-    /** The living scheduler. */
     scheduler: (): Promise<LockOwner | undefined> => explained(() => locks.owner(db, schedulerLock)),
 
     /**
@@ -153,7 +152,6 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
             .execute();
         }
       }),
-    /** By job. */
     progress: (): Promise<ReadonlyMap<string, JobProgress>> =>
       explained(async () => {
         const rows = await db

@@ -13,7 +13,6 @@ export interface RawCell {
   inline: string | undefined;
 }
 
-/** What cells refer to. */
 export interface CellSource {
   readonly sharedTexts: readonly string[];
   readonly styles: readonly NumberKind[];
@@ -23,7 +22,6 @@ export interface CellSource {
 }
 
 const number = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?$/i;
-/** What no number is longer than. */
 const longestNumber = 40;
 
 /** What a cell says of itself that cannot be, to be read after where it stands. */

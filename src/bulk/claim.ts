@@ -86,7 +86,7 @@ function checkClaim(
   const problem = batchCapProblem(rows, claimedToday, batch.undoOf === null ? caps : noCaps);
   if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
   checkNotRepeated(view, batch, again);
-  if (batch.undoOf === null || again.reason !== null) return;
+  if (again.reason !== null) return;
   // What was found on the server and never sent from here may have taken the row back already.
   const found = repeatsOf({ rows, repeats: view.repeats.filter((each) => each.found) });
   if (found.length > 0) throw sentBefore(found);

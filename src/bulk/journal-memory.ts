@@ -47,12 +47,12 @@ export async function rememberJournal({ journal, memory, clock }: Ports, batch: 
 }
 
 /** After steps that sent nothing. Changes nothing where the mirror knows no journal, or another one. */
-export async function refreshMemory(ports: Ports): Promise<void> {
-  const known = ports.memory?.recall() ?? null;
-  if (known === null || (await problemOf(ports, known)) !== null) return;
-  const head = await ports.journal.head();
+export async function refreshMemory({ journal, memory }: Ports): Promise<void> {
+  if (memory === null) return;
+  const known = memory.recall();
+  if (known === null || (await problemOf({ journal }, known)) !== null) return;
   // When something was sent last stays.
-  if (head !== undefined) ports.memory?.remember({ ...known, ...head }, known);
+  memory.remember({ ...known, ...(await journal.head()) }, known);
 }
 
 /** Keeps the newest step of a journal that other machines write to, also where this one never sends. */

@@ -58,22 +58,10 @@ export function decide(
     const decision = decideOne(scheduled, state, { jobs, known, now });
     if (decision === undefined) continue;
     decisions.push(decision);
-    known.set(name, afterwards(state, decision));
+    // Those that come after it wait until that is on record.
+    if (decision.kind !== 'forget') known.set(name, { ...state, isRunning: true });
   }
   return decisions;
-}
-
-/** What is known of the job once that is done, for those that come after it. */
-function afterwards(state: JobState, decision: Decision): JobState {
-  switch (decision.kind) {
-    case 'run':
-      return { ...state, handledUntil: Math.max(state.handledUntil, decision.occurrence), isRunning: true };
-    case 'skip':
-      // They are looked at again when it is on record.
-      return { ...state, handledUntil: decision.occurrence, isRunning: true };
-    case 'forget':
-      return { ...state, handledUntil: decision.until };
-  }
 }
 
 interface World {
@@ -166,7 +154,6 @@ function incompleteWords({ name, run }: Preceding): string {
 function inOrder(jobs: readonly ScheduledJob[]): readonly ScheduledJob[] {
   const ordered = new Set<ScheduledJob>();
   function place(scheduled: ScheduledJob): void {
-    if (ordered.has(scheduled)) return;
     for (const name of scheduled.job.after) {
       const other = jobs.find(({ job }) => job.name === name);
       if (other !== undefined) place(other);
@@ -194,7 +181,6 @@ export function jitterOf(
   { name, jitterMs, profile = '' }: Pick<Job, 'name' | 'jitterMs' | 'profile'>,
   occurrence: number,
 ): number {
-  if (jitterMs === 0) return 0;
   const lot = crc32(`${profile}${name} ${occurrence}`) / 2 ** 32;
   return Math.floor(lot * jitterMs);
 }

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { Judgement } from '../../src/bulk/action.ts';
+import type { Judgement, LookingClient } from '../../src/bulk/action.ts';
 import {
   type BalanceObservation,
   type BalanceParameters,
   judgeBalance,
+  lookAtBalance,
   observationOf,
 } from '../../src/bulk/actions/balance-judge.ts';
 import type { AnswerKind } from '../../src/journal/port.ts';
@@ -231,6 +232,13 @@ const cases: readonly Case[] = [
     { type: 'set', amount: '-5.00' },
   ],
   [
+    'the token is there, and what was set is below zero',
+    'lost',
+    { balance: -5, transactions: [{ amount: -5, result: '=', description: token }] },
+    'applied by token',
+    { type: 'set', amount: '-5.00' },
+  ],
+  [
     'like it, with a text that ends with a part of another token',
     'accepted',
     { balance: 105, transactions: [{ ...bare, description: 'Credit am:zz', note: 'by hand' }] },
@@ -290,6 +298,20 @@ describe('what is seen of a user says', () => {
   ];
   test.each(notes.map(([note, now, more]) => ({ note, now, more })))('$note', ({ note, now, more }) => {
     expect(judgementOf(now, 'lost', more).note).toBe(note);
+  });
+
+  test('what the user shows who was read with its transactions', async () => {
+    const body = { id: 7, balance: 105, balance_transactions: [{ id: 1, ...ours }] };
+    const requested: unknown[] = [];
+    const client = {
+      getUser: (...given: readonly unknown[]) => {
+        requested.push(given.slice(0, 2));
+        return Promise.resolve({ body });
+      },
+    } as unknown as LookingClient;
+    const parameters = parametersOf('add', '5.00');
+    expect(await lookAtBalance(client, { user: 7, parameters, token })).toMatchObject({ hits: 1, balance: '105.00' });
+    expect(requested).toEqual([[7, ['balance_transactions']]]);
   });
 
   test('which transactions are the row, are like it, or are of other rows that do the same', () => {

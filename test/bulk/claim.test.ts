@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import {
   batchOf,
+  checkClaimable,
   checkFile,
   checkNotRepeated,
   checkServer,
@@ -12,10 +13,12 @@ import {
   termsOf,
 } from '../../src/bulk/claim.ts';
 import type { Batch, ClaimView, ClaimedRow, SentRow } from '../../src/journal/port.ts';
+import type { ApprovalPolicy } from '../../src/model/approval.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { type Money, noCaps } from '../../src/model/money.ts';
 import { dayMs, timestampOf } from '../../src/model/time.ts';
-import { newBatch, newJournal } from '../support/journal.ts';
+import { anna, newBatch, newIntent, newJournal, policyOf } from '../support/journal.ts';
+import { newAccount, newPeople } from '../support/people.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const at = (minute: number) => timestampOf(Date.UTC(2026, 2, 11, 10, minute));
@@ -186,17 +189,68 @@ describe('rows that were sent before', () => {
   });
 
   test('stand beside a write by hand that does the same, with the last of them', async () => {
-    const found = (repeats: readonly SentRow[]) =>
-      doneBefore(
-        { claimView: () => Promise.resolve({ ...clear, repeats }) },
-        fingerprint,
-        { againWithinMs: dayMs },
-        { now: () => 0 },
+    let now = at(1);
+    const clock = { now: () => Date.parse(now) };
+    const { journal } = await newJournal(clock);
+    const done = () => doneBefore(journal, fingerprint, { againWithinMs: dayMs }, clock);
+    expect(await done()).toBeNull();
+    for (const [minute, state] of [
+      [2, 'done'],
+      [3, 'refused'],
+      [4, 'done'],
+    ] as const) {
+      now = at(minute);
+      const body = { operation: 'users.update-balance', user: 7, body: '{"type":"add","amount":5}' };
+      const write = await journal.beginWrite({ ...body, fingerprint });
+      await journal.endWrite(write, { state, httpStatus: 200, answer: '{}', problem: null });
+    }
+    expect(await done()).toBe('the same was applied on 2026-03-11 10:04, by hand');
+    expect(await doneBefore(journal, 'another', { againWithinMs: dayMs }, clock)).toBeNull();
+  });
+});
+
+describe('before anybody is asked', () => {
+  const rules = { caps: noCaps, againWithinMs: dayMs };
+  const none = { ...rules, again: { reason: null } };
+  const clock = { now: () => Date.UTC(2026, 2, 11) };
+  const row = (user = 7) => newIntent(2, user, { fingerprint });
+
+  async function world(policy?: ApprovalPolicy) {
+    const approval = policy === undefined ? {} : { balance: policy };
+    const { journal, file } = await newJournal(clock, undefined, { approval, caps: null });
+    const { people } = await newPeople(clock, file);
+    await people.add(newAccount('bert', { roles: ['approver'], password: 'hash' }));
+    const check = async (name: string, consent: Parameters<typeof checkClaimable>[2] = none) => {
+      const found = await batchOf(journal, name);
+      return checkClaimable(journal, found, consent, clock).then(
+        () => 'none',
+        (error: OperatorError) => error.message,
       );
-    expect(await found([])).toBeNull();
-    expect(await found([sent('one', 1, 2), sent('three', 3, 4)])).toBe(
-      'the same was applied on 2026-03-11 10:04, row 2 of batch three',
-    );
+    };
+    return { journal, bert: journal.by({ ...anna, name: 'web', account: 'bert' }), check };
+  }
+
+  test('the same is refused as when the rows are claimed, unless a reason was given now or for the plan', async () => {
+    const { journal, check } = await world();
+    await journal.addBatch(newBatch(), [row()]);
+    expect(await check('one')).toBe('none');
+    await journal.claim('one', termsOf(rules, clock), () => []);
+    await journal.addBatch(newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2' }), [row()]);
+    expect(await check('two')).toMatch(/1 row was sent before/);
+    expect(await check('two', { ...none, again: { reason: 'it is meant' } })).toBe('none');
+    const meant = { batch: 'three', hash: 'h3', fileHash: 'f3', rowsDigest: 'd3', againReason: 'planned so' };
+    await journal.addBatch(newBatch(meant), [row()]);
+    expect(await check('three')).toBe('none');
+  });
+
+  test('it is refused where another person must approve first, and a reason to send it again is approved anew', async () => {
+    const { journal, bert, check } = await world(policyOf());
+    await journal.addBatch(newBatch(), [row()]);
+    expect(await check('one')).toMatch(/must be approved by another person/);
+    await journal.submit('one', { note: null, again: null });
+    await bert.approve('one', (await journal.approval('one'))?.hash ?? '');
+    expect(await check('one')).toBe('none');
+    expect(await check('one', { ...none, again: { reason: 'it is meant' } })).toMatch(/must be approved/);
   });
 });
 

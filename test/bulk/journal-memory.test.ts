@@ -1,4 +1,5 @@
 /** What the mirror remembers of the journal by which money was sent, and when another one is refused for it. */
+import { existsSync, rmSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import {
   acceptJournal,
@@ -39,6 +40,7 @@ async function journalWith(...batches: readonly string[]): Promise<Journal> {
 
 test.each([
   ['nothing was ever sent', null, ours, null],
+  ['nothing was ever sent that it could lack', null, { ...ours, lacks: true }, null],
   ['it has the step that is remembered', sent, ours, null],
   [
     'steps are missing',
@@ -97,10 +99,11 @@ test('a journal is known by its newest step from each request on', async () => {
 
 test('a journal without a step, and one beside no mirror, are not remembered', async () => {
   const { journal } = await newJournal();
-  const memory = memoryOf();
+  const noted: unknown[] = [];
+  const memory: JournalMemory = { recall: () => null, remember: (each) => noted.push(each) > 0, close: () => {} };
   const empty: Journal = { ...journal, head: () => Promise.resolve(undefined) };
   await rememberJournal({ journal: empty, memory, clock }, 'one');
-  expect(memory.recall()).toBeNull();
+  expect(noted).toEqual([]);
   for (const work of [
     rememberJournal({ journal, memory: null, clock }, 'one'),
     refreshMemory({ journal, memory: null, clock }),
@@ -147,6 +150,65 @@ test('a person takes another journal for the right one, and from then on it is k
   await expect(checkJournal({ journal, memory })).rejects.toThrow(/knows another journal/);
 });
 
+test('the reason of a person is kept with the step that the journal lacks, or without one where steps are missing', async () => {
+  const journal = await journalWith('one');
+  const memory = memoryOf();
+  const accepted: unknown[] = [];
+  const accept: Journal['accept'] = (reason, lacked) => {
+    accepted.push([reason, lacked]);
+    return Promise.resolve();
+  };
+  const broken: Journal = { ...journal, accept, gap: () => Promise.resolve(4) };
+  await acceptJournal({ journal: broken, memory: null, clock }, 'no mirror');
+  await acceptJournal({ journal: broken, memory, clock }, 'nothing known');
+  expect(memory.recall()).toEqual({ journal: journal.id, batch: null, at, ...(await journal.head()) });
+  expect(memory.remember(sent, memory.recall())).toBe(true);
+  await acceptJournal({ journal: { ...journal, accept }, memory, clock }, 'lost');
+  expect(accepted).toEqual([
+    ['no mirror', null],
+    ['nothing known', null],
+    ['lost', { step: 7, hash: 'h7' }],
+  ]);
+});
+
+test('a journal with the step that is remembered is refused all the same where it is another one', async () => {
+  const [journal, memory] = [await journalWith('one'), memoryOf()];
+  await rememberJournal({ journal, memory, clock }, 'one');
+  await expect(checkJournal({ journal: { ...journal, id: 'other' }, memory })).rejects.toThrow(/knows another journal/);
+});
+
+test('what was remembered before there was a chain says nothing, and gives way', () => {
+  const file = `${temporaryFolder()}/mirror.db`;
+  const memory = memoryOf(file);
+  const database = openMirrorFile(file, clock);
+  const old = JSON.stringify({ journal: 'ours', batch: 'one', at });
+  database
+    .prepare("INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES ('journal', '', ?, ?)")
+    .run(old, at);
+  database.close();
+  expect(memory.recall()).toBeNull();
+  expect(memory.remember(sent, null)).toBe(true);
+  expect(memory.recall()).toEqual(sent);
+});
+
+test('a mirror that may not be written to remembers nothing new, and no other is made in its place', () => {
+  const file = `${temporaryFolder()}/mirror.db`;
+  const memory = memoryOf(file);
+  rmSync(file);
+  expect(memory.remember(sent, null)).toBe(true);
+  expect([memory.recall(), existsSync(file)]).toEqual([null, false]);
+});
+
+test('a mirror that was open for writing is written to the end, and then closed', () => {
+  const file = `${temporaryFolder()}/mirror.db`;
+  const memory = memoryOf(file);
+  expect(memory.remember(sent, null)).toBe(true);
+  rmSync(file);
+  expect(memory.remember({ ...sent, step: 8, hash: 'h8' }, null)).toBe(false);
+  memory.close();
+  expect(() => memory.recall()).toThrow(/not open/);
+});
+
 test('of a journal that several machines share, the newest step is kept, and no older one', async () => {
   const memory = memoryOf();
   const has = (found: boolean) => () => Promise.resolve(found);
@@ -165,11 +227,15 @@ test('of a journal that several machines share, the newest step is kept, and no 
     seen: true,
   });
   const known = memory.recall();
+  const last = { now: () => sandboxNow + 120_000 };
+  await rememberShared(memory, { ...head, step: 4, hash: 'h4' }, has(true), last);
+  expect(memory.recall()).toEqual({ ...known, at: timestampOf(last.now()) });
+  const newest = memory.recall();
   await rememberShared(memory, { ...head, step: 3 }, has(true), later);
   await rememberShared(memory, { journal: 'other', step: 9, hash: 'h9' }, has(true), later);
   await rememberShared(memory, { ...head, step: 9, hash: 'x9' }, has(false), later);
-  expect(memory.recall()).toEqual(known);
-  expect(memory.remember(sent, known)).toBe(true);
+  expect(memory.recall()).toEqual(newest);
+  expect(memory.remember(sent, newest)).toBe(true);
   await rememberShared(memory, { ...head, step: 8, hash: 'h8' }, has(true), later);
   expect(memory.recall()).toEqual({ ...sent, step: 8, hash: 'h8' });
 });

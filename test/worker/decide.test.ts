@@ -88,7 +88,12 @@ describe('a job', () => {
     expect(said([only], { sync: { handled: '2026-03-08T02:15Z' } }, '06:00')).toEqual([
       'sync is missed 02:15 passing over 2',
     ]);
-    expect(said([only], {}, '02:19')).toEqual(['sync runs 02:15']);
+    expect(said([only], {}, '02:20')).toEqual(['sync runs 02:15']);
+    expect(said([only], {}, '2026-03-11T02:20:00.001Z')).toEqual(['sync is missed 02:15']);
+  });
+
+  test('of which nothing is known is left alone', () => {
+    expect(decide([{ job: sync, occurrences: occurrencesOf(sync) }], new Map(), at('02:15'))).toEqual([]);
   });
 
   test('does not run again where the clock was set back', () => {
@@ -96,7 +101,9 @@ describe('a job', () => {
     expect(said([sync], { sync: { handled: '02:15' } }, '02:15')).toEqual([]);
   });
 
-  test('begins anew where the clock was a day or more ahead', () => {
+  test('begins anew where the clock was more than a day ahead', () => {
+    expect(said([sync], { sync: { handled: '2026-03-12T01:15Z' } }, '01:15')).toEqual([]);
+    expect(said([sync], { sync: { handled: '2026-03-12T01:15:00.001Z' } }, '01:15')).toEqual(['sync forgets']);
     expect(said([sync], { sync: { handled: '2031-01-01T00:00Z' } }, '01:15')).toEqual(['sync forgets']);
   });
 
@@ -110,6 +117,8 @@ describe('a job', () => {
   test.each(['stopped', 'killed'] as const)('that was %s with the worker is taken up once more', (outcome) => {
     const latest = ended('sync', outcome, '02:15', '02:20');
     expect(said([sync], { sync: { handled: '02:15', latest } }, '02:30')).toEqual(['sync runs 02:15 late again']);
+    const byHand = { ...latest, occurrence: null };
+    expect(said([sync], { sync: { handled: '02:15', latest: byHand } }, '02:30')).toEqual([]);
     const second = { ...latest, attempt: 2 };
     expect(said([sync], { sync: { handled: '02:15', latest: second } }, '02:30')).toEqual([]);
   });
@@ -142,8 +151,25 @@ describe('jitter', () => {
     const then = new Date(at('02:15') + delay).toISOString();
     expect(said([late], {}, before)).toEqual([]);
     expect(said([late], {}, then)).toEqual(['sync runs 02:15']);
-    // While it waits, its time is still to come.
+    // While it waits, its time is still to come; once it is there, the next one is.
     expect(nextTime(scheduled, at('01:00'), Date.parse(before))).toBe(at('02:15') + delay);
+    const tomorrow = at('02:15') + dayMs + jitterOf(late, at('02:15') + dayMs);
+    expect(nextTime(scheduled, at('01:00'), Date.parse(then))).toBe(tomorrow);
+    // Nor does a time come again that was dealt with, where the clock was set back.
+    expect(nextTime(scheduled, at('02:15'), at('01:00'))).toBe(tomorrow);
+  });
+
+  test('may let a later time of the same job come first', () => {
+    const often = jobOf('sync', { cron: '* * * * *', jitterMs: 10 * minuteMs });
+    const times = Array.from({ length: 100 }, (_, minute) => at('01:30') + minute * minuteMs);
+    for (let now = at('02:00'); now < at('02:30'); now += 150_000) {
+      const soonest = times
+        .filter((time) => time > now - often.jitterMs)
+        .map((time) => time + jitterOf(often, time))
+        .filter((time) => time > now);
+      const scheduled = { job: often, occurrences: occurrencesOf(often) };
+      expect(nextTime(scheduled, at('01:00'), now)).toBe(Math.min(...soonest));
+    }
   });
 });
 
@@ -181,6 +207,43 @@ describe('a job after another', () => {
       expect(decided([strict, sync], known, '03:00')).toMatchObject([{ why: `sync was not complete: ${outcome}` }]);
     },
   );
+
+  test('is told the problem of that one, where it was not complete', () => {
+    const latest = ended('sync', 'failed', '02:15', '02:40', { problem: 'the disk is full' });
+    expect(decided([strict, sync], { sync: { handled: '02:15', latest } }, '03:00')).toMatchObject([
+      { why: 'sync was not complete: failed, the disk is full' },
+    ]);
+  });
+
+  test('that begins late since it waited is on time, if that one began within five minutes of its own time', () => {
+    const only = { ...users, catchUp: false };
+    const waited = (started: string) => {
+      const latest = ended('sync', 'complete', started, '05:00', { occurrence: at('02:15') });
+      return said([only, sync], { sync: { handled: '02:15', latest } }, '05:00');
+    };
+    expect(waited('02:56')).toEqual(['users runs 03:00']);
+    expect(waited('03:04')).toEqual(['users runs 03:00']);
+    expect(waited('03:05')).toEqual(['users runs 03:00']);
+    expect(waited('2026-03-11T03:05:00.001Z')).toEqual(['users is missed 03:00']);
+  });
+
+  test('runs beside one that was skipped, or that is not there', () => {
+    expect(said([users, sync], { sync: { handled: '02:15' } }, '03:00')).toEqual(['users runs 03:00']);
+    expect(said([users], {}, '03:00')).toEqual(['users runs 03:00']);
+    expect(said([strict], {}, '03:00')).toEqual(['users is skipped 03:00']);
+  });
+
+  test('waits for the skip of that one to be on record', () => {
+    const known = { sync: { handled: '2026-03-10T02:15Z', isRunning: true } };
+    expect(said([users, sync], known, '03:00')).toEqual(['sync is overlapped 02:15']);
+    const missed = jobOf('sync', { catchUp: false });
+    expect(said([users, missed], {}, '03:00')).toEqual(['sync is missed 02:15']);
+  });
+
+  test('that must be complete counts a run that ended just at the time of that one', () => {
+    const latest = ended('sync', 'complete', '02:00', '02:15', { occurrence: null, cause: 'by_hand' });
+    expect(said([strict, sync], { sync: { handled: '02:15', latest } }, '03:00')).toEqual(['users runs 03:00']);
+  });
 
   test('that must be complete is skipped where it has not run since its time', () => {
     const latest = ended('sync', 'complete', '2026-03-10T02:15Z', '2026-03-10T02:40Z');

@@ -27,6 +27,16 @@ describe('where the clock is set forward over its time, a job comes once', () =>
     ]);
   });
 
+  test('nor when the times are gone through backward', () => {
+    const { upTo } = occurrencesOf({ cron: '30 2,3 * * *', timezone: 'Europe/Berlin' });
+    const found = [...upTo(Date.parse('2026-03-29T12:00Z')).take(3)];
+    expect(found.map((time) => wallText(time, 'Europe/Berlin'))).toEqual([
+      '2026-03-29 03:30:00 +02:00',
+      '2026-03-28 03:30:00 +01:00',
+      '2026-03-28 02:30:00 +01:00',
+    ]);
+  });
+
   test('also where a whole day is left out', () => {
     expect(times('15 2 * * *', 'Pacific/Apia', '2011-12-28T12:30Z', 3)).toEqual([
       '2011-12-29 02:15:00 -10:00',

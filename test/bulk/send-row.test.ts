@@ -1,6 +1,5 @@
 /** What is decided of a row by the look just before it goes out. */
 import { describe, expect, test } from 'vitest';
-import type { Action } from '../../src/bulk/action.ts';
 import { type BalanceParameters, observationOf } from '../../src/bulk/actions/balance-judge.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { decideSending } from '../../src/bulk/send-row.ts';
@@ -35,7 +34,7 @@ const first = {
 const again = { ...first, attempts: 1, seenBefore: look() };
 
 const decided = (planned: object, seen: ReturnType<typeof look> | User = {}, unknown: string | null = null) =>
-  decideSending(balance as unknown as Action, planned as Intent, 'found' in seen ? seen : look(seen), unknown);
+  decideSending(balance, planned as Intent, 'found' in seen ? seen : look(seen), unknown);
 
 describe('a row that was never sent', () => {
   test('goes out where nothing speaks against it', () => {

@@ -12,7 +12,7 @@ export class Secret {
     this.#value = value;
   }
 
-  /** The key itself, for the Authorization header and nothing else. */
+  /** The value itself, for the request and nothing else. */
   reveal(): string {
     return this.#value;
   }
@@ -31,33 +31,13 @@ export class Secret {
 }
 
 /** An address that must not be printed whole: what follows its host may be what lets one use it. */
-export class SecretAddress {
-  readonly #href: string;
-
-  /** @param href a valid URL */
-  constructor(href: string) {
-    this.#href = href;
-  }
-
-  /** The address itself, for the request and nothing else. */
-  reveal(): string {
-    return this.#href;
-  }
-
+export class SecretAddress extends Secret {
   /** `hooks.example.com:8443`, for logs and messages. */
   get host(): string {
-    return new URL(this.#href).host;
+    return new URL(this.reveal()).host;
   }
 
-  toString(): string {
-    return `${new URL(this.#href).origin}/****`;
-  }
-
-  toJSON(): string {
-    return this.toString();
-  }
-
-  [inspect.custom](): string {
-    return this.toString();
+  override toString(): string {
+    return `${new URL(this.reveal()).origin}/****`;
   }
 }

@@ -36,39 +36,27 @@ function valueOf(body: JsonRecord, name: string): unknown {
   return typeof outer === 'object' && outer !== null ? (outer as JsonRecord)[match[2] ?? ''] : undefined;
 }
 
-function isUrl(value: unknown): boolean {
-  return typeof value === 'string' && URL.canParse(value);
-}
-
 function isNumeric(value: unknown): boolean {
   if (typeof value === 'number') return Number.isFinite(value);
   return typeof value === 'string' && /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/.test(value.trim());
 }
 
-function problemOf(parameter: Parameter, label: string, value: unknown): string | undefined {
-  switch (parameter.type) {
-    case 'string':
-    case 'icon':
-      if (typeof value !== 'string') return `The ${label} field must be a string.`;
-      break;
-    case 'code':
-      if (typeof value !== 'string' || !codePattern.test(value)) return `The ${label} field must be a valid code.`;
-      break;
-    case 'number':
-      if (!isNumeric(value)) return `The ${label} field must be a number.`;
-      break;
-    case 'boolean':
-      if (!booleans.includes(value)) return `The ${label} field must be true or false.`;
-      break;
-    case 'url':
-      if (!isUrl(value)) return `The ${label} field must be a valid URL.`;
-      break;
-  }
-  if (parameter.values !== undefined && !parameter.values.includes(String(value))) {
-    return `The selected ${label} is invalid.`;
-  }
-  return undefined;
+function problemOf({ type, values }: Parameter, label: string, value: unknown): string | undefined {
+  const { fits, words } = rules[type];
+  if (!fits(value)) return `The ${label} field must be ${words}.`;
+  return values === undefined || values.includes(String(value)) ? undefined : `The selected ${label} is invalid.`;
 }
+
+const text = { fits: (value: unknown) => typeof value === 'string', words: 'a string' };
+
+const rules: Readonly<Record<Parameter['type'], { fits(value: unknown): boolean; readonly words: string }>> = {
+  string: text,
+  icon: text,
+  code: { fits: (value) => typeof value === 'string' && codePattern.test(value), words: 'a valid code' },
+  number: { fits: isNumeric, words: 'a number' },
+  boolean: { fits: (value) => booleans.includes(value), words: 'true or false' },
+  url: { fits: (value) => typeof value === 'string' && URL.canParse(value), words: 'a valid URL' },
+};
 
 /** Empty text counts as no value, as the family's middleware has it. */
 function isBlank(value: unknown): boolean {

@@ -19,8 +19,8 @@ const revived = {
 } as const;
 
 function markOf(value: object): Mark | undefined {
-  if (value instanceof Secret) return { $secret: value.reveal() };
   if (value instanceof SecretAddress) return { $address: value.reveal() };
+  if (value instanceof Secret) return { $secret: value.reveal() };
   return value instanceof URL ? { $url: value.href } : undefined;
 }
 

@@ -10,7 +10,7 @@ import type { Log } from '../model/log.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Clock } from '../model/time.ts';
 import { withoutCredentials, withoutPassword } from '../model/secret-words.ts';
-import { Secret, SecretAddress } from '../model/secret.ts';
+import { Secret } from '../model/secret.ts';
 import { type PlacedPolicy, policiesOf, readApproval } from './approval.ts';
 import { type ConfigFile, type FileProfile, type FileValue, readConfigFile, wholeConfig } from './config-file.ts';
 import { isLoopback } from '../model/loopback.ts';
@@ -330,7 +330,7 @@ function shownOf({ kind }: Pick<Setting, 'kind'>, value: unknown): unknown {
 
 /** As a secret shows itself; nothing of a value that was refused. */
 function maskedText(value: unknown): string {
-  return value instanceof Secret || value instanceof SecretAddress ? String(value) : '****';
+  return value instanceof Secret ? String(value) : '****';
 }
 
 /** A list as a variable would give it. */

@@ -59,18 +59,14 @@ interface SentRequest {
  * read; resolves where the status is 2xx. Rejects with an Error whose message names the host alone: the transport's own messages
  * may have the address in them.
  */
-export async function sendRequest(address: SecretAddress, sent: SentRequest, signal: AbortSignal): Promise<void> {
-  const status = await statusOf(address, sent, signal);
-  if (status < 200 || status > 299) throw new Error(`${address.host} responded with ${status}`);
-}
-
-async function statusOf(
+export async function sendRequest(
   address: SecretAddress,
   { method, body, userAgent, network = {} }: SentRequest,
   signal: AbortSignal,
-): Promise<number> {
+): Promise<void> {
   const limit = AbortSignal.timeout(requestLimitMs);
   const dispatcher = openDispatcher(address.reveal(), network, { connectTimeoutMs: requestLimitMs });
+  let status: number;
   try {
     const response = await request(address.reveal(), {
       method,
@@ -82,7 +78,7 @@ async function statusOf(
       reset: true,
     });
     await response.body.dump({ limit: 65_536, signal: limit }).catch(() => {});
-    return response.statusCode;
+    status = response.statusCode;
   } catch (error) {
     // The cause is left out: it may have the address in it, and a logged error has its cause with it.
     // oxlint-disable-next-line preserve-caught-error
@@ -93,6 +89,7 @@ async function statusOf(
   } finally {
     await dispatcher.destroy();
   }
+  if (status < 200 || status > 299) throw new Error(`${address.host} responded with ${status}`);
 }
 
 const commandLimitMs = minuteMs;

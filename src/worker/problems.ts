@@ -48,30 +48,15 @@ function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<s
   const partial = standing.get(`job_partial:${name}`);
   const failed = standing.get(`job_failed:${name}`);
   const before = [partial, failed].filter((each) => each !== undefined);
-  if (latest === undefined) return before;
+  if (latest === undefined || latest.outcome === null) return before;
   const { run, exitCode, outcome } = latest;
-  const { text, next } = endWords(outcome, exitCode);
-  const more = { job: name, run, outcome, exitCode, next };
-  switch (outcome) {
-    case 'complete':
-      return [];
-    case 'partial':
-      if (failed !== undefined) return before;
-      return [problem('job_partial', name, `${name} ${text}${partsOf(latest)}`, more)];
-    case 'failed':
-    case 'locked':
-    case 'timed_out':
-    case 'interrupted':
-    case 'killed':
-    case 'missed':
-      return [...(partial === undefined ? [] : [partial]), problem('job_failed', name, `${name} ${text}`, more)];
-    case 'stopped':
-    case 'skipped':
-    case 'overlapped':
-    case null:
-      // It will be caught up, or what it waited for is a problem of its own.
-      return before;
-  }
+  if (outcome === 'complete') return [];
+  const end = outcome === 'failed' ? failureWords(exitCode) : ends[outcome];
+  // One without words is caught up, or what it waited for is a problem of its own.
+  if (end === undefined || (outcome === 'partial' && failed !== undefined)) return before;
+  const more = { job: name, run, outcome, exitCode, next: end.next };
+  if (outcome === 'partial') return [problem('job_partial', name, `${name} ${end.text}${partsOf(latest)}`, more)];
+  return [...(partial === undefined ? [] : [partial]), problem('job_failed', name, `${name} ${end.text}`, more)];
 }
 
 /** `: users partial, emails failed`, where the response was that of a sync. */
@@ -193,7 +178,12 @@ export const steps = {
     `Next: \`admin-mirror bulk resume ${batch}\` looks again; do not send those rows by other means`,
 } as const;
 
-const codes: Readonly<Record<number, { readonly text: string; readonly next: string }>> = {
+interface EndWords {
+  readonly text: string;
+  readonly next: string;
+}
+
+const codes: Readonly<Record<number, EndWords>> = {
   1: { text: 'failed because of a bug in admin-mirror', next: steps.log },
   2: { text: 'was refused: wrong settings or input, or a file that cannot be used', next: steps.doctor },
   3: { text: 'failed: the server refused the key', next: steps.doctor },
@@ -205,40 +195,26 @@ const codes: Readonly<Record<number, { readonly text: string; readonly next: str
   },
 };
 
+function failureWords(exitCode: number | null): EndWords {
+  if (exitCode === null) return { text: 'was ended by a signal, or could not be run', next: steps.log };
+  const { text, next } = codes[exitCode] ?? { text: 'failed', next: steps.log };
+  return { text: `${text} (exit code ${exitCode})`, next };
+}
+
 const restart = 'Next: see that the worker runs (`admin-mirror status`); the next run goes on where this one was';
 
-/** What is to be read behind the name of a job that ended so, and what to do next; null where nothing is to be done. */
-function endWords(outcome: RunOutcome | null, exitCode: number | null): { text: string; next: string | null } {
-  switch (outcome) {
-    case 'partial':
-      return { text: 'was not complete', next: steps.status };
-    case 'failed':
-      if (exitCode === null) return { text: 'was ended by a signal, or could not be run', next: steps.log };
-      return {
-        text: `${codes[exitCode]?.text ?? 'failed'} (exit code ${exitCode})`,
-        next: codes[exitCode]?.next ?? steps.log,
-      };
-    case 'locked':
-      return {
-        text: 'did nothing: another run held the lock',
-        next: 'Next: wait for the other run, or see which it is with `admin-mirror status`',
-      };
-    case 'timed_out':
-      return {
-        text: 'took longer than its timeout allows and was stopped',
-        next: 'Next: raise the timeout of the job; what was read is kept',
-      };
-    case 'interrupted':
-      return { text: 'was stopped by a signal', next: restart };
-    case 'killed':
-      return { text: 'ended with the worker, which died', next: restart };
-    case 'missed':
-      return { text: 'did not run: no worker was running at its time', next: restart };
-    case 'complete':
-    case 'stopped':
-    case 'skipped':
-    case 'overlapped':
-    case null:
-      return { text: `is ${outcome ?? 'running'}`, next: null };
-  }
-}
+/** What is to be read behind the name of a job that ended so, and what to do next. */
+const ends: Readonly<Partial<Record<RunOutcome, EndWords>>> = {
+  partial: { text: 'was not complete', next: steps.status },
+  locked: {
+    text: 'did nothing: another run held the lock',
+    next: 'Next: wait for the other run, or see which it is with `admin-mirror status`',
+  },
+  timed_out: {
+    text: 'took longer than its timeout allows and was stopped',
+    next: 'Next: raise the timeout of the job; what was read is kept',
+  },
+  interrupted: { text: 'was stopped by a signal', next: restart },
+  killed: { text: 'ended with the worker, which died', next: restart },
+  missed: { text: 'did not run: no worker was running at its time', next: restart },
+};

@@ -1,4 +1,5 @@
 /** Waiting that can be cut short: by a timer, and by looking at the clock. */
+import { setTimeout as wait } from 'node:timers/promises';
 import { schedule, type ScheduledTask } from 'node-cron';
 
 /** Resolves after so many ms, or as soon as the signal is aborted; never rejects. */
@@ -9,26 +10,28 @@ const longestMs = 2 ** 31 - 1;
 
 /** Waits so many ms, or until the signal is aborted. */
 export const sleepFor: Sleep = (ms, signal) =>
-  until(signal, (done) => {
-    const timer = setTimeout(done, Math.min(Math.max(0, ms), longestMs));
-    return () => clearTimeout(timer);
-  });
+  wait(Math.min(Math.max(0, ms), longestMs), undefined, { signal }).catch(() => {});
 
 /**
  * The same, to the full second: node-cron looks at the clock with each second that it shows. A timer would not notice that the
  * machine slept, or that its clock was set forward.
  */
-export const restFor: Sleep = (ms, signal) =>
-  until(signal, (done) => {
-    const end = Date.now() + ms;
-    // A clock that is set back meanwhile makes it no longer.
-    let left = Math.ceil(ms / 1_000) + 1;
-    const tick = (): void => {
-      left -= 1;
-      if (left <= 0 || Date.now() >= end) done();
-    };
-    return onSeconds(tick);
+export const restFor: Sleep = async (ms, signal) => {
+  if (signal.aborted) return;
+  const { promise: rested, resolve: done } = Promise.withResolvers<void>();
+  const end = Date.now() + ms;
+  // A clock that is set back meanwhile makes it no longer.
+  let left = Math.ceil(ms / 1_000) + 1;
+  const stop = onSeconds(() => {
+    left -= 1;
+    if (left <= 0 || Date.now() >= end) done();
   });
+  const onAbort = (): void => done();
+  signal.addEventListener('abort', onAbort, { once: true });
+  await rested;
+  signal.removeEventListener('abort', onAbort);
+  stop();
+};
 
 const ticks = new Set<() => void>();
 let seconds: ScheduledTask | undefined;
@@ -44,20 +47,4 @@ function onSeconds(tick: () => void): () => void {
     void seconds?.destroy();
     seconds = undefined;
   };
-}
-
-function until(signal: AbortSignal, start: (done: () => void) => () => void): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) {
-      resolve();
-      return;
-    }
-    const done = (): void => {
-      stop();
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const stop = start(done);
-    signal.addEventListener('abort', done, { once: true });
-  });
 }

@@ -13,10 +13,9 @@ import { worstOf } from '../model/errors.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { minuteMs, parseInstant, systemClock } from '../model/time.ts';
 import type { MirrorEvent } from '../store/mirror-types.ts';
-import { openServerStates } from '../worker/open-servers.ts';
 import { checkCode, type StatusProblem, statusProblems } from '../worker/status-problems.ts';
 import { withReleases } from '../model/releases.ts';
-import { type JobStatus, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
+import { type JobStatus, openServerStates, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/status-problems.ts. */
 function workerLines(

@@ -5,8 +5,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Actor } from '../model/actor.ts';
 import { systemClock, type Timestamp, timestampOf } from '../model/time.ts';
-import { genesisOf, type Head, newSalt, type NewStep, sealOf, stepRow } from './chain.ts';
-import { type ClaimRun, RowsSeal } from './rows-seal.ts';
+import { genesisOf, type Head, newSalt, type NewStep, sealOf, stepRow, type ClaimRun, RowsSeal } from './chain.ts';
 
 const unknown: Actor = { name: 'unknown', uid: null, host: '', sudoUser: null, job: null, account: null };
 const migrator: Actor = { ...unknown, name: 'admin-mirror', job: 'migration' };

@@ -3,7 +3,7 @@
  * removed, inserted or moved is found. Texts that may tell of a person stand in it as salted digests alone: once the salt is
  * gone, the chain still holds, and no guess of the text can be confirmed. Section "The chain" of docs/architecture.md.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { createHash, hash, randomBytes } from 'node:crypto';
 import { type Kysely, sql, type UpdateObject } from 'kysely';
 import type { Account } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
@@ -271,4 +271,23 @@ export function stepRow({ at, actor, batch, row, kind, data, note, digest = null
 /** The id that was made with the journal; an empty text where there is none. */
 export async function identityOf(connection: Kysely<JournalTables>): Promise<string> {
   return (await connection.selectFrom('journal_identity').select('id').executeTakeFirst())?.id ?? '';
+}
+
+/** First and last of rows in order that were claimed at one time, and the time. */
+export type ClaimRun = readonly [first: number, last: number, at: string];
+
+/** What one step of the chain says of all rows of a batch: a step a row would make a plan of many rows much dearer. */
+export class RowsSeal {
+  readonly #hash = createHash('sha256');
+  #rows = 0;
+
+  /** In the order of the rows. */
+  add(row: number, digest: string): void {
+    this.#hash.update(`${row} ${digest}\n`);
+    this.#rows += 1;
+  }
+
+  end(): { readonly rows: number; readonly seal: string } {
+    return { rows: this.#rows, seal: this.#hash.digest('hex') };
+  }
 }

@@ -39,6 +39,7 @@ import {
   type NewStep,
   sealOf,
   setBatch,
+  RowsSeal,
 } from './chain.ts';
 import { canBeClaimed, claimable, isOpen, viewOf } from './claim-view.ts';
 import { takeOutPerson } from './forget.ts';
@@ -54,7 +55,6 @@ import type {
   NewBatch,
   NewIntent,
 } from './port.ts';
-import { RowsSeal } from './rows-seal.ts';
 import { verifyChain } from './verify-chain.ts';
 import { batchColumns, batchNamed, batchOf, intentColumns, intentOf, type JournalTables } from './tables.ts';
 

@@ -4,8 +4,7 @@
  * not matter. Section "The chain" of docs/architecture.md.
  */
 import { type Kysely, type Selectable, sql } from 'kysely';
-import { genesisOf, type Head, hashOf, identityOf, saltedDigest, sealOf } from './chain.ts';
-import { type ClaimRun, RowsSeal } from './rows-seal.ts';
+import { genesisOf, type Head, hashOf, identityOf, saltedDigest, sealOf, type ClaimRun, RowsSeal } from './chain.ts';
 import type { IntentState } from './port.ts';
 import { type JournalTables, rowsOf } from './tables.ts';
 

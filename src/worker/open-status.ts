@@ -1,17 +1,18 @@
 /** What `status` shows besides the mirror's own: the worker and its jobs, whether the mirror is fresh enough, what is open. */
 import { statSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
 import { openStatus } from '../mirror/open-status.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
 import { databaseText } from '../model/database-address.ts';
-import { FileError } from '../model/errors.ts';
+import { type ExitCode, FileError, type OperatorError, rankOf } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
-import { type Clock, secondMs, timestampOf } from '../model/time.ts';
-import type { Settings } from '../settings/settings.ts';
+import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
+import type { ServerReading, Settings } from '../settings/settings.ts';
 import { nextTime, occurrencesOf } from './decide.ts';
 import { freshnessOf } from './problems.ts';
 import { openHealthOf, openWorkerStoreToLook, workerFileOf } from './open-store.ts';
-import { type StatusProblem, statusProblems } from './status-problems.ts';
+import { checkCode, type StatusProblem, statusProblems } from './status-problems.ts';
 import type { JobProgress, JobRun } from './store/port.ts';
 
 export type WorkerStatus = Readonly<Awaited<ReturnType<typeof openWorkerStatus>>>;
@@ -195,4 +196,63 @@ async function readStatus(settings: Settings, clock: Clock): Promise<WholeStatus
     if (error instanceof FileError) return { mirror: error, worker };
     throw error;
   }
+}
+
+/** How a server of the config file is, in a few words. */
+export interface ServerState {
+  /** null: the server outside of the profiles. */
+  readonly profile: string | null;
+  /** What `status --check` ends with for it alone. */
+  readonly check: ExitCode;
+  /** Null where it was never read whole. */
+  readonly fresh_as_of: Timestamp | null;
+  /** Whether a sync is under way. */
+  readonly is_running: boolean;
+  /** Whether a worker is there for its jobs. */
+  readonly has_worker: boolean;
+  /** The worst first. */
+  readonly problems: readonly StatusProblem[];
+}
+
+/** The state of each, the worst first, then the stalest. One after the other: the files of one are open at a time. */
+export async function openServerStates(all: readonly ServerReading[], clock: Clock): Promise<ServerState[]> {
+  const states: ServerState[] = [];
+  for (const each of all) {
+    states.push(await stateOf(each, clock));
+    // A console serves others meanwhile.
+    await setImmediate();
+  }
+  return states.sort(
+    (a, b) => rankOf(a.check) - rankOf(b.check) || (a.fresh_as_of ?? '').localeCompare(b.fresh_as_of ?? ''),
+  );
+}
+
+async function stateOf(
+  { profile, reading: { settings, problems } }: ServerReading,
+  clock: Clock,
+): Promise<ServerState> {
+  const none = { profile, check: 2, fresh_as_of: null, is_running: false, has_worker: false } as const;
+  if (settings === undefined) return { ...none, problems: problems.map((error) => problemOf('settings', error)) };
+  try {
+    return await withReleases(async (releases) => {
+      const mirror = openStatus(settings, releases);
+      const worker = await openWorkerStatus(settings, clock, releases);
+      const problems = statusProblems(mirror, worker);
+      return {
+        profile,
+        check: checkCode(problems),
+        fresh_as_of: mirror.fresh_as_of,
+        is_running: mirror.running !== null,
+        has_worker: worker.worker !== null,
+        problems,
+      };
+    });
+  } catch (error) {
+    if (!(error instanceof FileError)) throw error;
+    return { ...none, problems: [problemOf('no_mirror', error)] };
+  }
+}
+
+function problemOf(kind: 'settings' | 'no_mirror', { message, advice = '' }: OperatorError): StatusProblem {
+  return { kind, problem: message, next: advice };
 }

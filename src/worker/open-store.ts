@@ -35,7 +35,7 @@ export async function openFleetPlace(
 ): Promise<FleetPlace> {
   const store = sharedStoreOf(settings);
   if (store === undefined) throw new Error('without a shared store there is one worker');
-  const { openFleetPlace: open } = await import('./store/fleet.ts');
+  const { openFleetPlace: open } = await import('./store/postgres.ts');
   return releases.add(await open(store, worker, clock));
 }
 

@@ -119,9 +119,7 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
 
   /** Reads the cells; problems go to the reader, and what is returned beside one is not used. */
   readRow(row: RowReader): P;
-  /**
-   * What the row would do. Where the target is `new`, `user` is one who stands in the way of the new one, or null. Pure.
-   */
+  /** What the row would do. Where the target is `new`, `user` is one who stands in its way, or null. Pure. */
   preview(parameters: P, user: KnownUser | null): Preview;
   /** The same text for two rows that would do the same to the same user. */
   identity(parameters: P): string;
@@ -140,10 +138,7 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
   failedPrecondition(target: Target<P>, seen: S, plannedBefore: string | null): string | null;
   /** The request, with the token in it where the action has a place for one. */
   request(target: Target<P>): WriteRequest;
-  /**
-   * Whether it happened, by what was seen before and what is seen now. `response` is null where nothing is known of one:
-   * the process died. Pure.
-   */
+  /** Whether it happened, by what was seen before and now. `response` is null where the process died. Pure. */
   judge(target: Target<P>, before: S, now: S, response: AnswerKind | null): Judgement;
   /** Why a lost response will need a person on this server; null where it can be settled by looking. */
   unsettled(seen: S): string | null;

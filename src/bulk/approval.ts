@@ -56,10 +56,7 @@ interface ApprovePorts {
   readonly signIn: () => Promise<Account>;
 }
 
-/**
- * Approves what has that hash: what the person has looked at. Throws a UsageError where the account may not, or there is
- * nothing to approve; that is told before a password is asked for.
- */
+/** Approves what has that hash. Throws a UsageError, where it can before the password is asked for. */
 export async function approveBatch(ports: ApprovePorts, batch: Batch, hash: string): Promise<void> {
   checkOpen(batch, await ports.journal.approval(batch.batch));
   await (await signedIn(ports)).approve(batch.batch, hash);
@@ -79,10 +76,7 @@ async function signedIn({ journal, actor, signIn }: ApprovePorts): Promise<Journ
   return journal.by({ ...actor, account: name });
 }
 
-/**
- * Throws a UsageError where the batch must not go out yet, with what is needed. The transactions that claim and send look
- * again; here, so that nobody is asked for nothing.
- */
+/** Throws a UsageError where the batch must not go out yet, so that nobody is asked for nothing. */
 export async function checkApproved(journal: Pick<Journal, 'approval'>, batch: Batch, again: Again): Promise<void> {
   const found = await journal.approval(batch.batch, again);
   if (found !== null && found.missing > 0) throw approvalMissing(batch, found);

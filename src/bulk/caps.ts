@@ -10,10 +10,7 @@ export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxR
   return `the balance would change by ${moneyText(amount)}, more than bulk.max_row allows (${maxRow})`;
 }
 
-/**
- * Why the batch must not go out, in words; null where it may.
- * @param others changes of other rows that were claimed within the day
- */
+/** Why the batch must not go out, or null. @param others changes of rows that were claimed within the day */
 export function batchCapProblem(
   rows: readonly PlannedChange[],
   others: readonly PlannedChange[],

@@ -62,10 +62,7 @@ export interface FoundUsers {
   readonly unconfirmed: number;
 }
 
-/**
- * Finds the users of all keys, which are there by their texts.
- * @param urgent keys whose balance decides whether their row is sent: they are confirmed first
- */
+/** @param urgent keys whose balance decides whether their row is sent: they are confirmed first */
 export async function findUsers(
   keys: ReadonlyMap<string, UserKey>,
   urgent: ReadonlySet<string>,
@@ -97,10 +94,7 @@ export async function findUsers(
   return { users, unconfirmed: known.length - confirmed.length };
 }
 
-/**
- * Finds those users of the mirror, and of the server where that costs few requests, who have one of the keys that new
- * users shall have. Each is looked for again just before its row is sent.
- */
+/** Who has one of the keys that new users shall have. Each is looked for again before its row is sent. */
 export async function findTaken(
   keys: ReadonlyMap<string, UserKey>,
   directory: UserDirectory | null,

@@ -18,10 +18,7 @@ export interface BulkPorts extends PlanPorts {
   readonly memory: JournalMemory | null;
 }
 
-/**
- * The journal, the server and the mirror, ready to plan and to send.
- * @param rehearsal the journal is one for this run alone, of which the mirror must know nothing
- */
+/** @param rehearsal the journal is one for this run alone, of which the mirror must know nothing */
 export async function openBulkPorts(
   { settings, log, clock, signal }: Surroundings,
   actor: Actor,

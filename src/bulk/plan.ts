@@ -57,10 +57,7 @@ interface PreparedBatch {
   readonly rows: Iterable<NewIntent>;
 }
 
-/**
- * Plans the rows and stores the batch, under that name where one is given. Throws a UsageError for a file or rows that were sent before, or where a bound on
- * the whole is passed; nothing is stored then.
- */
+/** Plans the rows and stores the batch. Throws a UsageError, and stores nothing, for what must not go out. */
 export async function planBatch(
   ports: PlanPorts,
   action: Action,

@@ -91,10 +91,7 @@ interface SendableChecks {
   readonly acceptJournal: string | null;
 }
 
-/**
- * Throws where a batch that nobody has sent yet must not go out. All of it is looked at again when the rows are claimed;
- * here, so that nobody is asked to type a total for what is refused then.
- */
+/** Throws where the batch must not go out, before a total is typed; the claim looks at all of it again. */
 export async function checkSendable(
   ports: Pick<SendingPorts, 'journal' | 'memory' | 'clock' | 'signal'> & {
     readonly client: LiveClient;
@@ -367,10 +364,7 @@ export function endError(
   });
 }
 
-/**
- * Works side by side, except those of one subject, which go one after the other in the order in which they came.
- * @param concurrency works under way at once
- */
+/** Works side by side, except those of one subject, which go in the order in which they came. */
 function openKeyedQueue(concurrency: number) {
   const limit = pLimit(concurrency);
   const last = new Map<string, Promise<void>>();

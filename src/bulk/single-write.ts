@@ -10,10 +10,7 @@ import type { Journal, NewWrite, SentWrite, WriteEnd } from '../journal/port.ts'
 
 type WriteJournal = Pick<Journal, 'beginWrite' | 'endWrite' | 'writes' | 'openRow'>;
 
-/**
- * Sends by `send`, once. Throws what it throws, after that is on record.
- * @param begun what is done between the record and the first byte; where it throws, nothing is sent
- */
+/** Sends once. @param begun done between the record and the first byte; where it throws, nothing is sent */
 export async function recordedWrite(
   journal: WriteJournal,
   write: NewWrite,

@@ -112,10 +112,7 @@ function sealedOf(row: Readonly<Record<string, unknown>>): readonly string[] {
   return names;
 }
 
-/**
- * The salted digest of a row of a table, whatever columns it has. What is null is left out, so that a column that is added
- * later changes no seal of before.
- */
+/** Null is left out, so that a column that is added later changes no seal of before. */
 export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): string {
   let members = '';
   for (const name of sealedOf(row)) {
@@ -227,10 +224,7 @@ export async function headOf(connection: Kysely<JournalTables>): Promise<Head | 
   return steps.orderBy('step', 'desc').limit(1).executeTakeFirst();
 }
 
-/**
- * Appends a step to the chain, within the transaction of the change that it records. The transaction must keep others from
- * writing, as each of the journal's does: two steps after one head would break the chain.
- */
+/** In the transaction of the change, which must keep others from writing: two steps after one head break the chain. */
 export async function appendStep(connection: Kysely<JournalTables>, step: NewStep): Promise<Head> {
   const [head] = await appendSteps(connection, [step]);
   if (head === undefined) throw new Error('a step was not appended');

@@ -99,10 +99,7 @@ interface OpenJournal {
   readonly owner: string;
 }
 
-/**
- * Opens the journal that the backend leads to. The caller closes it, which closes the database.
- * @param actor who does what is done with it; null where it is only looked at
- */
+/** The caller closes it, which closes the database. @param actor null where it is only looked at */
 export async function openJournalOver(
   backend: JournalBackend,
   actor: Actor | null,
@@ -128,10 +125,7 @@ export async function openDatabase(backend: JournalBackend): Promise<{ readonly 
   }
 }
 
-/**
- * The id of a journal that is copied to another database, or was: in its place stands where it is. So neither a process that
- * has it open nor an older program goes on with it.
- */
+/** Stands in the place of the id of a journal that was moved: whoever has it open goes on no longer. */
 interface MovedJournal {
   readonly moved: 'moving' | 'moved';
   /** Its id of before. */

@@ -36,10 +36,7 @@ export type IntentState =
 /** `planned`: nothing was sent; `applying`: a process is at it, or died at it; `stopped`: there is more to do; `done`. */
 export type BatchState = 'planned' | 'applying' | 'stopped' | 'done';
 
-/**
- * What a response says: `accepted`: success; `refused`: the server looked at it and said no; `lost`: nothing that could be
- * relied on.
- */
+/** `refused`: the server looked at it and said no; `lost`: nothing that could be relied on. */
 export type AnswerKind = 'accepted' | 'refused' | 'lost';
 
 /** What a verdict rests on, the strongest first. */
@@ -448,25 +445,15 @@ export interface Journal extends ForgetJournal {
   /** The rows of the batch that another one takes back, or may, and which. */
   undoneRows(batch: string): Promise<ReadonlyMap<number, string>>;
 
-  /**
-   * How it stands with the approval of the batch; null where no policy is about it.
-   * @param sending as whoever acts would send it, with a reason to send again what was sent before, or none; left out, as
-   *   whoever made it
-   */
+  /** Null where no policy is about it. @param sending as whoever acts would send it; left out, as whoever made it */
   approval(batch: string, sending?: { readonly reason: string | null }): Promise<Approval | null>;
-  /**
-   * Hands the batch over for approval. Each of these throws a UsageError where it may not be done.
-   * @param again why what was sent before shall be sent again; null where that is not to change
-   */
+  /** Each of these throws a UsageError where it may not be done. @param again null where that is not to change */
   submit(batch: string, words: { readonly note: string | null; readonly again: string | null }): Promise<void>;
   /** The acting account approves what has that hash. Whoever calls it has seen the account's password. */
   approve(batch: string, hash: string): Promise<void>;
   /** The acting account denies what the batch is now: earlier approvals of it hold no longer. */
   deny(batch: string, reason: string): Promise<void>;
-  /**
-   * Whether the rows may go from the mirror; where a person must approve that, a batch of the action `deletions` waits for it.
-   * Null where no policy is about it.
-   */
+  /** Whether the rows may go; where a person must approve that, a batch waits for it. Null without a policy. */
   requestDeletions(request: DeletionRequest): Promise<{ readonly batch: string; readonly approval: Approval } | null>;
   /** Uses the approval up, before the first row goes. Throws a UsageError where it does not hold. */
   claimDeletions(batch: string): Promise<void>;
@@ -484,10 +471,7 @@ export interface Journal extends ForgetJournal {
   /** Puts on record that the actor looked at what is kept of the user. @param what of it: `record`, `emails`, `live` */
   viewed(user: RecordKey, what: 'record' | 'emails' | 'live'): Promise<void>;
 
-  /**
-   * Takes the lock of the batch for this process, from a dead owner if need be. Throws LockHeldError; so does every later
-   * step once another process has taken it.
-   */
+  /** From a dead owner if need be. Throws LockHeldError; so does every later step once another process has it. */
   acquireLock(batch: string): Promise<void>;
   releaseLock(batch: string): Promise<void>;
   lockOwner(batch: string): Promise<LockOwner | undefined>;

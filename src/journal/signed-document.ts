@@ -32,10 +32,7 @@ function signatureLine(signature: string): string {
   return `],"signature":${canonical({ algorithm: 'Ed25519', value: signature })}}`;
 }
 
-/**
- * The lines of a document, with their breaks. Without these and without its member `signature` it is what is hashed, and the
- * hash is what is signed.
- */
+/** The lines of a document with their breaks; without these and without `signature` it is what is signed. */
 export async function* documentLines(
   form: DocumentForm,
   head: object,

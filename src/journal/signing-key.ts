@@ -35,10 +35,7 @@ export function keyFiles(journal: string): { readonly signing: string; readonly 
   return { signing: join(dirname(journal), 'receipt.key'), checking: join(dirname(journal), 'receipt.pub') };
 }
 
-/**
- * The key of the journal, made where there is none.
- * Throws a FileError where it cannot be used, or where others can read it and so could sign, too.
- */
+/** Made where there is none. Throws a FileError where it cannot be used, or where others can read it. */
 export function openSigningKey(journal: string): { readonly key: SigningKey; readonly isNew: boolean } {
   const { signing, checking } = keyFiles(journal);
   const isNew = !existsSync(signing) && makeKey(signing, checking);

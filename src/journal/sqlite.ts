@@ -28,11 +28,7 @@ const pragmas = [
   'secure_delete = ON',
 ];
 
-/**
- * Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it.
- * @param actor who does what is done with it
- * @param rules what needs approval, and the bounds in force
- */
+/** Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
 export async function openJournal(
   file: string,
   actor: Actor,

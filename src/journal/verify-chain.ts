@@ -214,10 +214,7 @@ async function* rowDifferences(connection: Connection, batch: string, known: Bat
   yield `the rows of batch ${batch} are not those that were added${count}`;
 }
 
-/**
- * When the row was claimed last, by the steps: a claim takes what is planned or blocked at that moment. A row that was found
- * on the server says so itself.
- */
+/** A claim takes what is planned or blocked at that moment; a row that was found on the server says so itself. */
 function claimedAt(
   { row, state }: { readonly row: number; readonly state: IntentState },
   own: readonly RowStep[],

@@ -18,10 +18,7 @@ export interface Actor {
 /** The variable by which the worker says to a command whose job it is: no setting, so that no file and no flag says it. */
 export const jobVariable = '_ADMIN_MIRROR_JOB';
 
-/**
- * The variables by which the console says to a sync or a comparison in whose name it is run, and what the run is called. They
- * only mark the record of the run: nothing that asks for two people, and no step of the journal, goes by them.
- */
+/** By which the console says in whose name a sync is run, and its run's name: marks of the record, no rights. */
 export const accountVariable = '_ADMIN_MIRROR_ACCOUNT';
 export const runVariable = '_ADMIN_MIRROR_RUN';
 

@@ -21,10 +21,7 @@ function daysIn(year: number, month: number): number {
   return month === 2 && isLeap ? 29 : (monthLengths[month - 1] ?? 0);
 }
 
-/**
- * Whole seconds since 1970; NaN where the text is no such time, or one that no calendar has (`2026-02-30…`). Many times
- * quicker than `Date.parse`, which also takes what the API never writes.
- */
+/** NaN where the text is no such time, or one that no calendar has. Many times quicker than `Date.parse`. */
 export function wholeSeconds(text: string): number {
   if (text.length !== form.length) return Number.NaN;
   for (const { at, code } of marks) if (text.charCodeAt(at) !== code) return Number.NaN;

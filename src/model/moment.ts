@@ -4,10 +4,7 @@ import { dayMs, parseDay, parseDuration, parseInstant, startOfDay } from './time
 /** The words for it in errors and help. */
 export const momentForms = 'a time such as 2026-03-11T10:00:00Z, a day such as 2026-03-11, or how long ago, as in 7d';
 
-/**
- * The moment in ms since 1970; undefined where the text is none. UTC where no offset is given.
- * @param dayEnd a day stands for its last millisecond rather than its first
- */
+/** In ms since 1970, UTC where no offset is given. @param dayEnd a day stands for its last millisecond */
 export function parseMoment(text: string, now: number, dayEnd = false): number | undefined {
   const trimmed = text.trim();
   const day = parseDay(trimmed);

@@ -53,10 +53,7 @@ export function readRegularFile(path: string, mostBytes = handWrittenBytes): Rea
   }
 }
 
-/**
- * Where something else than a regular file has that name: for those who have the file opened by others, who would wait.
- * @throws UnfitFile
- */
+/** For those who have the file opened by others, who would wait. @throws UnfitFile */
 export function refuseUnfit(path: string): void {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats !== undefined) checkKind(stats, path);

@@ -31,10 +31,7 @@ function inBase64(word: string): string[] {
 
 type Hide = (text: string) => string;
 
-/**
- * What puts `****` in the place of each form of the words, in capitals or not. Of short words only as they are.
- * @param forms how the forms of a word are found; those of `formsOf` where it is not given
- */
+/** What puts `****` in the place of each form of the words, in capitals or not. Of short words only as they are. */
 export function hiderOf(words: readonly string[], forms: (word: string) => readonly string[] = formsOf): Hide {
   const isLong = (word: string): boolean => word.length >= shortestEncoded;
   const patterns = [
@@ -155,10 +152,7 @@ export function withoutPasswords(text: string): string {
   );
 }
 
-/**
- * The same of fields alone.
- * @param isRecord in a record, sentences are data, and a password may have spaces in it
- */
+/** The same of fields alone. @param isRecord sentences are data, and a password may have spaces in it */
 export function withoutPasswordFields(text: string, isRecord = false): string {
   const plain = withPlainLetters(text);
   let [clean, from] = ['', 0];

@@ -30,10 +30,7 @@ export function styleWord(): string {
   return (word ??= crypto.randomUUID());
 }
 
-/**
- * A style by its number, as it is written between here and the terminal, which alone may get it.
- * @param known the word of the process that writes to the terminal, where that is another
- */
+/** As a style is written until the terminal gets it. @param known the word of the process that writes there */
 export function styleMark(code: number | string, known = styleWord()): string {
   return `\uFDD0${known}:${code}\uFDD1`;
 }

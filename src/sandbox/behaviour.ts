@@ -234,10 +234,7 @@ function readValue(name: string, { kind, values }: Switch, value: unknown): stri
   return number;
 }
 
-/**
- * The given switches, checked; text is read as the switch's own kind, so that flags of the command line and JSON both
- * do. Throws UsageError for a name or a value that is not known.
- */
+/** Text is read as the switch's own kind, as flags of the command line have it. Throws a UsageError. */
 export function readBehaviour(values: Readonly<Record<string, unknown>>): Partial<Behaviour> {
   const read: Record<string, string | number | boolean> = {};
   for (const [name, value] of Object.entries(values)) {

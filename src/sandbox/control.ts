@@ -154,9 +154,7 @@ function refusalOf({ headers }: FastifyRequest, url: string, key: string): { sta
   return { status: 401, message: 'the control routes need the control key that the sandbox prints at its start' };
 }
 
-/**
- * Adds `/control/…` to the server, for requests with that key. What it refuses, it returns 400 and the reason.
- */
+/** For requests with that key. What is refused gets 400 and the reason. */
 export function addControlRoutes(
   app: FastifyInstance,
   control: SandboxControl,

@@ -61,10 +61,7 @@ export function insertRecord(state: SandboxState, resource: ResourceName, fields
   return table.insert({ ...made, ...fields, id });
 }
 
-/**
- * Changes the given fields of a record, and `updated_at` unless that is given too; gives it back whole. A field set to
- * undefined is taken away. Throws UsageError where there is no such record.
- */
+/** A field set to undefined is taken away. Throws UsageError where there is no such record. */
 export function updateRecord(state: SandboxState, resource: ResourceName, id: number, fields: JsonRecord): JsonRecord {
   const table = state.tables[resource];
   const record = table.get(id);

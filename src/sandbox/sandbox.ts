@@ -157,10 +157,7 @@ async function listen(app: FastifyInstance, port: number): Promise<string> {
   }
 }
 
-/**
- * Starts the API on 127.0.0.1 over its own database. Throws UsageError for a switch, count or port that will not do,
- * FileError for a file that is not a sandbox's.
- */
+/** Starts the API on 127.0.0.1 over its own database. Throws a UsageError or FileError. */
 export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const behaviour = { ...behaviourOf(options.chaos ?? 'calm'), ...readBehaviour(options.behaviour ?? {}) };
   const clock = clockOf(options.now);

@@ -47,9 +47,14 @@ function problemOf({ type, values }: Parameter, label: string, value: unknown): 
   return values === undefined || values.includes(String(value)) ? undefined : `The selected ${label} is invalid.`;
 }
 
-const text = { fits: (value: unknown) => typeof value === 'string', words: 'a string' };
+interface Check {
+  readonly fits: (value: unknown) => boolean;
+  readonly words: string;
+}
 
-const rules: Readonly<Record<Parameter['type'], { fits(value: unknown): boolean; readonly words: string }>> = {
+const text: Check = { fits: (value: unknown) => typeof value === 'string', words: 'a string' };
+
+const rules: Readonly<Record<Parameter['type'], Check>> = {
   string: text,
   icon: text,
   code: { fits: (value) => typeof value === 'string' && codePattern.test(value), words: 'a valid code' },

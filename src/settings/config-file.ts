@@ -53,10 +53,7 @@ interface Found {
 
 const fileKeys = allSettings.filter((each) => each.inFile).map((each) => each.key);
 
-/**
- * Reads the text of a config file; `name` is what the errors call it.
- * @param profile the profile that the text is the settings of, where it is the file of one
- */
+/** @param name what the errors call it @param profile the one that the text is the settings of */
 export function parseConfigFile(text: string, name: string, profile?: string): ConfigFile {
   try {
     return readText(text, name, profile);

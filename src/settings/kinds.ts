@@ -235,10 +235,7 @@ function readGiven(key: SettingKey, given: unknown): unknown {
     : refused;
 }
 
-/**
- * Why the base address must not be used, although it is one: http to another machine, or a path too many; undefined where
- * it may. `origin` says where it was set.
- */
+/** Why the address must not be used: http to another machine, or a path too many. @param origin where it was set */
 export function addressProblem(
   values: Pick<SettingValues, 'api.base_url' | 'api.insecure_http'>,
   origin: string,

@@ -27,10 +27,7 @@ export function profileVariables(profiles: readonly FileProfile[]): string[] {
   return profiles.flatMap(({ name }) => serverKeys.map((key) => profileVariable(key, name)));
 }
 
-/**
- * The profile in force, or why there is none that could be; undefined where the server outside of any profile is meant: where
- * there are no profiles, and where none was chosen and an address is named outside of them.
- */
+/** Undefined for the server outside of any profile: where one is named there, or where there are no profiles. */
 export function chooseProfile(
   chosen: { readonly value: unknown; readonly origin: string } | undefined,
   profiles: readonly FileProfile[],

@@ -21,10 +21,7 @@ export function serverOf(settings: Settings): Server {
   return { baseUrl, key, warnings };
 }
 
-/**
- * A mark of the server and the key: what has the same shares one limit of requests. undefined where either is missing, so that
- * nothing is sent.
- */
+/** What has the same shares one limit of requests. Undefined where nothing can be sent. */
 export function limitMark(settings: Settings): string | undefined {
   try {
     const { baseUrl, key } = serverOf(settings);

@@ -121,10 +121,7 @@ export interface ServerReading {
   readonly reading: SettingsReading;
 }
 
-/**
- * The settings of every server of the config file, in its order: of each profile, and of the server outside of them where one is
- * named and no profile is chosen. The sources are read once. Throws nothing.
- */
+/** Of each profile, and of the server outside of them where one is named and no profile is chosen. Throws nothing. */
 export function readAllSettings(sources: SettingsSources): readonly ServerReading[] {
   const found = findSettings(sources);
   const profiles = found.file?.profiles ?? [];

@@ -261,10 +261,6 @@ interface Sender {
 
 export type AlertPayload = Readonly<ReturnType<typeof payloadOf>>;
 
-/**
- * @param id of this message: however often it is sent, it stays the same
- * @param head of the journal, told where the alert is about a batch or a run
- */
 export function payloadOf(
   { kind: step, alert }: AlertStep,
   id: string,

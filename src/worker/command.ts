@@ -21,10 +21,7 @@ interface ChildOptions {
   readonly patienceMs?: number;
 }
 
-/**
- * Starts `admin-mirror` with these arguments. Once the signal is aborted the process gets a signal of its own, and
- * is ended when it has not stopped in time. Where this process is killed, it stops in order.
- */
+/** Once the signal is aborted it gets a signal, and is ended in time; where this process is killed, it stops. */
 export function startChild(
   argv: readonly string[],
   { folder, environment, output, signal, patienceMs = usualPatienceMs }: ChildOptions,

@@ -30,10 +30,7 @@ export function jsonResponse(isGood: boolean, body: unknown): Response {
   return { status: isGood ? 200 : 503, type: 'application/json; charset=utf-8', body: `${JSON.stringify(body)}\n` };
 }
 
-/**
- * Serves the pages; where there is a token, to those who send it as their bearer token. Throws a UsageError where the
- * address cannot be listened on.
- */
+/** Where there is a token, to those who send it. Throws a UsageError where the address cannot be listened on. */
 export async function openHealthServer(
   { host, port }: { readonly host: string; readonly port: number },
   pages: Pages,

@@ -30,10 +30,7 @@ export interface Metrics {
 
 const prefix = 'admin_mirror_';
 
-/**
- * @param version of the program, a label of `admin_mirror_build_info`
- * @param profile a label of each metric, where there are workers for several servers; then what is of the process is left out
- */
+/** @param profile a label of each metric where there are workers for several servers; the process is left out then */
 export function openMetrics(version: string, profile?: string): Metrics {
   const registry = new Registry();
   if (profile === undefined) collectDefaultMetrics({ register: registry });

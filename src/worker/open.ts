@@ -61,11 +61,7 @@ async function serveHealth({ worker }: Settings, pages: Pages, log: Log, release
   }
 }
 
-/**
- * Serves the health of all workers of this process where the settings say so: each page is bad where one of theirs is, and has
- * theirs by profile. Throws a UsageError where the address cannot be listened on.
- * @param watches those that are there at the moment, by profile
- */
+/** Each page is bad where one of theirs is. Throws a UsageError where the address cannot be listened on. */
 export async function openHealthOfAll(
   settings: Settings,
   watches: ReadonlyMap<string, Watch>,

@@ -9,10 +9,7 @@ import type { WorkerStore } from './store/store.ts';
 import { type Decision, decide, type JobState, nextTime, occurrencesOf, type ScheduledJob } from './decide.ts';
 import type { Sleep } from './sleep.ts';
 
-/**
- * Runs `admin-mirror` with these arguments. Once the signal is aborted, it ends in order within ten seconds, or is ended.
- * @param run for whom it is, to be logged with what the command says
- */
+/** Runs `admin-mirror` with these arguments. Once the signal is aborted, it ends within ten seconds, or is ended. */
 export type RunCommand = (
   commandLine: readonly string[],
   run: Pick<NewJobRun, 'run' | 'job'>,
@@ -149,10 +146,7 @@ export class Worker {
     this.#jobs = scheduled(jobs);
   }
 
-  /**
-   * Works until the signal is aborted, and until what was running then has ended. Throws LockHeldError where another
-   * worker is at it, or has taken over.
-   */
+  /** Until the signal is aborted and all has ended. Throws LockHeldError where another worker is there, or took over. */
   async run(): Promise<void> {
     const { store, signal, emit, prepare } = this.#ports;
     const replaced = await store.acquireScheduler(this.#id);

@@ -59,10 +59,7 @@ function reason(text: string, mark: DecimalMark): string {
   return `${cell} is not an amount; write a plain number, as 1234.56`;
 }
 
-/**
- * The amount in a cell, exact, or what is wrong with it in words. Numbers of a spreadsheet are read as they are stored,
- * whatever the mark; `mark` says how text is read. A leading `-` is allowed.
- */
+/** The exact amount, or what is wrong in words. `mark` says how text is read; numbers are as they are stored. */
 export function amountOf(cell: SheetCell, options: AmountOptions): Big | string {
   const { text, kind } = cell;
   switch (kind) {
@@ -103,10 +100,7 @@ export interface MarkQuestion {
   readonly count: number;
 }
 
-/**
- * Whether amounts in these columns are written with separators that a mark explains, the same for all of them. Null where
- * none is, and where no mark fits all: then each row says what is wrong with it.
- */
+/** Which marks explain the separators of all amounts in these columns; null where none does, or none is needed. */
 export function markQuestion(
   rows: Iterable<SheetRow>,
   columns: readonly number[],

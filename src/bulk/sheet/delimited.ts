@@ -79,9 +79,7 @@ async function feed(parser: Parser, bytes: Buffer, signal: AbortSignal): Promise
   await ended;
 }
 
-/**
- * @throws UsageError where the bytes are not text, the delimiter is not clear, quotes are wrong or there is no header
- */
+/** @throws UsageError where the bytes are not text, the delimiter is not clear, or quotes are wrong */
 export async function readDelimited(
   file: string,
   bytes: Buffer,
@@ -157,11 +155,7 @@ function countRecords(text: string): Readonly<Record<Delimiter, number>>[] {
   return records;
 }
 
-/**
- * The delimiter: the only one that the header has; if it has several, the one that every record has as often as the header.
- * @returns undefined where the header is a single cell
- * @throws UsageError where more than one would do
- */
+/** The only delimiter of the header, or the one that every record has as often; undefined of a single cell. */
 function findDelimiter(file: string, text: string): Delimiter | undefined {
   const records = countRecords(text);
   const header = records[0];
@@ -178,10 +172,7 @@ function findDelimiter(file: string, text: string): Delimiter | undefined {
 
 const separatorLine = /^sep=(.?)(?:\r\n|\n|\r|$)/i;
 
-/**
- * The line that tells spreadsheet programs the delimiter, and that they neither show nor count as a row: `sep=;`.
- * @throws UsageError where it names another delimiter
- */
+/** The line that tells spreadsheet programs the delimiter, and that they do not count as a row: `sep=;`. */
 function separatorOf(
   file: string,
   text: string,

@@ -20,10 +20,7 @@ function membersOfLine(file: string, line: string, row: number): readonly Member
   return members;
 }
 
-/**
- * Rows are lines, and the first is row 1: there is no header. Columns are in the order in which names first come up.
- * @throws UsageError where the bytes are not text, or a line is not a JSON object
- */
+/** Rows are lines, and the first is row 1. Columns are in the order in which names first come up. */
 export function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): SheetContent {
   const columns = new Map<string, number>();
   const lines = new PackedRows<{ readonly row: number; readonly members: readonly Member[] }>();
@@ -76,10 +73,7 @@ function cellOfValue(json: string): SheetCell {
   return { text: json, raw: json, kind: 'text' };
 }
 
-/**
- * @returns undefined where the line is JSON, but not an object
- * @throws SyntaxError where it is not JSON
- */
+/** Undefined where the line is JSON, but not an object. @throws SyntaxError where it is not JSON */
 function membersOf(line: string): readonly Member[] | undefined {
   // Says whether it is JSON at all. Its result is not used: it rounds numbers and keeps the last of repeated names.
   JSON.parse(line);

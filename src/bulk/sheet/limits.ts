@@ -58,20 +58,12 @@ export class Budget {
     this.#file = file;
   }
 
-  /**
-   * Counts a row of so many cells.
-   * @throws UsageError where it is one too many
-   */
   spendRow(row: number, cells: number): void {
     this.#cells += cells;
     if (row > limits.rows) throw refusal(this.#file, `it has more than ${limits.rows} rows`, split);
     if (this.#cells > limits.cells) throw refusal(this.#file, `it has more than ${limits.cells} cells`, split);
   }
 
-  /**
-   * Counts the text of a cell.
-   * @throws UsageError where it is longer than a cell can be, or all of them together are
-   */
   spendText(text: string, row: number | null): void {
     this.#characters += text.length;
     if (text.length > limits.cellCharacters) {

@@ -55,10 +55,7 @@ export class SheetRows {
     this.#problems.push({ row, column, problem });
   }
 
-  /**
-   * A row, which may be blank, or have fewer or more cells than there are columns.
-   * @throws UsageError where the sheet is larger than one can be
-   */
+  /** A row, which may be blank, or have fewer or more cells than there are columns. */
   add(row: number, cells: readonly SheetCell[]): void {
     if (cells.every(({ kind }) => kind === 'empty')) {
       this.addBlank(1);

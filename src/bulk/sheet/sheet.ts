@@ -108,11 +108,7 @@ interface ReadOptions {
   readonly signal: AbortSignal;
 }
 
-/**
- * Reads a file of rows; its name gives its format. What is wrong with single cells and rows is in `problems`.
- * @throws UsageError or FileError where the file as a whole cannot be read: not there, not text, damaged, protected, too
- * large, no headers
- */
+/** @throws UsageError or FileError where the file as a whole cannot be read; cells and rows have their `problems` */
 export async function readSheet(file: string, options: ReadOptions): Promise<Sheet> {
   const format = formatOf(file);
   const bytes = readBytes(file);

@@ -68,10 +68,7 @@ export interface JournalLooks {
 /** Callers look again soon, so they need not wait for a file that is locked. */
 const patienceMs = 250;
 
-/**
- * Looks at these files; none of them has to exist. The caller closes it.
- * @param shared where the journal is in no file
- */
+/** None of the files has to exist. The caller closes it. @param shared where the journal is in no file */
 export function openHealthStore(
   { mirror, journal }: { readonly mirror: string; readonly journal: string },
   clock: Clock = systemClock,

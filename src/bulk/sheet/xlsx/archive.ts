@@ -68,10 +68,7 @@ export class Archive {
     this.#entries = entries;
   }
 
-  /**
-   * Scans a part, which may be large if it is one of rows or texts.
-   * @throws UsageError where it is missing, damaged or not plain XML
-   */
+  /** @throws UsageError where the part is missing, damaged or not plain XML */
   async scan(part: string, handlers: XmlHandlers, size: 'small' | 'large' = 'small'): Promise<void> {
     const entry = this.#entries.get(part);
     if (entry === undefined) throw refusal(this.file, `its part ${part} is missing`);

@@ -38,10 +38,7 @@ function numberCell(value: string, style: string | undefined, source: CellSource
   return { text: dateText(value, source.from1904) ?? value, raw: value, kind };
 }
 
-/**
- * A formula whose value is not stored becomes an error that begins with `=`.
- * @throws CellFault where the cell contradicts itself, or refers to what is not there
- */
+/** @throws CellFault where the cell contradicts itself, or refers to what is not there */
 export function resolveCell(raw: RawCell, source: CellSource): SheetCell {
   const { type = 'n', value, formula } = raw;
   const damaged = (): Error => new CellFault(`is of type ${shown(type)} and has the value ${shown(value ?? '')}`);

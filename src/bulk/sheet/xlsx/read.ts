@@ -40,11 +40,7 @@ class Rows {
   }
 }
 
-/**
- * @param bytes gone afterwards: they are handed over to the thread
- * @param wanted the name of the sheet; undefined for the first that can be seen
- * @throws UsageError where it is no .xlsx, damaged, protected, too large, or has no such sheet
- */
+/** @param bytes gone afterwards: they are handed over to the thread */
 export async function readXlsx(
   file: string,
   bytes: Buffer,
@@ -126,10 +122,7 @@ function refuseOldFormats(file: string, bytes: Buffer): void {
   if (!isZip(bytes)) throw refusal(file, 'its content is not that of an .xlsx');
 }
 
-/**
- * Starts a thread on a module beside the one at `here`.
- * @param name the module's file without its ending: in a clone it is a .ts file, in the package a .js file
- */
+/** Starts a thread on a module beside the one at `here`: a .ts file in a clone, a .js file in the package. */
 export function startThread(
   name: string,
   here: string,

@@ -9,10 +9,7 @@ export function unescaped(text: string): string {
   return text.replace(/_x([0-9a-f]{4})_/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
-/**
- * The text with more behind it, which is how long texts come.
- * @throws XmlFault where it is longer than a cell can be
- */
+/** @throws XmlFault where the text is longer than a cell can be */
 export function extended(text: string, more: string): string {
   if (text.length + more.length > limits.cellCharacters) {
     throw new XmlFault(`has a cell with more than ${limits.cellCharacters} characters`);

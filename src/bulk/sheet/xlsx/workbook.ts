@@ -53,10 +53,7 @@ export async function readWorkbook(archive: Archive): Promise<Workbook> {
 
 const names = (sheets: readonly WorkbookSheet[]): string => sheets.map(({ name }) => shown(name)).join(', ');
 
-/**
- * The sheet of that name, else the first one that can be seen; and what to report of the choice.
- * @throws UsageError where there is none
- */
+/** The sheet of that name, else the first one that can be seen; and what to report of the choice. */
 export function chooseSheet(
   file: string,
   sheets: readonly WorkbookSheet[],

@@ -27,11 +27,7 @@ function columnOf(letters: string): number {
   return column - 1;
 }
 
-/**
- * Gives each row that has a cell with something in it, in order, and returns what else there is to know.
- * @throws UsageError where rows or cells are out of order, or refer to what is not there: which of them counts would be a
- * guess
- */
+/** @throws UsageError where rows or cells are out of order: which of them counts would be a guess */
 export async function readWorksheet(
   archive: Archive,
   sheet: WorkbookSheet,

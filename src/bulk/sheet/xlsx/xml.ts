@@ -59,10 +59,6 @@ function encodingOf(start: Uint8Array): 'utf-8' | 'utf-16le' | 'utf-16be' {
   return start[0] === 0xfe && start[1] === 0xff ? 'utf-16be' : 'utf-8';
 }
 
-/**
- * @throws XmlFault where the document is not well-formed, or more than a spreadsheet program writes; and what the
- * handlers throw
- */
 export class XmlScanner {
   readonly #parser = new Parser();
   #decoder: TextDecoder | undefined;

@@ -210,7 +210,7 @@ class Pass {
     const unreadable = this.#unreadable;
     const { surplus } = this.#ports;
     const missing = total - seen.size - countOf(unreadable);
-    const asBefore = surplus !== 0 && missing === surplus && !this.#crossing;
+    const asBefore = missing === surplus && !this.#crossing;
     if ((missing === 0 || asBefore) && (this.#constant || this.#grewAtTheEnd())) {
       if (unreadable.length > 0) return { kind: 'damaged', total, seen, unreadable, problem: wordsOf(unreadable) };
       return { kind: 'settled', total, seen, startedAt, surplus: missing, past: this.#end.past };

@@ -29,7 +29,8 @@ export interface Extent {
 /** The day at which the window is best cut in two, undefined where it cannot be: a single day, or no days. */
 export function splitDay(window: DayRange, extent: Extent): Day | undefined {
   if (coverageOf(window) !== 'days') return undefined;
-  const from = extent.oldest !== null && extent.oldest > window.from ? extent.oldest : window.from;
+  const oldest = extent.oldest ?? window.from;
+  const from = oldest > window.from ? oldest : window.from;
   const last = extent.newest === null ? window.to : addDays(extent.newest, 1);
   const to = last < window.to ? last : window.to;
   const days = daysBetween(from, to);

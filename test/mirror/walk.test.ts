@@ -15,6 +15,8 @@ interface List {
   ids: RecordKey[];
   /** How many more the total counts. */
   more?: number;
+  /** On a page, whatever is requested. */
+  readonly perPage?: number;
   /** Called before each page is made. */
   readonly before?: (requests: number, list: List) => void;
   /** What is otherwise of a page than the list makes it. */
@@ -35,7 +37,8 @@ interface Walked {
 /** The list behind the ports of a walk, and what was requested of it. */
 function portsOver(list: List) {
   const [pages, sizes, shown]: number[][] = [[], [], []];
-  const read = (pageSize: number) => (page: number) => {
+  const read = (requested: number) => (page: number) => {
+    const pageSize = list.perPage ?? requested;
     pages?.push(page);
     list.before?.(pages?.length ?? 0, list);
     const on = list.ids.slice((page - 1) * pageSize, page * pageSize);
@@ -138,6 +141,11 @@ describe('a walk', () => {
     expect(walk.pages).toEqual([3, 4, 3]);
   });
 
+  test('begins with the page that the server calls the last one, whatever its total', async () => {
+    const list = { ids: ids(25), more: 20, ports: { expected: null, surplus: 20 }, change: () => ({ lastPage: 3 }) };
+    expect((await walked(list)).pages).toEqual([1, 3, 2, 1]);
+  });
+
   test('gives up where the size of pages changes', async () => {
     const change = ({ page }: MirrorPage) => (page === 1 ? { perPage: 5, ids: ids(5) } : {});
     const { verdict } = await walked({ ids: ids(25), change });
@@ -194,9 +202,37 @@ describe('while a list is walked', () => {
     expect(said(verdict)).toBe('records came or went while it was read (26 at the end, 26 seen)');
   });
 
-  test('a record that is put in the middle does not stand for one at the end', async () => {
-    const { verdict } = await changed((list) => list.ids.splice(24, 0, 0));
+  test.each([
+    ['before all others', 0],
+    ['just before the last', 24.5],
+    ['at the time of the last', 25.0000001],
+  ])('a record that was created %s does not count as added at the end', async (_, id) => {
+    const { verdict } = await changed((list) => list.ids.splice(24, 0, id));
     expect(verdict.kind).toBe('unstable');
+  });
+
+  test('where records do not say in words when they were created, none counts as added at the end', async () => {
+    const change = ({ ids: on }: MirrorPage) => ({ createdAt: on });
+    const before: List['before'] = (requests, list) => void (requests === 2 && list.ids.push(26));
+    expect((await walked({ ids: ids(25), before, change })).verdict.kind).toBe('unstable');
+  });
+
+  test('a total that was smaller in between is not one that only grew', async () => {
+    // The record 25 was seen and goes, 10 is pushed past the reader: as many as there are were seen, and 10 was not.
+    const before: List['before'] = (requests, list) => {
+      if (requests === 2) list.ids.pop();
+      if (requests === 3) list.ids = [0, ...list.ids, 26];
+    };
+    const { verdict } = await walked({ ids: ids(25), before });
+    expect(said(verdict)).toBe('records came or went while it was read (26 at the end, 26 seen)');
+  });
+
+  test('a page that came again just as it was holds nothing that was added', async () => {
+    const before: List['before'] = (requests, list) => void (requests === 2 && list.ids.push(26));
+    const recalled = { key: '', hash: '', total: 25, lastPage: 3, perPage: 10, ids: ids(10, 11), owned: 10 };
+    const change = ({ page }: MirrorPage) =>
+      page === 2 ? { ids: [], createdAt: [], recalled: { ...recalled, lastCreatedAt: createdAt(99) } } : {};
+    expect((await walked({ ids: ids(25), before, change })).verdict).toEqual(settled(ids(26)));
   });
 });
 
@@ -287,6 +323,12 @@ describe('a cache in front of the server', () => {
     // Pages that come out of no cache, and later, are not older.
     expect((await aged([30_000, undefined, undefined])).verdict.kind).toBe('settled');
   });
+
+  test('is not seen in a clock that is set back', async () => {
+    let now = start;
+    const clock = { now: () => (now -= 10_000) };
+    expect((await walked({ ids: ids(25), ports: { clock } })).verdict.kind).toBe('settled');
+  });
 });
 
 describe('a total that counts what no page shows', () => {
@@ -346,6 +388,7 @@ describe('the last page that shows records', () => {
     ['is found in ever longer steps forward, and then by halves', 155, 3, [16, [4, 6, 10, 18, 14, 16, 17]]],
     ['is one step back where the total is a little too large', 25, 4, [3, [3]]],
     ['is found in a few steps back, and then by halves', 25, 12, [3, [11, 3, 7, 5, 4]]],
+    ['is found by halves where a step back would lead to the first page', 15, 10, [2, [9, 3, 2]]],
     ['is the first page where none shows any', 0, 1, [1, []]],
     ['is the first page of which none shows any, after a look at each half', 0, 6, [1, [5, 2, 1]]],
     ['is found in a few dozen requests where the total is beyond all measure', 25, 1e9, [3, expect.any(Array)]],
@@ -385,6 +428,79 @@ describe('several passes', () => {
     const walk = await walked(list, 3);
     expect(walk.sizes).toEqual([10, 7]);
     expect(walk.verdict).toMatchObject({ kind: 'settled', total: 16, surplus: 0 });
+  });
+
+  /** Two requests a pass; the total counts sixteen, and each pass shows what it is told. */
+  const passing = (shows: (pass: number) => readonly RecordKey[], more: Partial<List> = {}): List => ({
+    ids: ids(15),
+    more: 1,
+    before: (requests, list) => {
+      list.ids = [...shows(Math.ceil(requests / 2))];
+      list.more = 16 - list.ids.length;
+    },
+    ...more,
+  });
+  const shuffled = { ports: { isOrdered: false } };
+
+  test.each([
+    ['the second showed fewer', [ids(15), ids(14)]],
+    ['the second showed more', [ids(14), ids(15)]],
+    ['each showed another one', [ids(14), ids(14, 2)]],
+  ])('do not settle a window where %s', async (_, [one = [], other = []]) => {
+    const { verdict } = await walked(
+      passing((pass) => (pass === 1 ? one : other)),
+      2,
+    );
+    expect(verdict).toMatchObject({ kind: 'unstable', shown: { seen: new Set(ids(15)) } });
+  });
+
+  test('end where none has shown another record for long, and later where the order is not kept', async () => {
+    const list = () => passing((pass) => ids(15).filter((id) => id !== pass));
+    expect((await walked(list(), 40)).pages).toHaveLength(2 * 6);
+    expect((await walked({ ...list(), ...shuffled }, 40)).pages).toHaveLength(2 * 10);
+  });
+
+  test('take another size in turns while a record comes twice', async () => {
+    const crossing = passing(() => [...ids(10), 10, ...ids(4, 11)], { perPage: 10 });
+    const walk = await walked(crossing, 4);
+    // The server keeps to its own size, so nothing shows that no other record hides.
+    expect(walk.sizes).toEqual([10, 7, 10, 7]);
+    expect(walk.verdict).toMatchObject({ kind: 'unstable', shown: { crossing: true, idle: 3 } });
+  });
+
+  test('settle a shuffled list once so many have shown nothing new, where a record came twice in any of them', async () => {
+    const twice = [...ids(10), 10, ...ids(4, 11)];
+    const all = passing(() => twice, { perPage: 10, ...shuffled });
+    const walk = await walked(all, 40);
+    expect(walk.verdict).toMatchObject({ kind: 'settled', total: 16, surplus: 2 });
+    expect(walk.sizes).toHaveLength(9);
+    const first = passing((pass) => (pass === 1 ? twice : ids(14)), { perPage: 10, ...shuffled });
+    expect((await walked(first, 3)).verdict.kind).toBe('unstable');
+    const none = passing(() => ids(14), { perPage: 10, ...shuffled });
+    expect((await walked(none, 40)).sizes).toHaveLength(2);
+  });
+
+  test('leave out one that could not be finished', async () => {
+    const broken = (at: number): List => ({
+      ids: ids(15),
+      more: 10,
+      change: ({ page }, requests) => (requests === at && page === 1 ? { perPage: 5 } : {}),
+    });
+    // The first pass takes three requests, or ends with the third of them.
+    const first = await walked(broken(3), 2);
+    expect(first.verdict).toMatchObject({ kind: 'unstable', shown: { idle: 0 } });
+    const second = await walked(broken(5), 2);
+    expect(second.verdict).toEqual({
+      kind: 'unstable',
+      total: 25,
+      problem: 'the page size changed from 10 to 5 during the walk',
+    });
+  });
+
+  test('believe where the list ends once it was seen in this run', async () => {
+    const list = passing((pass) => ids(15).filter((id) => id !== pass), { ports: { past: 2 } });
+    const { pages } = await walked(list, 3);
+    expect(pages).toEqual([2, 1, 2, 3, 1, 2, 1]);
   });
 
   test('go on from what earlier ones have shown', async () => {

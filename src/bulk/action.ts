@@ -102,7 +102,6 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
   readonly name: string;
   /** For the help: `change balances`. */
   readonly summary: string;
-  /** What a row of it sends. */
   readonly operation: OperationName;
   /** Besides those that name the user. */
   readonly columns: readonly ColumnRule[];
@@ -130,7 +129,6 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
 
   /** Looks at the user. Throws what the client throws, but for 404, which is an observation. */
   look(client: LookingClient, target: Target<P>, signal?: AbortSignal): Promise<S>;
-  /** The tokens in what was seen. Pure. */
   marks(seen: S): Marks;
   /** What is shown of the observation as the state before or after: the balance. */
   shown(seen: S): string | null;

@@ -28,7 +28,6 @@ export interface Adopted {
   readonly rows: number;
   /** Rows that it knew, and that were recorded as made now. */
   readonly recorded: number;
-  /** What still differs. */
   readonly left: readonly Finding[];
   /** Why the journal is not taken for the right one by this. Empty where it is. */
   readonly problems: readonly string[];

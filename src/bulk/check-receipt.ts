@@ -40,7 +40,6 @@ interface ReceiptCheck {
     /** Rows that something was done with since the receipt was written. */
     readonly changed_since: number;
   } | null;
-  /** Why not, in words. */
   readonly not_compared: string | null;
 }
 
@@ -146,7 +145,6 @@ const rowShape = z.looseObject({
   discrepancy: z.enum(['balance', 'over_applied']).nullable(),
 });
 
-/** Adds up the rows, to be compared with what the receipt says of them. */
 function tallyOf() {
   const states: Partial<Record<IntentState, number>> = {};
   const sums = outcomeSums();
@@ -173,10 +171,8 @@ function tallyOf() {
 
 type Comparison = Awaited<ReturnType<typeof comparisonWith>>;
 
-/** Rows that differ which are named. */
 const mostNamed = 20;
 
-/** Compares what was written with the journal as it is now, row by row in their order. */
 async function comparisonWith(journal: Journal, head: ReceiptHead) {
   const problems = (await journal.verifyChain(head.head?.hash)).problems.map((each) => `the journal: ${each}`);
   const batch = await journal.batch(head.batch);

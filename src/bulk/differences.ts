@@ -24,7 +24,6 @@ export interface KnownRow {
 export interface JournalRows {
   /** All of the journal. */
   readonly byToken: ReadonlyMap<string, KnownRow>;
-  /** Those that are compared, by user. */
   readonly compared: ReadonlyMap<number, readonly KnownRow[]>;
   /** The applied row by which another one was taken back, by `rowName` of that one. */
   readonly takenBack: ReadonlyMap<string, KnownRow>;
@@ -115,7 +114,6 @@ export function findingsOf(user: number, seen: SeenChanges, rows: JournalRows, s
   return found;
 }
 
-/** Something may stand on the server for it. */
 function isSent({ state }: KnownRow): boolean {
   return state === 'applied' || isOpen(state);
 }
@@ -157,7 +155,6 @@ function rowFinding(
 
 const opposite = { add: 'remove', remove: 'add' } as const;
 
-/** What took the row back, where anything did. */
 function reversalOf(
   row: KnownRow,
   own: ShownChange | undefined,

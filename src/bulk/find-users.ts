@@ -33,7 +33,6 @@ export class Users {
   readonly #mirrored: Map<string, number>;
   readonly #read: (id: number) => KnownUser | undefined;
 
-  /** @param mirrored ids by `keyText` */
   constructor(mirrored: Map<string, number>, read: (id: number) => KnownUser | undefined) {
     this.#mirrored = mirrored;
     this.#read = read;

@@ -20,7 +20,6 @@ export type Found = KnownUser | string;
 export interface LiveOptions {
   readonly client: LiveClient;
   readonly userFields: readonly string[];
-  /** Requests under way at once. */
   readonly concurrency: number;
   readonly pageSize: number;
   readonly signal: AbortSignal;

@@ -176,7 +176,6 @@ function wordsOf({ column, problem }: SheetProblem): string {
 
 export const notedFields = ['status', 'email_verified_at'] as const;
 
-/** How many rows are called the largest, at most. */
 const mostLargest = 5;
 /** A change of more times the median is far from what the batch does otherwise. */
 const farTimes = 10;

@@ -44,13 +44,11 @@ interface PreparePorts {
 }
 
 export interface PlanSource {
-  /** Null where the rows do not come from a file. */
   readonly file: { readonly name: string; readonly bytes: number; readonly hash: string } | null;
   readonly undoOf: string | null;
   readonly again: Again;
 }
 
-/** A plan that is stored nowhere yet. */
 interface PreparedBatch {
   readonly batch: NewBatch;
   /** To be gone through once. */

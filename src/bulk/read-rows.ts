@@ -97,7 +97,6 @@ function otherActionProblem(action: Action, unknown: readonly string[]): SheetPr
   return [{ row: 1, column: null, problem }];
 }
 
-/** Headers that are named one by one. */
 const mostNames = 20;
 
 function unknownNote(unknown: readonly string[]): string[] {

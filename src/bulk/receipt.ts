@@ -50,7 +50,6 @@ export interface ReceiptHead
   readonly written_at: Timestamp;
   readonly journal: string;
   readonly key_id: string;
-  /** What was approved. */
   readonly plan_hash: string;
   readonly again_reason: string | null;
   /** Nothing is left to be sent, and no outcome is open. */

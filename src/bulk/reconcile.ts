@@ -54,7 +54,6 @@ export interface Question {
 }
 
 export interface Reconciliation {
-  /** Of this run. */
   readonly requests: number;
   readonly users: number;
   readonly rows: number;
@@ -295,12 +294,10 @@ interface Step {
   readonly total: number | undefined;
   readonly users: readonly number[];
   readonly findings: readonly Finding[];
-  /** What of it could not be read. */
   readonly problems: readonly string[];
 }
 
 interface Progress {
-  /** Steps of a run that was stopped. */
   readonly steps: readonly Step[];
   /** As it was when the first of these runs began. */
   readonly span: Span;
@@ -308,12 +305,10 @@ interface Progress {
   remove(): void;
 }
 
-/** What stands on the first line. */
 interface Header {
   readonly key: string;
   readonly at: number;
   readonly span: Span;
-  /** Of the journal. */
   readonly head: Head | null;
 }
 

@@ -10,7 +10,6 @@ import { countNames, type Counts, countsOf } from './intent.ts';
 export interface BatchReport {
   readonly batch: string;
   readonly action: string;
-  /** Null where the rows did not come from a file. */
   readonly file: string | null;
   /** What `--approve` takes. */
   readonly hash: string;

@@ -131,7 +131,6 @@ async function* once(text: string): AsyncGenerator<Uint8Array> {
   yield Buffer.from(text);
 }
 
-/** The bytes of one file of rows, and what they came to once they were taken. */
 function rowsFile(journal: Journal, batch: Batch, name: ResultFile, writer: TableWriter) {
   const digest = createHash('sha256');
   let [rows, bytes] = [0, 0];
@@ -146,14 +145,12 @@ function rowsFile(journal: Journal, batch: Batch, name: ResultFile, writer: Tabl
   return { chunks: chunks(), written: (): WrittenFile => ({ name: file, rows, bytes, sha256: digest.digest('hex') }) };
 }
 
-/** The file as it would be written now. */
 async function fileNow(journal: Journal, batch: Batch, name: ResultFile, writer: TableWriter): Promise<WrittenFile> {
   const { chunks, written } = rowsFile(journal, batch, name, writer);
   for await (const chunk of chunks) void chunk;
   return written();
 }
 
-/** @param onRow called for each row as it is read */
 function tableOf(journal: Journal, { batch, columns }: Batch, name: ResultFile, onRow = (): void => {}): Table {
   const states = intentStates.filter((state) => resultFileOf(state) === name);
   async function* rows(): AsyncGenerator<readonly TableCell[]> {
@@ -205,7 +202,6 @@ async function refuseChanged(
   );
 }
 
-/** Those of the files that are there just as the manifest in the folder says. */
 async function unchangedFiles(folder: string, names: readonly string[]): Promise<string[]> {
   const hashes = hashesIn(folder);
   const same: string[] = [];

@@ -136,7 +136,6 @@ export function keyFits(
   return value === null || `${column}:${value.toLowerCase()}` === key;
 }
 
-/** By the API's names, `address[city]` among them. */
 type Fields = Readonly<Record<string, string | boolean>>;
 
 export function columnsFor(operation: OperationName): ColumnRule[] {

@@ -105,7 +105,6 @@ function formulas(columns: readonly string[], rows: readonly Row[]): SheetProble
   );
 }
 
-/** Problems that are listed one by one. */
 const mostProblems = 10;
 
 function refusal(problems: readonly SheetProblem[]): UsageError {

@@ -111,7 +111,6 @@ export async function checkSendable(
   await checkClaimable(journal, batch, { ...rules, again }, clock);
 }
 
-/** Throws LockHeldError where another process is at the batch. */
 async function checkFree(journal: Journal, { batch }: Batch): Promise<void> {
   if ((await journal.lockOwner(batch)) === undefined) return;
   // Says who it is; the lock is not kept while somebody is asked.

@@ -6,7 +6,6 @@ import type { Timestamp } from '../model/time.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 
-/** Keys that one statement looks for. */
 const batch = 5_000;
 
 export type UserDirectory = ReturnType<typeof openUserDirectory>;

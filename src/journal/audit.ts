@@ -117,7 +117,6 @@ function memberOf(json: string, name: string): unknown {
   return (JSON.parse(json) as Readonly<Record<string, unknown>>)[name];
 }
 
-/** Type and amount of what was sent; none where it has none, or where it is no JSON any more. */
 function moneyIn(json: string | null): Pick<AuditEntry, 'type' | 'amount'> {
   const none = { type: null, amount: null };
   if (json === null) return none;

@@ -83,7 +83,6 @@ export function chainSteps(database: Database): void {
   }
 }
 
-/** Seals every row of the batch as it stands. */
 function sealRows(database: Database, batch: string) {
   const read = database.prepare<[string, number], Row>(
     'SELECT * FROM journal_intents WHERE batch = ? AND row > ? ORDER BY row LIMIT 1000',

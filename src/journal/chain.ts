@@ -23,9 +23,7 @@ export interface Head {
 export interface NewStep {
   readonly at: Timestamp;
   readonly actor: Actor;
-  /** Null of what is about no batch. */
   readonly batch: string | null;
-  /** Null of what is about no row. */
   readonly row: number | null;
   readonly kind: string;
   /** Nothing in it may tell who a person is: it stays as it is when the person is forgotten. */

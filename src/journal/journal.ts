@@ -85,7 +85,6 @@ type Connection = Kysely<JournalTables>;
 /** What bounds the text of one response: enough for any that the API gives, and not for a page of a proxy's. */
 const longestAnswer = 16_384;
 
-/** Rows that are read or stored at once. */
 const chunk = 1_000;
 
 const takesBack = sql<SqlBool>`state not in ('rejected', 'not_applied', 'skipped', 'invalid')`;
@@ -128,7 +127,6 @@ export async function openDatabase(backend: JournalBackend): Promise<{ readonly 
 /** Stands in the place of the id of a journal that was moved: whoever has it open goes on no longer. */
 interface MovedJournal {
   readonly moved: 'moving' | 'moved';
-  /** Its id of before. */
   readonly id: string;
   readonly to: string;
 }
@@ -189,7 +187,6 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
       return doing(connection);
     });
 
-  /** The step as the actor takes it. */
   const stepOf = (
     at: Timestamp,
     step: Pick<NewStep, 'batch' | 'kind'> & Partial<Pick<NewStep, 'row' | 'data' | 'note' | 'digest'>>,
@@ -690,7 +687,6 @@ function batchRow(batch: NewBatch, at: Timestamp) {
   };
 }
 
-/** Gives the row as it is then, and what a step says of that. */
 async function moveRow(connection: Connection, { batch, row, from, to, fields = {} }: Move) {
   const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch).where('row', '=', row);
   const before = await rows.executeTakeFirst();
@@ -799,7 +795,6 @@ function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
 
 const wholeNumbers: ReadonlySet<string> = new Set(['row', 'user', 'undo_of_row']);
 
-/** Gives what the chain says of all of them. */
 async function insertIntents(
   connection: Connection,
   { members }: Pick<JournalBackend, 'members'>,
@@ -855,7 +850,6 @@ const fieldColumns = {
   claimedAt: 'claimed_at',
 } as const satisfies Partial<Record<keyof IntentFields, keyof JournalTables['journal_intents']>>;
 
-/** An amount, and no words about a user. */
 const amount = /^-?\d+(?:\.\d+)?$/;
 
 /** What of a step's fields tells nobody's name: it stands in the chain as it is, the rest in the seal of the row alone. */

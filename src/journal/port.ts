@@ -122,10 +122,8 @@ export interface GivenApproval {
 /** How it stands with the approval of a batch at one moment. */
 export interface Approval {
   readonly state: ApprovalState;
-  /** How many people must approve. */
   readonly needed: number;
   readonly missing: number;
-  /** Why, in words. */
   readonly reasons: readonly string[];
   /** What is approved: the plan, and whatever makes it more than was planned. */
   readonly hash: string;
@@ -195,7 +193,6 @@ export interface Intent extends Omit<NewIntent, 'state'> {
   /** How often it went into `sending`. */
   readonly attempts: number;
   readonly sentAt: Timestamp | null;
-  /** The exact body that was sent. */
   readonly body: string | null;
   /** What was seen of the user just before the write, as the action keeps it. */
   readonly seenBefore: unknown;
@@ -285,7 +282,6 @@ export type ClaimedRow = Pick<Intent, 'row' | 'user' | 'fingerprint' | 'plannedB
 
 /** What a claim is decided on, read in its transaction. */
 export interface ClaimView {
-  /** Planned or blocked rows of the batch. */
   readonly rows: readonly ClaimedRow[];
   /** Other batches with the same file or the same rows, of which a row was sent or claimed. */
   readonly like: readonly Batch[];
@@ -312,7 +308,6 @@ export interface ClaimNote {
 }
 
 export interface ClaimTerms {
-  /** Since when rows that did the same are repeats. */
   readonly repeatsSince: Timestamp;
   /** Since when claimed rows count for the day. */
   readonly daySince: Timestamp;
@@ -346,7 +341,6 @@ export interface SentWrite extends Omit<NewWrite, 'fingerprint'> {
   readonly problem: string | null;
 }
 
-/** A row that keeps others of its subject back. */
 interface OpenRow {
   readonly batch: string;
   readonly row: number;
@@ -376,7 +370,6 @@ export interface Journal extends ForgetJournal {
    * than reading, nothing else is done until it ends.
    */
   atOneMoment<T>(read: (journal: Journal) => AsyncIterable<T>): AsyncIterable<T>;
-  /** Who did what, in the order in which it was done. */
   audit(filter: AuditFilter): AsyncIterable<AuditEntry>;
   /** The plan, whole or not at all; so nothing of it where the rows end with an error. */
   addBatch(batch: NewBatch, intents: Iterable<NewIntent> | AsyncIterable<NewIntent>): Promise<void>;
@@ -391,7 +384,6 @@ export interface Journal extends ForgetJournal {
   rowsAfter(batch: string, step: number): Promise<ReadonlySet<number>>;
   /** Who added the batch, who approved it, and who sent rows of it, each once. */
   people(batch: string): Promise<BatchPeople>;
-  /** Whether that step is in the chain, with that hash. */
   hasStep(head: Head): Promise<boolean>;
   /** Number of the first step that does not follow the one before it, since the journal was last accepted; null where all do. */
   gap(): Promise<number | null>;

@@ -27,7 +27,6 @@ export function signedText(what: string, digest: Hash): string {
   return canonical({ [what]: digest.digest('hex') });
 }
 
-/** The line that ends a document. */
 function signatureLine(signature: string): string {
   return `],"signature":${canonical({ algorithm: 'Ed25519', value: signature })}}`;
 }
@@ -55,7 +54,6 @@ export async function* documentLines(
   yield `${signatureLine(key.sign(signedText(form.kind, digest)))}\n`;
 }
 
-/** Characters that are written at a time. */
 const pieceLength = 64 * 1024;
 
 /** The texts as bytes, in pieces of some size. */

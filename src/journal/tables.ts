@@ -258,7 +258,6 @@ export function accountOf(row: JournalTables['people_accounts']): Account {
   };
 }
 
-/** Rows that are held at once. */
 const chunk = 1_000;
 
 interface Part {

@@ -25,7 +25,6 @@ type IntentRow = Selectable<JournalTables['journal_intents']>;
 
 const mostProblems = 100;
 
-/** What the steps say of a batch. */
 interface BatchChain {
   /** Newest seal of the batch's own record. */
   digest: string;
@@ -41,7 +40,6 @@ interface BatchChain {
 interface Records {
   readonly batches: Map<string, BatchChain>;
   readonly writes: Map<number, string>;
-  /** Newest seal of each account. */
   readonly accounts: Map<string, string>;
 }
 
@@ -118,7 +116,6 @@ function membersOf(data: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** Keeps what the step says of a batch or a write. */
 function note({ batches, writes, accounts }: Records, { step, at, batch, row, kind, data, digest }: Step): void {
   if (batch === null) {
     const { write, account } = membersOf(data);
@@ -136,7 +133,6 @@ function note({ batches, writes, accounts }: Records, { step, at, batch, row, ki
   Object.assign(known, { rows: said.rows, seal: said.seal, claims: said.claims ?? [] });
 }
 
-/** Every record that is not as its steps left it, in words. */
 async function* differences(connection: Connection, { batches, writes, accounts }: Records): AsyncGenerator<string> {
   const left = new Set(batches.keys());
   // Batches and writes are few beside rows and steps.
@@ -189,7 +185,6 @@ async function* accountDifferences(
 
 type RowStep = Pick<Step, 'step' | 'kind' | 'data' | 'digest'> & { readonly row: number };
 
-/** Rows and their steps side by side, each in the order of the rows. */
 async function* rowDifferences(connection: Connection, batch: string, known: BatchChain): AsyncGenerator<string> {
   const seal = new RowsSeal();
   const own = sql`batch = ${batch}`;

@@ -18,7 +18,6 @@ export type AccountState = 'active' | 'disabled';
 export interface Account {
   /** In small letters: `Anna` and `anna` are one. */
   readonly name: string;
-  /** In the order of `roles`. */
   readonly roles: readonly Role[];
   /** `altered`: its record is not what the journal's steps say; nothing is done by it or with it. */
   readonly state: AccountState | 'altered';

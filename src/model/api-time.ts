@@ -3,7 +3,6 @@
 const form = 'dddd-dd-ddTdd:dd:dd.ddddddZ';
 const marks = Array.from(form).flatMap((mark, at) => (mark === 'd' ? [] : [{ at, code: mark.charCodeAt(0) }]));
 
-/** The number of so many digits; NaN where one of them is none. */
 function digits(text: string, at: number, count: number): number {
   let value = 0;
   for (let index = at; index < at + count; index += 1) {

@@ -30,7 +30,6 @@ export interface ApprovalPolicy {
   readonly rows: number | undefined;
   /** What one person may send within 24 hours without approval: the gross total where money moves, else rows. */
   readonly alonePerDay: Money | undefined;
-  /** How many different people must approve. */
   readonly approvers: number;
   /** How long an approval holds. A batch that waited longer is expired. */
   readonly goodForMs: number;

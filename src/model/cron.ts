@@ -15,7 +15,6 @@ function parse(text: string, currentDate: Date): CronParser.CronExpression {
 
 const fieldNames = ['second', 'minute', 'hour', 'day of the month', 'month', 'weekday'];
 
-/** What is wrong with a cron expression, and what to write. */
 interface CronProblem {
   readonly problem: string;
   readonly advice: string;

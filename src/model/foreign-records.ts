@@ -5,7 +5,6 @@
 import { resourceNames, resourceOf, type ResourceName } from './resources.ts';
 import type { ServedRecord } from './records.ts';
 
-/** Every resource has these. */
 const common: ReadonlySet<string> = new Set(['id', 'created_at', 'updated_at']);
 
 const documented = new Map(

@@ -10,7 +10,6 @@ export interface Job {
   readonly run: JobKind;
   /** Arguments of `admin-mirror`: `['export', 'users', '--output', 'users.csv']`. */
   readonly commandLine: readonly string[];
-  /** A valid cron expression. */
   readonly cron: string;
   /** The time zone whose clock the expression means. */
   readonly timezone: string;
@@ -22,7 +21,6 @@ export interface Job {
   readonly after: readonly string[];
   /** Whether it is left out where one of those was not complete. */
   readonly requireComplete: boolean;
-  /** Whether the job catches up on an occurrence that was missed. */
   readonly catchUp: boolean;
   /** Stopped when it takes longer, ms; undefined: it may take as long as it takes. */
   readonly timeoutMs: number | undefined;

@@ -31,7 +31,6 @@ export interface Operation {
   readonly parameters: readonly Parameter[];
   /** Names of related records that can be requested with the response (reading one user). */
   readonly relations: readonly string[];
-  /** True where the response is the paginated envelope. */
   readonly paginated: boolean;
   /** Rules that the reference states, in our words. */
   readonly rules: readonly string[];

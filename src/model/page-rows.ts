@@ -10,7 +10,6 @@ export interface SchemaDrift {
     | 'unreadable_text'
     | 'unusable_id'
     | 'foreign_record';
-  /** The field. */
   readonly subject: string;
   readonly detail: string;
 }
@@ -18,7 +17,6 @@ export interface SchemaDrift {
 export interface RecordRows {
   /** A JSON array with an array of cells for each record, in UTF-8; the store's own business beyond that. */
   readonly json: Uint8Array;
-  /** Of each row. */
   readonly ids: readonly RecordKey[];
   /** Each one once. */
   readonly drifts: readonly SchemaDrift[];

@@ -75,7 +75,6 @@ interface Found {
   readonly start: number;
   readonly end: number;
   readonly value: string;
-  /** What stands in its place. */
   readonly hidden: string;
 }
 
@@ -221,7 +220,6 @@ export class SecretWords {
     this.#hide = hiderOf([...this.#words]);
   }
 
-  /** The text without them. */
   redact(text: string): string {
     return this.#hide(text);
   }

@@ -45,7 +45,6 @@ const nothing: Condition = { sql: '0', values: [] };
 
 const dayMonthYear = /^(\d{1,2})-(\d{1,2})-(\d{4})$/;
 
-/** The day in the formats that the switch allows, or undefined. */
 function readDay(text: string, format: Behaviour['date_format']): Day | undefined {
   const match = dayMonthYear.exec(text);
   if (match !== null) {

@@ -78,7 +78,6 @@ export function createControl(parts: ServerParts) {
       parentOf(parent, id);
       state.related.replace(parent, id, kind, records);
     },
-    /** Changes so many records at random. */
     churn: (resource: ResourceName, counts: ChurnCounts) => churnNow(state, resource, counts),
     /** Exact faults for the next requests that match. */
     faultNext: (faults: ScriptedFault | readonly ScriptedFault[]): void => parts.faults.script([faults].flat()),

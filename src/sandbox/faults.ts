@@ -148,7 +148,6 @@ interface Pending extends ScriptedFault {
   left: number;
 }
 
-/** Addresses whose run of faults is remembered. */
 const mostStreaks = 20_000;
 
 function decoded(url: string): string {

@@ -59,7 +59,6 @@ function requested(resource: Resource, sort: unknown, behaviour: Behaviour): (re
   return known;
 }
 
-/** The order of a list. Refuses unknown keys with 400 and unknown directions with 422. */
 function orderOf(resource: Resource, sort: unknown, behaviour: Behaviour, salt: () => number): Order {
   const keys = requested(resource, sort, behaviour);
   if (behaviour.sorts === 'random') return { sql: `${shuffled}, id`, values: [salt()] };
@@ -93,7 +92,6 @@ function timestampFilter(column: string, value: string): Condition {
   return ms === undefined ? { sql: '0', values: [] } : equals(column, timestampOf(ms));
 }
 
-/** JSON text as it would be stored, or undefined where it is none. */
 function storedJson(value: string): string | undefined {
   try {
     return toJson(JSON.parse(value));
@@ -173,7 +171,6 @@ function isKnown(resource: Resource, key: string): boolean {
   return resource.jsonColumns.includes(column) && path.every((each) => each !== '');
 }
 
-/** The conditions for `filter`. An unknown key is refused with 400, as the query builders of this family do. */
 function filterConditions(resource: Resource, filter: unknown, behaviour: Behaviour, now: number): Condition[] {
   if (filter === undefined || filter === '') return [];
   if (typeof filter !== 'object' || filter === null || Array.isArray(filter)) {
@@ -215,7 +212,6 @@ function pageSize(state: SandboxState, query: Query, total: number): number {
   throw invalid({ paginate: [`The paginate field must not be greater than ${most}.`] });
 }
 
-/** A page that is no number from 1 is page 1. */
 function pageNumber(query: Query): number {
   return Math.max(1, wholeNumber(query['page']) ?? 1);
 }

@@ -103,7 +103,6 @@ export class RecordTable {
     return whole;
   }
 
-  /** Puts a whole record in the place of the one with its id. */
   replace(record: JsonRecord): void {
     const columns = this.#stored.map((column) => record[column] as SqlValue);
     const assignments = ['body = ?', ...this.#stored.map((column) => `${quoted(column)} = ?`)];
@@ -112,7 +111,6 @@ export class RecordTable {
     this.#changed(0);
   }
 
-  /** True where there was such a record. */
   remove(id: number): boolean {
     // The last one's id would else be free again.
     if (id === this.lastId()) writeMeta(this.#db, this.#highest, String(Math.max(id, this.nextId() - 1)));
@@ -129,7 +127,6 @@ export class RecordTable {
     return this.remove(id);
   }
 
-  /** Hidden records that match. */
   countHidden(where: string, values: readonly SqlValue[]): number {
     if (!this.#hides) return 0;
     const sql = `SELECT count(*) FROM ${this.#hidden}${where === '' ? '' : ` WHERE ${where}`}`;
@@ -143,7 +140,6 @@ export class RecordTable {
     return body === undefined ? undefined : fromJson(body);
   }
 
-  /** The record's JSON as it is served. */
   body(id: number): string | undefined {
     return this.#prepared(`SELECT body FROM ${this.name} WHERE id = ?`).pluck().get(id) as string | undefined;
   }

@@ -96,7 +96,6 @@ export class Related {
     for (const body of bodies) this.add(parent, id, kind, body);
   }
 
-  /** Forgets what was written for a parent that is gone. */
   removeAll(parent: Parent, id: number): void {
     this.#statements.removeAll.run(parent, id);
     this.#statements.forgetReplaced.run(parent, id);

@@ -36,7 +36,6 @@ export interface LoggedRequest {
   /** By the sandbox's clock, in ms. */
   readonly at: number;
   readonly method: string;
-  /** Path and query. */
   readonly url: string;
   /** Null where no operation has that address. */
   readonly operation: OperationName | null;
@@ -110,7 +109,6 @@ export class RequestLog {
     };
   }
 
-  /** Counts from zero again. */
   clear(): void {
     this.#total = 0;
     this.#mostAtOnce = this.#open;

@@ -45,7 +45,6 @@ export interface SandboxOptions {
   readonly chaos?: Chaos;
   /** Switches on top of the preset. */
   readonly behaviour?: Partial<Behaviour>;
-  /** Stops the seeding. */
   readonly signal?: AbortSignal;
 }
 
@@ -58,7 +57,6 @@ export interface Sandbox {
   close(): Promise<void>;
 }
 
-/** What the command line starts with by default. */
 const sandboxDefaults = { seed: 7, users: 1_000, packages: 40, emails: 3_000, coupons: 60 } as const;
 
 /** The key of a sandbox that was not given one. */

@@ -64,7 +64,6 @@ export interface SeedWorld {
   readonly now: number;
 }
 
-/** The user whose parts are requested. */
 interface PartOwner {
   readonly id: number;
   readonly createdAt: string;

@@ -102,7 +102,6 @@ interface OperationRequest {
   readonly body: JsonRecord;
 }
 
-/** One record, or a list of related ones, in the shape that the switch says. */
 function wrapped(state: SandboxState, name: string, json: string, message?: string): string {
   const note = message === undefined ? '' : `,"message":${toJson(message)}`;
   switch (state.behaviour.answer_shape) {
@@ -119,7 +118,6 @@ function user(state: SandboxState, record: JsonRecord, relations: readonly strin
   return wrapped(state, 'user', servedRecord(state, resourceOf('users'), toJson(record), relations), message);
 }
 
-/** The relations whose parameter is there and not switched off. */
 function requestedRelations(query: Query): string[] {
   return userRelations.filter((name) => {
     const value = query[name];

@@ -215,7 +215,6 @@ export function updateUser(state: SandboxState, user: JsonRecord, body: JsonReco
   return updated;
 }
 
-/** Why the user may not be deleted without force. */
 function obstacles(state: SandboxState, user: JsonRecord): string[] {
   const orders = state.related.list('users', user, 'orders');
   const open = orders.filter((order) => order['status'] === 'active' || order['status'] === 'suspended').length;
@@ -277,7 +276,6 @@ function escaped(text: string): string {
   return text.replaceAll(/[&<>"']/g, (letter) => entities[letter] ?? letter);
 }
 
-/** The balance that a change leaves, in cents. */
 function leftBy({ behaviour }: SandboxState, before: number, wanted: number): number {
   if (behaviour.balance_update === 'lost') return before;
   return behaviour.negative_balance === 'clamped' ? Math.max(0, wanted) : wanted;

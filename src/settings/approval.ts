@@ -28,7 +28,6 @@ export interface PlacedPolicy {
   readonly policy: ApprovalPolicy;
 }
 
-/** What a value becomes; undefined where it is refused. */
 type Reader = (value: unknown) => string | number | undefined;
 
 /** YAML gives numbers, whose shortest text is what was written. */

@@ -9,7 +9,6 @@ import { parseDuration } from '../model/time.ts';
 import { isLoopback } from '../model/loopback.ts';
 import { type SettingKey, type SettingKind, settingOf, type settingTable } from './table.ts';
 
-/** Where a server of ours waits for connections. */
 interface ListenAddress {
   readonly host: string;
   /** 0: any that is free. */
@@ -65,7 +64,6 @@ const switchWords: Readonly<Record<string, boolean>> = Object.fromEntries([
   ...['false', '0', 'no', 'off'].map((word) => [word, false]),
 ]);
 
-/** What a value becomes, or that it is refused. */
 type Reader<T> = (given: unknown) => T | typeof refused;
 const refused = Symbol('refused');
 

@@ -7,7 +7,6 @@ export interface PassedSettings {
   readonly plain: unknown;
 }
 
-/** What stands for a value that is no plain data. */
 interface Mark {
   readonly [kind: `$${string}`]: string;
 }

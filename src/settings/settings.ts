@@ -64,7 +64,6 @@ interface SettingsSources {
   readonly folder: string;
 }
 
-/** One setting with the text of its value and where it came from. */
 interface SettingReading {
   readonly setting: Setting;
   /** As it was given, a key masked; null where it is not set. */
@@ -85,7 +84,6 @@ export interface SettingsReading {
   readonly warnings: readonly string[];
   /** The config file as it was read, to be kept; undefined where there is none. */
   readonly config: () => Buffer | undefined;
-  /** undefined where there are problems. */
   readonly settings: Settings | undefined;
   /** The settings without the values that were refused: to be looked at by the doctor, never to be worked with. */
   readonly rest: Settings;

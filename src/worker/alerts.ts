@@ -43,7 +43,6 @@ interface AlertPorts {
   readonly channels: () => Channels;
   /** The newest step of the journal, which is witnessed by whoever receives it; null where there is none that can be read. */
   readonly head: () => Promise<Head | null>;
-  /** For counting. */
   readonly onDelivery: (delivery: Delivery) => void;
   /** Stops what is on its way. */
   readonly signal: AbortSignal;
@@ -61,7 +60,6 @@ export class Alerts {
   /** The step that was begun last: each changes the book and saves it before the next one does. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param book as the store has it */
   constructor(ports: AlertPorts, book: AlertBook) {
     this.#ports = ports;
     this.#book = book;
@@ -250,7 +248,6 @@ export function alertsAfter(open: readonly Alert[], steps: readonly AlertStep[])
   return [...after.values()];
 }
 
-/** Where an alert comes from. */
 interface Sender {
   readonly host: string;
   readonly profile: string | null;

@@ -19,7 +19,6 @@ const startable = {
 } as const satisfies Readonly<Record<string, readonly [string, ...string[]]>>;
 export type Startable = keyof typeof startable;
 
-/** What the console starts. */
 interface Order {
   readonly commandLine: readonly string[];
   /** One of the same name at a time. */

@@ -37,7 +37,6 @@ export function channelsOf({ webhook, command, network = {} }: ChannelSettings, 
   };
 }
 
-/** Why it failed; null where it did not. */
 const problemOf = (trying: Promise<void>): Promise<string | null> =>
   trying.then(
     () => null,

@@ -55,7 +55,6 @@ export function startChild(
   return child;
 }
 
-/** Those that run now. */
 const children = new Set<ChildProcess>();
 
 function endAll(): void {

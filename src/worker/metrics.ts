@@ -11,7 +11,6 @@ import type { JournalHealth, Look, MirrorHealth } from './store/health.ts';
 import type { Alert, JobRun } from './store/port.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
 
-/** What is so at the moment. */
 interface Snapshot {
   /** undefined where the worker's file could not be read. */
   readonly view: WorkerView | undefined;
@@ -169,7 +168,6 @@ function mirrorGauges(gauge: MakeGauge): (mirror: Look<MirrorHealth>, freshness:
   };
 }
 
-/** Where no batch was ever planned. */
 const nothing: JournalHealth = { batches: { planned: 0, applying: 0, stopped: 0, done: 0 }, open: [], head: null };
 
 function journalGauges(gauge: MakeGauge): (journal: Look<JournalHealth>) => void {

@@ -15,7 +15,6 @@ import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/cell.ts';
 import { textOf } from './user-with.ts';
 
-/** The operation's parameters by the API's names, `address[city]` among them. */
 interface CreateParameters {
   readonly [name: string]: unknown;
   readonly email: string;

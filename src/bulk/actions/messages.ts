@@ -217,7 +217,6 @@ interface ListObservation extends Observation {
 
 const hiddenList = { shown: false, hits: [], alike: [], others: [], marks: [] } as const;
 
-/** The tokens in what was seen. */
 function marksOf({ hits, marks }: Pick<ListObservation, 'hits' | 'marks'>): Marks {
   return { own: hits.length > 0, others: marks };
 }
@@ -245,7 +244,6 @@ function sortedOut(
   return { hits: [...hits], alike: [...alike], others: [...others], marks };
 }
 
-/** @param kind what the list holds: `email` */
 function judgeList(
   { token }: Pick<Target, 'token'>,
   before: ListObservation,

@@ -5,7 +5,6 @@ import { NotFound } from '../../api/errors.ts';
 import { recordId } from '../../model/records.ts';
 import type { LookingClient, Observation, Target } from '../action.ts';
 
-/** A list that both the user alone and the list of users can come with. */
 type Relation = 'balance_transactions' | 'notifications';
 
 /**

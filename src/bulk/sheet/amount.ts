@@ -7,7 +7,6 @@ import type { SheetCell, SheetRow } from './sheet.ts';
 export type DecimalMark = 'point' | 'comma' | null;
 
 export interface AmountOptions {
-  /** How many places an amount may have. */
   readonly decimals: number;
   readonly mark: DecimalMark;
 }
@@ -24,7 +23,6 @@ const separated = /,|\..*\./;
 const withPoint = /^-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?$/;
 const withComma = /^-?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?$/;
 
-/** The text in plain notation, or undefined where it is no number by that mark. */
 function plainText(text: string, mark: DecimalMark): string | undefined {
   if (text.length > longest) return undefined;
   switch (mark) {
@@ -37,7 +35,6 @@ function plainText(text: string, mark: DecimalMark): string | undefined {
   }
 }
 
-/** Why a text is no amount, in words that say what to change. */
 function reason(text: string, mark: DecimalMark): string {
   const cell = shown(text);
   if (text.length > longest) return `${cell} is not an amount; write a plain number, as 1234.56`;
@@ -96,7 +93,6 @@ export interface MarkQuestion {
   readonly row: number;
   readonly column: number;
   readonly text: string;
-  /** How many are doubtful. */
   readonly count: number;
 }
 

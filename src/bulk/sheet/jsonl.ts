@@ -64,7 +64,6 @@ interface Member {
   readonly cell: SheetCell;
 }
 
-/** The cell of a value's text. Lists and objects are their JSON. */
 function cellOfValue(json: string): SheetCell {
   if (json.startsWith('"')) return textCell(JSON.parse(json) as string);
   if (json === 'null') return emptyCell;

@@ -40,7 +40,6 @@ export class SheetRows {
   #unseen = 0;
   #firstUnseen = '';
 
-  /** @param columns the headers, trimmed */
   constructor(columns: readonly string[], budget: Budget) {
     this.#columns = columns;
     this.#budget = budget;
@@ -105,7 +104,6 @@ export function headersOf(cells: readonly SheetCell[]): readonly string[] {
 
 const saveAsUtf8 = 'Save it as "CSV UTF-8" in the spreadsheet program, or as .xlsx.';
 
-/** Which line has the first bytes that are not UTF-8, and what they look like. */
 function firstWrongLine(bytes: Buffer): string {
   let from = 0;
   for (let number = 1; from < bytes.length; number += 1) {

@@ -99,7 +99,6 @@ async function counted(db: Kysely<JournalTables>, locks: StoreLocks): Promise<Jo
   return healthOf(await batches.groupBy('state').execute(), found, await headOf(db));
 }
 
-/** A worker that is gone is shown for so long. */
 const shownFor = '7 days';
 
 /** The place of this worker among the others. The caller closes it, which gives it up. */

@@ -67,7 +67,6 @@ interface WorkerTables {
 
 type Connection = Kysely<WorkerTables>;
 
-/** Runs of one job that are kept. */
 const keptRuns = 500;
 
 export const schedulerLock = 'schedule';

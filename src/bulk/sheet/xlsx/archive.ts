@@ -14,7 +14,6 @@ import { XmlFault, type XmlHandlers, XmlScanner } from './xml.ts';
 interface Relation {
   /** The end of its type, such as `worksheet`: what is before it differs between two editions of the standard. */
   readonly kind: string;
-  /** The name of the part it leads to. */
   readonly target: string;
 }
 
@@ -118,7 +117,6 @@ export class Archive {
     if (crc !== entry.crc32) throw wrong('is not what was packed');
   }
 
-  /** What a part refers to, by the id that it uses for it. */
   async relationsOf(part: string): Promise<ReadonlyMap<string, Relation>> {
     const { dir, base } = posix.parse(part);
     const relations = new Map<string, Relation>();

@@ -113,7 +113,6 @@ export const openDocumentRefusal = (file: string): UsageError =>
     'In LibreOffice, save it as Excel 2007-365 (.xlsx) or as Text CSV, and try that file.',
   );
 
-/** @throws UsageError where it is not the archive that an .xlsx is */
 function refuseOldFormats(file: string, bytes: Buffer): void {
   if (isOld(bytes) && bytes.includes(encryptedPackage)) {
     throw refusal(file, 'it is protected by a password', 'Save it without a password, and try that file.');

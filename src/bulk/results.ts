@@ -22,20 +22,10 @@ import { limits } from './sheet/limits.ts';
 import { type Table, type TableCell, tableFormats, type TableWriter } from '../model/table.ts';
 
 /** Besides the columns of the file. */
-export const ourColumns: readonly string[] = [
-  '_row',
-  '_state',
-  '_balance_before',
-  '_balance_after',
-  '_http_status',
-  '_evidence',
-  '_problem',
-  '_discrepancy',
-  '_token',
-  '_user_id',
-  '_sent_at',
-  '_transaction_id',
-] as const;
+export const ourColumns: readonly string[] = (
+  '_row _state _balance_before _balance_after _http_status _evidence _problem _discrepancy _token _user_id _sent_at ' +
+  '_transaction_id'
+).split(' ');
 
 /** The files of rows, by name. */
 export const resultFiles = ['applied', 'rejected', 'unknown', 'unprocessed'] as const satisfies readonly ResultFile[];

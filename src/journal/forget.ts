@@ -36,23 +36,10 @@ const tables = [
   {
     table: 'journal_intents',
     key: ['batch', 'row'],
-    texts: [
-      'cells',
-      'parameters',
-      'body',
-      'seen_before',
-      'answer',
-      'problem',
-      'notes',
-      'subject',
-      'key',
-      'planned_email',
-      'planned_username',
-      'planned_before',
-      'planned_after',
-      'before',
-      'after',
-    ],
+    texts: (
+      'cells parameters body seen_before answer problem notes subject key planned_email planned_username planned_before ' +
+      'planned_after before after'
+    ).split(' '),
   },
   { table: 'journal_steps', key: ['step'], texts: ['note'] },
   { table: 'journal_batches', key: ['batch'], texts: ['problems', 'warnings', 'file', 'again_reason'] },

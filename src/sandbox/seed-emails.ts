@@ -5,18 +5,7 @@ import { mix, Random, textHash } from './random.ts';
 import { type JsonRecord, toJson } from './envelope.ts';
 
 const couponStream = textHash('coupons');
-const words = [
-  'SPRING',
-  'SUMMER',
-  'AUTUMN',
-  'WINTER',
-  'WELCOME',
-  'LAUNCH',
-  'FRIEND',
-  'LOYAL',
-  'BLACKFRIDAY',
-  'STUDENT',
-] as const;
+const words = 'SPRING SUMMER AUTUMN WINTER WELCOME LAUNCH FRIEND LOYAL BLACKFRIDAY STUDENT'.split(' ');
 const currencies = ['USD', 'USD', 'EUR', 'EUR', 'GBP'] as const;
 const uses = [1, 10, 50, 100, 500, 1_000] as const;
 const notes = ['Newsletter', 'Partner campaign', 'Given by support after an outage', 'Trade fair – spring'] as const;

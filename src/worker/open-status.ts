@@ -41,11 +41,7 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
     freshness: freshnessOf(await health.mirror(), { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs }),
     alerts: record.alerts.map(({ problem, kind, since, text, next }) => ({ problem, kind, since, text, next })),
     open_batches: (journal !== null && 'found' in journal ? journal.found.open : []).map(
-      ({ batch, rows, isInHand }) => ({
-        batch,
-        rows,
-        is_in_hand: isInHand,
-      }),
+      ({ batch, rows, isInHand }) => ({ batch, rows, is_in_hand: isInHand }),
     ),
     /** Where journal, jobs and alerts are, and why it cannot be used; null where they are in files. */
     shared_store: store.shared === undefined ? null : { address: databaseText(store.shared), problem },

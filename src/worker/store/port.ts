@@ -2,29 +2,23 @@
 import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
 
-/** How a run ended, or why there was none. */
+/**
+ * How a run ended, or why there was none. `complete`: with 0. `partial`: with 5. `locked`: with 7. `failed`: with anything else.
+ * `timed_out`: it took longer than its job allows. `interrupted`: a person, or the system, sent it a signal. `stopped`: the
+ * worker was. `killed`: the worker died. `skipped`: a job that it comes after was not complete. `overlapped`: the one before was
+ * still running. `missed`: no worker was running at its time, and the job does not catch up.
+ */
 export type RunOutcome =
-  /** It ended with 0. */
   | 'complete'
-  /** It ended with 5: a part of it failed. */
   | 'partial'
-  /** It ended with 7: another run of its kind held a lock. */
   | 'locked'
-  /** It ended with anything else. */
   | 'failed'
-  /** It took longer than its job allows. */
   | 'timed_out'
-  /** A person, or the system, sent it a signal. */
   | 'interrupted'
-  /** It was stopped because the worker was. */
   | 'stopped'
-  /** The worker died while it ran. */
   | 'killed'
-  /** It did not run: a job that it comes after was not complete. */
   | 'skipped'
-  /** It did not run: the one before was still running. */
   | 'overlapped'
-  /** It did not run: no worker was running at its time, and the job does not catch up. */
   | 'missed';
 
 /** Why a run was begun. `caught_up`: its time had passed unnoticed. `by_hand`: `schedule --once`, or in the console. */

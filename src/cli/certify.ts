@@ -4,7 +4,7 @@ import { Argument, type Command, Option } from 'commander';
 import { type CertificateHead, certificateOf } from '../data/certificate.ts';
 import { checkCertificate, compareCertificates, type DifferingWindow, wordsOf } from '../data/check-certificate.ts';
 import { openMirrorToCheck } from '../data/open.ts';
-import { keyFiles, openCheckingKey, openSigningKey } from '../journal/signing-key.ts';
+import { keyFiles } from '../journal/signing-key.ts';
 import { openCertifying } from '../mirror/open.ts';
 import { counted, grouped } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
@@ -13,11 +13,11 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { systemClock } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
-import { keyLines } from './bulk/receipt.ts';
+import { checkingKey, signingKey } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
 import { removeOlder, targetOf } from './export-flags.ts';
 import { toCount } from './flag-values.ts';
-import { paint, printJson, printLine, printNote } from './output.ts';
+import { paint, printJson, printLine, printLines, printResult } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 
 interface Flags {
@@ -97,8 +97,7 @@ async function write(
   const { signal } = context;
   const { head, windows, bytes } = await withReleases(async (releases) => {
     const { record, ...mirror } = openCertifying({ settings, clock: systemClock }, releases);
-    const { key, isNew } = openSigningKey(settings.store.journal);
-    if (isNew) for (const line of keyLines(keyFiles(settings.store.journal), key.id)) printNote(context, line);
+    const key = signingKey(context, settings.store.journal);
     const made = await certificateOf({ ...mirror, key, clock: systemClock, signal }, resources);
     const written = await writeDurableFile(target.path, made.bytes, signal);
     const { root, written_at } = made.head;
@@ -107,11 +106,9 @@ async function write(
   });
   const older = await removeOlder(context, target, 'files');
   const publicKey = keyFiles(settings.store.journal).checking;
-  if (context.json()) {
-    return printJson(context, { file: target.path, bytes, windows, ...head, public_key: publicKey, ...older });
-  }
-  for (const line of linesOf(head)) printLine(context, line);
-  printLine(context, `${target.shown}  ${counted(bytes, 'byte')}; check it with ${publicKey}`);
+  const document = { file: target.path, bytes, windows, ...head, public_key: publicKey, ...older };
+  const line = `${target.shown}  ${counted(bytes, 'byte')}; check it with ${publicKey}`;
+  printResult(context, document, [...linesOf(head), line]);
 }
 
 function linesOf({ root, resources, fresh_as_of: fresh, key_id: key }: CertificateHead): string[] {
@@ -128,11 +125,6 @@ function linesOf({ root, resources, fresh_as_of: fresh, key_id: key }: Certifica
     `root      ${onOneLine(root)}`,
     `key       ${onOneLine(key)}`,
   ];
-}
-
-function checkingKey(context: CliContext, file: string | undefined) {
-  const { journal } = context.settings().store;
-  return openCheckingKey(file === undefined ? keyFiles(journal).checking : resolve(context.folder, file));
 }
 
 async function check(context: CliContext, file: string, { key: keyFile }: Flags): Promise<void> {
@@ -152,7 +144,7 @@ async function check(context: CliContext, file: string, { key: keyFile }: Flags)
     for (const each of [...problems, ...(mirror?.problems ?? [])]) printLine(context, `${bad}   ${onOneLine(each)}`);
     for (const each of mirror?.windows ?? []) printLine(context, `${bad}   ${onOneLine(differenceText(each))}`);
     printLine(context, `${paint(context, status === 'genuine' ? 'green' : 'red', status)}   ${onOneLine(file)}`);
-    if (head !== null && status === 'genuine') for (const line of linesOf(head)) printLine(context, line);
+    if (head !== null && status === 'genuine') printLines(context, linesOf(head));
     if (mirror === null) return printLine(context, `mirror    not compared: ${not_compared}`);
     const again = mirror.read_again ? '; it was read again since, and what changed on the server differs' : '';
     printLine(context, `mirror    ${mirror.status === 'same' ? 'holds the same rows' : `is different${again}`}`);

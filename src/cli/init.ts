@@ -6,9 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { type CliContext, flagValues } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
 import { pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
-import { keyFiles, openSigningKey } from '../journal/signing-key.ts';
 import { OperatorError, UsageError } from '../model/errors.ts';
-import { keyLines } from './bulk/receipt.ts';
+import { signingKey } from './bulk/receipt.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { makeFolder } from '../model/folder.ts';
 import { silentLog } from '../model/log.ts';
@@ -278,9 +277,7 @@ function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings
 /** The id of the key that receipts are signed with, which is made where there is none; null where it cannot be. */
 function signingKeyOf(context: CliContext, { store }: Settings): string | null {
   try {
-    const { key, isNew } = openSigningKey(store.journal);
-    if (isNew) for (const line of keyLines(keyFiles(store.journal), key.id)) printNote(context, line);
-    return key.id;
+    return signingKey(context, store.journal).id;
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     // The server is set up all the same, and the first receipt says it again.

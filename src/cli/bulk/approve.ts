@@ -1,37 +1,69 @@
 /** `bulk submit`, `approve` and `deny`: a second pair of eyes, before anything goes out. */
+import type { Command } from 'commander';
 import { approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { reportOf } from '../../bulk/report.ts';
 import { notedRows } from '../../bulk/review.ts';
-import { openJournal } from '../../journal/open.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
-import { type Releases, withReleases } from '../../model/releases.ts';
+import type { Releases } from '../../model/releases.ts';
 import { systemClock } from '../../model/time.ts';
 import { openPeople } from '../../people/open.ts';
 import type { CliContext } from '../context.ts';
-import { printJson, printLine, printNote } from '../output.ts';
+import { printNote, printResult } from '../output.ts';
 import { signIn } from '../sign-in.ts';
-import { againOf, type PlanFlags } from './flags.ts';
+import { addAgainFlags, type AgainFlags, againOf, withBatch } from './shared.ts';
 import { approvalLines, firstRows, lookLines, nextWords, reportLines } from './words.ts';
 
-export interface SubmitFlags extends Pick<PlanFlags, 'again' | 'reason'> {
+interface SubmitFlags extends AgainFlags {
   readonly note?: string;
 }
 
-export async function runSubmit(context: CliContext, name: string, flags: SubmitFlags): Promise<void> {
+interface ApproveFlags {
+  readonly as?: string;
+  readonly hash?: string;
+}
+
+interface DenyFlags {
+  readonly as?: string;
+  readonly reason: string;
+}
+
+export function defineApproving(bulk: Command, context: CliContext): void {
+  const as = 'your account; the password is asked for, or is the one line of standard input';
+  const submit = bulk
+    .command('submit')
+    .description('Hand a planned batch over for approval by another person; send nothing.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .option('--note <text>', 'words for whoever approves it')
+    .action((batch: string, flags: SubmitFlags) => runSubmit(context, batch, flags));
+  addAgainFlags(submit);
+  bulk
+    .command('approve')
+    .description(
+      'Approve a batch that another person made, as an account with the role approver, by its password; send nothing.',
+    )
+    .argument('<batch>', 'as `bulk plan` names it')
+    .option('--as <name>', as)
+    .option('--hash <hash>', 'approve nothing but this: approval.hash of `bulk status --json`')
+    .action((batch: string, flags: ApproveFlags) => runApprove(context, batch, flags));
+  bulk
+    .command('deny')
+    .description('Deny a batch that waits for approval or has it: earlier approvals of it hold no longer.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .option('--as <name>', as)
+    .requiredOption('--reason <text>', 'why; it stays on record')
+    .action((batch: string, flags: DenyFlags) => runDeny(context, batch, flags));
+}
+
+async function runSubmit(context: CliContext, name: string, flags: SubmitFlags): Promise<void> {
   await withBatch(context, name, async (journal, batch) => {
     await submitBatch(journal, batch, { note: flags.note ?? null, again: againOf(flags) });
     await printApproval(context, journal, batch);
   });
 }
 
-export interface ApproveFlags {
-  readonly as?: string;
-  readonly hash?: string;
-}
-
-export async function runApprove(context: CliContext, name: string, flags: ApproveFlags): Promise<void> {
+async function runApprove(context: CliContext, name: string, flags: ApproveFlags): Promise<void> {
   await withBatch(context, name, async (journal, batch, releases) => {
     const { approval } = await reportOf(journal, batch);
     if (flags.hash !== undefined && approval !== null && flags.hash !== approval.hash) {
@@ -39,40 +71,23 @@ export async function runApprove(context: CliContext, name: string, flags: Appro
         advice: `\`admin-mirror bulk status ${batch.batch} --json\` has it as approval.hash. Look at the plan first.`,
       });
     }
-    const ports = { journal, actor: context.actor(), signIn: () => signedIn(context, releases, flags.as) };
     await noteBatch(context, journal, batch);
-    await approveBatch(ports, batch, approval?.hash ?? '');
+    await approveBatch(portsFor(context, journal, releases, flags), batch, approval?.hash ?? '');
     await printApproval(context, journal, batch);
   });
 }
 
-export interface DenyFlags {
-  readonly as?: string;
-  readonly reason: string;
-}
-
-export async function runDeny(context: CliContext, name: string, { as, reason }: DenyFlags): Promise<void> {
+async function runDeny(context: CliContext, name: string, flags: DenyFlags): Promise<void> {
   await withBatch(context, name, async (journal, batch, releases) => {
-    const ports = { journal, actor: context.actor(), signIn: () => signedIn(context, releases, as) };
-    await denyBatch(ports, batch, reason);
+    await denyBatch(portsFor(context, journal, releases, flags), batch, flags.reason);
     await printApproval(context, journal, batch);
   });
 }
 
-async function signedIn(context: CliContext, releases: Releases, as: string | undefined) {
-  const people = await openPeople(context.settings(), context.actor(), systemClock, releases);
-  return signIn(context, people, as);
-}
-
-async function withBatch(
-  context: CliContext,
-  name: string,
-  work: (journal: Journal, batch: Batch, releases: Releases) => Promise<void>,
-): Promise<void> {
-  await withReleases(async (releases) => {
-    const journal = await openJournal(context.settings(), context.actor(), systemClock, releases);
-    await work(journal, await batchOf(journal, name), releases);
-  });
+function portsFor(context: CliContext, journal: Journal, releases: Releases, { as }: Pick<DenyFlags, 'as'>) {
+  const actor = context.actor();
+  const people = () => openPeople(context.settings(), actor, systemClock, releases);
+  return { journal, actor, signIn: async () => signIn(context, await people(), as) };
 }
 
 /** What is about to be approved, for whoever is asked next for a password. */
@@ -87,7 +102,6 @@ async function noteBatch(context: CliContext, journal: Journal, batch: Batch): P
 
 async function printApproval(context: CliContext, journal: Journal, { batch }: Batch): Promise<void> {
   const report = await reportOf(journal, await batchOf(journal, batch));
-  if (context.json()) return printJson(context, report);
-  for (const line of [...reportLines(context, report), ...approvalLines(report)]) printLine(context, line);
-  printNote(context, nextWords(report));
+  printResult(context, report, [...reportLines(context, report), ...approvalLines(report)]);
+  if (!context.json()) printNote(context, nextWords(report));
 }

@@ -1,70 +1,102 @@
 /** `bulk status`, `results` and `resolve`: what became of a batch, and a person's word on it. */
 import { resolve } from 'node:path';
-import { counted } from '../../model/counted.ts';
-import type { TableFormat } from '../../model/table.ts';
-import { openStates } from '../../bulk/intent.ts';
-import { UsageError } from '../../model/errors.ts';
-import { systemClock } from '../../model/time.ts';
-import type { Batch, Journal } from '../../journal/port.ts';
-import { openJournal } from '../../journal/open.ts';
-import { withReleases } from '../../model/releases.ts';
-import { resolveRow } from '../../bulk/settle.ts';
-import { reportLines } from './words.ts';
-import type { CliContext } from '../context.ts';
-import { printJson, printLine, printWarning } from '../output.ts';
-import { printRows, wholePlan } from './review.ts';
-import { withJournal } from './world.ts';
+import { type Command, Option } from 'commander';
 import { batchOf } from '../../bulk/claim.ts';
+import { openStates } from '../../bulk/intent.ts';
 import { type BatchReport, recordOf, reportOf } from '../../bulk/report.ts';
 import { writeResults } from '../../bulk/results.ts';
+import { resolveRow } from '../../bulk/settle.ts';
 import { tableWriter } from '../../data/table-file.ts';
-import * as words from './words.ts';
-import { totalLines } from './words.ts';
+import type { Batch, Journal } from '../../journal/port.ts';
+import { counted } from '../../model/counted.ts';
+import { UsageError } from '../../model/errors.ts';
+import { type TableFormat, tableFormats } from '../../model/table.ts';
+import { systemClock } from '../../model/time.ts';
+import type { CliContext } from '../context.ts';
+import { toCount } from '../flag-values.ts';
+import { printJson, printLine, printLines, printResult, printWarning } from '../output.ts';
+import { printRows, wholePlan } from './review.ts';
+import { addPagerFlag, exitOf, named, withBatch, withJournal } from './shared.ts';
+import { approvalLines, batchLine, peopleLines, problemLines, reportLines, totalLines } from './words.ts';
 
-/** Nothing that is unknown ends with 0, whichever part of `bulk` reports it. */
-export function exitOf(context: CliContext, reports: readonly Pick<BatchReport, 'counts'>[]): void {
-  if (reports.some(({ counts }) => counts.unknown > 0)) context.exit(8);
-}
-
-export interface StatusFlags {
+interface StatusFlags {
   readonly rows?: true;
   readonly pager: boolean;
 }
 
-export async function runStatus(context: CliContext, name: string | undefined, flags: StatusFlags): Promise<void> {
+interface ResultsFlags {
+  readonly output?: string;
+  readonly format: TableFormat;
+  readonly force?: true;
+}
+
+interface ResolveFlags {
+  readonly row: number;
+  readonly applied?: true;
+  readonly notApplied?: true;
+  readonly resend?: true;
+  readonly reason: string;
+}
+
+export function defineLooking(bulk: Command, context: CliContext): void {
+  const status = bulk
+    .command('status')
+    .description('Show a batch, or all of them. Ends with 8 while an outcome is unknown.')
+    .argument('[batch]', 'as `bulk plan` names it; `last` is the newest')
+    .option('--rows', 'every row of the batch, with what deserves a look on top')
+    .action((batch: string | undefined, flags: StatusFlags) => runStatus(context, batch, flags));
+  addPagerFlag(status);
+  bulk
+    .command('results')
+    .description(
+      'Write every row of a batch to a file of those that were applied, rejected, are unknown or were not processed, ' +
+        'and a manifest.',
+    )
+    .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
+    .option('-o, --output <folder>', 'where to; bulk-<batch> in the working folder where it is left out')
+    .addOption(new Option('--format <format>', 'of the files').choices(tableFormats).default('csv'))
+    .option('--force', 'replace files there that were changed since they were written')
+    .action((batch: string, flags: ResultsFlags) => runResults(context, batch, flags));
+  bulk
+    .command('resolve')
+    .description('Say what became of a row that nobody but a person can tell, or send a row once more.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .requiredOption('--row <n>', 'the row as the file counts it; the header is row 1', toCount)
+    .option('--applied', 'it happened')
+    .option('--not-applied', 'it did not happen')
+    .option('--resend', 'send it once more with the next `bulk resume`; only with --not-applied')
+    .requiredOption('--reason <text>', 'how that is known; it stays on record')
+    .action((batch: string, flags: ResolveFlags) => runResolve(context, batch, flags));
+}
+
+async function runStatus(context: CliContext, name: string | undefined, flags: StatusFlags): Promise<void> {
   if (flags.rows === true && name === undefined) {
     throw new UsageError('--rows needs a batch', { advice: 'Name one, or `last` for the newest.' });
   }
   await withJournal(context, async (journal) => {
-    if (name === undefined) {
-      const reports: BatchReport[] = [];
-      for (const batch of (await journal?.batches()) ?? []) if (journal) reports.push(await reportOf(journal, batch));
-      exitOf(context, reports);
-      const head = (await journal?.head()) ?? null;
-      if (context.json()) printJson(context, { batches: reports, head });
-      else if (reports.length === 0) printLine(context, 'nothing was planned yet');
-      else for (const each of reports) printLine(context, words.batchLine(each));
-      return;
-    }
+    if (name === undefined) return listBatches(context, journal);
     const [there, batch] = await named(journal, name);
     const report = await reportOf(there, batch);
     exitOf(context, [report]);
     const record = await recordOf(there, batch);
     const whole = flags.rows === true ? await wholePlan(there, batch) : {};
     if (context.json()) return printJson(context, { ...report, ...record, ...whole });
-    const lines = [
-      ...words.reportLines(context, report),
-      `hash      ${report.hash}`,
-      ...words.peopleLines(record),
-      ...words.approvalLines(report),
-    ];
-    for (const line of [...lines, ...words.problemLines(context, report), ...(await openLines(there, batch))]) {
-      printLine(context, line);
-    }
+    printLines(context, reportLines(context, report));
+    printLine(context, `hash      ${report.hash}`);
+    printLines(context, [...peopleLines(record), ...approvalLines(report), ...problemLines(context, report)]);
+    printLines(context, await openLines(there, batch));
     if (flags.rows !== true) return;
     printLine(context, '');
     await printRows(context, there, batch, flags.pager);
   });
+}
+
+async function listBatches(context: CliContext, journal: Journal | undefined): Promise<void> {
+  const reports: BatchReport[] = [];
+  for (const batch of (await journal?.batches()) ?? []) if (journal) reports.push(await reportOf(journal, batch));
+  exitOf(context, reports);
+  const lines = reports.length === 0 ? ['nothing was planned yet'] : reports.map(batchLine);
+  printResult(context, { batches: reports, head: (await journal?.head()) ?? null }, lines);
 }
 
 /** Rows of a kind that are shown one by one. */
@@ -85,31 +117,14 @@ async function openLines(journal: Journal, { batch }: Batch): Promise<string[]> 
     if (state === 'needs_human') person ??= row;
     if (open.length === mostRows) break;
   }
-  const lines = [...differing, ...open];
-  if (person !== undefined) {
-    lines.push(
-      'Look at the user on the server, then say what you saw: ' +
-        `admin-mirror bulk resolve ${batch} --row ${person} --applied (or --not-applied) --reason "…"`,
-    );
-  }
-  return lines;
+  if (person === undefined) return [...differing, ...open];
+  const next =
+    'Look at the user on the server, then say what you saw: ' +
+    `admin-mirror bulk resolve ${batch} --row ${person} --applied (or --not-applied) --reason "…"`;
+  return [...differing, ...open, next];
 }
 
-/** The batch of that name; `last` is the newest. Throws a UsageError where there is none. */
-export async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
-  if (journal === undefined) throw new UsageError(`there is no batch ${name}`, { advice: 'Nothing was planned yet.' });
-  // Good enough to look at a batch, and too easily another one where something is sent.
-  const newest = name === 'last' ? (await journal.batches())[0] : undefined;
-  return [journal, newest ?? (await batchOf(journal, name))];
-}
-
-export interface ResultsFlags {
-  readonly output?: string;
-  readonly format: TableFormat;
-  readonly force?: true;
-}
-
-export async function runResults(context: CliContext, name: string, flags: ResultsFlags): Promise<void> {
+async function runResults(context: CliContext, name: string, flags: ResultsFlags): Promise<void> {
   await withJournal(context, async (found) => {
     const [journal, batch] = await named(found, name);
     const folder = flags.output ?? `bulk-${batch.batch}`;
@@ -118,39 +133,22 @@ export async function runResults(context: CliContext, name: string, flags: Resul
     const manifest = await writeResults(ports, batch, resolve(context.folder, folder), writer, flags.force === true);
     const report = await reportOf(journal, batch);
     exitOf(context, [report]);
-    if (context.json()) return printJson(context, { folder, ...manifest });
-    for (const line of totalLines(context, report)) printLine(context, line);
-    for (const { name: file, rows, bytes } of manifest.files) {
-      printLine(context, `${folder}/${file.padEnd(16)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`);
-    }
-    printLine(context, `${folder}/manifest.json`);
+    const files = manifest.files.map(
+      ({ name: file, rows, bytes }) =>
+        `${folder}/${file.padEnd(16)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`,
+    );
+    const lines = [...totalLines(context, report), ...files, `${folder}/manifest.json`];
+    printResult(context, { folder, ...manifest }, lines);
   });
 }
 
-export interface ResolveFlags {
-  readonly row: number;
-  readonly applied?: true;
-  readonly notApplied?: true;
-  readonly resend?: true;
-  readonly reason: string;
-}
-
-export async function runResolve(context: CliContext, name: string, flags: ResolveFlags): Promise<void> {
-  if ((flags.applied === true) === (flags.notApplied === true)) {
-    throw new UsageError('say what happened: --applied or --not-applied');
-  }
-  await withReleases(async (releases) => {
-    const journal = await openJournal(context.settings(), context.actor(), systemClock, releases);
-    const batch = await batchOf(journal, name);
-    await resolveRow(journal, batch, {
-      row: flags.row,
-      outcome: flags.applied === true ? 'applied' : 'not_applied',
-      resend: flags.resend === true,
-      reason: flags.reason,
-    });
+async function runResolve(context: CliContext, name: string, flags: ResolveFlags): Promise<void> {
+  const { row, reason, applied, notApplied, resend = false } = flags;
+  if (applied === notApplied) throw new UsageError('say what happened: --applied or --not-applied');
+  await withBatch(context, name, async (journal, batch) => {
+    await resolveRow(journal, batch, { row, outcome: applied ? 'applied' : 'not_applied', resend, reason });
     const report = await reportOf(journal, await batchOf(journal, name));
     exitOf(context, [report]);
-    if (context.json()) printJson(context, report);
-    else for (const line of reportLines(context, report)) printLine(context, line);
+    printResult(context, report, reportLines(context, report));
   });
 }

@@ -1,27 +1,107 @@
 /** `bulk plan` and `bulk undo`: a batch is made and shown, and nothing is sent. */
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
+import type { Command } from 'commander';
 import type { Action } from '../../bulk/action.ts';
 import { actionOf, actionOfBatch } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
-import { moneyText } from '../../model/money.ts';
-import { newBatchId, planBatch, type PlanPorts, type PlanSource } from '../../bulk/plan.ts';
+import { newBatchId, planBatch, type PlanSource } from '../../bulk/plan.ts';
 import { type ReadRows, readRows, undoRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, reportOf, typeTotals } from '../../bulk/report.ts';
 import { notedRows } from '../../bulk/review.ts';
 import type { DecimalMark, MarkQuestion } from '../../bulk/sheet/amount.ts';
 import { shown } from '../../bulk/sheet/cell.ts';
 import { readSheet } from '../../bulk/sheet/sheet.ts';
-import { againOf, type PlanFlags, type SendFlags } from './flags.ts';
-import { printRows, type ReviewFile, reviewFile, type ReviewFlags, wholePlan } from './review.ts';
-import { firstRows, lookLines, nextWords, planLines } from './words.ts';
-import { type BulkPorts, openBulk } from './world.ts';
-import { onTerminal } from '../consent.ts';
-import type { CliContext } from '../context.ts';
-import { printJson, printLine, printNote } from '../output.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
+import { moneyText } from '../../model/money.ts';
 import { withReleases } from '../../model/releases.ts';
+import { onTerminal } from '../consent.ts';
+import type { CliContext } from '../context.ts';
+import { printJson, printLines, printNote } from '../output.ts';
+import { actionArgument } from './make.ts';
+import { addReviewFlags, printRows, type ReviewFile, reviewFile, type ReviewFlags, wholePlan } from './review.ts';
+import { addAgainFlags, addPlanFlags, againOf, type BulkPorts, openBulk, type PlanFlags } from './shared.ts';
+import { firstRows, lookLines, nextWords, planLines } from './words.ts';
+
+export function definePlanning(bulk: Command, context: CliContext): void {
+  const plan = bulk
+    .command('plan')
+    .description('Read and check every row, look the users up, show what would happen; send nothing.')
+    .addArgument(actionArgument())
+    .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
+    .action((action: string, file: string, flags: PlanFlags & ReviewFlags) =>
+      plans(context, flags, async (ports) => planFile(ports, await readFile(context, action, file, flags, false))),
+    );
+  addReviewFlags(addAgainFlags(addPlanFlags(plan)));
+  const undo = bulk
+    .command('undo')
+    .description('Plan the batch that takes another one back: each applied row once. `bulk apply` sends it.')
+    .argument('<batch>', 'the one to take back')
+    .action((batch: string, flags: ReviewFlags) => plans(context, flags, (ports) => planUndo(ports, batch)));
+  addReviewFlags(undo);
+}
+
+/** Makes a plan and shows it. */
+async function plans(
+  context: CliContext,
+  flags: ReviewFlags,
+  make: (ports: BulkPorts) => Promise<Batch>,
+): Promise<void> {
+  // What is wrong with the name of the file is said before anything is planned.
+  const sheet = reviewFile(context, flags);
+  await withReleases(async (releases) => {
+    const ports = await openBulk(context, releases);
+    await showPlan(context, ports, await make(ports), flags, sheet);
+  });
+}
+
+/** A file as it was read: its rows are those of the action. */
+interface ReadFile {
+  readonly action: Action;
+  readonly rows: ReadRows;
+  readonly source: PlanSource;
+}
+
+/** Plans the rows under a name that the log has from the first request on. */
+export function planFile(ports: BulkPorts, { action, rows, source }: ReadFile): Promise<Batch> {
+  const name = newBatchId(ports.clock);
+  ports.about(name);
+  return planBatch(ports, action, rows, source, name);
+}
+
+async function planUndo(ports: BulkPorts, name: string): Promise<Batch> {
+  const undone = await batchOf(ports.journal, name);
+  const action = actionOfBatch(undone);
+  const rows = await undoRows(ports.journal, undone, action);
+  return planFile(ports, { action, rows, source: { file: null, undoOf: undone.batch, again: { reason: null } } });
+}
+
+/** @param unasked nobody wants to be asked how amounts are meant */
+export async function readFile(
+  context: CliContext,
+  actionName: string,
+  file: string,
+  flags: PlanFlags,
+  unasked: boolean,
+): Promise<ReadFile> {
+  const action = actionOf(actionName);
+  const again = againOf(flags);
+  // The collector would let its heap grow to many times what a sheet of 100,000 rows needs, for a twentieth less of the
+  // processor.
+  setFlagsFromString('--semi-space-growth-factor=1');
+  setFlagsFromString('--heap-growing-percent=25');
+  const sheet = await readSheet(resolve(context.folder, file), {
+    signal: context.signal,
+    ...(flags.sheet !== undefined && { sheet: flags.sheet }),
+  });
+  const { decimals } = context.settings().bulk;
+  const options = { decimals, mark: flags.decimal ?? null, allowForce: flags.allowForce === true };
+  const read = readRows(sheet, action, options);
+  const mark = read.question === undefined ? null : await promptMark(context, read.question, unasked);
+  const rows = mark === null ? read : readRows(sheet, action, { ...options, mark });
+  return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
+}
 
 /**
  * The mark that the person chose; null where nobody can be asked, or nobody wants to be. Throws a UsageError where none
@@ -60,99 +140,25 @@ async function promptMark(
   });
 }
 
-export async function runPlan(
-  context: CliContext,
-  actionName: string,
-  file: string,
-  flags: PlanFlags & ReviewFlags,
-): Promise<void> {
-  const sheet = reviewFile(context, flags);
-  await withReleases(async (releases) => {
-    const ports = await openBulk(context, releases);
-    const { batch } = await planFile(context, ports, actionName, file, flags);
-    await showPlan(context, ports, batch, flags, sheet);
-  });
-}
-
-/** Reads the file and stores the batch. */
-export async function planFile(
-  context: CliContext,
-  ports: BulkPorts,
-  actionName: string,
-  file: string,
-  flags: PlanFlags & Pick<SendFlags, 'yes'>,
-): Promise<{ readonly batch: Batch; readonly action: Action }> {
-  const { action, rows, source } = await readFile(context, actionName, file, flags);
-  return { batch: await planNamed(ports, action, rows, source), action };
-}
-
-/** Plans the rows under a name that the log has from the first request on. */
-export async function planNamed(ports: BulkPorts, action: Action, rows: ReadRows, source: PlanSource): Promise<Batch> {
-  const name = newBatchId(ports.clock);
-  ports.about(name);
-  return planBatch(ports, action, rows, source, name);
-}
-
-/** The file's rows as those of the action. */
-export async function readFile(
-  context: CliContext,
-  actionName: string,
-  file: string,
-  flags: PlanFlags & Pick<SendFlags, 'yes'>,
-): Promise<{ readonly action: Action; readonly rows: ReadRows; readonly source: PlanSource }> {
-  const action = actionOf(actionName);
-  const again = againOf(flags);
-  // The collector would let its heap grow to many times what a sheet of 100,000 rows needs, for a twentieth less of the
-  // processor.
-  setFlagsFromString('--semi-space-growth-factor=1');
-  setFlagsFromString('--heap-growing-percent=25');
-  const sheet = await readSheet(resolve(context.folder, file), {
-    signal: context.signal,
-    ...(flags.sheet !== undefined && { sheet: flags.sheet }),
-  });
-  const { decimals } = context.settings().bulk;
-  const options = { decimals, mark: flags.decimal ?? null, allowForce: flags.allowForce === true };
-  const read = readRows(sheet, action, options);
-  const mark = read.question === undefined ? null : await promptMark(context, read.question, flags.yes === true);
-  const rows = mark === null ? read : readRows(sheet, action, { ...options, mark });
-  return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
-}
-
-export async function runUndo(context: CliContext, name: string, flags: ReviewFlags): Promise<void> {
-  const sheet = reviewFile(context, flags);
-  await withReleases(async (releases) => {
-    const ports = await openBulk(context, releases);
-    const undone = await batchOf(ports.journal, name);
-    const action = actionOfBatch(undone);
-    const rows: ReadRows = await undoRows(ports.journal, undone, action);
-    const source: PlanSource = { file: null, undoOf: undone.batch, again: { reason: null } };
-    await showPlan(context, ports, await planNamed(ports, action, rows, source), flags, sheet);
-  });
-}
-
 /** Prints the whole plan, or its JSON, or writes it to a sheet; invalid rows end the command with 2. */
 async function showPlan(
   context: CliContext,
-  { journal }: Pick<PlanPorts, 'journal'>,
+  { journal }: BulkPorts,
   batch: Batch,
   flags: ReviewFlags,
-  sheet: ReviewFile | undefined,
+  writeSheet: ReviewFile,
 ): Promise<void> {
   const { report, look, below } = await planWords(context, journal, batch);
-  await sheet?.write(journal, batch);
+  await writeSheet?.(journal, batch);
   if (context.json()) return printJson(context, { ...report, ...(await wholePlan(journal, batch)) });
-  if (sheet === undefined) await printRows(context, journal, batch, flags.pager);
-  else for (const line of await look()) printLine(context, line);
-  for (const line of ['', ...(await below())]) printLine(context, line);
+  if (writeSheet === undefined) await printRows(context, journal, batch, flags.pager);
+  else printLines(context, await look());
+  printLines(context, ['', ...(await below())]);
   printNote(context, nextWords(report));
 }
 
 /** Notes as much of the plan as a screen holds, for whoever is asked next; invalid rows end the command with 2. */
-export async function notePlan(
-  context: CliContext,
-  { journal }: Pick<PlanPorts, 'journal'>,
-  batch: Batch,
-): Promise<BatchReport> {
+export async function notePlan(context: CliContext, { journal }: BulkPorts, batch: Batch): Promise<BatchReport> {
   const { report, look, below } = await planWords(context, journal, batch);
   if (context.json()) return report;
   const { isTTY, columns } = context.stderr;
@@ -161,10 +167,14 @@ export async function notePlan(
   return report;
 }
 
+export function isValid({ counts, problems }: BatchReport): boolean {
+  return counts.invalid === 0 && problems.length === 0;
+}
+
 /** What stands above and below the rows. */
 async function planWords(context: CliContext, journal: Journal, batch: Batch) {
   const report = await reportOf(journal, batch);
-  if (report.counts.invalid > 0 || report.problems.length > 0) context.exit(2);
+  if (!isValid(report)) context.exit(2);
   return {
     report,
     look: async () => lookLines(context, await notedRows(journal, batch.batch)),

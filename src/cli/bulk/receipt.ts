@@ -1,28 +1,45 @@
 /** `bulk receipt` and `audit --check-receipt`: a signed document about a batch, and whether one is as it was signed. */
 import { extname, resolve } from 'node:path';
+import { type Command, Option } from 'commander';
 import { checkReceipt } from '../../bulk/check-receipt.ts';
 import { type ReceiptFormat, receiptFormats, type ReceiptHead, receiptOf } from '../../bulk/receipt.ts';
 import { countWords } from '../../bulk/report.ts';
-import { openJournalForReading } from '../../journal/open.ts';
 import { keyFiles, openCheckingKey, openSigningKey } from '../../journal/signing-key.ts';
 import { counted } from '../../model/counted.ts';
-import { withReleases } from '../../model/releases.ts';
 import { onOneLine } from '../../model/terminal-text.ts';
 import { systemClock } from '../../model/time.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { CliContext } from '../context.ts';
-import { paint, printJson, printLine, printNote } from '../output.ts';
-import { exitOf, named } from './look.ts';
+import { paint, printJson, printLine, printLines, printNote, printResult } from '../output.ts';
 import { newFile } from './review.ts';
-import { withJournal } from './world.ts';
+import { exitOf, named, withJournal } from './shared.ts';
 
-export interface ReceiptFlags {
+interface ReceiptFlags {
   readonly output?: string;
   readonly format?: ReceiptFormat;
   readonly force?: true;
 }
 
-export async function runReceipt(context: CliContext, name: string, flags: ReceiptFlags): Promise<void> {
+export function defineReceipt(bulk: Command, context: CliContext): void {
+  bulk
+    .command('receipt')
+    .description(
+      'Write one signed document about a batch: who planned, approved and sent it, what became of every row and what proves it. ' +
+        '`audit --check-receipt` shows later that nothing in it was changed.',
+    )
+    .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
+    .option('-o, --output <file>', 'a new file (default: receipt-<batch> in the working folder)')
+    .addOption(
+      new Option(
+        '--format <format>',
+        'for programs, or a page for people and printers (default: by the name, else json)',
+      ).choices(receiptFormats),
+    )
+    .option('--force', 'replace the file if it is there')
+    .action((batch: string, flags: ReceiptFlags) => runReceipt(context, batch, flags));
+}
+
+async function runReceipt(context: CliContext, name: string, flags: ReceiptFlags): Promise<void> {
   await withJournal(context, async (found) => {
     const [journal, batch] = await named(found, name);
     const ending = receiptFormats.find((each) => extname(flags.output ?? '').toLowerCase() === `.${each}`);
@@ -30,42 +47,34 @@ export async function runReceipt(context: CliContext, name: string, flags: Recei
     const file = flags.output ?? `receipt-${batch.batch}.${format}`;
     const path = newFile(context, file, flags.force === true);
     const { journal: journalFile } = context.settings().store;
-    const { key, isNew } = openSigningKey(journalFile);
-    const files = keyFiles(journalFile);
-    if (isNew) for (const line of keyLines(files, key.id)) printNote(context, line);
+    const key = signingKey(context, journalFile);
+    const { checking } = keyFiles(journalFile);
     let head: ReceiptHead | undefined;
     const chunks = receiptOf(journal, batch, { format, key, clock: systemClock, onHead: (made) => void (head = made) });
     const bytes = await writeDurableFile(path, chunks, context.signal);
     if (head === undefined) throw new Error('a receipt has no head');
     exitOf(context, [head]);
-    if (context.json()) {
-      const { batch: about, state, settled, rows, counts, key_id, head: newest } = head;
-      printJson(context, {
-        file,
-        format,
-        bytes,
-        batch: about,
-        state,
-        settled,
-        rows,
-        counts,
-        key_id,
-        public_key: files.checking,
-        head: newest,
-      });
-      return;
-    }
-    for (const line of aboutLines(head)) printLine(context, line);
-    printLine(context, `${file}  ${counted(bytes, 'byte')}; check it with ${files.checking}`);
+    const { state, settled, rows, counts, key_id } = head;
+    const about = { batch: head.batch, state, settled, rows, counts, key_id, public_key: checking, head: head.head };
+    const line = `${file}  ${counted(bytes, 'byte')}; check it with ${checking}`;
+    printResult(context, { file, format, bytes, ...about }, [...aboutLines(head), line]);
   });
 }
 
-/** What is said of a pair that was made now. */
-export function keyLines({ signing, checking }: ReturnType<typeof keyFiles>, id: string): string[] {
-  return [
-    `written: ${signing}, which signs receipts and certificates, for its owner alone`,
-    `written: ${checking}, which checks them: give it to whoever shall (key ${id})`,
-  ];
+/** The key beside the journal that signs receipts and certificates; says where it lies if it is made now. */
+export function signingKey(context: CliContext, journal: string) {
+  const { key, isNew } = openSigningKey(journal);
+  if (!isNew) return key;
+  const { signing, checking } = keyFiles(journal);
+  printNote(context, `written: ${signing}, which signs receipts and certificates, for its owner alone`);
+  printNote(context, `written: ${checking}, which checks them: give it to whoever shall (key ${key.id})`);
+  return key;
+}
+
+/** The key that checks them: of the file that was named, else the one beside the journal. */
+export function checkingKey(context: CliContext, file: string | undefined) {
+  const { journal } = context.settings().store;
+  return openCheckingKey(file === undefined ? keyFiles(journal).checking : resolve(context.folder, file));
 }
 
 function aboutLines(head: ReceiptHead): string[] {
@@ -80,12 +89,8 @@ function aboutLines(head: ReceiptHead): string[] {
 
 /** Ends with 6 where the receipt is not as it was signed, or says something else than its rows or the journal. */
 export async function checkReceiptFile(context: CliContext, file: string, keyFile: string | undefined): Promise<void> {
-  const settings = context.settings();
-  const key = openCheckingKey(
-    keyFile === undefined ? keyFiles(settings.store.journal).checking : resolve(context.folder, keyFile),
-  );
-  await withReleases(async (releases) => {
-    const journal = await openJournalForReading(settings, systemClock, releases);
+  const key = checkingKey(context, keyFile);
+  await withJournal(context, async (journal) => {
     const check = await checkReceipt(resolve(context.folder, file), key, journal, context.signal);
     const { status, format, problems, head, journal: compared, not_compared } = check;
     if (status === 'refused') context.exit(6);
@@ -96,12 +101,12 @@ export async function checkReceiptFile(context: CliContext, file: string, keyFil
         settled: head.settled,
         written_at: head.written_at,
       };
-      printJson(context, { status, file, format, key_id: key.id, ...about, problems, journal: compared, not_compared });
-      return;
+      const document = { status, file, format, key_id: key.id, ...about, problems, journal: compared, not_compared };
+      return printJson(context, document);
     }
     for (const problem of problems) printLine(context, `${paint(context, 'red', 'differs')}   ${onOneLine(problem)}`);
     printLine(context, `${paint(context, status === 'genuine' ? 'green' : 'red', status)}   ${onOneLine(file)}`);
-    if (head !== null && status === 'genuine') for (const line of aboutLines(head)) printLine(context, line);
+    if (head !== null && status === 'genuine') printLines(context, aboutLines(head));
     if (compared === null) return printLine(context, `journal   not compared: ${not_compared}`);
     const changed = compared.changed_since;
     const since = changed === 0 ? '' : `; since then, something was done with ${counted(changed, 'row')} of it`;

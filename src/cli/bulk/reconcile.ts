@@ -7,20 +7,18 @@ import type { Finding, Span } from '../../bulk/differences.ts';
 import { acceptJournal } from '../../bulk/journal-memory.ts';
 import { reconcile, type Reconciliation } from '../../bulk/reconcile.ts';
 import { header, resultLines } from '../../data/text-lines.ts';
-import { tableText } from '../../data/text-table.ts';
+import { namedColumns, tableText } from '../../data/text-table.ts';
 import { counted } from '../../model/counted.ts';
 import { IncompleteError, UsageError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { timestampOf } from '../../model/time.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
-import { toMoment } from '../flag-values.ts';
-import { paint, printJson, printLine, printNote } from '../output.ts';
+import { toCount, toMoment } from '../flag-values.ts';
+import { paint, printJson, printLine, printLines, printNote, printResult } from '../output.ts';
 import { tableRoom } from '../pager.ts';
-import { acceptedOf, addSettleFlag, type SendFlags } from './flags.ts';
-import { toCount } from '../flag-values.ts';
 import { adoptRows } from './send.ts';
-import { type BulkPorts, openBulk } from './world.ts';
+import { acceptedOf, addSettleFlag, type BulkPorts, openBulk, type SendFlags } from './shared.ts';
 
 const formats = ['table', 'csv', 'json'] as const;
 
@@ -103,8 +101,7 @@ async function accept(context: CliContext, name: string | undefined, reason: str
     const ports = await openBulk(context, releases);
     await acceptJournal(ports, reason);
     const head = (await ports.journal.head()) ?? null;
-    if (context.json()) printJson(context, { status: 'accepted', head });
-    else printLine(context, 'this journal is taken for the right one');
+    printResult(context, { status: 'accepted', head }, ['this journal is taken for the right one']);
   });
 }
 
@@ -130,25 +127,13 @@ async function compare(
   // Two at once would write into the same file of progress.
   await journal.acquireLock('reconcile');
   try {
+    const announce = (requests: number, done: number) => printNote(context, announcement(requests, done));
+    const words = `${since?.text ?? ''} ${until?.text ?? ''}`;
     const found = await reconcile(
-      {
-        ...ports,
-        progressFile: `${store.journal}.reconcile`,
-        announce: (requests, done) => printNote(context, announcement(requests, done)),
-      },
-      {
-        batch: batch?.batch ?? null,
-        span,
-        words: `${since?.text ?? ''} ${until?.text ?? ''}`,
-        mostRequests: maxRequests ?? null,
-      },
+      { ...ports, progressFile: `${store.journal}.reconcile`, announce },
+      { batch: batch?.batch ?? null, span, words, mostRequests: maxRequests ?? null },
     );
-    if (!adopts || found.isStopped)
-      report(context, format, found, found.findings.filter(isDifference), found.problems, null);
-    else {
-      const adopted = await adopt(ports, found);
-      report(context, format, found, adopted.left, adopted.problems, adopted);
-    }
+    report(context, format, found, adopts && !found.isStopped ? await adopt(ports, found) : null);
   } finally {
     await journal.releaseLock('reconcile');
   }
@@ -167,14 +152,10 @@ function announcement(requests: number, done: number): string {
 const isDifference = ({ kind }: Finding): boolean => kind !== 'reversed';
 
 /** Prints what was found, and throws an IncompleteError where anything differs or was not compared. */
-function report(
-  context: CliContext,
-  format: Flags['format'],
-  { requests, users, rows, findings }: Reconciliation,
-  differences: readonly Finding[],
-  problems: readonly string[],
-  adopted: Adopted | null,
-): void {
+function report(context: CliContext, format: Flags['format'], found: Reconciliation, adopted: Adopted | null): void {
+  const { requests, users, rows, findings } = found;
+  const differences = adopted?.left ?? findings.filter(isDifference);
+  const { problems } = adopted ?? found;
   const reversals = findings.filter((each) => !isDifference(each));
   const status = problems.length > 0 ? 'incomplete' : differences.length > 0 ? 'different' : 'equal';
   const took =
@@ -186,9 +167,8 @@ function report(
     const style = { format, raw: false } as const;
     context.stdout.write(header(style, columns) + resultLines(style, columns)(shown.map(rowOf)));
   } else {
-    if (shown.length > 0)
-      for (const line of tableText(columns, shown.map(rowOf), tableRoom(context, false))) printLine(context, line);
-    if (adopted !== null) for (const line of adoptedLines(adopted)) printLine(context, line);
+    if (shown.length > 0) printLines(context, tableText(columns, shown.map(rowOf), tableRoom(context, false)));
+    if (adopted !== null) printLines(context, adoptedLines(adopted));
     const color = status === 'equal' ? 'green' : 'yellow';
     const back = reversals.length === 0 ? '' : `, ${reversals.length} of them taken back later`;
     printLine(
@@ -219,22 +199,9 @@ function* adoptedLines({ batch, rows, recorded }: Adopted): Iterable<string> {
   if (recorded > 0) yield `recorded  ${counted(recorded, 'row')} of this journal that were made without it`;
 }
 
-const columns = [
-  'kind',
-  'user_id',
-  'batch',
-  'row',
-  'state',
-  'type',
-  'amount',
-  'server_type',
-  'server_amount',
-  'times',
-  'at',
-  'record_id',
-  'token',
-  'note',
-].map((name) => ({ name, table: null, origin: null }));
+const columns = namedColumns(
+  'kind, user_id, batch, row, state, type, amount, server_type, server_amount, times, at, record_id, token, note',
+);
 
 function rowOf(finding: Finding): Row {
   const cells: Readonly<Record<string, string | number | null>> = { ...finding };

@@ -1,6 +1,7 @@
 /** Every row of a batch: on the terminal through the pager, in `--json`, and as a sheet. */
 import { existsSync } from 'node:fs';
 import { extname, resolve } from 'node:path';
+import type { Command } from 'commander';
 import { type TableFormat, tableFormats } from '../../model/table.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
@@ -10,6 +11,7 @@ import { refuseOwnFiles } from '../own-files.ts';
 import { tableRoom, writePaged } from '../pager.ts';
 import { notedRows, type ReviewRow, reviewRow, reviewTable } from '../../bulk/review.ts';
 import { tableWriter } from '../../data/table-file.ts';
+import { addPagerFlag } from './shared.ts';
 import { lookLines, rowLines } from './words.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 
@@ -17,6 +19,13 @@ export interface ReviewFlags {
   readonly output?: string;
   readonly force?: true;
   readonly pager: boolean;
+}
+
+/** How a whole plan is read. */
+export function addReviewFlags(command: Command): Command {
+  return addPagerFlag(command)
+    .option('-o, --output <file>', 'write every row to a new .xlsx or .csv file, to look through')
+    .option('--force', 'replace the file if it is there');
 }
 
 /** What `--json` has beside the report. */
@@ -49,21 +58,17 @@ export async function printRows(
   await writePaged(context, chunks(), pager);
 }
 
-export interface ReviewFile {
-  readonly write: (journal: Journal, batch: Batch) => Promise<void>;
-}
+export type ReviewFile = ReturnType<typeof reviewFile>;
 
-/** The sheet that the flags name; undefined where they name none. Throws a UsageError for a file that must not be written. */
-export function reviewFile(context: CliContext, { output, force }: ReviewFlags): ReviewFile | undefined {
+/** What writes the sheet that the flags name; undefined where they name none. Throws a UsageError for a file that must not be written. */
+export function reviewFile(context: CliContext, { output, force }: ReviewFlags) {
   if (output === undefined) return undefined;
   const format = formatOf(output);
   const path = newFile(context, output, force === true);
-  return {
-    write: async (journal, batch) => {
-      const writer = tableWriter(format, context.signal, (warning) => printWarning(context, warning));
-      await writeDurableFile(path, writer.chunks(reviewTable(journal, batch)), context.signal);
-      printNote(context, `Every row was written to ${output}: those that deserve a look stand on top.`);
-    },
+  return async (journal: Journal, batch: Batch): Promise<void> => {
+    const writer = tableWriter(format, context.signal, (warning) => printWarning(context, warning));
+    await writeDurableFile(path, writer.chunks(reviewTable(journal, batch)), context.signal);
+    printNote(context, `Every row was written to ${output}: those that deserve a look stand on top.`);
   };
 }
 

@@ -1,29 +1,83 @@
-/** `bulk apply`, `run` and `resume`: a batch is approved, sent, and what became of it is told. */
-import { counted } from '../../model/counted.ts';
-import type { Action } from '../../bulk/action.ts';
-import { UsageError } from '../../model/errors.ts';
-import type { Batch } from '../../journal/port.ts';
-import { promptForConsent, noteProfile } from '../consent.ts';
-import type { CliContext } from '../context.ts';
-import { printJson, printLine, printNote } from '../output.ts';
-import { acceptedOf, againOf, type PlanFlags, type SendFlags } from './flags.ts';
-import { notePlan, planFile } from './plan.ts';
-import { type BulkPorts, fileOf, openBulk } from './world.ts';
+/** `bulk apply`, `run` and `resume`: a batch is approved, sent, and what became of it is said; and a rehearsal of all that. */
+import { randomBytes } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import type { Command } from 'commander';
 import { realSleep } from '../../api/transmission.ts';
+import type { Action } from '../../bulk/action.ts';
 import { actionOfBatch } from '../../bulk/actions.ts';
 import { checkApprovedOrSubmit } from '../../bulk/approval.ts';
-import { batchOf, checkServer, type Consent } from '../../bulk/claim.ts';
-import { type BatchReport, consentQuestion, reportOf } from '../../bulk/report.ts';
+import { batchOf, checkNotRepeated, checkServer, type Consent, termsOf } from '../../bulk/claim.ts';
+import { usersOfRows } from '../../bulk/find-users.ts';
+import { openDirectory } from '../../bulk/open.ts';
+import type { ReadRows } from '../../bulk/read-rows.ts';
+import { type BatchReport, consentQuestion, countWords, reportOf } from '../../bulk/report.ts';
 import { checkSendable, endError, reconcileBatch, reportSent, sendBatch } from '../../bulk/send-batch.ts';
+import type { Batch } from '../../journal/port.ts';
+import { counted, grouped } from '../../model/counted.ts';
+import { UsageError } from '../../model/errors.ts';
+import { makeNewFolder } from '../../model/folder.ts';
+import type { ServedRecord } from '../../model/records.ts';
+import { type Releases, withReleases } from '../../model/releases.ts';
+import { Secret } from '../../model/secret.ts';
+import { openSandbox, type Sandbox } from '../../sandbox/sandbox.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { partialName, removeStale } from '../../store/files/partial-name.ts';
+import { noteProfile, promptForConsent } from '../consent.ts';
+import type { CliContext } from '../context.ts';
+import { printJson, printLines, printNote, printResult } from '../output.ts';
 import { openBulkWatch } from '../progress.ts';
-import { reportLines } from './words.ts';
-import { withReleases } from '../../model/releases.ts';
+import { actionArgument } from './make.ts';
+import { isValid, notePlan, planFile, readFile } from './plan.ts';
+import { printRows } from './review.ts';
+import {
+  acceptedOf,
+  addAgainFlags,
+  addPlanFlags,
+  addSendFlags,
+  againOf,
+  type BulkPorts,
+  openBulk,
+  type PlanFlags,
+  type SendFlags,
+  withJournal,
+} from './shared.ts';
+import { problemLines, reportLines, totalLines } from './words.ts';
 
-export async function runApply(context: CliContext, name: string, flags: SendFlags): Promise<void> {
-  await withBatch(context, name, (ports, batch, action) => apply(context, ports, batch, action, flags));
+export function defineSending(bulk: Command, context: CliContext): void {
+  const apply = bulk
+    .command('apply')
+    .description('Send a planned batch, after the net total was typed or the hash of the plan was given.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .option('--approve <hash>', 'the hash of the plan, where nobody can be asked')
+    .action((batch: string, flags: SendFlags) => runApply(context, batch, flags));
+  addAgainFlags(addSendFlags(apply));
+
+  const run = bulk
+    .command('run')
+    .description('Plan, then send if every row is valid.')
+    .addArgument(actionArgument())
+    .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
+    .option('--yes', 'do not ask before it is sent')
+    .option('--rehearse', 'send it to a sandbox that is loaded from the mirror; the server is not asked anything')
+    .action((action: string, file: string, flags: PlanFlags & SendFlags) =>
+      flags.rehearse === true ? rehearse(context, action, file, flags) : runRun(context, action, file, flags),
+    );
+  addAgainFlags(addSendFlags(addPlanFlags(run)));
+
+  const resume = bulk
+    .command('resume')
+    .description('Go on with a batch that was stopped: settle what was under way, then send the rest.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .action((batch: string, flags: SendFlags) => runResume(context, batch, flags));
+  addAgainFlags(addSendFlags(resume));
 }
 
-export async function runRun(
+async function runApply(context: CliContext, name: string, flags: SendFlags): Promise<void> {
+  await withSending(context, name, (ports, batch, action) => apply(context, ports, batch, action, flags));
+}
+
+async function runRun(
   context: CliContext,
   actionName: string,
   file: string,
@@ -31,16 +85,12 @@ export async function runRun(
 ): Promise<void> {
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
-    const { batch, action } = await planFile(context, ports, actionName, file, flags);
+    const read = await readFile(context, actionName, file, flags, flags.yes === true);
+    const batch = await planFile(ports, read);
     const report = await notePlan(context, ports, batch);
-    if (report.counts.invalid > 0 || report.problems.length > 0) {
+    if (!isValid(report)) {
       if (context.json()) printJson(context, report);
-      throw new UsageError(
-        `${report.counts.invalid} of ${counted(report.rows, 'row')} ${report.counts.invalid === 1 ? 'is' : 'are'} invalid; nothing was sent`,
-        {
-          advice: 'Correct them in the file, and run it again.',
-        },
-      );
+      throw invalid(report, 'nothing was sent', 'Correct them in the file, and run it again.');
     }
     try {
       await checkApprovedOrSubmit(ports.journal, batch, againOf(flags));
@@ -48,12 +98,17 @@ export async function runRun(
       if (context.json()) printJson(context, await reportOf(ports.journal, batch));
       throw error;
     }
-    await apply(context, ports, batch, action, flags);
+    await apply(context, ports, batch, read.action, flags);
   });
 }
 
-export async function runResume(context: CliContext, name: string, flags: SendFlags): Promise<void> {
-  await withBatch(context, name, async (ports, batch, action) => {
+function invalid({ counts, rows }: BatchReport, end: string, advice: string): UsageError {
+  const are = counts.invalid === 1 ? 'is' : 'are';
+  return new UsageError(`${counts.invalid} of ${counted(rows, 'row')} ${are} invalid; ${end}`, { advice });
+}
+
+async function runResume(context: CliContext, name: string, flags: SendFlags): Promise<void> {
+  await withSending(context, name, async (ports, batch, action) => {
     if (batch.state === 'planned') {
       throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
     }
@@ -69,15 +124,15 @@ export async function adoptRows(
   name: string,
   { settleAfter }: Pick<SendFlags, 'settleAfter'>,
 ): Promise<void> {
-  await withBatch(context, name, async (ports, batch, action) => {
+  await withSending(context, name, async (ports, batch, action) => {
     await checkServer(batch, ports.client, context.signal);
     const flags = { maxErrors: 1, ...(settleAfter !== undefined && { settleAfter }) };
     await sendAndReport(context, ports, batch, action, flags, null);
   });
 }
 
-/** Runs the work with the batch of that name. Throws a UsageError where there is none. */
-async function withBatch(
+/** Runs the work with the batch of that name, ready to send. Throws a UsageError where there is none. */
+async function withSending(
   context: CliContext,
   name: string,
   work: (ports: BulkPorts, batch: Batch, action: Action) => Promise<void>,
@@ -97,11 +152,11 @@ async function apply(
   action: Action,
   flags: SendFlags,
 ): Promise<void> {
-  const { rules } = ports;
   const again = againOf(flags);
-  await checkSendable(ports, batch, { file: fileOf(context, batch), again, acceptJournal: acceptedOf(flags) });
+  const file = batch.file === null ? null : resolve(context.folder, batch.file);
+  await checkSendable(ports, batch, { file, again, acceptJournal: acceptedOf(flags) });
   const approved = await approve(context, ports, batch, action, flags);
-  await sendAndReport(context, ports, batch, action, flags, { ...rules, again, approved });
+  await sendAndReport(context, ports, batch, action, flags, { ...ports.rules, again, approved });
 }
 
 /** Throws a UsageError where nobody approves. Gives how it was approved. */
@@ -141,18 +196,15 @@ function sendAndReport(
   const doing = consent === null ? 'looking for every row of' : 'sending';
   noteProfile(context, `${doing} batch ${batch.batch} at ${ports.client.address}`);
   return sendWatched(context, ports, batch, action, flags, consent, async (report) => {
-    if (context.json()) printJson(context, report);
-    else {
-      for (const line of reportLines(context, report)) printLine(context, line);
-    }
+    printResult(context, report, reportLines(context, report));
     if (context.signal.aborted && report.state === 'stopped') {
       printNote(context, `Stopped before its end. To go on: admin-mirror bulk resume ${report.batch}`);
     }
   });
 }
 
-/** Sends while somebody watches, and ends as the batch did, after what became of it was told. */
-export async function sendWatched(
+/** Sends while somebody watches, and ends as the batch did, after what became of it was said. */
+async function sendWatched(
   context: CliContext,
   ports: BulkPorts,
   batch: Batch,
@@ -161,7 +213,7 @@ export async function sendWatched(
   consent: Consent | null,
   emit: (report: BatchReport) => Promise<void>,
 ): Promise<void> {
-  const { journal, client, clock, signal, surroundings, memory } = ports;
+  const { journal, clock, signal } = ports;
   const { settleAfterMs, concurrency, againWithinMs } = context.settings().bulk;
   const options = {
     settleAfterMs: flags.settleAfter ?? settleAfterMs,
@@ -174,19 +226,11 @@ export async function sendWatched(
     printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves it unknown.');
   };
   signal.addEventListener('abort', drain, { once: true });
-  const watch = openBulkWatch(context, surroundings.log, clock);
+  const watch = openBulkWatch(context, ports.log, clock);
   context.sends();
   let stop;
   try {
-    const sending = {
-      journal,
-      memory,
-      client,
-      clock,
-      sleep: context.sleep ?? realSleep,
-      signal,
-      progress: watch.progress,
-    };
+    const sending = { ...ports, sleep: context.sleep ?? realSleep, progress: watch.progress };
     ({ stop } =
       consent === null
         ? await reconcileBatch(sending, batch, action, options)
@@ -201,4 +245,110 @@ export async function sendWatched(
   signal.throwIfAborted();
   const error = endError(stop, report, batch.batch);
   if (error !== null) throw error;
+}
+
+/** The sandbox of a rehearsal is ours alone: nothing speaks against asking it for several at once. */
+const rehearsalConcurrency = 8;
+
+/** The batch against a sandbox with the mirror's users, in this process, and nothing kept. */
+async function rehearse(
+  context: CliContext,
+  actionName: string,
+  file: string,
+  flags: PlanFlags & SendFlags,
+): Promise<void> {
+  await withReleases(async (releases) => {
+    const read = await readFile(context, actionName, file, flags, flags.yes === true);
+    const { settings, users, freshAsOf } = await stage(context, releases, read);
+    const there = { ...context, settings: () => settings };
+    const ports = await openBulk(there, releases, true);
+    const batch = await planFile(ports, read);
+    await checkAgain(context, ports, batch, flags);
+    const end = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
+    const planned = await reportOf(ports.journal, batch);
+    if (!isValid(planned)) {
+      if (context.json()) printJson(context, { ...planned, rehearsal: true });
+      for (const line of problemLines(context, planned)) printNote(context, line);
+      throw invalid(planned, 'none would be sent', `Correct them in the file, and rehearse it again.\n${end}`);
+    }
+    const consent = { ...ports.rules, again: againOf(flags), approved: 'for a rehearsal' };
+    await sendWatched(there, ports, batch, read.action, flags, consent, async (report) => {
+      if (context.json()) return printJson(context, { ...report, rehearsal: true });
+      await printRows(context, ports.journal, batch, true);
+      printLines(context, [
+        '',
+        ...totalLines(context, report),
+        `rows      ${grouped(report.rows)}: ${countWords(report)}`,
+        ...problemLines(context, report),
+        '',
+        end,
+      ]);
+    });
+  });
+}
+
+/**
+ * A folder for the journal of this rehearsal, beside the mirror: who must not see the one must not see the other. What a
+ * rehearsal that was killed has left goes.
+ */
+async function ownFolder(mirror: string): Promise<string> {
+  const name = join(dirname(mirror), 'rehearsal');
+  await removeStale(dirname(mirror), name);
+  const folder = join(dirname(mirror), partialName(name));
+  makeNewFolder(folder);
+  return folder;
+}
+
+/** A sandbox with those users, that nobody else has the key of, and the settings that lead to it. */
+async function stage(
+  context: CliContext,
+  releases: Releases,
+  { action, rows }: { readonly action: Action; readonly rows: ReadRows },
+): Promise<{ readonly settings: Settings; readonly users: number; readonly freshAsOf: string | null }> {
+  const settings = context.settings();
+  const directory = openDirectory(settings, releases);
+  if (directory === null) {
+    throw new UsageError('there is no mirror to rehearse with', { advice: 'Run `admin-mirror sync` first.' });
+  }
+  const folder = await ownFolder(settings.store.mirror);
+  releases.add({ close: () => rm(folder, { recursive: true, force: true }) });
+  const empty = { users: 0, packages: 0, emails: 0, coupons: 0 };
+  const sandbox = releases.add(
+    await openSandbox({ ...empty, key: randomBytes(16).toString('hex'), signal: context.signal }),
+  );
+  const users = usersOfRows(directory, action, rows);
+  for (const user of users) load(sandbox, user);
+  return {
+    settings: {
+      ...settings,
+      api: { ...settings.api, baseUrl: sandbox.url, key: new Secret(sandbox.key), requestsPerSecond: undefined },
+      // Not the shared store either.
+      store: { ...settings.store, journal: join(folder, 'journal.db'), shared: undefined },
+      // Nothing leaves the machine.
+      bulk: { ...settings.bulk, concurrency: rehearsalConcurrency, approval: {} },
+    },
+    users: users.length,
+    freshAsOf: directory.freshAsOf,
+  };
+}
+
+function load({ control }: Sandbox, user: ServedRecord): void {
+  control.insert('users', Object.fromEntries(Object.entries(user).filter(([, value]) => value !== null)));
+  // What the mirror does not hold is not made up either.
+  for (const kind of ['balance_transactions', 'notifications', 'orders', 'punishments']) {
+    control.setRelated('users', Number(user['id']), kind, []);
+  }
+}
+
+/** What the journal says of the same rows would stop the batch itself, too. */
+async function checkAgain(
+  context: CliContext,
+  { journal, rules, clock }: BulkPorts,
+  batch: Batch,
+  flags: SendFlags,
+): Promise<void> {
+  await withJournal(context, async (real) => {
+    const view = await real?.claimView(batch, await journal.claimable(batch.batch), termsOf(rules, clock));
+    if (view !== undefined) checkNotRepeated(view, batch, againOf(flags));
+  });
 }

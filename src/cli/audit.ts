@@ -1,21 +1,20 @@
 /** `audit`: who did what, from the journal's chain; and whether the chain and the tables are as they were. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
-import { header, resultLines } from '../data/text-lines.ts';
-import { asyncTableText } from '../data/text-table.ts';
+import { listChunks, type TextList } from '../data/text-list.ts';
+import { namedColumns } from '../data/text-table.ts';
 import type { AuditEntry, AuditFilter } from '../journal/audit.ts';
 import { openJournalForReading } from '../journal/open.ts';
 import type { Journal } from '../journal/port.ts';
 import { actorText } from '../model/actor.ts';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
-import { withReleases } from '../model/releases.ts';
+import { type Releases, withReleases } from '../model/releases.ts';
 import { systemClock, timestampOf } from '../model/time.ts';
-import type { Row } from '../store/reading-types.ts';
 import { checkReceiptFile } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './flag-values.ts';
-import { paint, printJson, printLine } from './output.ts';
+import { paint, printResult } from './output.ts';
 import { tableRoom, writePaged } from './pager.ts';
 
 interface Flags {
@@ -105,19 +104,16 @@ Examples:
 async function verify(context: CliContext, head: string | undefined): Promise<void> {
   const report = await withReleases(async (releases) => (await openJournalOf(context, releases)).verifyChain(head));
   if (report.status === 'broken') context.exit(6);
-  if (context.json()) return printJson(context, report);
-  for (const problem of report.problems) printLine(context, `${paint(context, 'red', 'altered')}  ${problem}`);
-  const color = report.status === 'whole' ? 'green' : 'red';
-  printLine(context, `${paint(context, color, report.status)}, ${counted(report.steps, 'step')} checked`);
-  if (report.status === 'whole' && report.head !== null) {
-    printLine(context, `head      step ${report.head.step}, ${report.head.hash}`);
-  }
+  const { status, steps, problems } = report;
+  const isWhole = status === 'whole';
+  printResult(context, report, [
+    ...problems.map((problem) => `${paint(context, 'red', 'altered')}  ${problem}`),
+    `${paint(context, isWhole ? 'green' : 'red', status)}, ${counted(steps, 'step')} checked`,
+    ...(isWhole && report.head !== null ? [`head      step ${report.head.step}, ${report.head.hash}`] : []),
+  ]);
 }
 
-async function openJournalOf(
-  context: CliContext,
-  releases: Parameters<typeof openJournalForReading>[2],
-): Promise<Journal> {
+async function openJournalOf(context: CliContext, releases: Releases): Promise<Journal> {
   const journal = await openJournalForReading(context.settings(), systemClock, releases);
   if (journal !== undefined) return journal;
   throw new UsageError(`there is no journal at ${context.settings().store.journal}`, {
@@ -135,8 +131,8 @@ async function list(context: CliContext, flags: Flags): Promise<void> {
       });
     }
     const format = context.json() ? 'json' : (flags.format ?? 'table');
-    const texts = textsOf(journal.audit(filter), format, tableRoom(context, flags.pager));
-    await writePaged(context, bytesOf(texts, context.signal), flags.pager);
+    const form = { format, room: tableRoom(context, flags.pager) };
+    await writePaged(context, listChunks(steps, journal.audit(filter), form, context.signal), flags.pager);
   });
 }
 
@@ -155,91 +151,17 @@ function filterOf({ since, until, person, batch, user }: Flags): AuditFilter {
   };
 }
 
-const columns = [
-  'time',
-  'who',
-  'what',
-  'batch',
-  'row',
-  'user',
-  'action',
-  'type',
-  'amount',
-  'state',
-  'evidence',
-  'record_id',
-  'note',
-].map((name) => ({ name, table: null, origin: null }));
-
-async function* textsOf(
-  entries: AsyncIterable<AuditEntry>,
-  format: QueryFormat,
-  room: number | undefined,
-): AsyncGenerator<string> {
-  switch (format) {
-    case 'table':
-      for await (const line of asyncTableText(columns, rowsOf(entries), room)) yield `${line}\n`;
-      return;
-    case 'csv':
-    case 'tsv': {
-      const style = { format, raw: false };
-      const lines = resultLines(style, columns);
-      yield header(style, columns);
-      for await (const row of rowsOf(entries)) yield lines([row]);
-      return;
-    }
-    case 'jsonl':
-      for await (const entry of entries) yield `${JSON.stringify(documentOf(entry))}\n`;
-      return;
-    case 'json': {
-      yield '{\n  "steps": [';
-      let between = '\n';
-      for await (const entry of entries) {
-        yield `${between}    ${JSON.stringify(documentOf(entry))}`;
-        between = ',\n';
-      }
-      yield between === ',\n' ? '\n  ]\n}\n' : ']\n}\n';
-    }
-  }
-}
-
-async function* rowsOf(entries: AsyncIterable<AuditEntry>): AsyncGenerator<Row> {
-  for await (const {
-    at,
-    actor,
-    kind,
-    batch,
-    row,
-    user,
-    action,
-    type,
-    amount,
-    state,
-    evidence,
-    recordId,
-    note,
-  } of entries) {
-    yield [at, actorText(actor), kind, batch, row, user, action, type, amount, state, evidence, recordId, note];
-  }
-}
-
-function documentOf({ recordId, ...entry }: AuditEntry) {
-  return { ...entry, record_id: recordId };
-}
-
-/** Texts that are written at a time. */
-const heldTexts = 200;
-
-async function* bytesOf(texts: AsyncIterable<string>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-  let held: string[] = [];
-  for await (const text of texts) {
-    signal.throwIfAborted();
-    if (held.push(text) < heldTexts) continue;
-    yield Buffer.from(held.join(''));
-    held = [];
-  }
-  yield Buffer.from(held.join(''));
-}
+const steps: TextList<AuditEntry> = {
+  columns: namedColumns(
+    'time, who, what, batch, row, user, action, type, amount, state, evidence, record_id, note',
+  ),
+  rowsOf: ({ actor, kind, batch, row, user, ...rest }) => {
+    const { at, action, type, amount, state, evidence, recordId, note } = rest;
+    return [[at, actorText(actor), kind, batch, row, user, action, type, amount, state, evidence, recordId, note]];
+  },
+  jsonOf: ({ recordId, ...entry }) => JSON.stringify({ ...entry, record_id: recordId }),
+  head: '"steps": ',
+};
 
 function toUser(text: string): number {
   const id = Number(text);

@@ -1,10 +1,9 @@
 /** Who changed what between two times, field by field: the changes of the mirror's rows, one by one as they came. */
-import { Buffer } from 'node:buffer';
-import { setImmediate } from 'node:timers/promises';
 import type { QueryFormat } from './formats.ts';
 import { jsonCell, mayHoldJson } from './jsonl.ts';
-import { header, type Lines, resultLines } from './text-lines.ts';
-import { namedColumns, tableText } from './text-table.ts';
+import { header, resultLines } from './text-lines.ts';
+import { listChunks, type TextListForm } from './text-list.ts';
+import { namedColumns } from './text-table.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Cell, ChangeSpan, ReadingStore, RecordChange, Row, Snapshot } from '../store/reading-types.ts';
@@ -165,60 +164,21 @@ function extrasOf(cell: Cell): ReadonlyMap<string, ReportedValue> {
   );
 }
 
-/** Pieces of text that are written at a time. */
-const heldPieces = 100;
-
-interface ChangesForm {
-  readonly format: QueryFormat;
-  /** Columns of the terminal that a table is to fit in; undefined where nothing is cut. */
-  readonly room: number | undefined;
-}
-
-/**
- * What `changes` prints, in pieces; holds no more of the changes than a screen or two. CSV and TSV have the columns of the
- * table, JSON lines an object for each change.
- * @param onWarning called with what the operator should know of the changes
- */
+/** What `changes` prints, in pieces. @param onWarning called with what the operator should know of the changes */
 export async function* changesChunks(
   store: ReadingStore,
   request: ChangesRequest,
-  { format, room }: ChangesForm,
+  form: TextListForm,
   run: { readonly signal: AbortSignal; readonly onWarning: (warning: string) => void },
 ): AsyncGenerator<Uint8Array> {
   const snapshot = store.snapshot();
   try {
     for (const warning of reachWarnings(snapshot, request)) run.onWarning(warning);
-    const changes = changesOf(snapshot, request);
-    for await (const text of textsOf(request, changes, { format, room })) {
-      run.signal.throwIfAborted();
-      yield Buffer.from(text);
-      // Signals are heard between two pieces.
-      await setImmediate();
-    }
+    const { from, to } = request.span;
+    const head = `"since": ${JSON.stringify(from)},\n  "until": ${JSON.stringify(to)},\n  "changes": `;
+    yield* listChunks({ columns, rowsOf, jsonOf, head }, changesOf(snapshot, request), form, run.signal);
   } finally {
     snapshot.release();
-  }
-}
-
-async function* textsOf(
-  request: ChangesRequest,
-  changes: Iterable<ReportedChange>,
-  { format, room }: ChangesForm,
-): AsyncGenerator<string> {
-  switch (format) {
-    case 'table':
-      return yield* joined(ended(tableText(columns, rowsOf(changes), room)));
-    case 'csv':
-    case 'tsv': {
-      const style = { format, raw: false };
-      const write = resultLines(style, columns);
-      yield header(style, columns);
-      return yield* joined(written(changes, write));
-    }
-    case 'jsonl':
-      return yield* joined(ended(objectsOf(changes)));
-    case 'json':
-      return yield* joined(documentOf(request, changes));
   }
 }
 
@@ -227,60 +187,25 @@ async function* textsOf(
  * wanted, whose columns would be as wide as the longest cell of all.
  */
 export function linesOf(
-  changes: Iterable<ReportedChange & { readonly seq?: number }>,
+  changes: readonly (ReportedChange & { readonly seq?: number })[],
   format: QueryFormat,
   isFirst: boolean,
 ): string {
-  if (format === 'json' || format === 'jsonl') return [...ended(objectsOf(changes))].join('');
+  if (format === 'json' || format === 'jsonl') return changes.map((change) => `${jsonOf(change)}\n`).join('');
   const style = { format: format === 'csv' ? 'csv' : 'tsv', raw: false } as const;
-  return [isFirst ? header(style, columns) : '', ...written(changes, resultLines(style, columns))].join('');
-}
-
-function* ended(lines: Iterable<string>): Generator<string> {
-  for (const line of lines) yield `${line}\n`;
-}
-
-function* written(changes: Iterable<ReportedChange>, write: Lines): Generator<string> {
-  for (const row of rowsOf(changes)) yield write([row]);
-}
-
-function* objectsOf(changes: Iterable<ReportedChange>): Generator<string> {
-  for (const change of changes) yield objectOf(change);
-}
-
-function* joined(pieces: Iterable<string>): Generator<string> {
-  let held: string[] = [];
-  for (const piece of pieces) {
-    held.push(piece);
-    if (held.length < heldPieces) continue;
-    yield held.join('');
-    held = [];
-  }
-  yield held.join('');
+  return (isFirst ? header(style, columns) : '') + resultLines(style, columns)(changes.flatMap(rowsOf));
 }
 
 const columns = namedColumns('at, resource, id, who, change, field, old, new');
 
 /** A row for each field that changed; one alone for a record that came or went. */
-function* rowsOf(changes: Iterable<ReportedChange>): Generator<Row> {
-  for (const { at, resource, id, label, change, fields } of changes) {
-    const head: Row = [at, resource, id, label, change];
-    if (change === 'updated') for (const field of fields) yield [...head, field.field, field.old.cell, field.new.cell];
-    else yield [...head, null, null, null];
-  }
+function rowsOf({ at, resource, id, label, change, fields }: ReportedChange): Row[] {
+  const head: Row = [at, resource, id, label, change];
+  if (change !== 'updated') return [[...head, null, null, null]];
+  return fields.map(({ field, old, new: next }) => [...head, field, old.cell, next.cell]);
 }
 
-function* documentOf({ span }: ChangesRequest, changes: Iterable<ReportedChange>): Generator<string> {
-  yield `{\n  "since": ${JSON.stringify(span.from)},\n  "until": ${JSON.stringify(span.to)},\n  "changes": [`;
-  let between = '\n';
-  for (const change of changes) {
-    yield `${between}    ${objectOf(change)}`;
-    between = ',\n';
-  }
-  yield between === ',\n' ? '\n  ]\n}\n' : ']\n}\n';
-}
-
-function objectOf(reported: ReportedChange & { readonly seq?: number }): string {
+function jsonOf(reported: ReportedChange & { readonly seq?: number }): string {
   const { at, resource, id, label, change, fields, seq } = reported;
   const number = seq === undefined ? '' : `"seq":${seq},`;
   const inner = fields.map((each) => `${JSON.stringify(each.field)}:{"old":${each.old.json},"new":${each.new.json}}`);

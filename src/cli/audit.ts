@@ -152,9 +152,7 @@ function filterOf({ since, until, person, batch, user }: Flags): AuditFilter {
 }
 
 const steps: TextList<AuditEntry> = {
-  columns: namedColumns(
-    'time, who, what, batch, row, user, action, type, amount, state, evidence, record_id, note',
-  ),
+  columns: namedColumns('time, who, what, batch, row, user, action, type, amount, state, evidence, record_id, note'),
   rowsOf: ({ actor, kind, batch, row, user, ...rest }) => {
     const { at, action, type, amount, state, evidence, recordId, note } = rest;
     return [[at, actorText(actor), kind, batch, row, user, action, type, amount, state, evidence, recordId, note]];

@@ -1,7 +1,12 @@
 /** Pages are made of templates that escape every value they are given; nothing else in this room makes markup. */
 import { html as template, type SafeHtml } from '@remix-run/html-template';
+import type { ColumnType } from '../data/column-type.ts';
+import { maskedText } from '../data/personal.ts';
+import { bytesText } from '../model/bytes.ts';
 import { counted } from '../model/counted.ts';
+import { harmless } from '../model/terminal-text.ts';
 import { parseInstant, type Timestamp } from '../model/time.ts';
+import type { Cell } from '../store/reading-types.ts';
 
 export type Html = SafeHtml;
 
@@ -50,12 +55,37 @@ function ageWords(ms: number): string {
   return 'just now';
 }
 
-export interface Column<Row> {
-  readonly head: Part;
-  readonly cell: (row: Row) => Part;
-  /** Numbers stand to the right. */
-  readonly isNumber?: true;
+export function anchor(href: string, text: Part): Html {
+  return html`<a href="${href}">${text}</a>`;
 }
+
+export function postForm(action: string, fields: Part): Html {
+  return html`<form method="post" action="${action}">${fields}</form>`;
+}
+
+/** A form that is one button. */
+export function buttonForm(action: string, words: string, kind: 'quiet' | 'danger' | '' = ''): Html {
+  return postForm(action, html`<button class="${kind}">${words}</button>`);
+}
+
+export function optionTag(value: string, chosen: string | null, words = value): Html {
+  return html`<option value="${value}" ${value === chosen ? html`selected` : null}>${words}</option>`;
+}
+
+/** Names with what is known of each; what is not known is left out. */
+export function factsTag(facts: readonly (readonly [name: string, value: Part])[]): Html {
+  return html`<dl>
+    ${facts.map(([name, value]) =>
+      value === null || value === ''
+        ? null
+        : html`<dt>${name}</dt>
+            <dd>${value}</dd>`,
+    )}
+  </dl>`;
+}
+
+/** The heading of a column, and a cell of it; numbers stand to the right. */
+export type Column<Row> = readonly [head: Part, cell: (row: Row) => Part, side?: 'number' | undefined];
 
 /** A table with a caption for whoever does not see it; `empty` stands in its place where there is no row. */
 export function tableTag<Row>(
@@ -65,7 +95,6 @@ export function tableTag<Row>(
   empty: Part = 'There is nothing here yet.',
 ): Html {
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
-  const side = ({ isNumber }: Column<Row>) => (isNumber === true ? 'number' : 'text');
   return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}">
     <table>
       <caption>
@@ -73,14 +102,14 @@ export function tableTag<Row>(
       </caption>
       <thead>
         <tr>
-          ${columns.map((column) => html`<th scope="col" class="${side(column)}">${column.head}</th>`)}
+          ${columns.map(([head, , side = 'text']) => html`<th scope="col" class="${side}">${head}</th>`)}
         </tr>
       </thead>
       <tbody>
         ${rows.map(
           (row) =>
             html`<tr>
-              ${columns.map((column) => html`<td class="${side(column)}">${column.cell(row)}</td>`)}
+              ${columns.map(([, cell, side = 'text']) => html`<td class="${side}">${cell(row)}</td>`)}
             </tr> `,
         )}
       </tbody>
@@ -110,4 +139,37 @@ export function problemTag(problem: string, advice?: string): Html {
 export function stateTag(state: string, kind: 'good' | 'wait' | 'bad' | 'plain'): Html {
   const signs = { good: '✓', wait: '…', bad: '✗', plain: '·' } as const;
   return html`<span class="state ${kind}"><span aria-hidden="true">${signs[kind]} </span>${state}</span>`;
+}
+
+/** Characters of a cell in a table; the page of the record has all of them. */
+const mostShown = 120;
+
+/**
+ * A cell of the mirror. What people and servers have written there may be anything: a text cannot turn the direction of what stands
+ * beside it. @param isWhole not cut
+ */
+export function cellTag(cell: Cell, type: ColumnType | undefined, isWhole = false): Part {
+  if (cell === null) return html`<span class="none">–</span>`;
+  if (cell === maskedText) return html`<span class="none">masked</span>`;
+  if (cell instanceof Uint8Array) return `(${bytesText(cell.length)})`;
+  if (typeof cell === 'number') return numberText(cell, type);
+  if (typeof cell === 'bigint') return String(cell);
+  if (type === 'time' && parseInstant(cell) !== undefined) return timeTag(cell);
+  return html`<bdi>${isWhole ? harmless(cell) : cutText(cell)}</bdi>`;
+}
+
+/** Amounts to the cent, and every digit of what has more. */
+function numberText(value: number, type: ColumnType | undefined): string {
+  const cents = value.toFixed(2);
+  return type === 'decimal' && Number(cents) === value ? cents : String(value);
+}
+
+function cutText(text: string): string {
+  const characters = harmless(text.length > 4 * mostShown ? text.slice(0, 4 * mostShown) : text);
+  return characters.length <= mostShown ? characters : `${characters.slice(0, mostShown).toWellFormed()}…`;
+}
+
+/** Where the cells of such a column stand. */
+export function sideOf(type: ColumnType | undefined): 'number' | undefined {
+  return type === 'integer' || type === 'decimal' || type === 'double' ? 'number' : undefined;
 }

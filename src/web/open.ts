@@ -1,4 +1,5 @@
 /** The console over the mirror and the journal of the settings, as the command `serve` and every test open it. */
+import type { ConsolePorts } from './route.ts';
 import { randomBytes } from 'node:crypto';
 import type { Sleep } from '../api/rate.ts';
 import { realSleep } from '../api/transmission.ts';
@@ -16,7 +17,6 @@ import { openServerStates, openWholeStatus, type ServerState } from '../worker/o
 import { openWorkerStore } from '../worker/open-store.ts';
 import { FirstAccount } from './first-account.ts';
 import { openOidc } from './oidc.ts';
-import type { ConsolePorts } from './ports.ts';
 import { Planning } from './planning.ts';
 import { Sendings } from './sendings.ts';
 import { type ConsoleAddress, listenFor } from './server.ts';

@@ -2,7 +2,6 @@
 import { type Role, roles, seesPeople } from '../model/account.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
 import { dataPage, downloadData, relationPage } from './pages/data.ts';
-
 import { comparePage, startAdopting, startComparing } from './pages/batch-checks.ts';
 import { batchEvents } from './pages/batch-next.ts';
 import { batchPage } from './pages/batch.ts';
@@ -12,27 +11,9 @@ import { receiptFile, resultsFile, sheetFile } from './pages/batch-files.ts';
 import { batchesPage, decideMark, questionPage, templateFile, uploadSheet } from './pages/batches.ts';
 import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';
-import { oidcCallback, oidcSignIn } from './pages/sign-in-oidc.ts';
-import {
-  addFirst,
-  changeOwnPassword,
-  endOtherSessions,
-  firstPage,
-  ownPage,
-  signIn,
-  signInPage,
-  signOut,
-} from './pages/sign-in.ts';
+import * as signIn from './pages/sign-in.ts';
 import { liveRecord, recordPage } from './pages/record.ts';
-import {
-  reportDownload,
-  reportPage,
-  reportPicture,
-  reportsPage,
-  sqlDownload,
-  sqlPage,
-  sqlPicture,
-} from './pages/reports.ts';
+import * as reports from './pages/reports.ts';
 import { runEvents, runPage, stopRun } from './pages/run.ts';
 import { newRunPage, runsPage, startRun } from './pages/runs.ts';
 import type { Route } from './route.ts';
@@ -52,16 +33,16 @@ const admins: readonly Role[] = ['admin'];
 const trusted: readonly Role[] = roles.filter((role) => seesPeople([role]));
 
 export const routes: readonly Route[] = [
-  { method: 'GET', path: '/sign-in', access: 'anybody', handle: signInPage },
-  { method: 'POST', path: '/sign-in', access: 'anybody', handle: signIn },
-  { method: 'GET', path: '/sign-in/oidc', access: 'anybody', handle: oidcSignIn },
-  { method: 'GET', path: '/sign-in/oidc/callback', access: 'anybody', handle: oidcCallback },
-  { method: 'GET', path: '/first/:token', access: 'anybody', handle: firstPage },
-  { method: 'POST', path: '/first/:token', access: 'anybody', handle: addFirst, changes: true },
-  { method: 'POST', path: '/sign-out', access: 'anybody', handle: signOut },
-  { method: 'GET', path: '/me', access: 'signed-in', handle: ownPage },
-  { method: 'POST', path: '/me/password', access: 'signed-in', handle: changeOwnPassword, changes: true },
-  { method: 'POST', path: '/me/sign-out-others', access: 'signed-in', handle: endOtherSessions },
+  { method: 'GET', path: '/sign-in', access: 'anybody', handle: signIn.signInPage },
+  { method: 'POST', path: '/sign-in', access: 'anybody', handle: signIn.signIn },
+  { method: 'GET', path: '/sign-in/oidc', access: 'anybody', handle: signIn.oidcSignIn },
+  { method: 'GET', path: '/sign-in/oidc/callback', access: 'anybody', handle: signIn.oidcCallback },
+  { method: 'GET', path: '/first/:token', access: 'anybody', handle: signIn.firstPage },
+  { method: 'POST', path: '/first/:token', access: 'anybody', handle: signIn.addFirst, changes: true },
+  { method: 'POST', path: '/sign-out', access: 'anybody', handle: signIn.signOut },
+  { method: 'GET', path: '/me', access: 'signed-in', handle: signIn.ownPage },
+  { method: 'POST', path: '/me/password', access: 'signed-in', handle: signIn.changeOwnPassword, changes: true },
+  { method: 'POST', path: '/me/sign-out-others', access: 'signed-in', handle: signIn.endOtherSessions },
 
   { method: 'GET', path: '/', access: 'signed-in', handle: homePage },
 
@@ -72,13 +53,13 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: '/runs/:run/events', access: 'signed-in', handle: runEvents },
   { method: 'POST', path: '/runs/:run/stop', access: operators, handle: stopRun, changes: true },
 
-  { method: 'GET', path: '/reports', access: roles, handle: reportsPage },
-  { method: 'GET', path: '/reports/:report', access: roles, handle: reportPage },
-  { method: 'GET', path: '/reports/:report/picture', access: roles, handle: reportPicture },
-  { method: 'GET', path: '/reports/:report/download', access: roles, handle: reportDownload },
-  { method: 'GET', path: '/sql', access: analysts, handle: sqlPage },
-  { method: 'GET', path: '/sql/picture', access: analysts, handle: sqlPicture },
-  { method: 'GET', path: '/sql/download', access: analysts, handle: sqlDownload },
+  { method: 'GET', path: '/reports', access: roles, handle: reports.reportsPage },
+  { method: 'GET', path: '/reports/:report', access: roles, handle: reports.reportPage },
+  { method: 'GET', path: '/reports/:report/picture', access: roles, handle: reports.reportPicture },
+  { method: 'GET', path: '/reports/:report/download', access: roles, handle: reports.reportDownload },
+  { method: 'GET', path: '/sql', access: analysts, handle: reports.sqlPage },
+  { method: 'GET', path: '/sql/picture', access: analysts, handle: reports.sqlPicture },
+  { method: 'GET', path: '/sql/download', access: analysts, handle: reports.sqlDownload },
   { method: 'GET', path: '/data', access: roles, handle: dataPage },
   { method: 'GET', path: '/data/:relation', access: roles, handle: relationPage },
   { method: 'GET', path: '/data/:relation/download', access: roles, handle: downloadData },

@@ -19,12 +19,12 @@ import { cannotListen, keepRoom } from '../worker/health-server.ts';
 import { loadAssets } from './assets.ts';
 import { html, problemTag } from './html.ts';
 import { documentOf, type Frame } from './layout.ts';
-import type { ConsolePorts } from './ports.ts';
 import {
   type Caller,
+  type ConsolePorts,
   isAllowed,
-  NotFoundError,
   notFound,
+  NotFoundError,
   page,
   type Reply,
   type Route,

@@ -2,9 +2,8 @@
 import type { AuditEntry, AuditFilter } from '../../journal/audit.ts';
 import { actorText } from '../../model/actor.ts';
 import { addDays, dayMs, dayOf, parseDay, startOfDay, timestampOf } from '../../model/time.ts';
-import { html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { page, type Reply, type Visit } from '../route.ts';
+import { anchor, html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 
 /** Of a question that finds more, the newest; who wants all takes a smaller span, or `admin-mirror audit`. */
 const mostShown = 500;
@@ -39,29 +38,15 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
     ${tableTag<AuditEntry>(
       'Steps, the newest first',
       [
-        { head: 'When', cell: ({ at }) => timeTag(at) },
-        { head: 'Who', cell: ({ actor }) => actorText(actor) },
-        {
-          head: 'What',
-          cell: ({ kind, action }) => [kind, action === null ? null : html` <span class="soft">${action}</span>`],
-        },
-        {
-          head: 'Batch',
-          cell: ({ batch }) => (batch === null ? null : html`<a href="${link(`/batches/${batch}`)}">${batch}</a>`),
-        },
-        { head: 'Row', cell: ({ row }) => row, isNumber: true },
-        {
-          head: 'User',
-          cell: ({ user: of }) => (of === null ? null : html`<a href="${link(`/data/users/${of}`)}">${of}</a>`),
-          isNumber: true,
-        },
-        {
-          head: 'Amount',
-          cell: ({ type, amount }) => (amount === null ? null : `${type ?? ''} ${amount}`),
-          isNumber: true,
-        },
-        { head: 'State', cell: ({ state, evidence }) => [state, evidence === null ? null : `, by ${evidence}`] },
-        { head: 'Note', cell: ({ note }) => note },
+        ['When', ({ at }) => timeTag(at)],
+        ['Who', ({ actor }) => actorText(actor)],
+        ['What', ({ kind, action }) => [kind, action === null ? null : html` <span class="soft">${action}</span>`]],
+        ['Batch', ({ batch }) => (batch === null ? null : anchor(link(`/batches/${batch}`), batch))],
+        ['Row', ({ row }) => row, 'number'],
+        ['User', ({ user: of }) => (of === null ? null : anchor(link(`/data/users/${of}`), of)), 'number'],
+        ['Amount', ({ type, amount }) => (amount === null ? null : `${type ?? ''} ${amount}`), 'number'],
+        ['State', ({ state, evidence }) => [state, evidence === null ? null : `, by ${evidence}`]],
+        ['Note', ({ note }) => note],
       ],
       entries,
       'Nobody did anything in this span.',

@@ -4,9 +4,8 @@ import { approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import type { Batch } from '../../journal/port.ts';
 import { OperatorError, UsageError } from '../../model/errors.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { provenAccount } from './sign-in-oidc.ts';
-import { actorOf, callerOf, redirect, type Reply, type Visit } from '../route.ts';
+import { provenAccount } from './sign-in.ts';
+import { actorOf, type ConsolePorts, redirect, type Reply, type Visit } from '../route.ts';
 import { batchPage } from './batch.ts';
 import { batchIn } from './batches.ts';
 import { rowPage } from './batch-row.ts';
@@ -34,14 +33,14 @@ function againIn({ form }: Visit): { readonly reason: string | null } {
 }
 
 export function sendPlanned(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const actor = actorOf(callerOf(visit), ports);
+  const actor = actorOf(visit, ports);
   return doing(visit, ports, (batch) =>
     ports.sendings.send(batch, actionOf(batch.action), visit.form.get('typed') ?? '', againIn(visit), actor),
   );
 }
 
 export function goOn(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const actor = actorOf(callerOf(visit), ports);
+  const actor = actorOf(visit, ports);
   return doing(visit, ports, (batch) => ports.sendings.resume(batch, actionOf(batch.action), againIn(visit), actor));
 }
 
@@ -50,7 +49,7 @@ export function stopSending(visit: Visit, ports: ConsolePorts): Promise<Reply> {
 }
 
 export function submit(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const journal = ports.journal.by(actorOf(callerOf(visit), ports));
+  const journal = ports.journal.by(actorOf(visit, ports));
   return doing(visit, ports, (batch) =>
     submitBatch(journal, batch, { note: visit.form.get('note'), again: againIn(visit) }),
   );
@@ -71,7 +70,7 @@ export function deny(visit: Visit, ports: ConsolePorts): Promise<Reply> {
 }
 
 export function resolve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const journal = ports.journal.by(actorOf(callerOf(visit), ports));
+  const journal = ports.journal.by(actorOf(visit, ports));
   const said = visit.form.get('outcome') ?? '';
   const row = Number(visit.params['row']);
   return doing(
@@ -88,7 +87,7 @@ export function resolve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
 }
 
 export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const actor = actorOf(callerOf(visit), ports);
+  const actor = actorOf(visit, ports);
   return doing(visit, ports, async ({ batch, rows }) => {
     const planned = await ports.planning.plan({ kind: 'undo', batch, rows }, actor, visit.signal);
     return 'batch' in planned ? planned.batch : undefined;

@@ -6,9 +6,8 @@ import { batchOf } from '../../bulk/claim.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { FileError, LockHeldError } from '../../model/errors.ts';
 import { inBrowser } from '../browser-words.ts';
-import { html, type Html, nothing, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { actorOf, callerOf, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
+import { anchor, html, type Html, nothing, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { actorOf, type ConsolePorts, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
 import type { SheetWords } from '../uploads.ts';
 
 /** Lines that are shown of each kind. */
@@ -36,7 +35,7 @@ export async function rehearse(
     atEnd: remove,
   };
   try {
-    return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(callerOf(visit), ports))}`));
+    return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(visit, ports))}`));
   } catch (error) {
     await remove();
     throw error;
@@ -96,7 +95,7 @@ async function reconcile(visit: Visit, ports: ConsolePorts, flags: readonly stri
   const batch = name === null ? [] : [(await batchOf(ports.journal, name)).batch];
   const order = { name: 'reconcile', commandLine: ['bulk', 'reconcile', ...batch, ...flags] };
   try {
-    return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(callerOf(visit), ports))}`));
+    return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(visit, ports))}`));
   } catch (error) {
     if (!(error instanceof LockHeldError)) throw error;
     return page('This was not started', problemTag(error.message, error.advice), { status: 409 });
@@ -129,9 +128,9 @@ function rehearsalTag(report: BatchReport): Html {
     ${tableTag(
       'What is wrong with which cell',
       [
-        { head: 'Row', cell: ({ row }) => row, isNumber: true },
-        { head: 'Column', cell: ({ column }) => column },
-        { head: 'What is wrong, and how to put it right', cell: ({ problem }) => inBrowser(problem) },
+        ['Row', ({ row }) => row, 'number'],
+        ['Column', ({ column }) => column],
+        ['What is wrong, and how to put it right', ({ problem }) => inBrowser(problem)],
       ],
       problems.slice(0, mostShown),
       'No cell is wrong.',
@@ -164,30 +163,26 @@ function reconcileTag(
     ${tableTag<Finding>(
       'What differs',
       [
-        { head: 'Kind', cell: ({ kind }) => kind.replaceAll('_', ' ') },
-        {
-          head: 'User',
-          cell: ({ user_id: user }) => html`<a href="${link(`/data/users/${user}`)}">${user}</a>`,
-          isNumber: true,
-        },
-        {
-          head: 'Batch',
-          cell: ({ batch, row }) =>
-            batch === null ? null : html`<a href="${link(`/batches/${batch}/rows/${row}`)}">${batch}, row ${row}</a>`,
-        },
-        { head: 'In the journal', cell: ({ type, amount, state }) => [type, ' ', amount, ' ', state], isNumber: true },
-        {
-          head: 'On the server',
-          cell: ({ server_type: type, server_amount: amount, times }) => [
+        ['Kind', ({ kind }) => kind.replaceAll('_', ' ')],
+        ['User', ({ user_id: user }) => anchor(link(`/data/users/${user}`), user), 'number'],
+        [
+          'Batch',
+          ({ batch, row }) =>
+            batch === null ? null : anchor(link(`/batches/${batch}/rows/${row}`), `${batch}, row ${row}`),
+        ],
+        ['In the journal', ({ type, amount, state }) => [type, ' ', amount, ' ', state], 'number'],
+        [
+          'On the server',
+          ({ server_type: type, server_amount: amount, times }) => [
             type,
             ' ',
             amount,
             times > 1 ? `, ${times} times` : null,
           ],
-          isNumber: true,
-        },
-        { head: 'When', cell: ({ at }) => timeTag(at) },
-        { head: 'Note', cell: ({ note }) => inBrowser(note) },
+          'number',
+        ],
+        ['When', ({ at }) => timeTag(at)],
+        ['Note', ({ note }) => inBrowser(note)],
       ],
       differences.slice(0, mostShown),
       'Nothing differs.',

@@ -7,8 +7,7 @@ import { openJournalForReading } from '../../journal/open.ts';
 import { openSigningKey } from '../../journal/signing-key.ts';
 import { Releases } from '../../model/releases.ts';
 import { type TableFormat, tableFormats } from '../../model/table.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { notFound, type Reply, type Visit } from '../route.ts';
+import { type ConsolePorts, notFound, type Reply, type Visit } from '../route.ts';
 import { textChunks } from './batches.ts';
 import { batchIn } from './batches.ts';
 

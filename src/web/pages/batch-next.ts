@@ -8,11 +8,10 @@ import type { Batch } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { durationText, secondMs } from '../../model/time.ts';
-import { html, type Html, stateTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import type { Reply, Visit } from '../route.ts';
+import { buttonForm, html, type Html, postForm, stateTag, timeTag } from '../html.ts';
+import type { ConsolePorts, Reply, Visit } from '../route.ts';
 import { batchIn, reportNow } from './batches.ts';
-import { proofTag } from './sign-in-oidc.ts';
+import { proofTag } from './sign-in.ts';
 
 /** What there is to do now, for whoever looks: the one thing that moves the batch on. */
 export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, report: BatchReport): Promise<Html> {
@@ -54,7 +53,7 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
         first${left === 0 ? '; there is nothing else left to send' : `, then sends what is left: ${counted(left, 'row')}`}.
         No row is sent twice.
       </p>
-      <form method="post" action="${at('resume')}">${againTag()}<button>Go on</button></form>`;
+      ${postForm(at('resume'), html`${againTag()}<button>Go on</button>`)}`;
   }
   return html``;
 }
@@ -167,9 +166,7 @@ function sendingTag(visit: Visit, { sendings }: ConsolePorts, report: BatchRepor
         ? null
         : here.isStopping
           ? html`<p class="note">What is under way is being finished.</p>`
-          : html`<form method="post" action="${link(`${at}/stop`)}">
-              <button class="danger">Stop after the rows under way</button>
-            </form>`
+          : buttonForm(link(`${at}/stop`), 'Stop after the rows under way', 'danger')
     }`;
 }
 

@@ -4,9 +4,8 @@ import { reviewRow } from '../../bulk/review.ts';
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
 import type { OperatorError } from '../../model/errors.ts';
 import { inBrowser } from '../browser-words.ts';
-import { html, type Html, type Part, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { notFound, page, type Reply, type Visit } from '../route.ts';
+import { factsTag, html, type Html, timeTag } from '../html.ts';
+import { type ConsolePorts, notFound, page, type Reply, type Visit } from '../route.ts';
 import { refusalTag } from './batches.ts';
 import { intentTag, statusOf, userTag } from './batch.ts';
 import { batchIn } from './batches.ts';
@@ -19,7 +18,7 @@ export async function rowPage(visit: Visit, ports: ConsolePorts, problem: Operat
   const { state, evidence } = intent;
   const { before, after } = reviewRow(intent);
   const { link } = visit;
-  const facts: readonly (readonly [string, Part])[] = [
+  const facts = factsTag([
     ['State', html`${intentTag(state)}${evidence === null ? null : `, by ${evidenceWords[evidence]}`}`],
     ['User', html`${userTag(visit, intent)} ${intent.plannedUsername} ${intent.plannedEmail}`],
     ['Before', before],
@@ -34,18 +33,10 @@ export async function rowPage(visit: Visit, ports: ConsolePorts, problem: Operat
     ['Status of the response', intent.httpStatus],
     ['Response', intent.answer === null ? null : html`<code>${intent.answer}</code>`],
     ...batch.columns.map((name, at) => [`In the sheet: ${name}`, intent.cells[at] ?? null] as const),
-  ];
+  ]);
   const body = html`${problem === null ? null : refusalTag(problem)}
     <p><a href="${link(`/batches/${batch.batch}`)}">Batch ${batch.batch}</a></p>
-    <dl>
-      ${facts.map(([name, value]) =>
-        value === null || value === ''
-          ? null
-          : html`<dt>${name}</dt>
-              <dd>${value}</dd>`,
-      )}
-    </dl>
-    ${await resolveTag(visit, ports, batch, intent)}`;
+    ${facts} ${await resolveTag(visit, ports, batch, intent)}`;
   return page(`Row ${intent.row}`, body, { status: statusOf(problem) });
 }
 

@@ -10,9 +10,8 @@ import { counted, grouped } from '../../model/counted.ts';
 import { LockHeldError, type OperatorError, UsageError } from '../../model/errors.ts';
 import { tableFormats } from '../../model/table.ts';
 import { inBrowser } from '../browser-words.ts';
-import { html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { page, type Reply, type Visit } from '../route.ts';
+import { anchor, buttonForm, factsTag, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
+import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { approvalTag, nextTag } from './batch-next.ts';
 import { batchIn, batchState, refusalTag, reportNow } from './batches.ts';
 
@@ -31,7 +30,7 @@ export async function batchPage(
   const record = await recordOf(journal, batch);
   const last = ports.sendings.lastProblem(batch.batch);
   const body = html`${problem === null ? null : refusalTag(problem)}
-  ${last === undefined || problem !== null ? null : refusalTag(last)} ${factsTag(report, batch, record, visit)}
+  ${last === undefined || problem !== null ? null : refusalTag(last)} ${headTag(report, batch, record, visit)}
   ${await nextTag(visit, ports, batch, report)} ${approvalTag(report)} ${wrongTag(visit, report)}
   ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)} ${await rowsTag(visit, ports, report)}
   ${filesTag(visit, report)} ${undoTag(visit, report)}`;
@@ -46,19 +45,16 @@ export function statusOf(problem: OperatorError | null): number {
   return problem instanceof UsageError ? 422 : 503;
 }
 
-function factsTag(report: BatchReport, batch: Batch, record: BatchRecord, { link }: Visit): Html {
+function headTag(report: BatchReport, batch: Batch, record: BatchRecord, { link }: Visit): Html {
   const { file, action, net, gross, users, counts, discrepancies } = report;
   const wasSent = report.state !== 'planned';
   const part = (who: BatchRecord['planned_by']): string | null =>
     who.length === 0 ? null : who.map(actorText).join(', ');
-  const facts: readonly (readonly [string, Part])[] = [
+  const facts = factsTag([
     ['State', batchState(report)],
     ['Action', action],
     ['Sheet', file],
-    [
-      'Takes back',
-      batch.undoOf === null ? null : html`<a href="${link(`/batches/${batch.undoOf}`)}">${batch.undoOf}</a>`,
-    ],
+    ['Takes back', batch.undoOf === null ? null : anchor(link(`/batches/${batch.undoOf}`), batch.undoOf)],
     ['Planned net', totalWords(net, gross, users)],
     ['Applied net', wasSent ? totalWords(report.applied_net, report.applied_gross, report.applied_users) : null],
     [
@@ -73,15 +69,8 @@ function factsTag(report: BatchReport, batch: Batch, record: BatchRecord, { link
     ['Sent by', part(record.sent_by)],
     ['Sent again because', batch.againReason],
     ['Fingerprint of the plan', html`<code>${report.hash}</code>`],
-  ];
-  return html`<dl>
-      ${facts.map(([name, value]) =>
-        value === null
-          ? null
-          : html`<dt>${name}</dt>
-              <dd>${value}</dd>`,
-      )}
-    </dl>
+  ]);
+  return html`${facts}
     <ul class="cards">
       ${countNames.map((name) =>
         counts[name] === 0 && report.state !== 'applying'
@@ -123,9 +112,9 @@ function problemsTable(problems: BatchReport['problems']): Html {
   return tableTag(
     'What is wrong with which cell',
     [
-      { head: 'Row', cell: ({ row }) => row, isNumber: true },
-      { head: 'Column', cell: ({ column }) => column },
-      { head: 'What is wrong, and how to put it right', cell: ({ problem }) => inBrowser(problem) },
+      ['Row', ({ row }) => row, 'number'],
+      ['Column', ({ column }) => column],
+      ['What is wrong, and how to put it right', ({ problem }) => inBrowser(problem)],
     ],
     problems.slice(0, mostListed),
   );
@@ -143,15 +132,11 @@ async function lookTag({ link }: Visit, { journal }: ConsolePorts, { batch, stat
     ${tableTag<ReviewRow>(
       'Rows that deserve a look, the largest changes first',
       [
-        {
-          head: 'Row',
-          cell: ({ row }) => html`<a href="${link(`/batches/${batch}/rows/${row}`)}">${row}</a>`,
-          isNumber: true,
-        },
-        { head: 'User', cell: ({ user_id: user, username }) => [user, ' ', username] },
-        { head: 'Before', cell: ({ before }) => before, isNumber: true },
-        { head: 'After', cell: ({ after }) => after, isNumber: true },
-        { head: 'Why', cell: ({ notes }) => notes.join('; ') },
+        ['Row', ({ row }) => anchor(link(`/batches/${batch}/rows/${row}`), row), 'number'],
+        ['User', ({ user_id: user, username }) => [user, ' ', username]],
+        ['Before', ({ before }) => before, 'number'],
+        ['After', ({ after }) => after, 'number'],
+        ['Why', ({ notes }) => notes.join('; ')],
       ],
       noted.slice(0, mostListed),
     )}
@@ -178,10 +163,10 @@ async function openTag(
     ${tableTag<Intent>(
       'Rows whose outcome is open',
       [
-        { head: 'Row', cell: ({ row }) => html`<a href="${link(`/batches/${batch}/rows/${row}`)}">row ${row}</a>` },
-        { head: 'User', cell: ({ user, plannedUsername }) => [user ?? 'new', ' ', plannedUsername] },
-        { head: 'State', cell: ({ state: own }) => intentTag(own) },
-        { head: 'Seen so far', cell: ({ problem }) => (problem === null ? 'not looked at yet' : inBrowser(problem)) },
+        ['Row', ({ row }) => anchor(link(`/batches/${batch}/rows/${row}`), `row ${row}`)],
+        ['User', ({ user, plannedUsername }) => [user ?? 'new', ' ', plannedUsername]],
+        ['State', ({ state: own }) => intentTag(own)],
+        ['Seen so far', ({ problem }) => (problem === null ? 'not looked at yet' : inBrowser(problem))],
       ],
       open,
     )}`;
@@ -220,27 +205,23 @@ async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts,
     ${tableTag<Intent>(
       'Rows of the batch',
       [
-        { head: 'Row', cell: ({ row }) => html`<a href="${link(`${here}/rows/${row}`)}">${row}</a>`, isNumber: true },
-        { head: 'User', cell: (intent) => userTag(visit, intent) },
-        {
-          head: 'Name',
-          cell: ({ plannedUsername, plannedEmail }) =>
-            html`${plannedUsername} <span class="soft">${plannedEmail}</span>`,
-        },
-        { head: 'What', cell: ({ parameters }) => (parameters === null ? null : parameterWords(parameters)) },
-        { head: 'Before', cell: (intent) => reviewRow(intent).before, isNumber: true },
-        { head: 'After', cell: (intent) => reviewRow(intent).after, isNumber: true },
-        {
-          head: 'State',
-          cell: ({ state, evidence }) => [
+        ['Row', ({ row }) => anchor(link(`${here}/rows/${row}`), row), 'number'],
+        ['User', (intent) => userTag(visit, intent)],
+        [
+          'Name',
+          ({ plannedUsername, plannedEmail }) => html`${plannedUsername} <span class="soft">${plannedEmail}</span>`,
+        ],
+        ['What', ({ parameters }) => (parameters === null ? null : parameterWords(parameters))],
+        ['Before', (intent) => reviewRow(intent).before, 'number'],
+        ['After', (intent) => reviewRow(intent).after, 'number'],
+        [
+          'State',
+          ({ state, evidence }) => [
             intentTag(state),
             evidence === null ? null : html` <span class="soft">by ${evidence}</span>`,
           ],
-        },
-        {
-          head: 'Note',
-          cell: ({ notes, problem }) => inBrowser([...notes, ...(problem === null ? [] : [problem])].join('; ')),
-        },
+        ],
+        ['Note', ({ notes, problem }) => inBrowser([...notes, ...(problem === null ? [] : [problem])].join('; '))],
       ],
       part,
       'There is no such row.',
@@ -249,9 +230,7 @@ async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts,
 }
 
 export function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' | 'subject'>): Part {
-  return user === null
-    ? subject?.replace(/^new:/, 'new: ')
-    : html`<a href="${link(`/data/users/${user}`)}">${user}</a>`;
+  return user === null ? subject?.replace(/^new:/, 'new: ') : anchor(link(`/data/users/${user}`), user);
 }
 
 function filesTag({ link, offers }: Visit, { batch, state, action }: BatchReport): Html {
@@ -289,9 +268,7 @@ function undoTag({ link, may }: Visit, { batch, action, counts, state }: BatchRe
       Plans a batch of its own that takes back every row that was applied, once. Nothing is sent before you have seen
       it.
     </p>
-    <form method="post" action="${link(`/batches/${batch}/undo`)}">
-      <button class="quiet">Plan the way back</button>
-    </form>`;
+    ${buttonForm(link(`/batches/${batch}/undo`), 'Plan the way back', 'quiet')}`;
 }
 
 /** What nobody can take back by a batch. */

@@ -8,10 +8,19 @@ import { grouped } from '../../model/counted.ts';
 import { OperatorError, UsageError } from '../../model/errors.ts';
 import { dayMs, parseInstant } from '../../model/time.ts';
 import { inBrowser } from '../browser-words.ts';
-import { html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
+import { anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { planLimits } from '../planning.ts';
-import { actorOf, callerOf, notFound, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
+import {
+  actorOf,
+  callerOf,
+  type ConsolePorts,
+  notFound,
+  page,
+  redirect,
+  type Reply,
+  type Upload,
+  type Visit,
+} from '../route.ts';
 import { rehearse } from './batch-checks.ts';
 import type { KeptSheet } from '../uploads.ts';
 
@@ -101,12 +110,12 @@ function batchesTable({ link }: Visit, caption: string, listed: readonly ListedB
   return tableTag<ListedBatch>(
     caption,
     [
-      { head: 'Batch', cell: ({ batch: { batch } }) => html`<a href="${link(`/batches/${batch}`)}">${batch}</a>` },
-      { head: 'Planned', cell: ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}` },
-      { head: 'Action', cell: ({ report: { action, file } }) => html`${action} <span class="soft">${file}</span>` },
-      { head: 'State', cell: ({ report, waits }) => html`${batchState(report)} ${waits}` },
-      { head: 'Net', cell: ({ report }) => report.net, isNumber: true },
-      { head: 'Rows', cell: ({ report }) => countWords(report) },
+      ['Batch', ({ batch: { batch } }) => anchor(link(`/batches/${batch}`), batch)],
+      ['Planned', ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}`],
+      ['Action', ({ report: { action, file } }) => html`${action} <span class="soft">${file}</span>`],
+      ['State', ({ report, waits }) => html`${batchState(report)} ${waits}`],
+      ['Net', ({ report }) => report.net, 'number'],
+      ['Rows', ({ report }) => countWords(report)],
     ],
     listed,
     empty,
@@ -198,7 +207,7 @@ export async function* textChunks(text: string): AsyncGenerator<Uint8Array> {
 
 export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { link } = visit;
-  const actor = actorOf(callerOf(visit), ports);
+  const actor = actorOf(visit, ports);
   return refusing(visit, ports, async () => {
     for await (const upload of visit.uploads()) {
       if (upload.field !== 'file') continue;
@@ -258,7 +267,7 @@ export async function decideMark(visit: Visit, ports: ConsolePorts): Promise<Rep
   const kept = keptOf(visit, ports);
   const mark = kept.question.readings.find((each) => each.mark === visit.form.get('mark'))?.mark ?? null;
   return refusing(visit, ports, async () => {
-    const batch = await ports.uploads.decide(kept, mark, actorOf(callerOf(visit), ports), visit.signal);
+    const batch = await ports.uploads.decide(kept, mark, actorOf(visit, ports), visit.signal);
     if (batch !== null) return redirect(visit.link(`/batches/${batch.batch}`));
     throw new UsageError('the amounts of the sheet cannot be read; nothing was planned', {
       advice: 'Write them as plain numbers, such as 1234.56, and send the sheet again.',

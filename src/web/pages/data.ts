@@ -19,14 +19,23 @@ import { isPersonal } from '../../data/personal.ts';
 import { seesPeople } from '../../model/account.ts';
 import { grouped } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
-import { writtenId } from '../../model/records.ts';
+import { type RecordKey, writtenId } from '../../model/records.ts';
 import { isResourceName } from '../../model/resources.ts';
 import { dayOf } from '../../model/time.ts';
 import type { Cell, Relation, Row } from '../../store/reading-types.ts';
-import { cellTag, isNumberType } from '../cells.ts';
-import { choiceTags, type Column, html, type Html, type Part, tableTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { actorOf, notFound, page, type Reply, type Visit } from '../route.ts';
+import {
+  anchor,
+  cellTag,
+  choiceTags,
+  type Column,
+  html,
+  type Html,
+  optionTag,
+  type Part,
+  sideOf,
+  tableTag,
+} from '../html.ts';
+import { actorOf, type ConsolePorts, notFound, page, type Reply, type Visit } from '../route.ts';
 
 /** Whether people's data are masked for the caller. */
 export function isMaskedFor({ caller }: Visit): boolean {
@@ -52,9 +61,9 @@ export async function dataPage(visit: Visit, { readers }: ConsolePorts): Promise
           tableTag<InventoryTable>(
             caption,
             [
-              { head: 'Name', cell: ({ name }) => html`<a href="${link(dataPath(name))}">${name}</a>` },
-              ...(hasSizes ? [{ head: 'Rows', cell: sizeIn(sizes), isNumber: true } as const] : []),
-              { head: 'What it holds', cell: ({ summary }) => summary },
+              ['Name', ({ name }) => anchor(link(dataPath(name)), name)],
+              ...(hasSizes ? [['Rows', sizeIn(sizes), 'number'] as const] : []),
+              ['What it holds', ({ summary }) => summary],
             ],
             entries,
           ),
@@ -127,7 +136,7 @@ export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<R
   const look = lookOf(visit, ports);
   const { browse, beside, isMasked, table, relation } = look;
   const found = await readers.part({ part: 'page', browse }, isMasked, visit.signal);
-  if (found.rows.length > 0) await noteView(look, ports);
+  if (found.rows.length > 0) await noteView(visit, ports, relation.name, personIn(look));
   const values =
     beside === null
       ? null
@@ -145,27 +154,33 @@ export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<R
     ${tableTag(
       'Columns, and what they hold',
       [
-        { head: 'Column', cell: ({ name }) => html`<code>${name}</code>` },
-        { head: 'Type', cell: ({ type }) => type },
-        {
-          head: 'Meaning',
-          cell: ({ name, meaning }) => [meaning, isPersonal(relation.name, name) ? ' (personal)' : ''],
-        },
+        ['Column', ({ name }) => html`<code>${name}</code>`],
+        ['Type', ({ type }) => type],
+        ['Meaning', ({ name, meaning }) => [meaning, isPersonal(relation.name, name) ? ' (personal)' : '']],
       ],
       table.columns.filter((column) => column.in_file),
     )}`;
   return page(relation.name, body);
 }
 
-/** Whose data are looked at where the rows are those of one person; null where they are not. */
-async function noteView({ visit: { caller }, relation, browse }: Look, ports: ConsolePorts): Promise<void> {
+/** Whoever looks at what is kept of one person is on record. */
+export async function noteView(
+  visit: Visit,
+  ports: ConsolePorts,
+  relation: string,
+  user: RecordKey | undefined,
+): Promise<void> {
+  if (user === undefined) return;
+  await ports.journal.by(actorOf(visit, ports)).viewed(user, relation === 'emails' ? 'emails' : 'record');
+}
+
+/** Whose data are looked at where the rows are those of one person. */
+function personIn({ relation, browse }: Look): RecordKey | undefined {
   const of = browse.filters.find(
     ({ column, operator }) =>
       operator === 'is' && (column === 'user_id' || (column === 'id' && /^users(?:_|$)/.test(relation.name))),
   );
-  const user = of === undefined ? undefined : writtenId(of.value.trim());
-  if (user === undefined || caller === null) return;
-  await ports.journal.by(actorOf(caller, ports)).viewed(user, relation.name === 'emails' ? 'emails' : 'record');
+  return of === undefined ? undefined : writtenId(of.value.trim());
 }
 
 function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look): Html {
@@ -175,8 +190,6 @@ function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look
     ...browse.filters,
     ...(browse.filters.length < browseLimits.filters ? [{ column: '', operator: 'is', value: '' } as const] : []),
   ];
-  const choice = (value: string, chosen: string | null, words = value): Html =>
-    html`<option value="${value}" ${value === chosen ? html`selected` : null}>${words}</option>`;
   return html`<form method="get" action="${visit.link(dataPath(relation.name))}">
     ${rows.map(
       ({ column, operator, value }) =>
@@ -184,13 +197,13 @@ function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look
           <label
             >Column
             <select name="field">
-              ${choice('', column, '–')} ${open.map((name) => choice(name, column))}
+              ${optionTag('', column, '–')} ${open.map((name) => optionTag(name, column))}
             </select></label
           >
           <label
             >Comparison
             <select name="is">
-              ${(Object.keys(operators) as Operator[]).map((each) => choice(each, operator, operators[each]))}
+              ${(Object.keys(operators) as Operator[]).map((each) => optionTag(each, operator, operators[each]))}
             </select></label
           >
           <label>Value <input name="value" value="${value}" /></label>
@@ -200,21 +213,21 @@ function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look
       <label
         >Sorted by
         <select name="sort">
-          ${choice('', browse.sort?.column ?? '', 'the usual order')}
-          ${open.map((name) => choice(name, browse.sort?.column ?? ''))}
+          ${optionTag('', browse.sort?.column ?? '', 'the usual order')}
+          ${open.map((name) => optionTag(name, browse.sort?.column ?? ''))}
         </select></label
       >
       <label
         >Order
         <select name="order">
-          ${choice('asc', browse.sort?.isDescending === true ? 'desc' : 'asc', 'smallest first')}
-          ${choice('desc', browse.sort?.isDescending === true ? 'desc' : 'asc', 'largest first')}
+          ${optionTag('asc', browse.sort?.isDescending === true ? 'desc' : 'asc', 'smallest first')}
+          ${optionTag('desc', browse.sort?.isDescending === true ? 'desc' : 'asc', 'largest first')}
         </select></label
       >
       <label
         >Common values of
         <select name="beside">
-          ${choice('', beside ?? '', 'no column')} ${open.map((name) => choice(name, beside ?? ''))}
+          ${optionTag('', beside ?? '', 'no column')} ${open.map((name) => optionTag(name, beside ?? ''))}
         </select></label
       >
       <button>Show</button> <a class="button quiet" href="${visit.link(dataPath(relation.name))}">Reset</a>
@@ -237,14 +250,13 @@ function rowsTag({ visit, relation, table, browse, isMasked, href }: Look, { col
     const isDescending = isSorted && !sort.isDescending;
     const sign = !isSorted ? '' : sort.isDescending ? ' ▼' : ' ▲';
     const meaning = table.columns.find((each) => each.name === name)?.meaning ?? '';
-    return {
-      head:
-        isMasked && isPersonal(relation.name, name)
-          ? name
-          : html`<a href="${href({ sort: { column: name, isDescending } })}" title="${meaning}">${name}${sign}</a>`,
-      cell: (row) => linked(visit, relation.name, name, row[at] ?? null, cellTag(row[at] ?? null, types[at])),
-      ...(isNumberType(types[at]) && { isNumber: true as const }),
-    };
+    return [
+      isMasked && isPersonal(relation.name, name)
+        ? name
+        : html`<a href="${href({ sort: { column: name, isDescending } })}" title="${meaning}">${name}${sign}</a>`,
+      (row) => linked(visit, relation.name, name, row[at] ?? null, cellTag(row[at] ?? null, types[at])),
+      sideOf(types[at]),
+    ];
   });
   return tableTag<Row>(`Rows of ${relation.name}`, shown, rows, 'No row is like that.');
 }
@@ -252,9 +264,7 @@ function rowsTag({ visit, relation, table, browse, isMasked, href }: Look, { col
 /** The cell as a link to the record that it names. */
 export function linked({ link }: Visit, relation: string, column: string, cell: Cell, tag: Part): Part {
   const to = recordNamed(relation, column);
-  return to === null || typeof cell !== 'bigint' || cell < 1n
-    ? tag
-    : html`<a href="${link(dataPath(to, cell))}">${tag}</a>`;
+  return to === null || typeof cell !== 'bigint' || cell < 1n ? tag : anchor(link(dataPath(to, cell)), tag);
 }
 
 function recordNamed(relation: string, column: string): string | null {
@@ -307,14 +317,14 @@ function valuesTag({ href, browse, relation }: Look, column: string, values: rea
   ${tableTag<CommonValue>(
     `Common values of ${column}`,
     [
-      {
-        head: 'Value',
-        cell: ({ value }) =>
+      [
+        'Value',
+        ({ value }) =>
           value instanceof Uint8Array || (typeof value === 'string' && value.length > browseLimits.value)
             ? cellTag(value, undefined)
-            : html`<a href="${withValue(value)}">${value === null ? 'empty' : cellTag(value, type)}</a>`,
-      },
-      { head: 'Rows', cell: ({ rows }) => grouped(rows), isNumber: true },
+            : anchor(withValue(value), value === null ? 'empty' : cellTag(value, type)),
+      ],
+      ['Rows', ({ rows }) => grouped(rows), 'number'],
     ],
     values,
   )}`;
@@ -328,7 +338,7 @@ export async function downloadData(visit: Visit, ports: ConsolePorts): Promise<R
   const format = exportFormats.find((each) => each === visit.query.get('format'));
   if (format === undefined) throw new UsageError(`there is no format "${visit.query.get('format') ?? ''}"`);
   const what = readers.read((snapshot) => exportOf(snapshot, browse, isMasked), isMasked);
-  await noteView(look, ports);
+  await noteView(visit, ports, relation.name, personIn(look));
   const form = { format, raw: false, compression: null, bom: format === 'csv' };
   return {
     kind: 'file',

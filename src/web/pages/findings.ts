@@ -29,20 +29,15 @@ export function verdictTag(report: unknown): Html {
     ${tableTag<[string, ResourceVerdict]>(
       'What was found, by resource',
       [
-        { head: 'Resource', cell: ([name]) => name },
-        {
-          head: 'Result',
-          cell: ([, { status: each }]) =>
-            stateTag(each, each === 'equal' ? 'good' : each === 'different' ? 'bad' : 'wait'),
-        },
-        { head: 'In the mirror', cell: ([, { live }]) => grouped(live), isNumber: true },
-        {
-          head: 'On the server',
-          cell: ([, { server_total: total }]) => (total === null ? 'not counted' : grouped(total)),
-          isNumber: true,
-        },
-        { head: 'Windows', cell: ([, { windows }]) => grouped(windows), isNumber: true },
-        { head: 'Findings', cell: ([, each]) => findingsOf(each) },
+        ['Resource', ([name]) => name],
+        [
+          'Result',
+          ([, { status: each }]) => stateTag(each, each === 'equal' ? 'good' : each === 'different' ? 'bad' : 'wait'),
+        ],
+        ['In the mirror', ([, { live }]) => grouped(live), 'number'],
+        ['On the server', ([, { server_total: total }]) => (total === null ? 'not counted' : grouped(total)), 'number'],
+        ['Windows', ([, { windows }]) => grouped(windows), 'number'],
+        ['Findings', ([, each]) => findingsOf(each)],
       ],
       Object.entries(resources),
     )}`;

@@ -5,9 +5,8 @@ import { FileError } from '../../model/errors.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { JobStatus, ServerState, WorkerStatus } from '../../worker/open-status.ts';
 import type { StatusProblem } from '../../worker/status-problems.ts';
-import { ageTag, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { page, type Reply, type Visit } from '../route.ts';
+import { ageTag, anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { waitingBatches } from './batches.ts';
 import { runState, startLinks } from './runs.ts';
 
@@ -37,10 +36,10 @@ function serversTag(servers: readonly ServerState[], { settings, clock }: Consol
     ${tableTag<ServerState>(
       'The servers of the config file, the worst first',
       [
-        { head: 'Server', cell: (each) => `${each.profile ?? '(no profile)'}${isThis(each) ? ', this one' : ''}` },
-        { head: 'State', cell: stateOfServer },
-        { head: 'Fresh as of', cell: ({ fresh_as_of }) => ageTag(fresh_as_of, clock.now()) },
-        { head: 'Worker', cell: ({ has_worker }) => (has_worker ? 'runs' : 'none') },
+        ['Server', (each) => `${each.profile ?? '(no profile)'}${isThis(each) ? ', this one' : ''}`],
+        ['State', stateOfServer],
+        ['Fresh as of', ({ fresh_as_of }) => ageTag(fresh_as_of, clock.now())],
+        ['Worker', ({ has_worker }) => (has_worker ? 'runs' : 'none')],
       ],
       servers,
     )}`;
@@ -120,10 +119,10 @@ function runsTag({ runs, running }: MirrorStatus, { jobs }: WorkerStatus, visit:
     ${tableTag(
       'Last runs',
       [
-        { head: 'Began', cell: ({ started_at }) => timeTag(started_at) },
-        { head: 'Run', cell: ({ run }) => html`<a href="${link(`/runs/${run}`)}">${run}</a>` },
-        { head: 'Outcome', cell: ({ status }) => runState(status) },
-        { head: 'Requests', cell: ({ requests }) => grouped(requests), isNumber: true },
+        ['Began', ({ started_at }) => timeTag(started_at)],
+        ['Run', ({ run }) => anchor(link(`/runs/${run}`), run)],
+        ['Outcome', ({ status }) => runState(status)],
+        ['Requests', ({ requests }) => grouped(requests), 'number'],
       ],
       runs,
       'Nothing was read yet.',
@@ -146,11 +145,11 @@ function jobsTag({ worker, jobs }: WorkerStatus, { link }: Visit): Html {
     ${tableTag<JobStatus>(
       'Jobs of the worker',
       [
-        { head: 'Job', cell: ({ job }) => job },
-        { head: 'Last', cell: ({ last, running_since }) => lastOf(last, running_since, link) },
-        { head: 'Ended', cell: ({ last }) => timeTag(last?.finished_at ?? null) },
-        { head: 'Next', cell: ({ next_at }) => timeTag(next_at) },
-        { head: 'Problem', cell: ({ last }) => last?.problem ?? null },
+        ['Job', ({ job }) => job],
+        ['Last', ({ last, running_since }) => lastOf(last, running_since, link)],
+        ['Ended', ({ last }) => timeTag(last?.finished_at ?? null)],
+        ['Next', ({ next_at }) => timeTag(next_at)],
+        ['Problem', ({ last }) => last?.problem ?? null],
       ],
       jobs,
     )}`;
@@ -160,5 +159,5 @@ function lastOf(last: JobStatus['last'], runningSince: JobStatus['running_since'
   if (runningSince !== null) return html`${stateTag('running', 'wait')} since ${timeTag(runningSince)}`;
   if (last === null) return html`<span class="none">has not run yet</span>`;
   const state = stateTag(last.outcome ?? 'running', last.outcome === 'complete' ? 'good' : 'bad');
-  return html`<a href="${link(`/runs/${last.run}`)}">${state}</a>`;
+  return anchor(link(`/runs/${last.run}`), state);
 }

@@ -5,9 +5,8 @@ import { UsageError } from '../../model/errors.ts';
 import type { ListedAccount } from '../../people/port.ts';
 import { accountName, osUserName } from '../../people/rules.ts';
 import { addAccount, changePassword } from '../../people/sign-in.ts';
-import { choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { anchor, buttonForm, choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { newPasswordField } from './sign-in.ts';
 
 export async function peoplePage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
@@ -17,14 +16,11 @@ export async function peoplePage(visit: Visit, ports: ConsolePorts, problem: Htm
     ${tableTag<ListedAccount>(
       'Accounts',
       [
-        { head: 'Name', cell: ({ name }) => html`<a href="${link(`/people/${name}`)}">${name}</a>` },
-        { head: 'Roles', cell: ({ roles: own }) => own.join(', ') || 'none' },
-        { head: 'State', cell: stateOf },
-        { head: 'Password', cell: ({ passwordAt }) => (passwordAt === null ? 'none' : timeTag(passwordAt)) },
-        {
-          head: 'Last change',
-          cell: ({ changedAt, changedBy }) => html`${timeTag(changedAt)}, ${actorText(changedBy)}`,
-        },
+        ['Name', ({ name }) => anchor(link(`/people/${name}`), name)],
+        ['Roles', ({ roles: own }) => own.join(', ') || 'none'],
+        ['State', stateOf],
+        ['Password', ({ passwordAt }) => (passwordAt === null ? 'none' : timeTag(passwordAt))],
+        ['Last change', ({ changedAt, changedBy }) => html`${timeTag(changedAt)}, ${actorText(changedBy)}`],
       ],
       accounts,
     )}
@@ -62,7 +58,6 @@ export async function accountPage(visit: Visit, ports: ConsolePorts, problem: Ht
   const { link } = visit;
   const sessions = await ports.sessions.list(name);
   const at = (what: string) => link(`/people/${name}/${what}`);
-  const other = state === 'active' ? 'disable' : 'enable';
   const body = html`${problem}
     <p>${stateTag(state, state === 'active' ? 'good' : 'bad')}. Uses ${systemWords(osUsers)}.</p>
     <form method="post" action="${at('roles')}">
@@ -83,23 +78,19 @@ export async function accountPage(visit: Visit, ports: ConsolePorts, problem: Ht
       ${newPasswordField('New password')}
       <button>Set the password</button>
     </form>
-    <form method="post" action="${at(other)}">
-      <button class="${other === 'disable' ? 'danger' : ''}">
-        ${other === 'disable' ? 'Disable the account' : 'Enable the account'}
-      </button>
-    </form>
+    ${state === 'active' ? buttonForm(at('disable'), 'Disable the account', 'danger') : buttonForm(at('enable'), 'Enable the account')}
     <h2>Signed in</h2>
     ${tableTag(
       'Sessions',
       [
-        { head: 'Since', cell: ({ createdAt }) => timeTag(createdAt) },
-        { head: 'Last request', cell: ({ seenAt }) => timeTag(seenAt) },
-        { head: 'From', cell: ({ address }) => address },
+        ['Since', ({ createdAt }) => timeTag(createdAt)],
+        ['Last request', ({ seenAt }) => timeTag(seenAt)],
+        ['From', ({ address }) => address],
       ],
       sessions,
       'Nobody is signed in to it.',
     )}
-    ${sessions.length === 0 ? null : html`<form method="post" action="${at('sign-out')}"><button class="quiet">End these sessions</button></form>`}`;
+    ${sessions.length === 0 ? null : buttonForm(at('sign-out'), 'End these sessions', 'quiet')}`;
   return page(name, body, { status: problem === null ? 200 : 422 });
 }
 
@@ -150,13 +141,10 @@ export async function changePerson(visit: Visit, ports: ConsolePorts): Promise<R
   const account = await accountOf(visit, ports);
   const what = visit.params['change'] ?? '';
   return changing(visit, ports, accountPage, async (people) => {
-    if (what === 'sign-out' && visit.caller !== null) {
-      await ports.sessions.end({ account: account.name }, actorOf(visit.caller, ports));
-      return;
-    }
+    if (what === 'sign-out') return ports.sessions.end({ account: account.name }, actorOf(visit, ports));
     const change = changes[what];
     if (change === undefined) throw notFound();
-    await change(people, account, visit.form);
+    return change(people, account, visit.form);
   });
 }
 
@@ -165,12 +153,11 @@ async function changing(
   visit: Visit,
   ports: ConsolePorts,
   show: (visit: Visit, ports: ConsolePorts, problem: Html) => Promise<Reply>,
-  change: (people: ConsolePorts['people']) => Promise<void>,
+  change: (people: ConsolePorts['people']) => Promise<unknown>,
 ): Promise<Reply> {
-  const { caller, link, path, params } = visit;
-  if (caller === null) return redirect(link('/sign-in'));
+  const { link, path, params } = visit;
   try {
-    await change(ports.people.by(actorOf(caller, ports)));
+    await change(ports.people.by(actorOf(visit, ports)));
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     return show(visit, ports, problemTag(error.message, error.advice));

@@ -15,11 +15,20 @@ import { parseDay, startOfDay, timestampOf } from '../../model/time.ts';
 import type { UserRow } from '../../journal/port.ts';
 import type { Cell, Relation, ResultColumn, Row } from '../../store/reading-types.ts';
 import { cellOf, jsonText } from '../../store/cell.ts';
-import { cellTag, isNumberType } from '../cells.ts';
-import { type Column, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { actorOf, notFound, page, type Reply, type Visit } from '../route.ts';
-import { dataPath, isMaskedFor, linked, maskedNote } from './data.ts';
+import {
+  anchor,
+  cellTag,
+  type Column,
+  html,
+  type Html,
+  type Part,
+  sideOf,
+  stateTag,
+  tableTag,
+  timeTag,
+} from '../html.ts';
+import { type ConsolePorts, notFound, page, type Reply, type Visit } from '../route.ts';
+import { dataPath, isMaskedFor, linked, maskedNote, noteView } from './data.ts';
 
 interface Named {
   readonly resource: ResourceName;
@@ -53,7 +62,7 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   );
   const { singular } = resourceOf(resource);
   if (record === undefined) throw notFound(`the mirror has never held a ${singular} ${id}`);
-  await noteView(visit, ports, resource, id, record.fields);
+  await noteView(visit, ports, resource, personIn({ resource, id }, record.fields));
   const rows = resource === 'users' && !isMasked && typeof id === 'number' ? await journal.rowsOfUser(id, 100) : [];
   const { fields, isLive, changes, related, warning } = record;
   const body = html`${isMasked ? maskedNote : null}
@@ -69,18 +78,10 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   return page(`${singular} ${id}`, body);
 }
 
-/** Whoever looks at what is kept of a person is on record. */
-async function noteView(
-  { caller }: Visit,
-  ports: ConsolePorts,
-  resource: ResourceName,
-  id: RecordKey,
-  fields: readonly RecordField[] | null,
-): Promise<void> {
+/** Whose record it is. */
+function personIn({ resource, id }: Named, fields: readonly RecordField[] | null): RecordKey | undefined {
   const owner = fields?.find(({ name }) => name === 'user_id')?.value;
-  const user = resource === 'users' ? id : typeof owner === 'bigint' ? writtenId(String(owner)) : undefined;
-  if (user === undefined || caller === null) return;
-  await ports.journal.by(actorOf(caller, ports)).viewed(user, resource === 'emails' ? 'emails' : 'record');
+  return resource === 'users' ? id : typeof owner === 'bigint' ? writtenId(String(owner)) : undefined;
 }
 
 function stateOf(fields: readonly RecordField[] | null, at: string | null): Html {
@@ -109,21 +110,21 @@ function fieldsTag(
   return tableTag<RecordField>(
     'Fields',
     [
-      { head: 'Field', cell: ({ name }) => html`<code>${name}</code>` },
-      {
-        head: 'Value',
-        cell: ({ name, value }) => {
+      ['Field', ({ name }) => html`<code>${name}</code>`],
+      [
+        'Value',
+        ({ name, value }) => {
           const tag = html`<span class="lines">${cellTag(value, types.get(name), true)}</span>`;
           return name === 'id' ? tag : linked(visit, resource, name, value, tag);
         },
-      },
-      {
-        head: 'Meaning',
-        cell: ({ name }) => [
+      ],
+      [
+        'Meaning',
+        ({ name }) => [
           table?.columns.find((each) => each.name === name)?.meaning ?? null,
           isPersonal(resource, name) ? ' (personal)' : null,
         ],
-      },
+      ],
     ],
     fields,
   );
@@ -140,11 +141,11 @@ function relatedTag(
   return html`<h2>${relation}</h2>
     ${tableTag<Row>(
       `Related records: ${relation}`,
-      columns.map(({ name }, at): Column<Row> => ({
-        head: name,
-        cell: (row) => linked(visit, relation, name, row[at] ?? null, cellTag(row[at] ?? null, types[at])),
-        ...(isNumberType(types[at]) && { isNumber: true as const }),
-      })),
+      columns.map(({ name }, at): Column<Row> => [
+        name,
+        (row) => linked(visit, relation, name, row[at] ?? null, cellTag(row[at] ?? null, types[at])),
+        sideOf(types[at]),
+      ]),
       rows,
     )}
     <p><a href="${all}">${hasMore ? `All of them, not only these ${rows.length}` : 'As a table of their own'}</a></p>`;
@@ -164,23 +165,17 @@ function rowsTag(rows: readonly UserRow[], { link }: Visit): Html {
     ${tableTag<UserRow>(
       'Rows of batches, open and past',
       [
-        { head: 'Planned', cell: ({ createdAt }) => timeTag(createdAt) },
-        {
-          head: 'Batch',
-          cell: ({ batch }) => html`<a href="${link(`/batches/${encodeURIComponent(batch)}`)}">${batch}</a>`,
-        },
-        { head: 'Row', cell: ({ row }) => row, isNumber: true },
-        { head: 'Action', cell: ({ action }) => action },
-        {
-          head: 'Asked for',
-          cell: ({ parameters }) => (parameters === null ? null : cellTag(jsonText(parameters), 'text')),
-        },
-        { head: 'Before', cell: ({ before }) => before, isNumber: true },
-        { head: 'After', cell: ({ after }) => after, isNumber: true },
-        {
-          head: 'State',
-          cell: ({ state }) => stateTag(state, openStates.has(state) ? 'wait' : state === 'applied' ? 'good' : 'plain'),
-        },
+        ['Planned', ({ createdAt }) => timeTag(createdAt)],
+        ['Batch', ({ batch }) => anchor(link(`/batches/${encodeURIComponent(batch)}`), batch)],
+        ['Row', ({ row }) => row, 'number'],
+        ['Action', ({ action }) => action],
+        ['Asked for', ({ parameters }) => (parameters === null ? null : cellTag(jsonText(parameters), 'text'))],
+        ['Before', ({ before }) => before, 'number'],
+        ['After', ({ after }) => after, 'number'],
+        [
+          'State',
+          ({ state }) => stateTag(state, openStates.has(state) ? 'wait' : state === 'applied' ? 'good' : 'plain'),
+        ],
       ],
       rows,
       'No batch has a row for this user.',
@@ -213,14 +208,11 @@ function changesTag(resource: ResourceName, changes: readonly ReportedChange[]):
     ${tableTag<ChangedField>(
       'History, the newest first',
       [
-        { head: 'When the mirror saw it', cell: ({ change }) => timeTag(change.at) },
-        { head: 'What', cell: ({ change }) => words[change.change] },
-        { head: 'Field', cell: ({ field }) => (field === null ? null : html`<code>${field}</code>`) },
-        { head: 'Before', cell: ({ field, before }) => value(field, before) },
-        {
-          head: 'After',
-          cell: ({ field, change, after }) => (change.change === 'deleted' ? null : value(field, after)),
-        },
+        ['When the mirror saw it', ({ change }) => timeTag(change.at)],
+        ['What', ({ change }) => words[change.change]],
+        ['Field', ({ field }) => (field === null ? null : html`<code>${field}</code>`)],
+        ['Before', ({ field, before }) => value(field, before)],
+        ['After', ({ field, change, after }) => (change.change === 'deleted' ? null : value(field, after))],
       ],
       rows,
       'No change of it is known.',
@@ -240,8 +232,7 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
   const { singular, fields } = resourceOf(resource);
   const served = await servedRecord(resource, id, visit.signal, ports);
   const held = readers.read((snapshot) => recordOf(snapshot, resource, id, null))?.fields ?? null;
-  const shown = [{ name: 'user_id', value: held?.find(({ name }) => name === 'user_id')?.value ?? null }];
-  await noteView(visit, ports, resource, id, shown);
+  await noteView(visit, ports, resource, personIn({ resource, id }, held));
   const back = html`<p><a href="${visit.link(dataPath(resource, id))}">Back to the record in the mirror</a></p>`;
   if (served === null) {
     return page(
@@ -270,10 +261,10 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
     ${tableTag(
       'The record on the server and in the mirror',
       [
-        { head: 'Field', cell: ({ name }) => html`<code>${name}</code>` },
-        { head: 'On the server', cell: ({ there, type }) => cellTag(there, type, true) },
-        { head: 'In the mirror', cell: ({ here, type }) => cellTag(here, type) },
-        { head: '', cell: ({ isSame }) => (isSame ? null : stateTag('differs', 'wait')) },
+        ['Field', ({ name }) => html`<code>${name}</code>`],
+        ['On the server', ({ there, type }) => cellTag(there, type, true)],
+        ['In the mirror', ({ here, type }) => cellTag(here, type)],
+        ['', ({ isSame }) => (isSame ? null : stateTag('differs', 'wait'))],
       ],
       rows,
     )}

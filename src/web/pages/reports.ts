@@ -11,9 +11,8 @@ import { OperatorError, UsageError } from '../../model/errors.ts';
 import { harmless } from '../../model/terminal-text.ts';
 import { dayOf, minuteMs, secondMs } from '../../model/time.ts';
 import { inBrowser } from '../browser-words.ts';
-import { html, type Html, nothing, problemTag, tableTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { anchor, factsTag, html, type Html, nothing, optionTag, problemTag, tableTag } from '../html.ts';
+import { type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { isMaskedFor, maskedNote } from './data.ts';
 
 /** Rows of a result that a page shows. */
@@ -37,15 +36,15 @@ export async function reportsPage(visit: Visit, { settings }: ConsolePorts): Pro
   ${tableTag<Report>(
     'Saved reports',
     [
-      { head: 'Report', cell: ({ name, title }) => html`<a href="${link(`/reports/${name}`)}">${title}</a>` },
-      { head: 'What it tells', cell: ({ description }) => description },
-      {
-        head: 'Comes',
-        cell: ({ name, origin }) =>
+      ['Report', ({ name, title }) => anchor(link(`/reports/${name}`), title)],
+      ['What it tells', ({ description }) => description],
+      [
+        'Comes',
+        ({ name, origin }) =>
           origin === 'shipped'
             ? 'with the program'
             : `your own${replaced.includes(name) ? ', in the place of one that comes with the program' : ''}`,
-      },
+      ],
     ],
     reports.filter((each) => isOpenTo(visit, each)),
   )}`;
@@ -103,13 +102,7 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
       ${chart === null || preview.rows.length === 0 ? null : pictureTag(link(`${here}/picture`, given), `${title}: ${chart.y.join(', ')} by ${chart.x}`)}
       ${downloadsTag((format) => link(`${here}/download`, { ...given, format }))} ${previewTag(title, preview, money)}
       <h2>Columns</h2>
-      <dl>
-        ${columns.map(
-          (column) =>
-            html`<dt>${column.name}</dt>
-              <dd>${column.meaning}</dd>`,
-        )}
-      </dl>`;
+      ${factsTag(columns.map((column) => [column.name, column.meaning]))}`;
   } catch (error) {
     ({ shown, status } = failedOf(error));
   }
@@ -127,7 +120,7 @@ function parameterTag({ name, type, default: standing, meaning }: ReportParamete
   const field =
     type === 'flag'
       ? html`<select name="p.${name}">
-          ${['', '0', '1'].map((each) => html`<option value="${each}" ${each === value ? html`selected` : null}>${each === '' ? `usual (${standing ?? 'none'})` : each}</option>`)}
+          ${['', '0', '1'].map((each) => optionTag(each, value, each === '' ? `usual (${standing ?? 'none'})` : each))}
         </select>`
       : html`<input
           name="p.${name}"
@@ -187,7 +180,7 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
       <label
         >For at most
         <select name="limit">
-          ${limits.map((each) => html`<option value="${each}" ${each === seconds ? html`selected` : null}>${each} seconds</option>`)}
+          ${limits.map((each) => optionTag(String(each), String(seconds), `${each} seconds`))}
         </select></label
       >
     </p>
@@ -327,11 +320,11 @@ function previewTag(
   return html`<p class="soft">${word}</p>
     ${tableTag<Preview['rows'][number]>(
       title,
-      columns.map(({ name, isNumber }, at) => ({
-        head: html`<bdi>${harmless(name)}</bdi>`,
-        cell: (row) => cellTag(row[at] ?? null, isNumber && money.has(name)),
-        ...(isNumber && { isNumber: true as const }),
-      })),
+      columns.map(({ name, isNumber }, at) => [
+        html`<bdi>${harmless(name)}</bdi>`,
+        (row) => cellTag(row[at] ?? null, isNumber && money.has(name)),
+        isNumber ? 'number' : undefined,
+      ]),
       rows,
       'The result has no rows.',
     )}`;

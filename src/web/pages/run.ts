@@ -10,18 +10,16 @@ import { durationText, parseInstant, secondMs } from '../../model/time.ts';
 import type { MirrorEvent, ResourceReport, RunDetail } from '../../store/mirror-types.ts';
 import { openJobRun } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
-import { html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { anchor, buttonForm, factsTag, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { checkTag } from './batch-checks.ts';
 import { verdictTag } from './findings.ts';
 import { jobState, runState, whoBegan } from './runs.ts';
 
-export async function stopRun({ params, caller, link }: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { run = '' } = params;
-  if (caller === null) throw notFound();
-  ports.byHand.stop(run, actorOf(caller, ports));
-  return redirect(link(`/runs/${run}`));
+export async function stopRun(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { run = '' } = visit.params;
+  ports.byHand.stop(run, actorOf(visit, ports));
+  return redirect(visit.link(`/runs/${run}`));
 }
 
 interface Found {
@@ -64,71 +62,58 @@ export async function runPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
           runs${owner === null ? '' : `: process ${owner.pid} on ${owner.host}`}.
         </p>`
       : offers('POST', '/runs/:run/stop')
-        ? html`<form method="post" action="${link(`/runs/${run}/stop`)}">
-            <button class="danger">Stop this run</button>
-          </form>`
+        ? buttonForm(link(`/runs/${run}/stop`), 'Stop this run', 'danger')
         : null;
   const body = html`${goesOn ? progressTag(visit, ports, found, run) : null} ${stopTag}
     ${job === null ? null : jobTag(job)} ${sync === null ? null : syncTag(sync.detail, goesOn)}
     ${job === null ? null : [verdictTag(job.report), checkTag(visit, job.report)]}
-    <p><a href="${link('/runs')}">All runs</a></p>`;
+    <p>${anchor(link('/runs'), 'All runs')}</p>`;
   return page(`Run ${run}`, body, goesOn ? { refresh: 5 } : {});
 }
 
 function jobTag(job: JobRun): Html {
   const { outcome, problem, command, startedAt, finishedAt, exitCode } = job;
   const isLocked = outcome === 'locked';
-  return html`${problem === null ? null : problemTag(isLocked ? `Another run holds the lock: ${problem}` : problem, isLocked ? 'Wait for it to end, or stop it, and start this one again.' : undefined)}
-    <dl>
-      <dt>Command</dt>
-      <dd><code>${command}</code></dd>
-      <dt>By</dt>
-      <dd>${whoBegan(job)}</dd>
-      <dt>Began</dt>
-      <dd>${timeTag(startedAt)}</dd>
-      <dt>Ended</dt>
-      <dd>${timeTag(finishedAt)}</dd>
-      <dt>Outcome</dt>
-      <dd>${jobState(job)} ${exitCode === null ? null : html`<span class="soft">exit code ${exitCode}</span>`}</dd>
-    </dl>`;
+  const waiting = 'Wait for it to end, or stop it, and start this one again.';
+  const why = isLocked ? problemTag(`Another run holds the lock: ${problem}`, waiting) : problemTag(problem ?? '');
+  const code = exitCode === null ? null : html`<span class="soft">exit code ${exitCode}</span>`;
+  return html`${problem === null ? null : why}
+  ${factsTag([
+    ['Command', html`<code>${command}</code>`],
+    ['By', whoBegan(job)],
+    ['Began', timeTag(startedAt)],
+    ['Ended', timeTag(finishedAt)],
+    ['Outcome', html`${jobState(job)} ${code}`],
+  ])}`;
 }
 
 function syncTag(detail: RunDetail, goesOn: boolean): Html {
   const { status, started_at, finished_at, actor, requests, retries, answers, problem, resources, events } = detail;
   const isLost = status === 'running' && !goesOn;
+  const isEnded = finished_at !== null;
   return html`${problem === null ? null : problemTag(problem)}
     ${isLost ? problemTag('Its process is gone, and it was not finished.', 'The next sync goes on where it was.') : null}
     <h2>The sync</h2>
-    <dl>
-      <dt>Outcome</dt>
-      <dd>${isLost ? stateTag('killed', 'bad') : runState(status)}</dd>
-      <dt>By</dt>
-      <dd>${actor === null ? html`<span class="none">nobody noted it</span>` : actorText(actor)}</dd>
-      <dt>Began</dt>
-      <dd>${timeTag(started_at)}</dd>
-      <dt>Ended</dt>
-      <dd>${timeTag(finished_at)}</dd>
-      ${
-        finished_at === null
-          ? null
-          : html`<dt>Requests</dt>
-              <dd>${grouped(requests)}, ${counted(retries, 'retry', 'retries')} among them</dd>
-              <dt>Responses</dt>
-              <dd>${Object.entries(answers).map(([code, count]) => html`${code}: ${grouped(count)} `)}</dd>`
-      }
-    </dl>
+    ${factsTag([
+      ['Outcome', isLost ? stateTag('killed', 'bad') : runState(status)],
+      ['By', actor === null ? html`<span class="none">nobody noted it</span>` : actorText(actor)],
+      ['Began', timeTag(started_at)],
+      ['Ended', timeTag(finished_at)],
+      ['Requests', isEnded ? `${grouped(requests)}, ${counted(retries, 'retry', 'retries')} among them` : null],
+      ['Responses', isEnded ? Object.entries(answers).map(([code, count]) => `${code}: ${grouped(count)} `) : null],
+    ])}
     ${tableTag<[string, ResourceReport]>(
       'What it did for each resource',
       [
-        { head: 'Resource', cell: ([name]) => name },
-        { head: 'Outcome', cell: ([, each]) => runState(each.status) },
-        { head: 'Read', cell: ([, each]) => grouped(each.received), isNumber: true },
-        { head: 'New', cell: ([, each]) => grouped(each.inserted), isNumber: true },
-        { head: 'Changed', cell: ([, each]) => grouped(each.updated), isNumber: true },
-        { head: 'Deleted', cell: ([, each]) => grouped(each.deleted), isNumber: true },
-        { head: 'Requests', cell: ([, each]) => grouped(each.requests), isNumber: true },
-        { head: 'Fresh as of', cell: ([, each]) => timeTag(each.fresh_as_of) },
-        { head: 'Problem', cell: ([, each]) => each.problem },
+        ['Resource', ([name]) => name],
+        ['Outcome', ([, each]) => runState(each.status)],
+        ['Read', ([, each]) => grouped(each.received), 'number'],
+        ['New', ([, each]) => grouped(each.inserted), 'number'],
+        ['Changed', ([, each]) => grouped(each.updated), 'number'],
+        ['Deleted', ([, each]) => grouped(each.deleted), 'number'],
+        ['Requests', ([, each]) => grouped(each.requests), 'number'],
+        ['Fresh as of', ([, each]) => timeTag(each.fresh_as_of)],
+        ['Problem', ([, each]) => each.problem],
       ],
       Object.entries(resources),
     )}
@@ -136,11 +121,11 @@ function syncTag(detail: RunDetail, goesOn: boolean): Html {
     ${tableTag<MirrorEvent>(
       'What the run met for the first time',
       [
-        { head: 'When', cell: ({ at }) => timeTag(at) },
-        { head: 'Resource', cell: ({ resource }) => resource },
-        { head: 'What', cell: ({ kind }) => kind.replaceAll('_', ' ') },
-        { head: 'Of', cell: ({ subject }) => subject },
-        { head: 'Detail', cell: ({ detail: words }) => words },
+        ['When', ({ at }) => timeTag(at)],
+        ['Resource', ({ resource }) => resource],
+        ['What', ({ kind }) => kind.replaceAll('_', ' ')],
+        ['Of', ({ subject }) => subject],
+        ['Detail', ({ detail: words }) => words],
       ],
       events,
       'It met nothing new.',

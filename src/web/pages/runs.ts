@@ -11,9 +11,8 @@ import type { ResourceReport, RunReport, RunStatus } from '../../store/mirror-ty
 import { isStartable, orderOf, type Startable } from '../../worker/by-hand.ts';
 import { openJobRuns } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
-import { choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { anchor, choiceTags, html, type Html, optionTag, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 
 /** Runs that are looked through, and how many of those that fit are shown. */
 const lookedThrough = 500;
@@ -66,8 +65,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
       <label
         >Outcome
         <select name="status">
-          <option value="">all</option>
-          ${outcomes.map((state) => html`<option ${state === wanted ? html`selected` : null}>${state}</option>`)}
+          ${optionTag('', wanted, 'all')} ${outcomes.map((state) => optionTag(state, wanted))}
         </select></label
       >
       <label>Run by <input name="by" value="${by}" /></label>
@@ -77,12 +75,12 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
     ${tableTag<RunReport>(
       `Syncs, the newest first, ${shownRuns} at the most`,
       [
-        { head: 'Began', cell: ({ started_at }) => timeTag(started_at) },
-        { head: 'Ended', cell: ({ finished_at }) => timeTag(finished_at) },
-        { head: 'Run', cell: ({ run }) => html`<a href="${link(`/runs/${run}`)}">${run}</a>` },
-        { head: 'By', cell: ({ actor }) => whoRan(actor) },
-        { head: 'Outcome', cell: ({ status }) => runState(status) },
-        { head: 'Requests', cell: ({ requests }) => grouped(requests), isNumber: true },
+        ['Began', ({ started_at }) => timeTag(started_at)],
+        ['Ended', ({ finished_at }) => timeTag(finished_at)],
+        ['Run', ({ run }) => anchor(link(`/runs/${run}`), run)],
+        ['By', ({ actor }) => whoRan(actor)],
+        ['Outcome', ({ status }) => runState(status)],
+        ['Requests', ({ requests }) => grouped(requests), 'number'],
       ],
       shown.slice(0, shownRuns),
       'There is no such sync.',
@@ -91,12 +89,12 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
     ${tableTag<JobRun>(
       'Jobs, comparisons and what was started here, the newest first',
       [
-        { head: 'Began', cell: ({ startedAt }) => timeTag(startedAt) },
-        { head: 'Ended', cell: ({ finishedAt }) => timeTag(finishedAt) },
-        { head: 'Run', cell: ({ run, command }) => html`<a href="${link(`/runs/${run}`)}">${command}</a>` },
-        { head: 'By', cell: whoBegan },
-        { head: 'Outcome', cell: jobState },
-        { head: 'Problem', cell: ({ problem }) => problem },
+        ['Began', ({ startedAt }) => timeTag(startedAt)],
+        ['Ended', ({ finishedAt }) => timeTag(finishedAt)],
+        ['Run', ({ run, command }) => anchor(link(`/runs/${run}`), command)],
+        ['By', whoBegan],
+        ['Outcome', jobState],
+        ['Problem', ({ problem }) => problem],
       ],
       shownJobs.slice(0, shownRuns),
       'There is no such run.',
@@ -234,13 +232,9 @@ function costTag(costs: readonly Cost[]): Html {
     ${tableTag<Cost>(
       'Requests by resource and reason',
       [
-        { head: 'Resource', cell: ({ resource }) => resource },
-        { head: 'Why', cell: ({ reason }) => reason },
-        {
-          head: 'Requests',
-          cell: ({ requests }) => (requests === null ? 'as it takes' : grouped(requests)),
-          isNumber: true,
-        },
+        ['Resource', ({ resource }) => resource],
+        ['Why', ({ reason }) => reason],
+        ['Requests', ({ requests }) => (requests === null ? 'as it takes' : grouped(requests)), 'number'],
       ],
       costs,
     )}
@@ -251,11 +245,11 @@ function ownerWords({ command, pid, host, acquiredAt }: LockOwner): string {
   return `${command}, process ${pid} on ${host}, since ${acquiredAt}`;
 }
 
-export async function startRun({ form, caller, link }: Visit, ports: ConsolePorts): Promise<Reply> {
-  if (caller === null) throw notFound();
+export async function startRun(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { form, link } = visit;
   const { what, resources } = requestIn(form);
   try {
-    return redirect(link(`/runs/${await ports.byHand.begin(orderOf(what, resources), actorOf(caller, ports))}`));
+    return redirect(link(`/runs/${await ports.byHand.begin(orderOf(what, resources), actorOf(visit, ports))}`));
   } catch (error) {
     if (!(error instanceof LockHeldError)) throw error;
     const body = html`${problemTag(`Another run holds the lock: ${error.message}`, error.advice)}

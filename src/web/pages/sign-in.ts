@@ -1,15 +1,15 @@
-/** Signing in and out, and what somebody may do with an account of their own. */
-import type { Role } from '../../model/account.ts';
+/** Signing in and out, by a password or the provider of the settings; an account of one's own; and proving who one is again. */
+import type { Account, Role } from '../../model/account.ts';
 import { UsageError } from '../../model/errors.ts';
-import { accountName, leastPassword } from '../../people/rules.ts';
+import { accountName, leastPassword, normalName } from '../../people/rules.ts';
 import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
-import { html, type Html, type Part, problemTag, tableTag, timeTag } from '../html.ts';
 import type { FirstAccount } from '../first-account.ts';
-import type { ConsolePorts } from '../ports.ts';
-import { actorOf, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { buttonForm, html, type Html, type Part, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { type Oidc, SignInFailed } from '../oidc.ts';
+import { actorOf, callerOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 
 /** A field with its label. */
-export function field(label: string, name: string, type: 'text' | 'password', more: Part = null): Html {
+function field(label: string, name: string, type: 'text' | 'password', more: Part = null): Html {
   const autocomplete = type === 'password' ? 'current-password' : 'username';
   return html`<label
     >${label} <input type="${type}" name="${name}" required autocomplete="${autocomplete}" ${more}
@@ -57,38 +57,36 @@ export async function signIn(visit: Visit, ports: ConsolePorts): Promise<Reply> 
 }
 
 /** Only a page of ours: an address of elsewhere would be a way to lead people away. */
-export function placeAfter({ form, query, link }: Visit): string {
+function placeAfter({ form, query, link }: Visit): string {
   const next = form.get('next') ?? query.get('next') ?? '';
   return link(/^\/(?![/\\])[^\s\\]*$/.test(next) ? next : '/');
 }
 
 export async function signOut({ caller, link }: Visit, ports: ConsolePorts): Promise<Reply> {
-  if (caller !== null) await ports.sessions.end({ id: caller.session.id }, actorOf(caller, ports));
+  if (caller !== null) await ports.sessions.end({ id: caller.session.id }, actorOf({ caller }, ports));
   const left = caller?.session.method === 'oidc' ? 1 : null;
   return { kind: 'redirect', to: link('/sign-in', { left }), cookie: { token: null } };
 }
 
 /** The account of whoever asks: its roles, its sessions, its password. */
 export async function ownPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
-  const { caller, link } = visit;
-  const account = caller?.account;
-  const sessions = await ports.sessions.list(account?.name ?? '');
+  const { link } = visit;
+  const { account, session } = callerOf(visit);
+  const sessions = await ports.sessions.list(account.name);
   const body = html`${problem}
-    <p>Your roles are ${account?.roles.join(', ') ?? 'none'}.</p>
+    <p>Your roles are ${account.roles.join(', ')}.</p>
     <h2>Where you are signed in</h2>
     ${tableTag(
       'Your sessions',
       [
-        { head: 'Since', cell: ({ createdAt }) => timeTag(createdAt) },
-        { head: 'Last request', cell: ({ seenAt }) => timeTag(seenAt) },
-        { head: 'From', cell: ({ address }) => address },
-        { head: 'Browser', cell: ({ id }) => (id === caller?.session.id ? 'this one' : 'another') },
+        ['Since', ({ createdAt }) => timeTag(createdAt)],
+        ['Last request', ({ seenAt }) => timeTag(seenAt)],
+        ['From', ({ address }) => address],
+        ['Browser', ({ id }) => (id === session.id ? 'this one' : 'another')],
       ],
       sessions,
     )}
-    <form method="post" action="${link('/me/sign-out-others')}">
-      <button class="quiet">End all but this one</button>
-    </form>
+    ${buttonForm(link('/me/sign-out-others'), 'End all but this one', 'quiet')}
     <h2>Password</h2>
     <form method="post" action="${link('/me/password')}">
       <p>${field('Your password now', 'password', 'password')}</p>
@@ -102,23 +100,21 @@ export async function ownPage(visit: Visit, ports: ConsolePorts, problem: Html |
   return page('Your account', body, { status: problem === null ? 200 : 422 });
 }
 
-export async function endOtherSessions({ caller, link }: Visit, ports: ConsolePorts): Promise<Reply> {
-  if (caller !== null) {
-    const { account, session } = caller;
-    await ports.sessions.end({ account: account.name, except: session.id }, actorOf(caller, ports));
-  }
-  return redirect(link('/me'));
+export async function endOtherSessions(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { account, session } = callerOf(visit);
+  await ports.sessions.end({ account: account.name, except: session.id }, actorOf(visit, ports));
+  return redirect(visit.link('/me'));
 }
 
 export async function changeOwnPassword(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { caller, form, link } = visit;
-  if (caller === null) return redirect(link('/sign-in'));
-  const people = ports.people.by(actorOf(caller, ports));
+  const { form, link } = visit;
+  const { name } = callerOf(visit).account;
+  const people = ports.people.by(actorOf(visit, ports));
   try {
     const given = form.get('new') ?? '';
     if (given !== form.get('again')) throw new UsageError('the new password was not typed the same way twice');
-    await authenticate(people, caller.account.name, form.get('password') ?? '');
-    await changePassword(people, caller.account.name, async () => given);
+    await authenticate(people, name, form.get('password') ?? '');
+    await changePassword(people, name, async () => given);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     return ownPage(visit, ports, problemTag(error.message, error.advice));
@@ -167,4 +163,74 @@ const firstRoles: readonly Role[] = ['reader', 'analyst', 'maker', 'operator', '
 function checkFirst({ params }: Visit, { first }: ConsolePorts): FirstAccount {
   if (first?.isOpen(params['token'] ?? '') === true) return first;
   throw notFound('this link was used, or is not the newest');
+}
+
+function oidcOf({ oidc }: ConsolePorts): Oidc {
+  if (oidc === null) throw notFound('nobody signs in by another service here');
+  return oidc;
+}
+
+function callbackOf({ origin, link }: Visit): string {
+  return `${origin}${link('/sign-in/oidc/callback')}`;
+}
+
+export async function oidcSignIn(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { caller, query } = visit;
+  const wantsAgain = query.get('again') !== null && caller !== null;
+  const again = wantsAgain ? { account: caller.account.name, session: caller.session.id } : null;
+  const begun = await oidcOf(ports).begin({ callback: callbackOf(visit), next: placeAfter(visit), again });
+  return { kind: 'redirect', to: begun.to, ticket: begun.ticket };
+}
+
+/** The way back from the provider. No session comes with it: for the browser it is still a request of another site. */
+export async function oidcCallback(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const oidc = oidcOf(ports);
+  const url = new URL(callbackOf(visit));
+  url.search = visit.query.toString();
+  try {
+    const { name, next, again } = await oidc.finish(visit.ticket, url);
+    const account = await accountOf(name, ports);
+    if (again === null) {
+      const actor = { ...ports.actor, account: account.name };
+      const token = await ports.sessions.begin(account, { method: 'oidc', address: visit.address }, actor);
+      return { kind: 'onward', to: next, cookie: { token } };
+    }
+    if (again.account !== account.name) {
+      throw new SignInFailed(`you are signed in as ${again.account}, and confirmed as ${account.name}`);
+    }
+    oidc.confirm(again);
+    return { kind: 'onward', to: next };
+  } catch (error) {
+    if (!(error instanceof SignInFailed)) throw error;
+    return signInPage(visit, ports, problemTag(error.message, error.advice));
+  }
+}
+
+/** The same words for an account that is not there and one that is disabled. */
+async function accountOf(name: string, { people }: ConsolePorts): Promise<Account> {
+  const known = normalName(name);
+  const account = known === undefined ? undefined : await people.account(known);
+  if (account?.state === 'active') return account;
+  throw new SignInFailed(`you are signed in there as ${name}, and there is no active account of that name here`, {
+    advice: 'An admin of the console can add it on the page People.',
+  });
+}
+
+/**
+ * What a form says where somebody proves once more who sits at the screen: the password, or that the provider has just
+ * confirmed it. `here` is the page that the form stands on.
+ */
+export function proofTag(visit: Visit, { oidc }: ConsolePorts, here: string): Html {
+  const { session } = callerOf(visit);
+  if (oidc === null || session.method !== 'oidc') return field('Your password', 'password', 'password');
+  if (oidc.isConfirmed(session.id)) return stateTag(`${oidc.name} has confirmed that it is you.`, 'good');
+  const to = visit.link('/sign-in/oidc', { again: 1, next: here });
+  return html`<a class="button quiet" href="${to}">Confirm with ${oidc.name} that it is you</a> first.`;
+}
+
+/** The account of the caller, who has proven it with the form. Throws a UsageError. */
+export async function provenAccount(visit: Visit, ports: ConsolePorts): Promise<Account> {
+  const { account, session } = callerOf(visit);
+  if (session.method === 'oidc' && ports.oidc?.takeConfirmation(session.id) === true) return account;
+  return authenticate(ports.people.by(actorOf(visit, ports)), account.name, visit.form.get('password') ?? '');
 }

@@ -94,7 +94,7 @@ function openWatch<Event extends { readonly kind: string }>(
 
 interface ShareWatch {
   /** To be called with how much of the work is done, from 0 to 1. */
-  readonly progress: (share: number) => void;
+  readonly progress: (done: number) => void;
   /** Takes the line away. */
   readonly close: () => void;
 }
@@ -104,7 +104,9 @@ export function openShareWatch(context: CliContext, title: string): ShareWatch {
   const draw = openDrawing(context);
   let drawn = '';
   return {
-    progress: (share) => {
+    progress: (done) => {
+      // What is copied may grow meanwhile.
+      const share = Math.min(1, done);
       const line = `${title} ${barOf(share)} ${String(Math.floor(share * 100)).padStart(3)} %`;
       if (line !== drawn) draw?.([line]);
       drawn = line;

@@ -32,8 +32,7 @@ function budgetIn(store: SharedStore, options: BudgetOptions, releases: Releases
       import('../store/postgres.ts'),
       import('../store/request-budget.ts'),
     ]);
-    const database = releases.add(connectTo(store));
-    return releases.add(openRequestBudget(database, options));
+    return releases.add(openRequestBudget(connectTo(store), options));
   };
   let opened: ReturnType<typeof opening> | undefined;
   return {

@@ -3,6 +3,7 @@
  * grows by one for every few good responses and is halved on 429, 503 and timeouts. Time is passed in. Section "Requests"
  * of docs/architecture.md.
  */
+import { once } from 'node:events';
 import { type Clock, secondMs } from '../model/time.ts';
 import { type HttpHeaders, rateHeadersOf, requestedWaitOf } from './http.ts';
 
@@ -261,15 +262,15 @@ export function openGate(options: GateOptions): Gate {
   }
 
   /** Waits for a place among the requests of all machines. */
-  async function wait(signal: AbortSignal | undefined): Promise<void> {
-    const ms = (await budget?.next()) ?? 0;
+  async function wait(shared: SharedBudget, signal: AbortSignal | undefined): Promise<void> {
+    const ms = await unlessAborted(shared.next(), signal);
     if (ms > options.maxWaitMs) throw new ClosedForLong(ms);
     if (ms > 0) await sleep(Math.ceil(ms), signal);
   }
 
   return {
     enter: async (signal) => {
-      if (budget !== undefined) await wait(signal);
+      if (budget !== undefined) await wait(budget, signal);
       if (signal?.aborted) throw signal.reason;
       return new Promise((resolve, reject) => {
         const onAbort = () => {
@@ -296,4 +297,17 @@ export function openGate(options: GateOptions): Gate {
     allowed: () => Math.floor(allowed),
     close: disarm,
   };
+}
+
+/** Rejects with the signal's reason as soon as it is aborted, whatever becomes of the work. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  signal.throwIfAborted();
+  const done = new AbortController();
+  const aborted = once(signal, 'abort', { signal: done.signal }).then(() => Promise.reject(signal.reason as Error));
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    done.abort();
+  }
 }

@@ -2,6 +2,7 @@
  * One limit for all machines that send requests with the same key: a row in the store that they share says when the next request
  * may go. Section "Several workers" of docs/architecture.md.
  */
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Log } from '../model/log.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import type { SharedDatabase } from './postgres.ts';
@@ -28,17 +29,18 @@ export interface BudgetOptions {
 /** Permits are taken for so long at once, and what one look has shown holds for so long: few requests to the database. */
 const takenForMs = secondMs / 4;
 const knownForMs = secondMs;
-/** How long a process goes by its own count alone after the store failed it. */
+/** How long it waits for the store, and goes by its own count alone after that. */
+const patienceMs = 10 * secondMs;
 const awayMs = minuteMs;
 /** PostgreSQL's code for a table that is not there: nobody has written anything to the store yet. */
 const noTable = '42P01';
 
 /**
  * The budget of one key at one server. Where the store is away, requests go by what this process knows alone. The caller closes
- * it, and the database after it.
+ * it, which closes the database.
  */
 export function openRequestBudget(
-  { query, schema }: Pick<SharedDatabase, 'query' | 'schema'>,
+  { query, schema, close }: Pick<SharedDatabase, 'query' | 'schema' | 'close'>,
   { address, keyMark, requestsPerSecond, log, elapsed = () => performance.now() }: BudgetOptions,
 ): RequestBudget {
   const name = `${keyMark} ${address}`;
@@ -61,7 +63,7 @@ export function openRequestBudget(
 
   /** Takes the next permits; evenly spaced, so whoever comes later, on whatever machine, gets the next place. */
   async function take(): Promise<void> {
-    const [row] = await query<{ wait: number }>(
+    const taking = query<{ wait: number }>(
       `insert into ${schema}.store_budgets as b (name, next_at, closed_until)
          values ($1, clock_timestamp() + $2 * interval '1 millisecond', '-infinity')
          on conflict (name) do update
@@ -69,6 +71,7 @@ export function openRequestBudget(
          returning (extract(epoch from next_at - clock_timestamp()) * 1000)::float8 - $2 as wait`,
       [name, permits * spacingMs],
     );
+    const [row] = await soon(taking);
     due = elapsed() + Math.max(0, row?.wait ?? 0);
     left = permits;
     lookAgain = due + knownForMs;
@@ -106,10 +109,27 @@ export function openRequestBudget(
            on conflict (name) do update set closed_until = greatest(b.closed_until, excluded.closed_until)`,
         [name, waitMs],
       );
-      turn = turn.then(() => told).catch(away);
+      turn = turn.then(() => soon(told)).catch(away);
     },
     close: async () => {
       await turn;
+      // A line that was cut is left to the system.
+      await soon(close()).catch(() => {});
     },
   };
+}
+
+/** Rejects where it takes too long: whoever wants to send a request, or to end, does not wait for a store that is away. */
+async function soon<T>(work: Promise<T>): Promise<T> {
+  const done = new AbortController();
+  try {
+    return await Promise.race([work, tooLate(done.signal)]);
+  } finally {
+    done.abort();
+  }
+}
+
+async function tooLate(signal: AbortSignal): Promise<never> {
+  await wait(patienceMs, undefined, { signal });
+  throw new Error('the shared store does not answer');
 }

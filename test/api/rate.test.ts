@@ -6,7 +6,7 @@ import { virtualTime } from './support/virtual-time.ts';
 const good: Outcome = { kind: 'response', status: 200, headers: {} };
 const refused = (headers: Record<string, string>): Outcome => ({ kind: 'response', status: 429, headers });
 
-function gateOf(options: { concurrency?: number; requestsPerSecond?: number; maxWaitMs?: number } = {}) {
+function gateOf(options: Partial<Parameters<typeof openGate>[0]> = {}) {
   const time = virtualTime();
   const gate = openGate({ concurrency: 8, maxWaitMs: 300_000, clock: time.clock, sleep: time.sleep, ...options });
   return { gate, time };
@@ -139,4 +139,28 @@ test('whoever stops waiting leaves the queue with the reason, and lets the other
   first.leave(good);
   await time.run(third);
   await expect(gate.enter(stop.signal)).rejects.toThrow('enough');
+});
+
+describe('a limit that is kept for several machines', () => {
+  test('is waited for before the limit of this one, and learns of refusals that name a wait', async () => {
+    const waits = [0, 5_000, 400_000];
+    const told: number[] = [];
+    const budget = { next: async () => waits.shift() ?? 0, refused: (ms: number) => void told.push(ms) };
+    const { gate, time } = gateOf({ budget });
+    const started = time.clock.now();
+    await time.run(use(gate, refused({ 'retry-after': '7' })));
+    expect(time.clock.now() - started).toBe(0);
+    await time.run(use(gate, refused({})));
+    expect(time.clock.now() - started).toBeGreaterThanOrEqual(7_000);
+    await expect(gate.enter()).rejects.toThrow(ClosedForLong);
+    expect(told).toEqual([7_000]);
+  });
+
+  test('keeps nobody who stops, though the store does not answer', async () => {
+    const { gate } = gateOf({ budget: { next: () => new Promise<number>(() => {}), refused: () => {} } });
+    const stop = new AbortController();
+    const entering = gate.enter(stop.signal);
+    stop.abort(new Error('stopped'));
+    await expect(entering).rejects.toThrow('stopped');
+  });
 });

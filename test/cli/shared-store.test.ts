@@ -2,12 +2,15 @@
 /** Journal, accounts, jobs and alerts in PostgreSQL, by the commands as people type them, on two machines. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/model/time.ts';
+import { openShared } from '../../src/store/postgres-schema.ts';
+import { workerKind } from '../../src/worker/store/sqlite.ts';
 import { bulkWorld, creditFile, made } from '../support/bulk-cli.ts';
 import { startConsole } from '../support/console.ts';
 import { invoke } from '../support/invoke.ts';
 import { temporaryDatabase } from '../support/postgres.ts';
+import { storeOf } from '../support/shared.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const password = 'tulip-Anchor 9 rivers';
@@ -170,7 +173,13 @@ describe('with store.shared', () => {
     const { status, headers } = await post('/sign-in', { name: 'anna', password });
     expect(status).toBe(303);
     const cookie = headers.get('set-cookie')?.split(';')[0] ?? '';
-    expect((await get('/', { cookie })).status).toBe(200);
+    const store = await openShared(storeOf(database, 'admin_mirror_store'), workerKind, systemClock);
+    onTestFinished(() => store.close());
+    await database.query(`insert into admin_mirror_store.store_workers values
+      ('w1', 'far-away', 7, '2026-03-11T10:00:00.000000Z', clock_timestamp(), 'behind')`);
+    const home = await get('/', { cookie });
+    expect(home.status).toBe(200);
+    expect((await home.text()).replaceAll(/<[^>]*>|\s+/g, ' ')).toMatch(/waits +far-away, process 7 .* behind/);
     expect(existsSync(join(folder, 'data/journal.db'))).toBe(false);
     expect(await people.sessions.list('anna')).toHaveLength(1);
   });

@@ -7,6 +7,7 @@ import { FileError } from '../../src/model/errors.ts';
 import { parseDatabaseAddress, type SharedStore } from '../../src/model/database-address.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { connectTo } from '../../src/store/postgres.ts';
+import { serverBehind } from '../../src/store/postgres-server.ts';
 import { firstStatements, openShared } from '../../src/store/postgres-schema.ts';
 import { workerKind } from '../../src/worker/store/sqlite.ts';
 import { newBatch, newIntent } from '../support/journal.ts';
@@ -164,6 +165,32 @@ describe('a server that cannot be used', () => {
     const url = new URL(database.url);
     url.pathname = '/not-there';
     await expect(opening(url.href, database.password)).rejects.toThrow(/not-there: there is no such database/);
+    const encrypted = new URL(database.url);
+    encrypted.searchParams.set('sslmode', 'require');
+    await expect(opening(encrypted.href, database.password)).rejects.toMatchObject({
+      name: 'FileError',
+      message: expect.stringMatching(/: no encrypted connection: .*does not support SSL/),
+      advice: expect.stringContaining('network.ca_file'),
+    });
+  });
+
+  test('is refused where its database has another encoding', async () => {
+    const database = await temporaryDatabase();
+    await database.query(`create database latin_${process.pid} encoding 'LATIN1' template template0 locale 'C'`);
+    const url = new URL(database.url);
+    url.pathname = `/latin_${process.pid}`;
+    await expect(opening(url.href, database.password)).rejects.toThrow(/cannot be used: its encoding is LATIN1/);
+    await database.query(`drop database latin_${process.pid}`);
+  });
+
+  test.each([
+    ['is too old', { version: 120_000 }, 'it is PostgreSQL 12'],
+    ['only reads', { standby: true }, 'it is a standby, which only reads'],
+  ])('is refused where it %s', async (_, found, why) => {
+    const server = { version: 130_000, encoding: 'UTF8', standby: false, commit: 'on', fsync: 'on', ...found };
+    const asked = async <Row>() => [server] as Row[];
+    const refuse = (reason: string, advice: string) => new FileError(reason, { advice });
+    await expect(serverBehind(asked, 'store.shared', refuse)).rejects.toThrow(why);
   });
 
   test('is left as it is where a newer program made the store', async () => {

@@ -32,11 +32,8 @@ async function opened() {
         log: log as never,
         elapsed: () => now,
       });
-      onTestFinished(async () => {
-        await budget.close();
-        await database.close();
-      });
-      return { ...budget, pass: (ms: number) => (now += ms), cut: () => database.close() };
+      onTestFinished(() => budget.close());
+      return { ...budget, pass: (ms: number) => (now += ms) };
     },
   };
 }

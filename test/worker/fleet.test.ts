@@ -35,6 +35,12 @@ function firstSeen({ folder }: Machine): unknown[] {
   return rows;
 }
 
+/** Of a page of the worker's health. */
+async function statusOf({ lines }: ReturnType<typeof startWorker>, page: string): Promise<number | undefined> {
+  const url = lines.map(({ line }) => / are at (\S+)$/.exec(line.msg)?.[1]).find((each) => each !== undefined);
+  return (await fetch(`${url}/${page}`)).status;
+}
+
 async function runsIn(database: TestDatabase) {
   const { rows } = await database.query(
     'select run, job, occurrence, outcome from admin_mirror_store.worker_runs order by number',
@@ -54,6 +60,7 @@ describe('several workers', () => {
     await first.saying('publish is complete');
     const second = startWorker(there());
     await second.saying('another worker works');
+    expect(await Promise.all(['healthz', 'readyz'].map((page) => statusOf(second, page)))).toEqual([200, 200]);
     const seen = firstSeen(first.machine);
 
     first.child.kill('SIGKILL');

@@ -20,7 +20,7 @@ export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply
       : html`${problemTag(status.mirror.message, status.mirror.advice)} ${startLinks(visit)}`;
   return page(
     'Home',
-    html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)}
+    html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)} ${fleetTag(worker.fleet)}
     ${serversTag(await ports.servers(), ports)}`,
     {
       refresh: mirror instanceof FileError ? 10 : 60,
@@ -152,6 +152,25 @@ function jobsTag({ worker, jobs }: WorkerStatus, { link }: Visit): Html {
         ['Problem', ({ last }) => last?.problem ?? null],
       ],
       jobs,
+    )}`;
+}
+
+const memberStates = { works: 'good', waits: 'wait', gone: 'bad' } as const;
+
+/** Where several machines share a store. */
+function fleetTag(fleet: WorkerStatus['fleet']): Html {
+  if (fleet.length === 0) return html``;
+  return html`<h2>Workers of all machines</h2>
+    ${tableTag<WorkerStatus['fleet'][number]>(
+      'Workers of all machines',
+      [
+        { head: 'State', cell: ({ state }) => stateTag(state, memberStates[state]) },
+        { head: 'Machine', cell: ({ host, pid }) => `${host}, process ${pid}` },
+        { head: 'Since', cell: ({ since }) => timeTag(since) },
+        { head: 'Seen', cell: ({ seen_at }) => timeTag(seen_at) },
+        { head: 'Its mirror', cell: ({ mirror }) => mirror },
+      ],
+      fleet,
     )}`;
 }
 

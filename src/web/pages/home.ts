@@ -164,11 +164,11 @@ function fleetTag(fleet: WorkerStatus['fleet']): Html {
     ${tableTag<WorkerStatus['fleet'][number]>(
       'Workers of all machines',
       [
-        { head: 'State', cell: ({ state }) => stateTag(state, memberStates[state]) },
-        { head: 'Machine', cell: ({ host, pid }) => `${host}, process ${pid}` },
-        { head: 'Since', cell: ({ since }) => timeTag(since) },
-        { head: 'Seen', cell: ({ seen_at }) => timeTag(seen_at) },
-        { head: 'Its mirror', cell: ({ mirror }) => mirror },
+        ['State', ({ state }) => stateTag(state, memberStates[state])],
+        ['Machine', ({ host, pid }) => `${host}, process ${pid}`],
+        ['Since', ({ since }) => timeTag(since)],
+        ['Seen', ({ seen_at }) => timeTag(seen_at)],
+        ['Its mirror', ({ mirror }) => mirror],
       ],
       fleet,
     )}`;

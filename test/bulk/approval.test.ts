@@ -1,0 +1,156 @@
+/** Handing a batch over, approving and denying it, as the command line and the console do. */
+import { describe, expect, test } from 'vitest';
+import {
+  approvalOf,
+  approveBatch,
+  checkApproved,
+  checkApprovedOrSubmit,
+  denyBatch,
+  submitBatch,
+} from '../../src/bulk/approval.ts';
+import { batchOf } from '../../src/bulk/claim.ts';
+import type { Account } from '../../src/model/account.ts';
+import { hourMs, timestampOf } from '../../src/model/time.ts';
+import { anna, newBatch, newIntent, newJournal, policyOf } from '../support/journal.ts';
+import { newAccount, newPeople } from '../support/people.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+
+const none = { reason: null };
+
+/** A batch of two rows that anna planned under a policy; bert and carla may approve it. */
+async function world(approvers = 1) {
+  let now = sandboxNow;
+  const clock = { now: () => now };
+  const rules = { approval: { balance: policyOf({ approvers }), deletions: policyOf() }, caps: null };
+  const { journal, file } = await newJournal(clock, undefined, rules);
+  const { people } = await newPeople(clock, file);
+  for (const name of ['bert', 'carla']) {
+    await people.add(newAccount(name, { roles: ['approver'], password: 'hash' }));
+  }
+  await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
+  const batch = () => batchOf(journal, 'one');
+  const signedIn: string[] = [];
+  const as = (name: string) => ({
+    journal,
+    actor: { ...anna, name: 'web' },
+    signIn: () => {
+      signedIn.push(name);
+      return Promise.resolve({ name } as Account);
+    },
+  });
+  const report = async () => approvalOf(journal, await batch());
+  const pass = (ms: number) => void (now += ms);
+  const submit = async (words: Partial<Parameters<typeof submitBatch>[2]> = {}) =>
+    submitBatch(journal, await batch(), { note: null, again: none, ...words });
+  const approve = async (name: string) => approveBatch(as(name), await batch(), (await report())?.hash ?? '');
+  return { journal, batch, as, report, pass, submit, approve, signedIn };
+}
+
+describe('a batch', () => {
+  test('says how it stands with its approval, and nothing where no policy is about it', async () => {
+    const { journal, report, submit, approve } = await world(2);
+    await submit({ note: '  the outage of March ' });
+    await approve('bert');
+    expect(await report()).toMatchObject({
+      state: 'waiting',
+      needed: 2,
+      missing: 1,
+      submitted: { by: anna, note: 'the outage of March' },
+      approvals: [
+        {
+          by: { account: 'bert' },
+          until: timestampOf(sandboxNow + 72 * hourMs),
+          at: timestampOf(sandboxNow),
+          problem: null,
+        },
+      ],
+      approvers: ['carla'],
+    });
+    expect(Object.keys((await report())?.approvals[0] ?? {})).toEqual(['by', 'at', 'until', 'problem']);
+    const { journal: free } = await newJournal();
+    await free.addBatch(newBatch(), [newIntent(2, 7)]);
+    expect(await approvalOf(free, { batch: 'one' })).toBeNull();
+    expect(journal.id).not.toBe(free.id);
+  });
+
+  test('is handed over without words where there are none, and with the reason to send it again', async () => {
+    const { journal, batch, report, submit } = await world();
+    await submit({ note: ' ', again: { reason: 'it is meant' } });
+    expect((await report())?.submitted?.note).toBeNull();
+    expect((await batch()).againReason).toBe('it is meant');
+    await expect(submit()).rejects.toThrow(/waits for 1 approval/);
+    expect(await journal.approval('one')).toMatchObject({ state: 'waiting' });
+  });
+
+  test('is handed over while a row is still to be sent, planned or blocked, and a request for deletions without rows', async () => {
+    const { journal, submit } = await world();
+    for (const row of [2, 3]) await journal.move({ batch: 'one', row, from: 'planned', to: 'blocked' });
+    await journal.move({ batch: 'one', row: 2, from: 'blocked', to: 'skipped' });
+    await submit();
+    await journal.move({ batch: 'one', row: 3, from: 'blocked', to: 'skipped' });
+    await expect(submit()).rejects.toThrow(/batch one has no row that is still to be sent/);
+    const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
+    const request = await journal.requestDeletions({ server, resource: 'coupons', rows: 9, hash: 'abcdefghijkl' });
+    const found = await batchOf(journal, request?.batch ?? '');
+    await expect(submitBatch(journal, found, { note: null, again: none })).rejects.toThrow(/waits for 1 approval/);
+  });
+
+  test('is approved and denied in the name of whoever signs in, who is not asked for nothing', async () => {
+    const { batch, as, report, submit, approve, signedIn } = await world();
+    await expect(approve('bert')).rejects.toThrow(/was not handed over/);
+    await expect(denyBatch(as('bert'), await batch(), 'no')).rejects.toThrow(/was not handed over/);
+    await submit();
+    await expect(denyBatch(as('bert'), await batch(), '  ')).rejects.toThrow(/a reason is needed/);
+    expect(signedIn).toEqual([]);
+    await denyBatch(as('bert'), await batch(), ' too much ');
+    expect((await report())?.denied).toMatchObject({ by: { account: 'bert', name: 'web' }, reason: 'too much' });
+    await expect(approve('carla')).rejects.toThrow(/was denied by bert/);
+    await submit();
+    await approve('carla');
+    expect(signedIn).toEqual(['bert', 'carla']);
+    expect((await report())?.state).toBe('approved');
+  });
+});
+
+describe('before it is sent, a batch', () => {
+  test('is refused while approvals are missing, also for a reason that was not approved', async () => {
+    const { journal, batch, submit, approve } = await world();
+    await expect(checkApproved(journal, await batch(), none)).rejects.toThrow(/must be approved/);
+    await submit();
+    await approve('bert');
+    await checkApproved(journal, await batch(), none);
+    await expect(checkApproved(journal, await batch(), { reason: 'again' })).rejects.toThrow(/must be approved/);
+    const { journal: free } = await newJournal();
+    await free.addBatch(newBatch(), [newIntent(2, 7)]);
+    await checkApproved(free, await batchOf(free, 'one'), none);
+  });
+
+  test('is handed over by itself where it was not yet, or too long ago, and never after a denial', async () => {
+    const { journal, batch, as, report, pass, approve } = await world();
+    const check = async (again = none) => checkApprovedOrSubmit(journal, await batch(), again);
+    const steps = async () =>
+      (await Array.fromAsync(journal.audit({}))).filter(({ kind }) => kind === 'submitted').length;
+    await expect(check()).rejects.toThrow(/waits for 1 approval/);
+    await expect(check()).rejects.toThrow(/waits for 1 approval/);
+    expect(await steps()).toBe(1);
+    pass(73 * hourMs);
+    await expect(check()).rejects.toThrow(/waits for 1 approval/);
+    expect(await steps()).toBe(2);
+    await denyBatch(as('bert'), await batch(), 'no');
+    await expect(check()).rejects.toThrow(/was denied by bert/);
+    expect([await steps(), (await report())?.submitted?.note]).toEqual([2, null]);
+    await submitBatch(journal, await batch(), { note: null, again: none });
+    await approve('carla');
+    await check();
+    expect(await steps()).toBe(3);
+  });
+
+  test('is handed over with the reason to send it again', async () => {
+    const { journal, batch } = await world();
+    await expect(checkApprovedOrSubmit(journal, await batch(), { reason: 'it is meant' })).rejects.toThrow(/waits for/);
+    expect((await batch()).againReason).toBe('it is meant');
+    const { journal: free } = await newJournal();
+    await free.addBatch(newBatch(), [newIntent(2, 7)]);
+    await checkApprovedOrSubmit(free, await batchOf(free, 'one'), none);
+  });
+});

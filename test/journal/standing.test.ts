@@ -1,0 +1,266 @@
+/** How it stands with a batch's approval, decided from the steps about it, the accounts and the time alone. */
+import { describe, expect, test } from 'vitest';
+import {
+  approvalMissing,
+  type ApprovalStep,
+  checkOpen,
+  countingSteps,
+  standingOf,
+} from '../../src/journal/approval.ts';
+import type { Approval, Batch } from '../../src/journal/port.ts';
+import type { Account } from '../../src/model/account.ts';
+import type { Actor } from '../../src/model/actor.ts';
+import { OperatorError } from '../../src/model/errors.ts';
+import { hourMs, timestampOf } from '../../src/model/time.ts';
+import { anna, policyOf } from '../support/journal.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+
+const at = (hours: number) => timestampOf(sandboxNow + hours * hourMs);
+const as = (account: string): Actor => ({ ...anna, name: 'web', account });
+
+function accountOf(name: string, fields: Partial<Account> = {}): Account {
+  const account = { name, roles: ['approver'], state: 'active', osUsers: [], passwordAt: at(-100) };
+  return { ...account, ...fields } as unknown as Account;
+}
+
+/** One after the other, an hour apart unless told. */
+function stepsOf(...steps: readonly (readonly [kind: string, actor: Actor, more?: Partial<ApprovalStep>])[]) {
+  return steps.map(([kind, actor, more], index): ApprovalStep => {
+    const until = kind === 'approved' ? { until: at(index + 72) } : {};
+    const { data, ...rest } = more ?? {};
+    const step = { step: index + 1, at: at(index), actor, batch: 'one', kind, note: null, ...rest };
+    return { ...step, data: { hash: 'h', ...until, ...data } };
+  });
+}
+
+interface Case {
+  readonly steps: readonly ApprovalStep[];
+  readonly accounts?: readonly Account[];
+  readonly needed?: number;
+  readonly now?: number;
+}
+
+const three = ['bert', 'carla', 'dora'].map((name) => accountOf(name));
+
+function standing({ steps, accounts = three, needed = 1, now = 10 }: Case): Approval {
+  const facts = { batch: { batch: 'one' }, policy: policyOf(), hash: 'h', reasons: ['it is much'] };
+  return standingOf({ ...facts, needed, steps, accounts, now: at(now) });
+}
+
+const added = ['added', anna] as const;
+const submitted = ['submitted', anna] as const;
+
+describe('a batch is', () => {
+  const cases: readonly (readonly [state: string, what: string, each: Case])[] = [
+    ['not_needed', 'where nobody must approve it', { steps: stepsOf(added), needed: 0 }],
+    ['not_submitted', 'before it was handed over', { steps: stepsOf(added) }],
+    ['waiting', 'once it was handed over', { steps: stepsOf(added, submitted) }],
+    ['waiting', 'with too few approvals', { steps: stepsOf(added, submitted, ['approved', as('bert')]), needed: 2 }],
+    ['approved', 'with enough', { steps: stepsOf(added, submitted, ['approved', as('bert')]) }],
+    ['denied', 'after a denial', { steps: stepsOf(added, submitted, ['denied', as('bert')]) }],
+    ['denied', 'by a denial before anybody handed it over', { steps: stepsOf(added, ['denied', as('bert')]) }],
+    [
+      'denied',
+      'though it had been approved',
+      { steps: stepsOf(added, submitted, ['approved', as('bert')], ['denied', as('carla')]) },
+    ],
+    [
+      'waiting',
+      'once it was handed over again',
+      { steps: stepsOf(added, submitted, ['denied', as('bert')], submitted) },
+    ],
+    [
+      'approved',
+      'once it was handed over and approved again',
+      { steps: stepsOf(added, ['denied', as('bert')], submitted, ['approved', as('bert')]) },
+    ],
+    ['waiting', 'until just before its time', { steps: stepsOf(added, submitted), now: 72.999 }],
+    ['expired', 'from then on', { steps: stepsOf(added, submitted), now: 73 }],
+    ['approved', 'until just before', { steps: stepsOf(added, submitted, ['approved', as('bert')]), now: 73.999 }],
+    ['expired', 'from when its approval ends', { steps: stepsOf(added, submitted, ['approved', as('bert')]), now: 74 }],
+    [
+      'expired',
+      'also of another batch that was handed over',
+      { steps: stepsOf(['submitted', anna, { batch: 'two' }], ['approved', as('bert')]), now: 74 },
+    ],
+    [
+      'approved',
+      'by the approval of the same plan in another batch',
+      { steps: stepsOf(['submitted', anna, { batch: 'two' }], ['approved', as('bert'), { batch: 'two' }]) },
+    ],
+    ['not_submitted', 'where another batch was', { steps: stepsOf(added, ['submitted', anna, { batch: 'two' }]) }],
+    [
+      'not_submitted',
+      'where it was something else then',
+      {
+        steps: stepsOf(
+          added,
+          ['submitted', anna, { data: { hash: 'other' } }],
+          ['approved', as('bert'), { data: { hash: 'other' } }],
+        ),
+      },
+    ],
+  ];
+  test.each(cases)('%s %s', (state, _, each) => {
+    expect(standing(each).state).toBe(state);
+  });
+});
+
+describe('an approval', () => {
+  const problems = (...given: Parameters<typeof stepsOf>) =>
+    standing({ steps: stepsOf(added, submitted, ...given) }).given.map(({ problem }) => problem);
+  const own = 'the same person made, changed or submitted the batch';
+  const noApprover = 'the account is not an active approver any more';
+
+  test('counts where nothing speaks against it', () => {
+    expect(problems(['approved', as('bert')])).toEqual([null]);
+  });
+
+  test('does not count of whoever made, handed over, or changed the batch', () => {
+    for (const kind of ['added', 'submitted', 'again', 'resend']) {
+      expect(problems([kind, as('bert')], ['approved', as('bert')])).toEqual([own]);
+      expect(problems([kind, as('bert'), { batch: 'two' }], ['approved', as('bert')])).toEqual([null]);
+    }
+    expect(problems(['claimed', as('bert')], ['approved', as('bert')])).toEqual([null]);
+  });
+
+  test('does not count of an account that is none, or no approver', () => {
+    const steps = stepsOf(added, submitted, ['approved', as('zoe')], ['approved', as('max')], ['approved', as('bert')]);
+    const accounts = [accountOf('max', { roles: ['maker'] }), accountOf('bert', { state: 'disabled' })];
+    const { given, missing } = standing({ steps, accounts, needed: 2 });
+    expect([given.map(({ problem }) => problem), missing]).toEqual([[noApprover, noApprover, noApprover], 2]);
+  });
+
+  test('does not count without an account or a time, nor from before a denial', () => {
+    expect(problems(['approved', anna])).toEqual([]);
+    const [, , , timeless] = stepsOf(added, submitted, ['approved', as('bert')], ['approved', as('bert')]);
+    const steps = [...stepsOf(added, submitted), { ...(timeless as ApprovalStep), data: { hash: 'h' } }];
+    expect(standing({ steps }).given).toEqual([]);
+    expect(problems(['approved', as('bert')], ['denied', as('carla')], ['approved', as('dora')])).toEqual([null]);
+  });
+
+  test('that another batch with the same plan was sent by is used up', () => {
+    const used = 'another batch with the same plan was sent by it';
+    const claimed = (batch: string, approvals?: readonly number[]) =>
+      ['claimed', anna, { batch, data: approvals === undefined ? {} : { approvals } }] as const;
+    expect(problems(['approved', as('bert')], claimed('two', [3]))).toEqual([used]);
+    expect(problems(['approved', as('bert')], claimed('one', [3]))).toEqual([null]);
+    expect(problems(['approved', as('bert')], claimed('two', [2]))).toEqual([null]);
+    expect(problems(['approved', as('bert')], claimed('two'))).toEqual([null]);
+    const added2 = ['added', anna, { batch: 'two', data: { approvals: [3] } }] as const;
+    expect(problems(['approved', as('bert')], added2)).toEqual([null]);
+  });
+
+  test('of one account counts once, by the last of them', () => {
+    const steps = stepsOf(
+      added,
+      submitted,
+      ['approved', as('bert')],
+      ['approved', as('bert')],
+      ['approved', as('carla')],
+    );
+    const found = standing({ steps, needed: 3 });
+    expect(found.given.map(({ step, by, at: time, until }) => [step, by.account, time, until])).toEqual([
+      [4, 'bert', at(3), at(75)],
+      [5, 'carla', at(4), at(76)],
+    ]);
+    expect([found.missing, countingSteps(found)]).toEqual([1, [4, 5]]);
+  });
+});
+
+describe('what is said of it', () => {
+  const approved = (needed: number, ...names: readonly string[]) =>
+    standing({ steps: stepsOf(added, submitted, ...names.map((name) => ['approved', as(name)] as const)), needed });
+
+  test('is until when it waits, or until too many approvals have ended', () => {
+    expect(standing({ steps: stepsOf(added) }).until).toBeNull();
+    expect(standing({ steps: stepsOf(added, submitted) }).until).toBe(at(73));
+    expect(standing({ steps: stepsOf(added, submitted), now: 73 }).until).toBeNull();
+    expect(approved(1, 'bert', 'carla', 'dora').until).toBe(at(76));
+    expect(approved(2, 'bert', 'carla', 'dora').until).toBe(at(75));
+    expect(approved(3, 'bert', 'carla', 'dora').until).toBe(at(74));
+    expect(approved(3, 'bert', 'carla').until).toBe(at(73));
+    expect(standing({ steps: stepsOf(added), needed: 0 }).until).toBeNull();
+  });
+
+  test('is how many are missing, and never fewer than none', () => {
+    expect([approved(2).missing, approved(2, 'bert').missing, approved(1, 'bert', 'carla').missing]).toEqual([2, 1, 0]);
+  });
+
+  test('is who can approve it now: approvers who can sign in, did not make it, and have not', () => {
+    const accounts = [
+      ...three,
+      accountOf('max', { roles: ['maker'] }),
+      accountOf('new', { passwordAt: null }),
+      accountOf('ann', { osUsers: ['anna'] }),
+    ] as const;
+    const steps = stepsOf(added, submitted, ['approved', as('bert')]);
+    expect(standing({ steps, accounts, needed: 2 }).approvers).toEqual(['carla', 'dora']);
+  });
+
+  test('is who handed it over and who denied it, when, and why', () => {
+    const steps = stepsOf(added, ['submitted', anna, { note: 'of March' }], ['denied', as('bert'), { note: 'no' }]);
+    const found = standing({ steps });
+    expect(found).toMatchObject({ needed: 1, reasons: ['it is much'], hash: 'h' });
+    expect(found.submitted).toEqual({ by: anna, at: at(1), note: 'of March' });
+    expect(found.denied).toEqual({ by: as('bert'), at: at(2), reason: 'no' });
+    expect([standing({ steps: [] }).submitted, standing({ steps: [] }).denied]).toEqual([null, null]);
+  });
+});
+
+describe('why it must not go out', () => {
+  const batch = { batch: 'one', action: 'balance', state: 'planned' } as const;
+  const words = (each: Case, of: object = batch) => {
+    const { message, advice } = approvalMissing(of as Batch, standing(each));
+    return `${message} | ${advice}`;
+  };
+
+  test('says what is missing, who can give it, and what to do then', () => {
+    const steps = stepsOf(added, submitted);
+    expect(words({ steps })).toBe(
+      'batch one waits for 1 approval (bert, carla, dora can approve): it is much; nothing was sent | ' +
+        'An approver looks at it and runs `admin-mirror bulk approve one`; then `admin-mirror bulk apply one` sends it.',
+    );
+    expect(words({ steps }, { ...batch, state: 'stopped' })).toMatch(/`admin-mirror bulk resume one` sends it/);
+    const deletions = { ...batch, action: 'deletions' };
+    expect(words({ steps }, deletions)).toMatch(
+      /^request one .*`admin-mirror sync --allow-deletions` removes the rows\.$/,
+    );
+    const one = stepsOf(added, submitted, ['approved', as('bert')]);
+    expect(words({ steps: one, needed: 2 })).toMatch(/waits for one more of 2 approvals \(carla, dora can approve\)/);
+    expect(words({ steps, needed: 3 })).not.toMatch(/too few approvers/);
+    expect(words({ steps, needed: 4 })).toMatch(/\| There are too few approvers who did not make it/);
+    expect(words({ steps, accounts: [] })).toMatch(/\(nobody can give it now\)/);
+  });
+
+  test('names who denied it, and why, and that it has expired', () => {
+    const denied = stepsOf(added, submitted, ['denied', as('bert'), { note: 'too much' }]);
+    expect(words({ steps: denied })).toMatch(/batch one was denied by bert: too much; nothing was sent \| Correct it/);
+    expect(words({ steps: stepsOf(added, submitted), now: 80 })).toMatch(
+      /approval of batch one has expired: it is much;/,
+    );
+    expect(words({ steps: stepsOf(added) })).toMatch(
+      /must be approved by another person: it is much; nothing was sent/,
+    );
+    expect(words({ steps: stepsOf(added), needed: 2 })).toMatch(/must be approved by 2 other people/);
+  });
+
+  test('is told to an approver where there is nothing to approve', () => {
+    const open = (each: Case | null) => {
+      try {
+        checkOpen({ ...batch } as unknown as Batch, each === null ? null : standing(each));
+        return 'open';
+      } catch (error) {
+        return (error as OperatorError).message;
+      }
+    };
+    expect(open(null)).toMatch(/needs no approval/);
+    expect(open({ steps: stepsOf(added) })).toMatch(/was not handed over for approval/);
+    expect(open({ steps: stepsOf(added, submitted) })).toBe('open');
+    expect(open({ steps: stepsOf(added, submitted, ['approved', as('bert')]) })).toBe('open');
+    expect(open({ steps: stepsOf(added, submitted), needed: 0 })).toBe('open');
+    expect(open({ steps: stepsOf(added), needed: 0 })).toMatch(/was not handed over/);
+    expect(open({ steps: stepsOf(added, submitted, ['denied', as('bert')]) })).toMatch(/was denied by bert/);
+    expect(open({ steps: stepsOf(added, submitted), now: 80 })).toMatch(/has expired/);
+  });
+});

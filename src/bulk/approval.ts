@@ -88,11 +88,8 @@ export async function checkApprovedOrSubmit(
   batch: Batch,
   again: Again,
 ): Promise<void> {
-  const found: Approval | null = await journal.approval(batch.batch, again);
-  if (found === null || found.missing === 0) return;
+  const state = (await journal.approval(batch.batch, again))?.state;
   // What somebody has said no to is not handed over again by itself.
-  if (found.state === 'not_submitted' || found.state === 'expired') {
-    await submitBatch(journal, batch, { note: null, again });
-  }
+  if (state === 'not_submitted' || state === 'expired') await submitBatch(journal, batch, { note: null, again });
   await checkApproved(journal, batch, again);
 }

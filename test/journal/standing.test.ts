@@ -10,7 +10,7 @@ import {
 import type { Approval, Batch } from '../../src/journal/port.ts';
 import type { Account } from '../../src/model/account.ts';
 import type { Actor } from '../../src/model/actor.ts';
-import { OperatorError } from '../../src/model/errors.ts';
+import type { OperatorError } from '../../src/model/errors.ts';
 import { hourMs, timestampOf } from '../../src/model/time.ts';
 import { anna, policyOf } from '../support/journal.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -23,8 +23,10 @@ function accountOf(name: string, fields: Partial<Account> = {}): Account {
   return { ...account, ...fields } as unknown as Account;
 }
 
+type Step = readonly [kind: string, actor: Actor, more?: Partial<ApprovalStep>];
+
 /** One after the other, an hour apart unless told. */
-function stepsOf(...steps: readonly (readonly [kind: string, actor: Actor, more?: Partial<ApprovalStep>])[]) {
+function stepsOf(...steps: readonly Step[]): ApprovalStep[] {
   return steps.map(([kind, actor, more], index): ApprovalStep => {
     const until = kind === 'approved' ? { until: at(index + 72) } : {};
     const { data, ...rest } = more ?? {};
@@ -107,7 +109,7 @@ describe('a batch is', () => {
 });
 
 describe('an approval', () => {
-  const problems = (...given: Parameters<typeof stepsOf>) =>
+  const problems = (...given: readonly Step[]) =>
     standing({ steps: stepsOf(added, submitted, ...given) }).given.map(({ problem }) => problem);
   const own = 'the same person made, changed or submitted the batch';
   const noApprover = 'the account is not an active approver any more';

@@ -233,6 +233,13 @@ describe('a job after another', () => {
     expect(said([strict], {}, '03:00')).toEqual(['users is skipped 03:00']);
   });
 
+  test('runs beside one that begins anew', () => {
+    expect(said([users, sync], { sync: { handled: '2031-01-01T00:00Z' } }, '03:00')).toEqual([
+      'sync forgets',
+      'users runs 03:00',
+    ]);
+  });
+
   test('waits for the skip of that one to be on record', () => {
     const known = { sync: { handled: '2026-03-10T02:15Z', isRunning: true } };
     expect(said([users, sync], known, '03:00')).toEqual(['sync is overlapped 02:15']);

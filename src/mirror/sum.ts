@@ -175,8 +175,10 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
   let live = store.accountedCount(resource);
   // What cannot be read is reported where it is; it is no reason to read anything again.
   const isReported = (): boolean => live <= total && live + surplus.unreadableIn(store.windows(resource)) >= total;
+  // What is left once windows were read may be what the list is known to count, too.
+  const isKnown = (): boolean => surplus.isKnown(total - live, total, store.windows(resource));
   /** Whether two looks, with everything that differs read between them, have shown the same, in this run or before. */
-  let isStill = surplus.isKnown(total - live, total, store.windows(resource));
+  let isStill = isKnown();
   for (let round = 0; round < rounds && !isStill; round += 1) {
     const before = { total, live };
     // A list that shows nothing at all has nothing to be searched.
@@ -185,8 +187,8 @@ export async function proveSum(ports: SumPorts): Promise<Sum> {
     live = store.accountedCount(resource);
     if (isReported()) break;
     if (live !== before.live || total !== before.total) continue;
-    if (isExplained(ports, total - live) || !(await readOutside(ports, live, total))) isStill = true;
-    else live = store.accountedCount(resource);
+    isStill = isKnown() || isExplained(ports, total - live) || !(await readOutside(ports, live, total));
+    live = store.accountedCount(resource);
   }
   if (live !== total && isReported()) return { total, problem: null, proven: true, missing: false };
   return endOf(ports, total, live, isStill);

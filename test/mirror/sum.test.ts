@@ -31,6 +31,11 @@ interface Start {
   readonly more?: number;
   /** How many more the total of each range counts. */
   readonly moreInEach?: number;
+  /** How many more a range counts that holds the window, and one that ends with it. */
+  readonly moreIn?: readonly number[];
+  readonly edges?: readonly number[];
+  /** The same of windows that have come to count more since: it is noted where they are read. */
+  readonly hidden?: readonly number[];
   readonly changed?: (window: Window, index: number) => Partial<Window>;
   readonly ports?: Partial<Ports>;
   /** Windows by their places. */
@@ -38,25 +43,29 @@ interface Start {
   readonly failed?: readonly number[];
   /** What happens before each look at the total of the list. */
   readonly look?: (looks: number, server: number[]) => void;
+  /** How many more the total of the list counts at each look at it. */
+  readonly moreAt?: (looks: number) => number;
   /** What is known from an earlier run. */
   readonly known?: (surplus: Surplus, windows: readonly Window[]) => void;
   readonly requests?: number;
 }
 
 function world(start: Start) {
-  const { moreInEach = 0, more = moreInEach, outside = 0 } = start;
+  const { moreInEach = 0, more = moreInEach, outside = 0, moreIn = [], edges = [], hidden = [] } = start;
   const held = [...start.held];
   const server = [...(start.server ?? held)];
   let heldOutside = 0;
   const windows: Window[] = held.map((rows, index) => {
     const [from, to] = [week(index), week(index + 1)];
     const days = { resource: 'users', from, to, state: 'settled', pagesRead: 1, freshAsOf, problem: null } as const;
-    const window: Window = { ...days, serverTotal: rows + moreInEach };
+    const edge = edges[index] ?? 0;
+    const window: Window = { ...days, serverTotal: rows + moreInEach + (moreIn[index] ?? 0) + edge };
     return { ...window, ...start.changed?.(window, index) };
   });
   const known = new Map<string, unknown>();
   const counted: string[] = [];
   const read: string[] = [];
+  const log: string[] = [];
   const events: unknown[] = [];
   let looks = 0;
   const nameOf = (range: DayRange): string => {
@@ -93,13 +102,21 @@ function world(start: Start) {
   } as unknown as MirrorStore;
   const surplus = new Surplus(store, 'users');
   start.known?.(surplus, windows);
+  const totalOf = (range: DayRange): number => {
+    const edge = edges[windows.filter(({ from }) => from > eraStart).findIndex(({ to }) => to === range.to)] ?? 0;
+    return sum(server, range) + sum(hidden, range) + sum(moreIn, range) + moreInEach + edge;
+  };
   const visitor = {
     total: (range: DayRange | null) => {
       if (range === null) start.look?.((looks += 1), server);
       const isAll = range === null || coverageOf(range) === 'everything';
       counted.push(range === null ? 'list' : nameOf(range));
-      const count = isAll ? sum(server, everywhere) + outside + more : sum(server, range) + moreInEach;
-      return Promise.resolve(count);
+      log.push(`count ${counted.at(-1)}`);
+      if (isAll) {
+        const beside = start.moreAt?.(looks) ?? more;
+        return Promise.resolve(sum(server, everywhere) + sum(hidden, everywhere) + outside + beside);
+      }
+      return Promise.resolve(totalOf(range));
     },
     hasFailed: ({ from }: Window) => (start.failed ?? []).some((index) => week(index) === from),
     locateLosses: () =>
@@ -108,13 +125,15 @@ function world(start: Start) {
       for (const window of visited) {
         const total = totals.get(window);
         read.push(`${nameOf(window)}${total === undefined ? '' : `, which counts ${total}`}`);
+        log.push(`read ${nameOf(window)}`);
         const place = windows.findIndex(({ from, to }) => from === window.from && to === window.to);
         if (coverageOf(window) !== 'days') heldOutside = outside;
         for (const index of held.keys()) {
           const days = { from: week(index), to: week(index + 1) };
           if (coverageOf(window) !== 'outside' && within(days, window)) held[index] = server[index] ?? 0;
         }
-        const serverTotal = (coverageOf(window) === 'outside' ? outside : sum(server, window)) + moreInEach;
+        const serverTotal = coverageOf(window) === 'outside' ? outside : totalOf(window);
+        if (hidden.length > 0) surplus.note(window, sum(hidden, window));
         windows[place] = { ...window, state: 'settled', serverTotal, freshAsOf };
       }
       return Promise.resolve();
@@ -139,7 +158,7 @@ function world(start: Start) {
     trusting: false,
     ...start.ports,
   };
-  return { ports, counted, read, events, windows, store, surplus };
+  return { ports, counted, read, log, events, windows, store, surplus };
 }
 
 async function proven(start: Start) {
@@ -206,16 +225,42 @@ describe('windows whose counts differ', () => {
     expect(read).toEqual(['2, which counts 11']);
   });
 
-  test('are found beside totals that count more than pages show', async () => {
-    const known = (surplus: Surplus, [a, b]: readonly Window[]) => {
-      if (a !== undefined) surplus.note(a, 3);
-      if (b !== undefined) surplus.note(b, 1);
-    };
-    const changed = ({ serverTotal }: Window, index: number) => ({
-      serverTotal: (serverTotal ?? 0) + ([3, 1][index] ?? 0),
-    });
-    const { read } = await proven({ held: ten, server: [10, 10, 10, 12], changed, known, more: 4 });
-    expect(read).toContain('3, which counts 12');
+  test.each([
+    ['in the whole of a window', { moreIn: [3, 1, 0, 2], more: 6 }],
+    ['by what their ranges count of the next window', { edges: [2, 1, 3, 1] }],
+    ['where both are so', { moreIn: [0, 1, 0, 2], more: 3, edges: [2, 0, 3, 1] }],
+    ['by as much in each range', { moreInEach: 3 }],
+    ['by as much in each range, and at their ends', { moreInEach: 3, edges: [1, 2, 0, 1] }],
+  ])('are found beside totals that are known to count more than pages show, %s', async (_, more: Partial<Start>) => {
+    for (const place of [0, 1, 2, 3]) {
+      const known = (surplus: Surplus, windows: readonly Window[]) => {
+        for (const [index, each] of windows.entries()) {
+          surplus.note(each, (more.moreIn?.[index] ?? 0) + (more.moreInEach ?? 0));
+        }
+        surplus.noteList(more.more ?? more.moreInEach ?? 0, 40, windows);
+      };
+      const { read, counted } = await proven({ held: ten, server: ten.with(place, 12), known, ...more });
+      expect(read).toEqual([expect.stringMatching(new RegExp(`^${place}, which counts `))]);
+      expect(counted.slice(0, 4)).toEqual(['list', '0 to 3', '0 to 1', '2 to 3']);
+    }
+  });
+
+  test('are not counted a second time where their own count has shown it', async () => {
+    const held = Array.from({ length: 8 }, () => 10);
+    const { counted } = await proven({ held, server: held.with(4, 12) });
+    expect(counted).toEqual(['list', '0 to 7', '0 to 3', '4 to 7', '4 to 5', '4', 'list']);
+  });
+
+  test('earn the requests for their pages, by the rows that are held of them', async () => {
+    const allowed: unknown[] = [];
+    const allowance = { left: () => 100, allow: (...given: readonly unknown[]) => allowed.push(given) };
+    const ports = { allowance: allowance as unknown as Allowance };
+    await proven({ held: [10, 7, 10, 10], server: [10, 9, 10, 10], ports });
+    expect(allowed).toEqual([['users', [{ from: week(1), to: week(2), rows: 7 }], 10]]);
+    allowed.length = 0;
+    // What no range shows is read from the list of all, whose pages are earned by what they show.
+    await proven({ held: ten, outside: 5, ports, changed: (_, index) => (index === 3 ? outsideEra : {}) });
+    expect(allowed).toEqual([['users', [], 10]]);
   });
 
   test('cannot be found by halves where every range counts as much too many', async () => {
@@ -268,6 +313,14 @@ describe('where the sealed windows do not explain it', () => {
     expect([read, sum]).toEqual([['3'], isProven(44)]);
   });
 
+  test('what is open is left alone where they do, beside what the list is known to count more', async () => {
+    const known = (surplus: Surplus, windows: readonly Window[]) => surplus.noteList(2, 42, windows);
+    const start = { held: ten, server: [10, 11, 10, 10], more: 2, known, ports: { isOpen } };
+    const { sum, read } = await proven(start);
+    // Nor is it looked for again what the list counts.
+    expect([read, sum.total, sum.missing]).toEqual([['1, which counts 11'], 43, true]);
+  });
+
   test('what is open is left alone where they do', async () => {
     const { read } = await proven({ held: ten, server: [10, 12, 10, 10], ports: { isOpen } });
     expect(read).toEqual(['1, which counts 12']);
@@ -298,6 +351,8 @@ describe('where the sealed windows do not explain it', () => {
     const changed = () => ({ ...everything, serverTotal: 10 });
     const { read, sum } = await proven({ held: [10], server: [12], changed, ports: { isOpen: () => true } });
     expect([read, sum]).toEqual([['everything, which counts 12'], isProven(12)]);
+    const left = () => ({ ...changed(), state: 'unsettled' as const });
+    expect((await proven({ held: [10], server: [12], changed: left })).read).toEqual(['everything']);
   });
 });
 
@@ -333,8 +388,9 @@ describe('records that cannot be read', () => {
 
 describe('records that no range of days shows', () => {
   test('are read where every window is settled and the list counts more', async () => {
-    const { sum, read, windows } = await proven({ held: ten, outside: 5 });
+    const { sum, read, log, windows } = await proven({ held: ten, outside: 5 });
     expect([sum, read]).toEqual([isProven(45), ['outside']]);
+    expect(log.slice(-4)).toEqual(['count list', 'read outside', 'count 1 to 4', 'count list']);
     expect(windows).toHaveLength(5);
   });
 
@@ -349,8 +405,40 @@ describe('records that no range of days shows', () => {
     ['only some days were requested', { outside: 5, ports: { only: { from: week(0), to: week(4) } } }],
     ['it takes more than the run may send', { outside: 5, requests: -45 }],
     ['one of the windows is not settled', { outside: 5, changed: unsettled, failed: [1] }],
-  ] as const)('are not looked for where %s', async (_, start) => {
-    expect((await proven({ held: ten, ...start })).read).not.toContain('outside');
+  ] as const)('are not looked for where %s, and nothing is looked at again for it', async (_, start) => {
+    const { read, counted } = await proven({ held: ten, ...start });
+    expect(read).not.toContain('outside');
+    expect(counted.filter((each) => each === 'list')).toHaveLength(2);
+  });
+
+  test('are looked for after what else was read has not explained it', async () => {
+    const { sum, log } = await proven({ held: ten, server: [11, 10, 10, 10], outside: 5 });
+    expect(sum).toEqual(isProven(46));
+    expect(log.filter((each) => /read|list/.test(each))).toEqual([
+      'count list',
+      'read 0',
+      'count list',
+      'count list',
+      'read outside',
+      'count list',
+    ]);
+  });
+
+  test('are not looked for where what was read explains it by itself', async () => {
+    const { sum, read } = await proven({ held: ten, hidden: [0, 2, 0, 0] });
+    expect(read).toEqual(['1, which counts 12']);
+    expect(sum).toMatchObject({ total: 42, proven: true, missing: false });
+  });
+
+  test('are not looked for where ranges that reach into their neighbours count some several times', async () => {
+    const known = (surplus: Surplus, windows: readonly Window[]) => {
+      for (const each of windows.slice(0, 2)) surplus.note(each, 2);
+    };
+    const start = { held: ten, moreIn: [2, 2, 0, 0], more: 2, known };
+    const overlapping = await proven({ ...start, ports: unknownDays });
+    expect([overlapping.sum.proven, overlapping.read]).toEqual([true, []]);
+    const apart = await proven(start);
+    expect([apart.sum.proven, new Set(apart.read)]).toEqual([false, new Set(['outside'])]);
   });
 
   function unsettled(_: Window, index: number): Partial<Window> {
@@ -387,6 +475,12 @@ describe('a server that changes while it is looked at', () => {
     expect(counted.filter((each) => each === 'list')).toHaveLength(4);
     const problem = 'the mirror has 43 records and the server counts 44';
     expect([sum, events]).toEqual([{ total: 44, problem, proven: false, missing: false }, []]);
+  });
+
+  test('is not searched for what no range shows while its total changes', async () => {
+    const { sum, read } = await proven({ held: ten, moreAt: (looks) => looks, look: () => {} });
+    expect(read).toEqual([]);
+    expect(sum).toMatchObject({ total: 44, problem: 'the mirror has 40 records and the server counts 44' });
   });
 
   test('that lost everything is not searched: a list that shows nothing has nothing to be found in', async () => {
@@ -428,7 +522,7 @@ describe('the window of what no range of days shows', () => {
   });
 
   test('is not made up where there is none', () => {
-    const made = world({ held: ten });
+    const made = world({ held: [0, 10, 10, 10] });
     forgetEmptyOutside(made.store, 'users');
     expect(made.windows).toHaveLength(4);
   });

@@ -236,7 +236,7 @@ export function standingOf({ batch, policy, hash, needed, reasons, steps, accoun
               : 'expired';
   // Once so many have expired that the others are too few.
   const untils = counting.map(({ until }) => until).sort();
-  const approvedUntil = state === 'approved' ? (untils[untils.length - needed] ?? null) : null;
+  const approvedUntil = untils[untils.length - needed] ?? null;
   return {
     state,
     needed,

@@ -150,6 +150,10 @@ export function approvalContract(open: OpenApprovals): void {
     test.each([
       ['a reason to send it again', async ({ journal }: Opened) => claim(journal, 'one', 'the same bonus')],
       [
+        'a bound that is switched off',
+        async ({ again }: Opened) => claim(await again(rulesOf({}, { ...noCaps, maxRows: undefined }))),
+      ],
+      [
         'a bound that is raised',
         async ({ again }: Opened) => claim(await again(rulesOf({}, { ...noCaps, maxRows: 11 }))),
       ],
@@ -163,8 +167,37 @@ export function approvalContract(open: OpenApprovals): void {
     test('keeps its approval where a bound is lowered', async () => {
       const { journal, again } = await submitted(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
       await approve(journal, 'bert');
-      await claim(await again(rulesOf({}, { ...noCaps, maxRows: 9 })));
+      await claim(await again(rulesOf({}, { ...noCaps, maxRows: 9, maxDay: '50' as never })));
       expect((await journal.batch('one'))?.state).toBe('applying');
+    });
+
+    test('is handed over once it is not approved, and not once it is done; nobody approves what there is not', async () => {
+      const { journal, pass } = await submitted();
+      await approve(journal, 'bert');
+      await expect(journal.submit('one', words)).rejects.toThrow(/batch one is approved already, until 20/);
+      pass(73 * hourMs);
+      await journal.submit('one', words);
+      await approve(journal, 'bert');
+      await expect(journal.submit('none', words)).rejects.toThrow(/there is no batch none/);
+      await journal.setBatchState('one', 'done');
+      await expect(journal.submit('one', words)).rejects.toThrow(/batch one is done/);
+    });
+
+    test('is denied only once it was handed over', async () => {
+      const { journal, people } = await open(always);
+      await addAccounts(people);
+      await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+      await expect(journal.by(as('bert')).deny('one', 'no')).rejects.toThrow(/was not handed over for approval/);
+    });
+
+    test('goes out without where the policy lets it, until rows that go again make it more', async () => {
+      const { journal } = await open(rulesOf({ balance: policyOf({ gross: '12' as never }) }));
+      await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
+      await claim(journal);
+      expect(await sendRow(journal)).toBe(true);
+      await journal.move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
+      await journal.by(bob).move({ batch: 'one', row: 2, from: 'unknown', to: 'planned' });
+      await expect(claim(journal)).rejects.toThrow(/the gross total is 15, more than 12/);
     });
 
     test('needs another approval for a row that a person wants to be sent again', async () => {
@@ -294,6 +327,61 @@ export function approvalContract(open: OpenApprovals): void {
     });
   });
 
+  describe('what one person sends alone is', () => {
+    const alone = rulesOf({ balance: policyOf({ alonePerDay: '10.00' as never }) });
+    const change = (journal: Journal, amount: number) => {
+      const body = JSON.stringify({ type: 'add', amount });
+      return journal.beginWrite({ operation: 'users.update-balance', user: 9, body, fingerprint: null });
+    };
+
+    test('also what was changed by hand, and nothing of another kind', async () => {
+      const { journal } = await open(alone);
+      await change(journal, 6);
+      await journal.beginWrite({ operation: 'users.update', user: 9, body: '{"first_name":"Zoe"}', fingerprint: null });
+      await expect(change(journal, 4.01)).rejects.toThrow(/would have sent 10.01 in all alone/);
+      await change(journal, 4);
+      await change(journal.by(bob), 10);
+    });
+
+    test('rows where no money moves', async () => {
+      const { journal } = await open(rulesOf({ delete: policyOf({ alonePerDay: '2' as never }) }));
+      const remove = (user: number) =>
+        journal.beginWrite({ operation: 'users.delete', user, body: '{}', fingerprint: null });
+      await remove(1);
+      await remove(2);
+      await expect(remove(3)).rejects.toThrow(/would have sent 3 rows alone/);
+    });
+
+    test('not what another person has approved, nor the batch itself', async () => {
+      const { journal, people, pass } = await open(alone);
+      await addAccounts(people);
+      await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8), newIntent(4, 9)]);
+      await expect(claim(journal)).rejects.toThrow(/would have sent 15 in all alone/);
+      await journal.submit('one', words);
+      await approve(journal, 'bert');
+      await claim(journal);
+      const other = newBatch({ batch: 'two', hash: 'h2', rowsDigest: 'd2', fileHash: 'f2' });
+      await journal.addBatch(other, [newIntent(2, 17), newIntent(3, 18)]);
+      await claim(journal, 'two');
+      pass(hourMs);
+      await claim(journal, 'two');
+      await expect(change(journal, 0.01)).rejects.toThrow(/would have sent 10.01 in all alone/);
+      // Its rows go out by the approval that it was claimed with, though alone none of them needs one.
+      expect(await sendRow(journal, 2)).toBe(true);
+      await journal.by(as('carla')).deny('one', 'no');
+      await expect(sendRow(journal, 3)).rejects.toThrow(/was denied by carla/);
+    });
+
+    test('the rows that go from the mirror', async () => {
+      const { journal } = await open(rulesOf({ deletions: policyOf({ alonePerDay: '100' as never }) }));
+      const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
+      const first = await journal.requestDeletions({ server, resource: 'coupons', rows: 60, hash: 'abcdefghijkl' });
+      await journal.claimDeletions(first?.batch ?? '');
+      const next = await journal.requestDeletions({ server, resource: 'emails', rows: 41, hash: 'bcdefghijklm' });
+      expect(next?.approval).toMatchObject({ missing: 1, reasons: [expect.stringMatching(/sent 101 rows alone/)] });
+    });
+  });
+
   describe('the policy', () => {
     const told = async (journal: Journal): Promise<(string | null)[]> =>
       (await Array.fromAsync(journal.audit({}))).filter(({ kind }) => kind === 'policy').map(({ note }) => note);
@@ -320,7 +408,12 @@ export function approvalContract(open: OpenApprovals): void {
       expect(await told(journal)).toEqual([]);
       expect(await journal.approval('one')).toBeNull();
       await expect(journal.submit('one', words)).rejects.toThrow(/needs no approval/);
+      await expect(journal.by(as('bert')).approve('one', 'h1')).rejects.toThrow(/needs no approval/);
       await claim(journal);
+      expect(await sendRow(journal)).toBe(true);
+      await journal.move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
+      await journal.by(bob).move({ batch: 'one', row: 2, from: 'unknown', to: 'planned' });
+      expect(await sendRow(journal)).toBe(true);
     });
 
     test('counts a write by hand as a batch of one row', async () => {

@@ -83,7 +83,12 @@ describe('a batch is', () => {
     [
       'expired',
       'also of another batch that was handed over',
-      { steps: stepsOf(['submitted', anna, { batch: 'two' }], ['approved', as('bert')]), now: 74 },
+      { steps: stepsOf(['submitted', anna, { batch: 'two' }], ['approved', as('bert')]), now: 73 },
+    ],
+    [
+      'expired',
+      'where it was denied before it was handed over again',
+      { steps: stepsOf(added, ['denied', as('bert')], submitted), now: 80 },
     ],
     [
       'approved',
@@ -167,6 +172,17 @@ describe('an approval', () => {
       [5, 'carla', at(4), at(76)],
     ]);
     expect([found.missing, countingSteps(found)]).toEqual([1, [4, 5]]);
+    // What does not count is none of them, and the first to end decides until when.
+    const late = standing({ steps, needed: 3, now: 75.5 });
+    expect([late.given.map(({ problem }) => problem), countingSteps(late)]).toEqual([['it has expired', null], [5]]);
+    const twice = stepsOf(
+      added,
+      submitted,
+      ['approved', as('bert')],
+      ['approved', as('carla')],
+      ['approved', as('bert')],
+    );
+    expect(standing({ steps: twice, needed: 2 }).until).toBe(at(75));
   });
 });
 
@@ -245,6 +261,9 @@ describe('why it must not go out', () => {
       /must be approved by another person: it is much; nothing was sent/,
     );
     expect(words({ steps: stepsOf(added), needed: 2 })).toMatch(/must be approved by 2 other people/);
+    expect(words({ steps: stepsOf(added) })).toMatch(/\| Hand it over: `admin-mirror bulk submit one`\.$/);
+    const without = { ...standing({ steps: stepsOf(added) }), reasons: [] };
+    expect(approvalMissing(batch as unknown as Batch, without).message).toMatch(/by another person; nothing was sent$/);
   });
 
   test('is told to an approver where there is nothing to approve', () => {

@@ -49,13 +49,20 @@ async function write() {
       !bundled.some((name) => id === name || id.startsWith(`${name}/`)),
     plugins: [builtins],
   });
-  const start = startModules();
+  // `--version` needs no more than the main program itself.
+  const alone = loadedBy('main');
+  const start = new Set([...loadedBy('cli/program'), ...loadedBy('cli/status')]);
   await bundler.write({
     dir: folder,
     format: 'esm',
     chunkFileNames: '[name]-[hash].js',
     // Each import of a file is resolved anew, so what `status` needs, which must start fast, is one file.
-    codeSplitting: { groups: [{ name: 'start', test: (id) => start.has(id) || id.includes('/node_modules/') }] },
+    codeSplitting: {
+      groups: [
+        { name: 'alone', priority: 1, test: (id) => alone.has(id) },
+        { name: 'start', test: (id) => start.has(id) || id.includes('/node_modules/') },
+      ],
+    },
   });
   await bundler.close();
   cpSync(join(root, 'src/web/assets'), join(folder, 'assets'), { recursive: true });
@@ -79,10 +86,10 @@ function entries() {
   });
 }
 
-/** The sources that `status` loads: what is imported only for its types does not count. */
-function startModules() {
+/** The sources that come with that one: what is imported only for its types, or later, does not count. */
+function loadedBy(name) {
   const found = new Set();
-  const queue = ['main', 'cli/program', 'cli/status'].map((name) => join(root, `src/${name}.ts`));
+  const queue = [join(root, `src/${name}.ts`)];
   for (let file = queue.pop(); file !== undefined; file = queue.pop()) {
     if (found.has(file)) continue;
     found.add(file);

@@ -42,7 +42,7 @@ try {
   const mirror = join(folder, 'mirror.db');
   /** In the order of the table; what reads the mirror comes after what makes it. */
   const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
-    start: benchStart,
+    start: () => benchStart(folder),
     'first-sync': () => benchFirstSync(mirror, users, Math.round(users / 5), pairs),
     reports: async () => {
       const { rows, slow } = await benchReports(folder, users, pairs);

@@ -7,7 +7,7 @@ import { printResult } from './output.ts';
 import { refuseOwnFiles } from './own-files.ts';
 import { openShareWatch } from './progress.ts';
 import { openMirrorToCopy } from '../data/open-copies.ts';
-import { makeSnapshot } from '../data/snapshot.ts';
+import { makeSnapshot } from '../data/copy-source.ts';
 import { bytesText } from '../model/bytes.ts';
 
 interface Flags {

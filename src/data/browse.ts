@@ -7,7 +7,7 @@ import { serialize } from 'node:v8';
 import { UsageError } from '../model/errors.ts';
 import { relationTables } from '../model/relations.ts';
 import type { Cell, Relation, ResultColumn, Row, Selection, Snapshot } from '../store/reading-types.ts';
-import { quoteName } from '../store/schema.ts';
+import { quoteName, quoteText } from '../store/schema.ts';
 import { dictionary } from './dictionary.ts';
 import { isPersonal, maskedText } from './personal.ts';
 import { resolveSelection, type TableRequest } from './selection.ts';
@@ -193,7 +193,7 @@ function literal(value: Cell): string {
   if (value === null || value instanceof Uint8Array) return 'NULL';
   if (typeof value !== 'string') return String(value);
   if (value.includes('\0')) throw new UsageError('a value holds a NUL character, which no filter can find');
-  return `'${value.replaceAll("'", "''")}'`;
+  return quoteText(value);
 }
 
 const signs = { is: '=', more: '>', 'at-least': '>=', less: '<', 'at-most': '<=' } as const;

@@ -1,7 +1,12 @@
-/** The mirror and the journal as something to be copied. */
+/**
+ * The mirror and the journal as something to be copied, and snapshots: a copy of the mirror as it is now, made while others
+ * write, that appears whole or not at all.
+ */
 import SqliteDatabase from 'better-sqlite3';
 import type { Database } from 'better-sqlite3';
 import { closeSync, openSync, readSync, rmSync, statSync } from 'node:fs';
+import { realpath, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { writeAnonymousCopy } from './anonymous-copy.ts';
 import {
   copyBytes,
@@ -14,11 +19,13 @@ import {
   type Thoroughness,
 } from './copy.ts';
 import { journalKind } from '../journal/schema.ts';
-import { FileError } from '../model/errors.ts';
+import { FileError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, earliest, type Timestamp } from '../model/time.ts';
 import { type FileKind, openForReading, versionOf } from '../store/file-kind.ts';
+import { requireSpace } from '../store/files/disk-space.ts';
+import { placeDurableFile } from '../store/files/durable-file.ts';
 import { mirrorKind, openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/tables.ts';
@@ -181,4 +188,42 @@ function contents(copy: string): CopyContents {
   } finally {
     database.close();
   }
+}
+
+interface SnapshotRequest {
+  /** Whether personal data is left out. */
+  readonly isAnonymous: boolean;
+  readonly thoroughness: Thoroughness;
+}
+
+/**
+ * Writes the copy in the place of an earlier one, and gives what is in it. Throws a UsageError where something else
+ * stands there, and a FileError where there is no mirror, no room, or the copy is not sound.
+ */
+export async function makeSnapshot(
+  mirror: MirrorCopySource,
+  path: string,
+  { isAnonymous, thoroughness }: SnapshotRequest,
+  run: CopyRun,
+): Promise<CopyContents> {
+  const target = await targetOf(mirror, path);
+  requireSpace('make a snapshot', dirname(target), mirror.size() ?? 0);
+  const make = async (temporary: string): Promise<CopyContents> => {
+    if (isAnonymous) await mirror.copyAnonymous(temporary, run, thoroughness);
+    else await mirror.copy(temporary, run, thoroughness);
+    return mirror.contents(temporary);
+  };
+  return placeDurableFile(target, make, run.signal);
+}
+
+async function targetOf(mirror: MirrorCopySource, path: string): Promise<string> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (found === undefined) return path;
+  if (found.isFile() && mirror.replaceable(path)) return realpath(path);
+  throw new UsageError(`${path} is there already, and is no snapshot; it was left as it is`, {
+    advice: found.isDirectory() ? 'Name a file in it.' : 'Name another file, or remove that one first.',
+  });
 }

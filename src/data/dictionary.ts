@@ -2,7 +2,7 @@
  * The data dictionary: what every table, view and column of the mirror means. The resources' part comes from their
  * descriptors; a test holds the whole to the tables that a mirror file really has.
  */
-import { bookkeeping, column } from './dictionary-bookkeeping.ts';
+import { bookkeeping, column, table, view } from './dictionary-bookkeeping.ts';
 import { type RelationTable, relationTables } from '../model/relations.ts';
 import {
   type Field,
@@ -76,11 +76,11 @@ const historyExamples: Readonly<Record<ResourceName, string>> = {
     "SELECT id, valid_to AS deleted_at, record ->> 'code' AS code FROM coupons_history WHERE change = 'deleted' ORDER BY valid_to",
 };
 
-const historyTables: readonly TableEntry[] = resourceNames.map((name) => ({
-  name: `${name}_history`,
-  kind: 'table',
-  summary: `Every earlier version of a row of ${name}, in the order in which they ended. \`export ${name} --as-of\` puts them together again.`,
-  columns: [
+const historyTables: readonly TableEntry[] = resourceNames.map((name) =>
+  table(
+    `${name}_history`,
+    `Every earlier version of a row of ${name}, in the order in which they ended. \`export ${name} --as-of\` puts them together again.`,
+    historyExamples[name],
     column('id INTEGER', `the ${resourceOf(name).singular}; one may have many versions`),
     column(
       'change TEXT',
@@ -88,33 +88,26 @@ const historyTables: readonly TableEntry[] = resourceNames.map((name) => ({
     ),
     column('valid_from TEXT', 'from when on the mirror held it: the _changed_at of the row'),
     column('valid_to TEXT', 'when the mirror saw the change; it no longer held the version then'),
-    {
-      ...column('record TEXT', 'the row as it was: every column of the table but _changed_at'),
-      type: 'TEXT (JSON)',
-    },
+    column('record TEXT (JSON)', 'the row as it was: every column of the table but _changed_at'),
     column('_seq INTEGER', 'the number of the change that ended it; grows with each'),
-  ],
-  example: historyExamples[name],
-}));
+  ),
+);
 
 /** The entries of those that are in the file. */
-export function relationEntries(relations: readonly Relation[]): readonly TableEntry[] {
+export function relationEntries(relations: readonly Pick<Relation, 'name' | 'columns'>[]): readonly TableEntry[] {
   const inFile = new Map(relations.map((each) => [each.name, each]));
   return relationTables.flatMap((each) => {
-    const view = inFile.get(each.view);
+    const found = inFile.get(each.view);
     return [
       ...(inFile.has(each.table) ? [tableEntry(each)] : []),
-      ...(view === undefined ? [] : [viewEntry(each, view)]),
+      ...(found === undefined ? [] : [viewEntry(each, found)]),
     ];
   });
 }
 
 /** The entries of all that a mirror can have; which keys the records will have, nobody knows before they came. */
 export function possibleRelationEntries(): readonly TableEntry[] {
-  return relationTables.flatMap((each) => [
-    tableEntry(each),
-    viewEntry(each, { columns: [{ name: each.parentColumn, type: '', notNull: false }] }),
-  ]);
+  return relationTables.flatMap((each) => [tableEntry(each), viewEntry(each, { columns: [] })]);
 }
 
 /** The setting that a table or view of that name would be there by; undefined where it is none of related records. */
@@ -131,105 +124,88 @@ function parentEntry({ resource, parentColumn }: RelationTable): ColumnEntry {
 }
 
 function tableEntry(relation: RelationTable): TableEntry {
-  const { resource, relation: name, table, parentColumn } = relation;
-  return {
-    name: table,
-    kind: 'table',
-    summary:
-      `What the server sends as ${name} of ${resource}, a row each, in whatever shape it comes. ` +
+  const { resource, relation: name, table: called, parentColumn } = relation;
+  return table(
+    called,
+    `What the server sends as ${name} of ${resource}, a row each, in whatever shape it comes. ` +
       `Read as resources.${resource}.include says; mirror_relations shows whether it still is.`,
-    columns: [
-      parentEntry(relation),
-      { ...column('id TEXT?', 'of the related record, where it has one; a number as its digits'), source: 'relation' },
-      { ...column('record TEXT', 'the related record as it came'), type: 'TEXT (JSON)', source: 'relation' },
-      column('_key TEXT', `distinguishes it from others of the same ${parentColumn}: its id, else # and its place`),
-      seqColumn,
-    ],
-    example: `SELECT ${parentColumn}, count(*) AS records FROM ${table} GROUP BY ${parentColumn} ORDER BY records DESC LIMIT 10`,
-  };
+    `SELECT ${parentColumn}, count(*) AS records FROM ${called} GROUP BY ${parentColumn} ORDER BY records DESC LIMIT 10`,
+    parentEntry(relation),
+    { ...column('id TEXT?', 'of the related record, where it has one; a number as its digits'), source: 'relation' },
+    { ...column('record TEXT (JSON)', 'the related record as it came'), source: 'relation' },
+    column('_key TEXT', `distinguishes it from others of the same ${parentColumn}: its id, else # and its place`),
+    seqColumn,
+  );
 }
 
 function viewEntry(relation: RelationTable, { columns }: Pick<Relation, 'columns'>): TableEntry {
-  return {
-    name: relation.view,
-    kind: 'view',
-    summary: `${relation.table} with a column for every key that was seen so far; more come as they are seen.`,
-    columns: columns.map(({ name }) =>
-      name === relation.parentColumn
-        ? parentEntry(relation)
-        : { name, type: 'any', nullable: true, source: 'relation', meaning: 'as it came; objects and arrays as JSON' },
-    ),
-    example: `SELECT * FROM ${relation.view} LIMIT 10`,
-  };
+  const { view: called, table: of, parentColumn } = relation;
+  const others = columns.filter(({ name }) => name !== parentColumn);
+  return view(
+    called,
+    `${of} with a column for every key that was seen so far; more come as they are seen.`,
+    `SELECT * FROM ${called} LIMIT 10`,
+    parentEntry(relation),
+    ...others.map(({ name }) => ({
+      ...column('key any?', 'as it came; objects and arrays as JSON'),
+      name,
+      source: 'relation' as const,
+    })),
+  );
 }
 
 export const analystViews: readonly TableEntry[] = [
-  {
-    name: 'users_live_age',
-    kind: 'view',
-    summary: 'The users that the server has, with how many whole days ago what happened to each; counted to now.',
-    columns: [
-      column('id INTEGER', 'the user'),
-      column('username TEXT', 'user name'),
-      column('email TEXT', 'email address'),
-      column('status TEXT', 'status'),
-      column('balance REAL', 'balance'),
-      column('verified INTEGER', '1 where the email address is verified'),
-      column('days_old INTEGER?', 'since the sign-up'),
-      column('days_since_seen INTEGER?', 'since the user was last seen'),
-      column('days_since_login INTEGER?', 'since the last login'),
-      column('days_since_change INTEGER', 'since a value of the row last changed in the mirror'),
-    ],
-    example: 'SELECT days_since_seen / 30 AS months_away, count(*) AS users FROM users_live_age GROUP BY 1 ORDER BY 1',
-  },
-  {
-    name: 'users_by_day',
-    kind: 'view',
-    summary: 'How many users signed up on each day.',
-    columns: [
-      column('day TEXT?', 'the day, as 2026-03-11; null of users without a creation time'),
-      column('users INTEGER', 'users created on it'),
-      column('verified INTEGER', 'how many of them have a verified email address by now'),
-    ],
-    example: "SELECT * FROM users_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
-  },
-  {
-    name: 'emails_by_day',
-    kind: 'view',
-    summary: 'How many emails were made on each day.',
-    columns: [
-      column('day TEXT?', 'the day, as 2026-03-11; null of emails without a creation time'),
-      column('emails INTEGER', 'emails made on it'),
-      column('sent INTEGER?', 'how many of them are sent'),
-      column('unsent INTEGER?', 'how many of them are not'),
-    ],
-    example: "SELECT * FROM emails_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
-  },
-  {
-    name: 'emails_by_user',
-    kind: 'view',
-    summary: 'How many emails each user was sent or is to be sent; users without any stand with 0.',
-    columns: [
-      column('user_id INTEGER', 'the user'),
-      column('email TEXT', "the user's address of now"),
-      column('emails INTEGER', 'emails of the user'),
-      column('unsent INTEGER', 'how many of them are not sent'),
-      column('last_created_at TEXT?', 'when the newest of them was made'),
-    ],
-    example: 'SELECT * FROM emails_by_user WHERE user_id IN (1, 2, 3)',
-  },
-  {
-    name: 'emails_by_domain',
-    kind: 'view',
-    summary: 'How many emails go to each domain, in small letters.',
-    columns: [
-      column('domain TEXT?', 'what follows the @ of the receiver; null where there is no @'),
-      column('emails INTEGER', 'emails to it'),
-      column('unsent INTEGER?', 'how many of them are not sent'),
-      column('users INTEGER', 'users whose emails they are'),
-    ],
-    example: 'SELECT * FROM emails_by_domain ORDER BY emails DESC LIMIT 10',
-  },
+  view(
+    'users_live_age',
+    'The users that the server has, with how many whole days ago what happened to each; counted to now.',
+    'SELECT days_since_seen / 30 AS months_away, count(*) AS users FROM users_live_age GROUP BY 1 ORDER BY 1',
+    column('id INTEGER', 'the user'),
+    column('username TEXT', 'user name'),
+    column('email TEXT', 'email address'),
+    column('status TEXT', 'status'),
+    column('balance REAL', 'balance'),
+    column('verified INTEGER', '1 where the email address is verified'),
+    column('days_old INTEGER?', 'since the sign-up'),
+    column('days_since_seen INTEGER?', 'since the user was last seen'),
+    column('days_since_login INTEGER?', 'since the last login'),
+    column('days_since_change INTEGER', 'since a value of the row last changed in the mirror'),
+  ),
+  view(
+    'users_by_day',
+    'How many users signed up on each day.',
+    "SELECT * FROM users_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
+    column('day TEXT?', 'the day, as 2026-03-11; null of users without a creation time'),
+    column('users INTEGER', 'users created on it'),
+    column('verified INTEGER', 'how many of them have a verified email address by now'),
+  ),
+  view(
+    'emails_by_day',
+    'How many emails were made on each day.',
+    "SELECT * FROM emails_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
+    column('day TEXT?', 'the day, as 2026-03-11; null of emails without a creation time'),
+    column('emails INTEGER', 'emails made on it'),
+    column('sent INTEGER?', 'how many of them are sent'),
+    column('unsent INTEGER?', 'how many of them are not'),
+  ),
+  view(
+    'emails_by_user',
+    'How many emails each user was sent or is to be sent; users without any stand with 0.',
+    'SELECT * FROM emails_by_user WHERE user_id IN (1, 2, 3)',
+    column('user_id INTEGER', 'the user'),
+    column('email TEXT', "the user's address of now"),
+    column('emails INTEGER', 'emails of the user'),
+    column('unsent INTEGER', 'how many of them are not sent'),
+    column('last_created_at TEXT?', 'when the newest of them was made'),
+  ),
+  view(
+    'emails_by_domain',
+    'How many emails go to each domain, in small letters.',
+    'SELECT * FROM emails_by_domain ORDER BY emails DESC LIMIT 10',
+    column('domain TEXT?', 'what follows the @ of the receiver; null where there is no @'),
+    column('emails INTEGER', 'emails to it'),
+    column('unsent INTEGER?', 'how many of them are not sent'),
+    column('users INTEGER', 'users whose emails they are'),
+  ),
 ];
 
 export interface ColumnEntry {
@@ -291,13 +267,13 @@ const examples: Readonly<Record<ResourceName, string>> = {
 };
 
 function resourceTable(resource: Resource): TableEntry {
-  return {
-    name: resource.name,
-    kind: 'table',
-    summary: `${resource.summary} Exactly the ${resource.name} that the server was last seen to have, a row each.`,
-    columns: [...resource.fields.map((field) => fieldColumn(resource, field)), ...ownColumns],
-    example: examples[resource.name],
-  };
+  return table(
+    resource.name,
+    `${resource.summary} Exactly the ${resource.name} that the server was last seen to have, a row each.`,
+    examples[resource.name],
+    ...resource.fields.map((field) => fieldColumn(resource, field)),
+    ...ownColumns,
+  );
 }
 
 function fieldColumn(resource: Resource, field: Field): ColumnEntry {
@@ -317,26 +293,11 @@ function fieldColumn(resource: Resource, field: Field): ColumnEntry {
 }
 
 const ownColumns: readonly ColumnEntry[] = [
-  {
-    name: '_extra',
-    type: 'TEXT (JSON)',
-    nullable: true,
-    source: 'mirror',
-    meaning: 'as a JSON object: fields that the document does not name, and values that their columns cannot hold',
-  },
-  {
-    name: '_first_seen_at',
-    type: 'TEXT',
-    nullable: false,
-    source: 'mirror',
-    meaning: 'when the record first came into the mirror',
-  },
-  {
-    name: '_changed_at',
-    type: 'TEXT',
-    nullable: false,
-    source: 'mirror',
-    meaning: 'when a value of the row last changed in the mirror; fields of history.ignore aside',
-  },
+  column(
+    '_extra TEXT (JSON)?',
+    'as a JSON object: fields that the document does not name, and values that their columns cannot hold',
+  ),
+  column('_first_seen_at TEXT', 'when the record first came into the mirror'),
+  column('_changed_at TEXT', 'when a value of the row last changed in the mirror; fields of history.ignore aside'),
   seqColumn,
 ];

@@ -1,36 +1,16 @@
 /** Publishing with the settings. Apart from what only reads, since it loads the driver of PostgreSQL. */
 import { UsageError } from '../model/errors.ts';
-import type { Secret } from '../model/secret.ts';
-import type { Timestamp } from '../model/time.ts';
 import { networkOf } from '../settings/network.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { passwordIn } from '../settings/shared.ts';
-import { check, type CheckReport } from './publish/check.ts';
+import { check } from './publish/check.ts';
 import type { Destination } from './publish/database.ts';
-import { publish, type PublishReport } from './publish/publish.ts';
-import { publishedAt, restore, type RestoreReport } from './publish/restore.ts';
-import { renewWorkingCopy, type WorkingCopy, workingCopyOf } from './publish/working-copy.ts';
-
-interface Publisher {
-  /** What must stand in nothing that is printed. */
-  readonly password: Secret | undefined;
-  readonly publish: (request: { readonly whole: boolean }) => Promise<PublishReport>;
-  readonly check: () => Promise<CheckReport>;
-  /** When it was published last; null where it never was. */
-  readonly publishedAt: () => Promise<Timestamp | null>;
-  /** Makes the mirror at the path from what is published. */
-  readonly restore: (file: string) => Promise<RestoreReport>;
-  /** How the mirror of this machine stands to what is published. */
-  readonly compare: () => Promise<WorkingCopy>;
-  /** Puts what is published in the place of the mirror of this machine. */
-  readonly renew: () => Promise<RestoreReport>;
-}
+import { publish } from './publish/publish.ts';
+import { publishedIn, restore } from './publish/restore.ts';
+import { renewWorkingCopy, workingCopyOf } from './publish/working-copy.ts';
 
 /** @param progress called with how much of the work is done, from 0 to 1 */
-export function openPublisher(
-  { settings, clock, signal, log }: Surroundings,
-  progress: (share: number) => void,
-): Publisher {
+export function openPublisher({ settings, clock, signal, log }: Surroundings, progress: (share: number) => void) {
   const destination = destinationOf(settings);
   const ports = {
     destination,
@@ -41,12 +21,17 @@ export function openPublisher(
   };
   const { mirror: file } = settings.store;
   return {
+    /** What must stand in nothing that is printed. */
     password: destination.password,
-    publish: (request) => publish({ ...ports, file }, request),
+    publish: (request: { readonly whole: boolean }) => publish({ ...ports, file }, request),
     check: () => check({ ...ports, file }),
-    publishedAt: () => publishedAt(destination, signal),
-    restore: (target) => restore({ ...ports, file: target }),
+    /** When it was published last; null where it never was. */
+    publishedAt: async () => (await publishedIn(destination, signal))?.at ?? null,
+    /** Makes the mirror at the path from what is published. */
+    restore: (target: string) => restore({ ...ports, file: target }),
+    /** How the mirror of this machine stands to what is published. */
     compare: () => workingCopyOf(file, destination, signal),
+    /** Puts what is published in the place of the mirror of this machine. */
     renew: () => renewWorkingCopy({ ...ports, file }),
   };
 }

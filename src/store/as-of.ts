@@ -4,7 +4,7 @@
  */
 import { type Resource, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import { historyTableOf, quoteName, recordedColumns, typeOfColumn } from './schema.ts';
+import { historyTableOf, quoteName, quoteText, recordedColumns, typeOfColumn } from './schema.ts';
 
 /** A cell of a version, exactly as the row held it, and of the type that the row's column is declared with. */
 export function versionCell(resource: Resource, version: string, column: string): string {
@@ -25,7 +25,7 @@ function tableAsOf(name: ResourceName, at: Timestamp): string {
   const columns = recordedColumns(resource);
   const table = `main.${quoteName(name)}`;
   const history = `main.${historyTableOf(name)}`;
-  const then = `'${at.replaceAll("'", "''")}'`;
+  const then = quoteText(at);
   // As something computed, the id does not tempt SQLite into reading all versions by id: those that ended since are few.
   const cells = columns.map((column) =>
     column === 'id' ? 'CAST(version.id AS INTEGER)' : versionCell(resource, 'version', column),

@@ -9,7 +9,7 @@ import { eraEnd, eraStart, outsideStart } from '../model/era.ts';
 import type { RelationTable } from '../model/relations.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import { quoteName } from './schema.ts';
+import { quoteName, quoteText } from './schema.ts';
 
 /** Records of `mirror_capabilities` that belong to no resource. */
 export const saltRecord = 'certificate_salt';
@@ -118,7 +118,7 @@ async function hashRows(
     const key = `related.${quoteName(parentColumn)}`;
     const related = [key, 'related."id"', 'related."record"'].map(cellSql);
     await scan(
-      `SELECT substr(parent."created_at", 1, 10), json_array('${table.replaceAll("'", "''")}', ${related.join(', ')})
+      `SELECT substr(parent."created_at", 1, 10), json_array(${quoteText(table)}, ${related.join(', ')})
        FROM ${quoteName(table)} AS related LEFT JOIN ${parent} AS parent ON parent."id" = ${key}
        ORDER BY ${key}, related."_key"`,
       false,

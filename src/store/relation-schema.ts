@@ -3,7 +3,7 @@
  * docs/architecture.md, "The mirror file".
  */
 import type { RelationTable } from '../model/relations.ts';
-import { quoteName } from './schema.ts';
+import { quoteName, quoteText } from './schema.ts';
 
 /** A key of a related record; null stands for records that are no objects, which have no keys. */
 export type RelatedKey = string | null;
@@ -56,10 +56,7 @@ function valueSql(key: RelatedKey): string {
   return `(SELECT value FROM json_each("record") WHERE json_type("record") = 'object' AND key = ${textSql(key)})`;
 }
 
-/** Text as SQL writes it, which has no way to write a NUL. */
+/** Text of which SQL has no way to write a NUL. */
 function textSql(text: string): string {
-  return text
-    .split('\0')
-    .map((part) => `'${part.replaceAll("'", "''")}'`)
-    .join(' || char(0) || ');
+  return text.split('\0').map(quoteText).join(' || char(0) || ');
 }

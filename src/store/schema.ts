@@ -23,6 +23,11 @@ export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+/** Text as SQL writes it, which has no way to write a NUL. */
+export function quoteText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
 /** The table of a resource's earlier versions. */
 export function historyTableOf(resource: ResourceName): string {
   return `${resource}_history`;

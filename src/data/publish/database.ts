@@ -41,7 +41,7 @@ const connectMs = 15 * secondMs;
 /** What waits to be sent, at most. */
 const queuedBytes = 2 * 1024 * 1024;
 
-/** Connects, and looks whether the server will do. The caller closes it. An abort ends the connection, and what runs on it. */
+/** Connects, and looks whether the server will do. An abort ends the connection, and what runs on it. */
 export async function openDatabase(destination: Destination, signal: AbortSignal): Promise<Database> {
   const { address, schema } = destination;
   const name = `the schema ${schema} of ${databaseText(address)}`;
@@ -123,6 +123,20 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
   } catch (error) {
     await opened.close();
     throw error;
+  }
+}
+
+/** The same for as long as the work takes. */
+export async function withDatabase<T>(
+  destination: Destination,
+  signal: AbortSignal,
+  doing: (database: Database) => Promise<T>,
+): Promise<T> {
+  const database = await openDatabase(destination, signal);
+  try {
+    return await doing(database);
+  } finally {
+    await database.close();
   }
 }
 

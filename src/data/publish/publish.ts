@@ -10,10 +10,10 @@ import { resourceNames } from '../../model/resources.ts';
 import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { CursorError, cursorAt, lastSeq, seqOf } from '../../store/changed-rows.ts';
 import { anonymousMark, mirrorVersion, openMirrorForReading } from '../../store/open.ts';
-import { historyTableOf, quoteName } from '../../store/schema.ts';
+import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
 import { keepBooks } from './books.ts';
 import { type Copying, copyRows, firstPlace } from './copy.ts';
-import { type Database, type Destination, lockSchema, openDatabase } from './database.ts';
+import { type Database, type Destination, lockSchema, withDatabase } from './database.ts';
 import { columnList, deletionTable, type PublishedTable, publishedTables, sqlColumns } from './layout.ts';
 import { lineReader } from './rows.ts';
 import { makeServerViews } from './servers.ts';
@@ -106,13 +106,10 @@ export async function beside<T>(
 ): Promise<T> {
   const mirror = openState(file);
   try {
-    const database = await openDatabase(destination, signal);
-    try {
+    return await withDatabase(destination, signal, async (database) => {
       await lockSchema(database, destination.schema);
-      return await doing(mirror, database);
-    } finally {
-      await database.close();
-    }
+      return doing(mirror, database);
+    });
   } finally {
     mirror.close();
   }
@@ -283,13 +280,12 @@ class Publishing {
         const next = quoteName(loadingPrefix + table.name);
         if (!existing.has(table.name)) await query(`ALTER TABLE ${next} RENAME TO ${quoteName(table.name)}`);
         else {
-          const { query: run } = this.#database;
           const same = table.key.map((key) => `n.${quoteName(key)} = t.${quoteName(key)}`).join(' AND ');
-          await run(
+          await query(
             `DELETE FROM ${quoteName(table.name)} AS t WHERE NOT EXISTS (SELECT 1 FROM ${next} AS n WHERE ${same})`,
           );
-          await run(upsertSql(table, next));
-          await run(`DROP TABLE ${next}`);
+          await query(upsertSql(table, next));
+          await query(`DROP TABLE ${next}`);
         }
       }
       await this.#finish(at);
@@ -314,7 +310,7 @@ class Publishing {
       if (this.#rowsOf(table, since) === 0) continue;
       const columns = columnList(table);
       await query(
-        `CREATE TEMP TABLE ${quoteName(table.name)} ON COMMIT DROP AS SELECT ${columns} FROM ${target(name)} WITH NO DATA`,
+        `CREATE TEMP TABLE ${quoteName(table.name)} ON COMMIT DROP AS SELECT ${columns} FROM ${quoteName(name)} WITH NO DATA`,
       );
       await copyRows(this.#copying(table, `pg_temp.${quoteName(table.name)}`), reader, BigInt(since));
       staged.push(table);
@@ -324,8 +320,8 @@ class Publishing {
         if (table === deletionTable) continue;
         const [id, key] = table.key.map((each) => `t.${quoteName(each)}`);
         const [row] = await query<{ deleted: string }>(
-          `WITH gone AS (DELETE FROM ${target(prefix + table.name)} AS t USING pg_temp.mirror_deletions AS d
-             WHERE d.table_name = ${literal(table.name)} AND ${id} = d.id ${key === undefined ? '' : `AND ${key} = d.key`} RETURNING 1)
+          `WITH gone AS (DELETE FROM ${quoteName(prefix + table.name)} AS t USING pg_temp.mirror_deletions AS d
+             WHERE d.table_name = ${quoteText(table.name)} AND ${id} = d.id ${key === undefined ? '' : `AND ${key} = d.key`} RETURNING 1)
            SELECT count(*) AS deleted FROM gone`,
         );
         this.#count(table.name).deleted += Number(row?.deleted ?? 0);
@@ -392,15 +388,6 @@ function addressIn(record: string | null | undefined): string | undefined {
     : (JSON.parse(record) as { readonly address?: string }).address;
 }
 
-/** A table of the schema, beside which a temporary one of the same name may be. */
-function target(name: string): string {
-  return quoteName(name);
-}
-
-function literal(value: string): string {
-  return `'${value.replaceAll("'", "''")}'`;
-}
-
 /** Puts the rows of another table, which has the same columns, in the place of those with the same key. */
 function upsertSql(table: PublishedTable, from: string): string {
   const columns = columnList(table);
@@ -409,6 +396,6 @@ function upsertSql(table: PublishedTable, from: string): string {
   const sets = others.map(({ name }) => `${quoteName(name)} = excluded.${quoteName(name)}`);
   // As text, by which 1 and 1.00 are not the same: a check compares so, too.
   const row = (of: string) => `ROW(${others.map(({ name }) => `${of}.${quoteName(name)}`).join(', ')})::text`;
-  return `INSERT INTO ${target(table.name)} AS t (${columns}) SELECT ${columns} FROM ${from}
+  return `INSERT INTO ${quoteName(table.name)} AS t (${columns}) SELECT ${columns} FROM ${from}
 ON CONFLICT (${key}) DO UPDATE SET ${sets.join(', ')} WHERE ${row('t')} IS DISTINCT FROM ${row('excluded')}`;
 }

@@ -15,7 +15,7 @@ import { mirrorVersion, openMirrorFile } from '../../store/open.ts';
 import { relationTableSql, type RelatedKey, flatViewSql } from '../../store/relation-schema.ts';
 import { quoteName } from '../../store/schema.ts';
 import { restoreBooks } from './books.ts';
-import { type Database, type Destination, openDatabase } from './database.ts';
+import { type Database, type Destination, withDatabase } from './database.ts';
 import { insertSql, type PublishedTable, publishedTables, rawColumn, rowJsonSql } from './layout.ts';
 import { publicationIn } from './schema.ts';
 
@@ -41,7 +41,7 @@ const bytesAtOnce = 8_000_000;
 
 /**
  * Makes the file, which appears whole or not at all. Throws a FileError where there is a mirror already or nothing was
- * published, and what `openDatabase` throws.
+ * published, and an UnreachableError or a UsageError about the database.
  */
 export async function restore(ports: RestorePorts): Promise<RestoreReport> {
   const { file, destination, signal } = ports;
@@ -50,24 +50,14 @@ export async function restore(ports: RestorePorts): Promise<RestoreReport> {
       advice: 'Move it away first, or name another file with --db.',
     });
   }
-  const database = await openDatabase(destination, signal);
-  try {
+  return withDatabase(destination, signal, async (database) => {
     // It keeps nobody waiting, however long SQLite takes between two readings.
     await database.query('SET idle_in_transaction_session_timeout = 0');
-    let report: RestoreReport | undefined;
-    const make = async (temporary: string) => {
-      // One state of all tables, while another process publishes.
-      report = await database.whole(
-        () => restoreInto(database, temporary, ports),
-        'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
-      );
-    };
-    await placeDurableFile(file, make, signal);
-    if (report === undefined) throw new Error('a mirror was placed and never made');
-    return report;
-  } finally {
-    await database.close();
-  }
+    // One state of all tables, while another process publishes.
+    const begin = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY';
+    const make = (temporary: string) => database.whole(() => restoreInto(database, temporary, ports), begin);
+    return placeDurableFile(file, make, signal);
+  });
 }
 
 async function restoreInto(database: Database, temporary: string, ports: RestorePorts): Promise<RestoreReport> {
@@ -97,14 +87,9 @@ async function restoreInto(database: Database, temporary: string, ports: Restore
   }
 }
 
-/** When the schema was published last; null where nothing is there. Throws what `openDatabase` throws. */
-export async function publishedAt(destination: Destination, signal: AbortSignal): Promise<Timestamp | null> {
-  const database = await openDatabase(destination, signal);
-  try {
-    return (await publicationIn(database))?.at ?? null;
-  } finally {
-    await database.close();
-  }
+/** What the schema was published with last; undefined where nothing is there. Throws an UnreachableError or a UsageError. */
+export function publishedIn(destination: Destination, signal: AbortSignal) {
+  return withDatabase(destination, signal, (database) => publicationIn(database));
 }
 
 async function restorable(database: Database): Promise<{ readonly cursor: string; readonly at: Timestamp }> {

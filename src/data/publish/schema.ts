@@ -2,10 +2,12 @@
 import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
 import { dictionary, possibleRelationEntries, relationEntries, type TableEntry } from '../dictionary.ts';
+import { OperatorError } from '../../model/errors.ts';
 import { relationTables } from '../../model/relations.ts';
 import { flatKeys } from '../../store/relations.ts';
 import type { Timestamp } from '../../model/time.ts';
-import { quoteName } from '../../store/schema.ts';
+import { codeOf } from '../../store/postgres-server.ts';
+import { quoteName, quoteText } from '../../store/schema.ts';
 import { Runner } from '../../store/tables.ts';
 import type { Database } from './database.ts';
 import { type PublishedTable, rawColumn, sqlColumns } from './layout.ts';
@@ -129,24 +131,19 @@ export async function growTable(
   return changes.length > 0;
 }
 
-const text = (value: string): string => `'${value.replaceAll('\0', '').replaceAll("'", "''")}'`;
+const text = (value: string): string => quoteText(value.replaceAll('\0', ''));
 
 /** Comments on everything, from the data dictionary, where they are not those of last time. */
 export async function comment(database: Database, tables: readonly PublishedTable[]): Promise<void> {
   const inSchema = await columnsIn(database);
-  const flat = relationTables.flatMap(({ view, table, parentColumn }) => {
-    const columns = inSchema.get(view)?.map(({ name }) => ({ name, type: '', notNull: false }));
-    const one = (name: string, own: typeof columns) => ({
-      name,
-      kind: 'view' as const,
-      columns: own ?? [],
-      isStrict: false,
-      rangeColumn: null,
-      key: [],
-    });
+  const flat = relationTables.flatMap(({ view, table }) => {
+    const columns = inSchema.get(view)?.map(({ name, type }) => ({ name, type, notNull: false }));
     return columns === undefined
       ? []
-      : [one(view, columns), one(table, [{ name: parentColumn, type: '', notNull: false }])];
+      : [
+          { name: view, columns },
+          { name: table, columns: [] },
+        ];
   });
   const entries = new Map<string, TableEntry>(
     [...dictionary(), ...possibleRelationEntries(), ...relationEntries(flat)].map((entry) => [entry.name, entry]),
@@ -242,8 +239,8 @@ export async function makeFlatViews(database: Database, mirror: Mirror, warn: (t
   }
 }
 
-function isDependedOn(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === '2BP01';
+export function isDependedOn(error: unknown): boolean {
+  return codeOf(error) === '2BP01';
 }
 
 function shortName(name: string, taken: Set<string>): string {
@@ -265,8 +262,7 @@ export async function makeRole(database: Database, role: string, warn: (text: st
     await database.part(() => database.query(`CREATE ROLE ${quoteName(role)} NOLOGIN`));
     return true;
   } catch (error) {
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    if (!(cause instanceof Error && 'code' in cause && cause.code === '42501')) throw error;
+    if (codeOf(error instanceof OperatorError ? error.cause : error) !== '42501') throw error;
     warn(
       `the role ${role} does not exist, and the user of publish.url may not make it: have somebody run CREATE ROLE ${quoteName(role)} NOLOGIN`,
     );

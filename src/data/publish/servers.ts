@@ -1,8 +1,8 @@
 /** Views over the schemas of all servers that are published to a database, with the server in each row. */
 import { hash } from 'node:crypto';
-import { quoteName } from '../../store/schema.ts';
+import { quoteName, quoteText } from '../../store/schema.ts';
 import type { Database } from './database.ts';
-import { makeRole } from './schema.ts';
+import { isDependedOn, makeRole } from './schema.ts';
 
 interface Published {
   readonly server: string;
@@ -44,7 +44,7 @@ export async function makeServerViews(database: Database, schema: string, warn: 
     const columns = commonColumns(of);
     const parts = of.map(
       ({ server }) =>
-        `SELECT ${literal(server)}::text AS server, ${columns.map(quoteName).join(', ')} FROM ${quoteName(server)}.${quoteName(table)}`,
+        `SELECT ${quoteText(server)}::text AS server, ${columns.map(quoteName).join(', ')} FROM ${quoteName(server)}.${quoteName(table)}`,
     );
     const view = `${quoteName(schema)}.${quoteName(table)}`;
     const definition = parts.join(' UNION ALL ');
@@ -55,14 +55,14 @@ export async function makeServerViews(database: Database, schema: string, warn: 
     const grant = isGranted
       ? `; GRANT USAGE ON SCHEMA ${quoteName(schema)} TO ${quoteName(role)}; GRANT SELECT ON ${view} TO ${quoteName(role)}`
       : '';
-    const rest = `VIEW ${view} AS ${definition}; COMMENT ON VIEW ${view} IS ${literal(said)}${grant}`;
+    const rest = `VIEW ${view} AS ${definition}; COMMENT ON VIEW ${view} IS ${quoteText(said)}${grant}`;
     try {
       await database.part(() => query(`CREATE OR REPLACE ${rest}`));
     } catch {
       try {
         await database.part(() => query(`${drop}CREATE ${rest}`));
       } catch (error) {
-        if (!(error instanceof Error && 'code' in error && error.code === '2BP01')) throw error;
+        if (!isDependedOn(error)) throw error;
         warn(`the view ${schema}.${table} stays as it was, because other views are made of it`);
       }
     }
@@ -74,8 +74,4 @@ function commonColumns(of: readonly Published[]): string[] {
   const [first, ...others] = of;
   const common = first?.columns.filter((each) => others.every(({ columns }) => columns.includes(each))) ?? [];
   return common.map((each) => (JSON.parse(each) as [name: string])[0]).filter((name) => name !== 'server');
-}
-
-function literal(value: string): string {
-  return `'${value.replaceAll("'", "''")}'`;
 }

@@ -4,9 +4,8 @@ import { LockHeldError } from '../../model/errors.ts';
 import { CursorError, seqOf } from '../../store/changed-rows.ts';
 import { mirrorLocks, ownerWords } from '../../store/lock.ts';
 import { openMirrorForReading } from '../../store/open.ts';
-import { type Destination, openDatabase } from './database.ts';
-import { restore, type RestorePorts, type RestoreReport } from './restore.ts';
-import { publicationIn } from './schema.ts';
+import type { Destination } from './database.ts';
+import { publishedIn, restore, type RestorePorts, type RestoreReport } from './restore.ts';
 
 /**
  * `current`: it has everything that is published. `behind`: something is published that it lacks; `other`: by another mirror.
@@ -16,7 +15,7 @@ export type WorkingCopy = 'current' | 'behind' | 'other' | 'absent' | 'unpublish
 
 /** Throws an UnreachableError, and a UsageError where the database refuses. */
 export async function workingCopyOf(file: string, destination: Destination, signal: AbortSignal): Promise<WorkingCopy> {
-  const cursor = await cursorOf(destination, signal);
+  const cursor = (await publishedIn(destination, signal))?.cursor ?? null;
   const isThere = existsSync(file) && statSync(file).size > 0;
   if (!isThere) return cursor === null ? 'unpublished' : 'absent';
   if (cursor === null) return 'current';
@@ -31,15 +30,6 @@ export async function workingCopyOf(file: string, destination: Destination, sign
     return error.reason === 'other copy' ? 'behind' : 'other';
   } finally {
     mirror.close();
-  }
-}
-
-async function cursorOf(destination: Destination, signal: AbortSignal): Promise<string | null> {
-  const database = await openDatabase(destination, signal);
-  try {
-    return (await publicationIn(database))?.cursor ?? null;
-  } finally {
-    await database.close();
   }
 }
 

@@ -7,7 +7,7 @@ import type { RecordKey } from '../../model/records.ts';
 import type { Database } from 'better-sqlite3';
 import { resourceNames, resourceOf, type Resource, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
-import { historyTableOf, quoteName, recordedColumns } from '../../store/schema.ts';
+import { historyTableOf, quoteName, quoteText, recordedColumns } from '../../store/schema.ts';
 import { build, type Runner } from '../../store/tables.ts';
 import { versionCell } from '../../store/as-of.ts';
 
@@ -24,7 +24,7 @@ export function significantChange(resource: Resource, ignore: readonly string[])
   // A field of the reference stands there, too, where its column cannot hold what was served.
   const paths = ignore.map((name) => {
     const field = name.startsWith(extraPrefix) ? name.slice(extraPrefix.length) : name;
-    return `'$.${quoteName(field).replaceAll("'", "''")}'`;
+    return quoteText(`$.${quoteName(field)}`);
   });
   const extra = (row: string): string =>
     // Nothing left is the same as nothing there.

@@ -50,30 +50,29 @@ async function write(
   }
   // Through a link to the file that it stands for, so that the link survives.
   const target = existing === undefined ? path : await realpath(path);
-  let bytes = 0;
-  await inPlaceOf(target, signal, async (temporary) => {
-    bytes = await withHandle(await open(temporary, 'wx', mode), async (handle) => {
+  return inPlaceOf(target, signal, async (temporary) =>
+    withHandle(await open(temporary, 'wx', mode), async (handle) => {
       if (existing !== undefined) await handle.chmod(existing.mode & 0o7777);
       const written = await fill(handle, chunks, signal);
       await handle.sync();
       return written;
-    });
-  });
-  return bytes;
+    }),
+  );
 }
 
 /**
  * The same for a file that something else makes, by the temporary name that it is given: it is brought to the disk and
  * renamed once it is made. Where making it fails, nothing of it is left.
  */
-export async function placeDurableFile(
+export function placeDurableFile<T>(
   path: string,
-  make: (temporary: string) => Promise<void>,
+  make: (temporary: string) => Promise<T>,
   signal: AbortSignal,
-): Promise<void> {
-  await inPlaceOf(path, signal, async (temporary) => {
-    await make(temporary);
+): Promise<T> {
+  return inPlaceOf(path, signal, async (temporary) => {
+    const made = await make(temporary);
     await syncFile(temporary);
+    return made;
   });
 }
 
@@ -84,16 +83,13 @@ export async function syncFile(path: string): Promise<void> {
 /** What may lie beside a temporary file: SQLite has files of its own for each of its. */
 const sidecars = ['', '-journal', '-wal', '-shm'] as const;
 
-async function inPlaceOf(
-  target: string,
-  signal: AbortSignal,
-  make: (temporary: string) => Promise<void>,
-): Promise<void> {
+async function inPlaceOf<T>(target: string, signal: AbortSignal, make: (temporary: string) => Promise<T>): Promise<T> {
   makeFolder(dirname(target));
   await removeStale(dirname(target), target);
   const temporary = join(dirname(target), partialName(target));
+  let made: T;
   try {
-    await make(temporary);
+    made = await make(temporary);
     // The last moment at which nothing has happened yet.
     signal.throwIfAborted();
     await rename(temporary, target);
@@ -102,6 +98,7 @@ async function inPlaceOf(
     throw error;
   }
   await syncFolder(dirname(target));
+  return made;
 }
 
 async function withHandle<T>(handle: FileHandle, use: (handle: FileHandle) => Promise<T>): Promise<T> {
